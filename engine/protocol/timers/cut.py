@@ -34,9 +34,11 @@ class Cut:
 
     time_ms: int
     tasks: list[TriggerTask]
-    sources: dict[TopicPartition, int]
-    topic_ids: dict[str, str]
+    registry_end: int  # the registry is read to here before the source topics are listed
     started: float
+    listed_sources: bool = False  # step 2
+    sources: dict[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)  # registry offsets of registrations whose keys stay due
     triggers: dict[TopicPartition, int] | None = None  # step 4
     incomplete: bool = False  # the engine stopped waiting for the cut
@@ -55,6 +57,7 @@ class Cuts:
         self._context, self._listed = context, listed
         self._bus, self.registry, self._clock = context.bus, context.registry, context.clock
         self._stats, self._monotonic = context.stats, context.monotonic
+        self._registry_topic = TopicPartition(context.config.topic("subscription"), 0)
         self.progress = context.parts.progress()
         self._cut: Cut | None = None
         self._waiting: dict[int, float] = {}  # by registry offset, since when: what the last cut left due
@@ -190,9 +193,9 @@ class Cuts:
         if not self._clock.fresh:
             self._ask_time(due[0], outputs, touched)
             return
-        # 2. A fresh list of source partitions, and their ends.
-        self._cut = Cut(now_ms, due, {}, {}, self._monotonic())
-        self._find_ends(self._cut)
+        # 2. The registry as it is now: it lists the topics whose events may be stamped before the time.
+        end = self._bus.end_offsets([self._registry_topic])[self._registry_topic]
+        self._cut = Cut(now_ms, due, end, self._monotonic())
         self._looked = self._monotonic() - LOOK_S
 
     def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
@@ -201,6 +204,14 @@ class Cuts:
 
     def sources_reached(self, cut: Cut) -> bool:
         """3. Whether the committed offsets are at the ends. Notes which registrations have seen them."""
+        if not cut.listed_sources:
+            position = self.registry.position
+            if position < cut.registry_end:
+                cut.missing = f"{self._registry_topic}, which is read up to {position} of {cut.registry_end}"
+                return False
+            # 2. A fresh list of source partitions, and their ends.
+            self._find_ends(cut)
+            cut.listed_sources = True
         if cut.unreadable:
             cut.missing = f"topic {cut.unreadable!r}, which cannot be read"
             if self._monotonic() - cut.asked >= UNREAD_S:

@@ -6,12 +6,14 @@ import json
 import logging
 from dataclasses import replace
 
+import msgspec
 import pytest
 from interlock import Event, event
 from interlock.engine.bus import Bus, Committed, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.context import Clocks
+from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.loop import Engine
+from interlock.engine.protocol.partitions.registry_reader import RegistryReader
 from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.timers import cut
 from interlock.engine.records import (
@@ -160,6 +162,39 @@ def test_a_cut_waits_for_a_source_partition_that_nobody_has_opened() -> None:
     assert pool.engines["one"].problems.all() == [
         f"Timers are waiting for {OTHER}, which no engine has opened."
     ]
+
+
+class ReaderThatWaits(RegistryReader):
+    """Reads nothing new while it is told to wait."""
+
+    waits = False
+
+    def read_new(self) -> None:
+        if not self.waits:
+            super().read_new()
+
+
+def test_a_cut_waits_until_a_topic_that_was_listed_before_its_time_is_known() -> None:
+    readers: list[ReaderThatWaits] = []
+
+    def reader(context: EngineContext) -> ReaderThatWaits:
+        readers.append(ReaderThatWaits(context))
+        return readers[-1]
+
+    pool = Pool(made_of=MadeOf(parts=Parts(registry_reader=reader)))
+    pool.boot()
+    waiting(pool)
+    pool.emit("x")
+    pool.run()
+    readers[0].waits = True
+    pool.cluster.create("orders", 1)
+    pool.write_bus_record(msgspec.structs.replace(pool.record, topics=("orders",)))
+    pool.run(200)
+    assert pool.fired() == []
+    readers[0].waits = False
+    pool.run(200)
+    assert pool.fired() == [("w", "expired")]
+    assert not pool.actions()[0]["firing"]["incomplete"]
 
 
 def test_a_cut_waits_for_the_open_transaction_of_another_engine() -> None:
