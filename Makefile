@@ -86,9 +86,9 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 	$(VENV)/bin/ruff format .
 
 # Most tests wait for a broker or a JVM, so three processes keep two cores busy. A file, or a group of files
-# (tests/conftest.py), runs in one process.
+# (tests/kit/scheduling.py), runs in one process.
 TEST_PROCESSES ?= 3
-TESTED := $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --dist loadgroup --no-loadscope-reorder --durations=25
+TESTED := $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones, at most 15 minutes (starts brokers, Airflow and Spark by itself)
 	@mkdir -p .build; make -k check > .build/check.log 2>&1 & checks=$$!; \

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from local.spark_conf import jvm_options
 from tests.kit.budget import Budget, read_budget
+from tests.kit.scheduling import GroupScheduling, rank_of
 
 if TYPE_CHECKING:
     from interlock.plugin.broker import LocalBroker
@@ -37,36 +38,18 @@ os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
 os.environ["JDK_JAVA_OPTIONS"] = jvm_options()
 
 
-# Folders whose files share what is slow to start, so that only one process starts it.
-GROUPS = {"integration/triggers": "airflow", "integration/spark/pipeline": "spark"}
-# What takes longest starts first: else one process would run it at the end while the others wait.
-FIRST = (*GROUPS, "integration/demo", "integration", "simulation", "invariants", "contract")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # the workers of a distributed run send their reports here
         tier = "long" if config.option.markexpr == "long" else "test"
         config.pluginmanager.register(Budget(read_budget(tier)))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one file run in one process, since they share fixtures of the module, and so do GROUPS.
-
-    A file can choose another group by `pytestmark = pytest.mark.xdist_group(name)`.
-    """
-    for item in items:
-        if not any(item.iter_markers("xdist_group")):
-            file = item.nodeid.partition("::")[0]
-            group = GROUPS.get(file.rpartition("/")[0], file)
-            item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(
-        key=lambda item: next((n for n, folder in enumerate(FIRST) if _lies_in(item, folder)), len(FIRST))
-    )
+    items.sort(key=lambda item: rank_of(item.nodeid))
 
 
-def _lies_in(item: pytest.Item, folder: str) -> bool:
-    return item.nodeid.startswith(f"{folder}/")
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    return GroupScheduling(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

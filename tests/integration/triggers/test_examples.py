@@ -29,8 +29,6 @@ from local.topics import read_all
 from tests.integration.triggers.test_dispatch import registered
 from tests.kit.airflow import MIGRATED
 
-pytestmark = pytest.mark.xdist_group("airflow of the examples")  # it has an Airflow of its own
-
 EXAMPLES = Path(__file__).parents[3] / "dags_examples"
 FILES = (
     "absence_alert",
