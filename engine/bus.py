@@ -135,7 +135,7 @@ class Bus(Protocol):
     """A member of the engines' consumer group with one transactional producer. Not thread-safe.
 
     Every method may raise UnreachableError: close the bus and create a new one. Its subclass NotReadable
-    says that one topic cannot be read: the bus remains usable without that topic. `commit` never raises it.
+    says that one topic cannot be read: the bus remains usable without it. `commit` never raises NotReadable.
     """
 
     @property
@@ -143,7 +143,7 @@ class Bus(Protocol):
         """The producer's id, and the name under which `members` lists this member."""
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Join the group for these topics. Partitions that are added to them later are found."""
+        """Join the group for these topics, including partitions that are added to them later."""
 
     def poll(self, most: int, timeout_s: float) -> Batch:
         """Returns records and ends of the started partitions, or a change of the assignment.
@@ -209,7 +209,7 @@ class Bus(Protocol):
         """End the open transaction and leave the group, so that others take over at once. Never raises."""
 
 
-TOO_LARGE: Final = "The record is larger than its topic takes"  # the reason that a writer reports for it
+TOO_LARGE: Final = "The record is larger than its topic takes"  # the reason that `Writer.write` reports
 
 
 class Writer(Protocol):
@@ -244,7 +244,7 @@ class Clients(Protocol):
 
     @property
     def has_error(self) -> bool:
-        """Whether one of the clients reported an error since `Writer.outage` last found none."""
+        """Whether one of the clients reported an error since `Writer.outage` last returned None."""
 
     def check(self) -> Mapping[str, int]:
         """{topic: partition count} of the topics that waits need. Raises EngineError if one is not set up."""
@@ -253,7 +253,7 @@ class Clients(Protocol):
         """A new reader. The caller closes it."""
 
     def writer(self, delivery_s: float | None = None) -> Writer:
-        """delivery_s: for how long a record is retried. None: as the connection says, with batching."""
+        """delivery_s: how long a record is retried. None: the connection's setting, with batching."""
 
     def unreachable(self, reason: str) -> EngineError:
         """The error to raise for `reason`; it names the clients' own error if they reported one."""

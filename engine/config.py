@@ -13,7 +13,7 @@ from .errors import ConfigError
 
 # Properties that the protocols set themselves, and callbacks that Airflow's own Kafka operators take from a
 # connection. A connection's values for them are ignored.
-_OURS = frozenset(
+_RESERVED = frozenset(
     {
         "acks",
         "auto.offset.reset",
@@ -39,7 +39,7 @@ _OURS = frozenset(
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 DEFAULT_PARTITIONS = 16
-KINDS = ("event", "trigger", "state", "action", "subscription", "dead-letter")  # of topics of a bus
+KINDS = ("event", "trigger", "state", "action", "subscription", "dead-letter")  # the kinds of a bus's topics
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class BusConfig:
         """The bus of an Airflow kafka connection, whose `extra` holds client properties."""
         client: dict[str, str] = {}
         for key, value in extra.items():
-            if key in _OURS:
+            if key in _RESERVED:
                 continue
             if isinstance(value, bool):
                 client[key] = "true" if value else "false"

@@ -10,10 +10,11 @@ InterlockError
     ├── NotSent            the client refused this record; others can be sent
     │   └── NoRoom         ... because its queue is full: wait for deliveries, then send again
     ├── NoSubscription     no subscription has that name: list the subscriptions
-    │   └── HasFired       ... any more, because it has fired; the text says when
+    │   └── HasFired       ... because it has fired; the text says when
     ├── LostRange          records of one partition are gone; that partition stops, others continue
-    └── RecordError        a record of an internal topic cannot be read
-        └── UnknownVersion ... because another version wrote it: run that version
+    ├── RecordError        a record of an internal topic cannot be read
+    │   └── UnknownVersion ... because another version wrote it: run that version
+    └── FetchError         the event behind a `dataref` is gone, or is not of this bus
 """
 
 from __future__ import annotations

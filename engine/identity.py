@@ -1,4 +1,4 @@
-"""The transactional ids of a process's engines: they tell a dead process from a restarted engine."""
+"""The transactional ids of a process's engines. They show whether a process died or an engine restarted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .config import BusConfig
 class Identity:
     """A process's name among the engines of a bus, with a counter of the engines that it has started.
 
-    An engine that restarts keeps its process's name. One that replaces an engine that hangs gets a new name:
-    to others the old process is dead (docs/understand/engine/suspects.md).
+    A restarted engine keeps the process name. An engine that replaces a hanging one gets a new process name,
+    so others consider the old process dead (docs/understand/engine/suspects.md).
     """
 
     def __init__(self) -> None:

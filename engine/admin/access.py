@@ -14,7 +14,7 @@ from ..config import KINDS, BusConfig
 Role: TypeAlias = Literal["emit", "wait", "engine"]
 Operation: TypeAlias = Literal["Read", "Write", "Describe", "DescribeConfigs", "Delete"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
-# With each of these operations on a topic Kafka allows Describe as well.
+# Kafka allows Describe on a topic to whoever has one of these operations.
 _IMPLY_DESCRIBE: Final = frozenset({"Read", "Write", "Delete"})
 
 
@@ -40,7 +40,7 @@ def needed(config: BusConfig, listed: Sequence[str] = (), roles: Collection[Role
 def _all(config: BusConfig, listed: Sequence[str]) -> Iterator[Acl]:
     event = config.topic("event")
     yield Acl("emit", "topic", event, "literal", ("Write",))
-    # A firing refers to an event whose data are large by its offset, and the task reads them there.
+    # A firing refers to an event with large data by its offset, and the task reads the event there.
     for name in (event, *listed):
         yield Acl("wait", "topic", name, "literal", ("Read", "Describe"))
     # Read: a dispatcher's task reads the firings for which it creates DAG runs.

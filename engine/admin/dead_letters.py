@@ -133,8 +133,8 @@ def own_headers(headers: Headers | None) -> list[tuple[str, bytes | None]]:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A filter: written at or after `since_ms`, with this stage, with this text in the reason."""
+class Selection:
+    """Selects dead letters written at or after `since_ms`, with this stage, and this text in the reason."""
 
     since_ms: int | None = None
     stage: str | None = None
@@ -147,7 +147,7 @@ class Wanted:
 
 
 class DeadLetters:
-    """Reads the dead-letter topic of a bus. A context manager. Raises UnreachableError without an answer."""
+    """Reads the dead letters of a bus; a context manager. Raises UnreachableError if no broker answers."""
 
     def __init__(self, config: BusConfig) -> None:
         self._config = config
@@ -165,7 +165,7 @@ class DeadLetters:
         self._reader.close()
         self._admin.close()
 
-    def find(self, wanted: Wanted, limit: int | None = None) -> list[DeadLetter]:
+    def find(self, wanted: Selection, limit: int | None = None) -> list[DeadLetter]:
         """The dead letters that match, newest first, at most `limit`."""
         partitions = self._partitions()
         if wanted.since_ms is None:

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ..waiting.registration_writer import LEASE_S
-from .findings import DagRunId, Finding, Host
+from .findings import AirflowInfo, DagRunId, Finding
 from .subscriptions import Holder, Subscriptions
 
 MOST_SHOWN: Final = 3
 MAX_CHECKED: Final = 1000
-# A process renews its leases every LEASE_S. A lease that is a little older may be of a stopped process.
+# A process renews its leases every LEASE_S. A lease older than this may be from a stopped process.
 _LEASE_IS_FRESH_MS: Final = int(1.2 * LEASE_S * 1000)
 
 
-def deployments(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
+def deployments(subscriptions: Subscriptions, info: AirflowInfo) -> Iterator[Finding]:
     """Checks which other deployments use the bus, and whether another Airflow uses this one's name."""
     own = subscriptions.config.deployment
     names = {holder.deployment for held in subscriptions.holders.values() for holder in held}
@@ -24,8 +24,8 @@ def deployments(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
         if registered.one_shot and slash:
             names.add(first)
     others = sorted(names - {own})
-    yield from _shared(subscriptions, host)
-    if others and own == host.default_deployment:
+    yield from _shared(subscriptions, info)
+    if others and own == info.default_deployment:
         yield Finding(
             "deployment",
             "note",
@@ -48,7 +48,7 @@ class _Held(NamedTuple):
         return f"Process {self.holder.process!r}{where} waits for {self.subscription!r}"
 
 
-def _shared(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
+def _shared(subscriptions: Subscriptions, info: AirflowInfo) -> Iterator[Finding]:
     """Subscriptions with this Airflow's name that another Airflow holds."""
     own = subscriptions.config.deployment
     runs: dict[DagRunId, _Held] = {}
@@ -62,14 +62,14 @@ def _shared(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
             dags[names[1]] = held
         if held.holder.host and len(hosts) < MAX_CHECKED:
             hosts[held.holder.host] = held
-    if (runs and host.unknown_runs is None) or (dags and host.unknown_dags is None):
+    if (runs and info.unknown_runs is None) or (dags and info.unknown_dags is None):
         yield Finding(
             "deployment", "note", "Airflow's database cannot be queried for the DAG runs of these waits."
         )
         return
-    unknown = [runs[run] for run in sorted(host.unknown_runs(runs))] if runs and host.unknown_runs else []
-    if dags and host.unknown_dags:
-        unknown += [dags[dag_id] for dag_id in sorted(host.unknown_dags(dags))]
+    unknown = [runs[run] for run in sorted(info.unknown_runs(runs))] if runs and info.unknown_runs else []
+    if dags and info.unknown_dags:
+        unknown += [dags[dag_id] for dag_id in sorted(info.unknown_dags(dags))]
     remedy = "Give each Airflow its own name with [interlock] deployment."
     for held in unknown[:MOST_SHOWN]:
         what = "a run" if held.subscription.count("/") > 2 else "a DAG"
@@ -82,9 +82,9 @@ def _shared(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
     if len(unknown) > MOST_SHOWN:
         more = f"Further runs and DAGs of another Airflow: {len(unknown) - MOST_SHOWN}."
         yield Finding("deployment", "wrong", more)
-    if unknown or host.triggerer_hosts is None:
+    if unknown or info.triggerer_hosts is None:
         return
-    known = set(map(_short, host.triggerer_hosts))
+    known = set(map(_short, info.triggerer_hosts))
     elsewhere = [held for name, held in sorted(hosts.items()) if _short(name) not in known]
     for held in elsewhere[:MOST_SHOWN]:
         yield Finding(
@@ -102,7 +102,7 @@ def _held(subscriptions: Subscriptions) -> Iterator[tuple[bool, _Held]]:
     own, since_ms = subscriptions.config.deployment, subscriptions.now_ms - _LEASE_IS_FRESH_MS
     for registered in subscriptions.all():
         for holder in subscriptions.held_by(registered):
-            if holder.deployment == own and holder.said_ms > since_ms:
+            if holder.deployment == own and holder.renewed_ms > since_ms:
                 yield registered.one_shot, _Held(registered.registration.subscription, holder)
 
 

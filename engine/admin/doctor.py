@@ -16,7 +16,7 @@ from ..kafka import probe
 from ..kafka.topics import bus_record, check
 from .access import ROLES, Acl, Role, lacking, needed
 from .deployments import deployments
-from .findings import Finding, Host
+from .findings import AirflowInfo, Finding
 from .health import examine
 from .subscriptions import Subscriptions
 
@@ -29,10 +29,10 @@ LEAST_AIRFLOW: Final = (3, 3)
 _LOCAL: Final = ("localhost", "127.", "[::1]")
 
 
-def diagnose(config: BusConfig, host: Host, roles: Collection[Role] = ROLES) -> Iterator[Finding]:
+def diagnose(config: BusConfig, info: AirflowInfo, roles: Collection[Role] = ROLES) -> Iterator[Finding]:
     """Yields the findings one after the other. A problem of the bus is a finding and raises nothing."""
-    yield from versions(host.airflow)
-    yield from teams(config.connection, host)
+    yield from versions(info.version)
+    yield from teams(config.connection, info)
     yield connection(config)
     try:
         cluster = probe.cluster(config)
@@ -42,7 +42,7 @@ def diagnose(config: BusConfig, host: Host, roles: Collection[Role] = ROLES) -> 
     brokers = counted(cluster.brokers, "broker", "brokers")
     yield Finding("connection", "ok", f"{config.describe()} answers; it has {brokers}.")
     yield broker(probe.broker_version(config))
-    engine = "engine" in roles  # only engines may read all of the bus
+    engine = "engine" in roles  # only engines may read all topics of the bus
     shown = []
     for finding in _guarded("topics", lambda: _topics(config, cluster)) if engine else ():
         shown.append(finding.text)
@@ -54,7 +54,7 @@ def diagnose(config: BusConfig, host: Host, roles: Collection[Role] = ROLES) -> 
         yield from _guarded("clock", lambda: [clock(*probe.clock_difference_ms(config))])
     if engine:
         yield from _guarded("bus", lambda: _bus(config, shown))
-        yield from _guarded("deployment", lambda: deployments(Subscriptions.read(config), host))
+        yield from _guarded("deployment", lambda: deployments(Subscriptions.read(config), info))
 
 
 def _guarded(name: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
@@ -127,19 +127,19 @@ def clock(ahead_ms: int, error_ms: int) -> Finding:
     return Finding("clock", "wrong" if apart > CLOCK_WRONG_MS else "note", text)
 
 
-def teams(connection: str, host: Host) -> Iterator[Finding]:
+def teams(connection: str, info: AirflowInfo) -> Iterator[Finding]:
     """Checks Airflow's teams and triggerer queues, if they are in use."""
-    if host.team is not None:
+    if info.team is not None:
         yield Finding(
             "teams",
             "wrong",
-            f"Connection {connection!r} belongs to team {host.team!r}, but triggerers read only connections "
+            f"Connection {connection!r} belongs to team {info.team!r}, but triggerers read only connections "
             "without a team: waits with it do not start. Create one without a team; the brokers' ACLs can "
             "give each team a bus of its own.",
         )
-    elif host.multi_team:
+    elif info.multi_team:
         yield Finding("teams", "ok", f"Connection {connection!r} belongs to no team: triggers read it.")
-    if host.queues:
+    if info.queues:
         yield Finding(
             "teams", "ok", "Triggerer queues are on: each queue whose tasks wait needs a triggerer."
         )
@@ -149,11 +149,11 @@ def access(acls: Iterable[Acl], allowed: dict[str, set[str] | str]) -> Iterator[
     """Checks which of the topics' ACLs are missing. allowed: from `probe.allowed`."""
     missing = 0
     for acl in acls:
-        there = allowed.get(acl.name, set())
-        if isinstance(there, str):
-            yield Finding("access", "wrong", f"{acl.role}: topic {acl.name!r} cannot be described: {there}.")
+        rights = allowed.get(acl.name, set())
+        if isinstance(rights, str):
+            yield Finding("access", "wrong", f"{acl.role}: topic {acl.name!r} cannot be described: {rights}.")
             missing += 1
-        elif lacks := lacking(acl, there):
+        elif lacks := lacking(acl, rights):
             yield Finding(
                 "access",
                 "wrong",
@@ -242,7 +242,7 @@ def _listed(config: BusConfig) -> tuple[str, ...]:
 
 
 def _bus(config: BusConfig, shown: Collection[str]) -> Iterator[Finding]:
-    """The problems that `health` finds. `shown`: texts to leave out, as earlier findings have them."""
+    """The problems that `health` finds. `shown`: texts to leave out, because earlier findings have them."""
     health = examine(config)
     problems = [problem for problem in health.problems if problem not in shown]
     for problem in problems:

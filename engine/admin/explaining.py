@@ -44,9 +44,9 @@ from .subscriptions import MOST_NAMED, Holder, Subscriptions
 
 DEFAULT_EVENTS: Final = 2000
 MOST_EVENTS: Final = 10_000
-EVENTS_AFTERWARDS: Final = 5000  # that `why_not_met` reads
+WHY_NOT_MET_EVENTS: Final = 5000  # that `why_not_met` reads
 MOST_KEYS: Final = 20  # shown for a subscription with several keys
-MOST_FIRINGS: Final = 200_000  # searched for a firing by a part of its subscription's name
+MOST_FIRINGS: Final = 200_000  # searched if only a part of the subscription's name is given
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def explain_subscription(
     pending = pending_of(config, [registered], subscriptions.partitions, wanted)[registered.incarnation]
     notes = [*_notes_of(registered, pending, subscriptions), *_delays(config, registered, subscriptions)]
     if not registered.one_shot:
-        notes[:0] = _not_taken(config, registered.registration.subscription, subscriptions.partitions)
+        notes[:0] = _undispatched(config, registered.registration.subscription, subscriptions.partitions)
     if pending.closed:
         firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)
         notes.insert(0, firing or "It has fired.")
@@ -129,12 +129,12 @@ def why_not_met(
 ) -> str:
     """Why a wait that has ended was not met, as a text: what matched, was missing and nearly matched.
 
-    Applies the condition to about the last EVENTS_AFTERWARDS events. key: the wait's. Raises EngineError if
+    Applies the condition to about the last WHY_NOT_MET_EVENTS events. key: the wait's. Raises EngineError if
     the events cannot be read.
     """
     since_ms = max(1, since_ms)
-    Admin(config, ClientErrors()).close()  # reports a cluster that does not answer sooner than the reader
-    events, _ = last_events(config, read_registry(config), EVENTS_AFTERWARDS)
+    Admin(config, ClientErrors()).close()  # raises UnreachableError sooner than the reader would
+    events, _ = last_events(config, read_registry(config), WHY_NOT_MET_EVENTS)
     waited = condition.of if isinstance(condition, Expires) else condition  # the expiry itself has passed
     explained = explain_rehearsal(
         waited,
@@ -148,7 +148,7 @@ def why_not_met(
 
 
 def open_keys(registered: Registered, pending: Pending, most: int = MOST_KEYS) -> tuple[OpenKey, ...]:
-    """The `most` open keys with the largest states, those with the least missing first."""
+    """The `most` keys with the largest states, in the order of how little they miss."""
     sizes = sorted(pending.keys.items(), key=lambda item: len(item[1]), reverse=True)
     found = []
     for key, data in sizes[:most]:
@@ -170,13 +170,13 @@ def firing_of(config: BusConfig, name: str, partitions: int) -> str | None:
     for whole in (name, f"{config.deployment}/{name}"):
         tp = TopicPartition(topic, partition_of("one-shot", whole, "", partitions))
         if found := _firings(config, [tp], None, frozenset({whole}).__contains__):
-            return _sentence(whole, found[whole])
+            return _firing_sentence(whole, found[whole])
     every = [TopicPartition(topic, number) for number in range(partitions)]
     found = _firings(config, every, MOST_FIRINGS // partitions, lambda key: name in key)
     if len(found) > 1:
         names = ", ".join(map(repr, sorted(found)[:MOST_NAMED]))
         raise EngineError(f"{name!r} is in the names of {len(found)} fired subscriptions: {names}. Name one.")
-    return next((_sentence(*each) for each in found.items()), None)
+    return next((_firing_sentence(*each) for each in found.items()), None)
 
 
 def _firings(
@@ -199,7 +199,7 @@ def _firings(
     return found
 
 
-def _not_taken(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
+def _undispatched(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
     """A sentence about the latest open firings of a durable subscription."""
     every = [TopicPartition(config.topic("action"), number) for number in range(partitions)]
     with closing(Admin(config, ClientErrors())) as admin:
@@ -217,7 +217,7 @@ def _not_taken(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
         )
 
 
-def _sentence(name: str, value: bytes) -> str:
+def _firing_sentence(name: str, value: bytes) -> str:
     try:
         action = decode_json(ActionRecord, value, f"The firing of {name!r}")
     except RecordError as error:
@@ -287,8 +287,8 @@ def _delays(config: BusConfig, registered: Registered, subscriptions: Subscripti
         known = inspect_commit(
             position.committed, position.topic.id, position.low, position.end, in_use=False
         )
-        place = _place_in(known.metadata, registered.offset)
-        behind, scanned = behind + (place == "unknown"), scanned + (place == "scan")
+        progress = _progress_of(known.metadata, registered.offset)
+        behind, scanned = behind + (progress == "unknown"), scanned + (progress == "scan")
     if behind:
         notes.append(
             f"Source partitions where its registration is not applied yet: {behind}. The engines are behind."
@@ -301,7 +301,7 @@ def _delays(config: BusConfig, registered: Registered, subscriptions: Subscripti
     return notes
 
 
-def _place_in(metadata: OffsetMetadata, offset: int) -> str:
+def _progress_of(metadata: OffsetMetadata, offset: int) -> str:
     if offset >= metadata.R:
         return "unknown"
     return "scan" if any(start <= offset < end for start, end, _ in metadata.g) else "live"

@@ -1,4 +1,4 @@
-"""What the doctor's checks return (`Finding`), and what they must know of Airflow (`Host`)."""
+"""What the doctor's checks return (`Finding`), and what they need to know about Airflow (`AirflowInfo`)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Host:
-    """What the checks must know of Airflow. airflow: its version. team: the connection's team.
+class AirflowInfo:
+    """What the checks need to know about Airflow. version: Airflow's. team: the connection's team.
 
     unknown_runs, unknown_dags: return those of the given ones that Airflow's database does not have; None if
     the database cannot be queried. triggerer_hosts: where triggerers ran in the last minutes; None: unknown.
     """
 
-    airflow: str
+    version: str
     default_deployment: str = "airflow"
     multi_team: bool = False
     team: str | None = None

@@ -36,8 +36,8 @@ from ..registry.registry import Registry
 
 # If a larger share of a source partition is unread, retention is about to remove unread records.
 RETENTION_IN_DANGER: Final = 0.8
-# A transaction that is open for longer is a problem. Those of engines end within 15 s.
-HELD_MS: Final = 60_000
+# A transaction that is open for longer is a problem. Engines' transactions end within 15 s.
+OPEN_MS: Final = 60_000
 
 
 @dataclass
@@ -85,7 +85,7 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
     found = positions(admin, config, listed)
     _look_at_engines(health, config, registry, members)
     _look_at_partitions(health, config, registry, members, found)
-    _look_for_held(health, config, admin, {position.tp: position.end for position in found})
+    _look_for_open_transactions(health, config, admin, {position.tp: position.end for position in found})
     dead_letters = config.topic("dead-letter")
     if (topic := topics[dead_letters]) is not None:
         partitions = [TopicPartition(dead_letters, number) for number in range(topic.partitions)]
@@ -114,7 +114,7 @@ def _look_for_alterations(
         topic = topics[name]
         if topic is None:  # `check` reports it
             continue
-        kept = kind not in ("event", "dead-letter")  # the protocols need no old record of those
+        kept = kind not in ("event", "dead-letter")  # of these two, the protocols need no old records
         if kept and registry.bus.topic_ids.get(kind, topic.id) != topic.id:
             health.problems.append(
                 f"Topic {name!r} was deleted and created again: its records are lost. {ANOTHER_BUS}"
@@ -184,7 +184,7 @@ def _look_at_partitions(
     found: list[Position],
 ) -> None:
     owners = {tp: member.name for member in members for tp in member.partitions}
-    trigger, several = config.topic("trigger"), 0
+    trigger, lossy_count = config.topic("trigger"), 0
     for position in found:
         tp, committed = position.tp, position.committed
         known = inspect_commit(
@@ -199,7 +199,7 @@ def _look_at_partitions(
         if lost is not None and registry.resumption(tp) is None:
             stopped = stopped_text(config, tp, lost)
             health.problems.append(stopped)
-            several += 1
+            lossy_count += 1
         tried = trial_text(tp, known.metadata)
         if lost is None and tried is not None:
             health.problems.append(tried)
@@ -238,9 +238,9 @@ def _look_at_partitions(
                 ),
             }
         )
-    if several > 1:
+    if lossy_count > 1:
         command = config.command("topics resume --all --from start|end")
-        health.problems.append(f"To resume all {several} partitions that lost records: {command}")
+        health.problems.append(f"To resume all {lossy_count} partitions that lost records: {command}")
 
 
 def _reported(registry: Registry, tp: TopicPartition, stopped: str | None, lost: bool) -> str:
@@ -259,21 +259,21 @@ def _state(stopped: bool, committed: Committed | None) -> str:
     return "stopped" if stopped else "new" if committed is None else "ok"
 
 
-def _look_for_held(
+def _look_for_open_transactions(
     health: Health, config: BusConfig, admin: Admin, ends: Mapping[TopicPartition, int]
 ) -> None:
-    """Finds partitions where a transaction, open for longer than HELD_MS, hides records from readers."""
+    """Finds partitions where a transaction, open for longer than OPEN_MS, hides records from readers."""
     stable = admin.stable_offsets(ends)
     held = [tp for tp in ends if stable[tp] < ends[tp]]
-    late = admin.offsets_since(held, int(time.time() * 1000) - HELD_MS)
+    late = admin.offsets_since(held, int(time.time() * 1000) - OPEN_MS)
     for tp in held:
         at, since = stable[tp], late[tp]
         if since is not None and since <= at:
-            continue  # the transaction began later than that
+            continue  # the transaction began less than OPEN_MS ago
         tool = f"kafka-transactions.sh --bootstrap-server {config.bootstrap_servers}"
         place = f"--topic {tp.topic} --partition {tp.partition}"
         health.problems.append(
-            f"{tp}: a transaction of another producer has been open for more than {HELD_MS // 1000} s and "
+            f"{tp}: a transaction of another producer has been open for more than {OPEN_MS // 1000} s and "
             f"hides the records from offset {at} on from all readers. To see its producer: {tool} "
             f"describe-producers {place}. To end it: {tool} abort {place} --start-offset {at}. On Kafka 4.3 "
             'and 4.4 read "Brokers" in docs/operate/operating.md first: it may have been committed.'

@@ -24,7 +24,7 @@ MAX_BYTES: Final = 128 * 1024 * 1024
 
 @dataclass
 class Pending:
-    """The pending state of one subscription. closed: it (one-shot) has fired but is not acknowledged.
+    """The pending state of one subscription. closed: it is one-shot, has fired and is not acknowledged.
 
     keys: {key: encoded state} of the open keys. idle: the same for keys without partial matches, which are
     kept to recognise repeated events. unreadable: how many of its state records cannot be read.
@@ -65,10 +65,10 @@ def pending_of(
     size = 0
     for record in read_between(config, lows, ends):
         try:
-            incarnation, of_key = parse_state_key(record.key or b"")
+            incarnation, state_key = parse_state_key(record.key or b"")
         except RecordError:
             continue  # not a state record
-        if incarnation not in found or (key is not None and of_key not in (None, key)):
+        if incarnation not in found or (key is not None and state_key not in (None, key)):
             continue
         place = (record.source, record.key or b"")
         size += len(record.value or b"") - sizes.get(place, 0)
@@ -90,9 +90,9 @@ def pending_of(
             pending.closed = pending.closed or kept.closed
             if kept.only is not None:
                 pending.keys[single_key(registered) or ""] = kept.only[1]
-            for of_key, entry in kept.keys.items():
-                of_them = pending.idle if _is_idle(entry[1]) else pending.keys
-                of_them[of_key] = entry[1]
+            for state_key, entry in kept.keys.items():
+                target = pending.idle if _is_idle(entry[1]) else pending.keys
+                target[state_key] = entry[1]
     return found
 
 

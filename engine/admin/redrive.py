@@ -27,8 +27,8 @@ def redrive(config: BusConfig, letters: Iterable[tuple[DeadLetter, Record]]) -> 
     """Send records again, each to `DeadLetter.target`. Yields what each transaction has sent.
 
     Key, value and headers are the original ones, with the number of attempts, so that counting continues.
-    Raises EngineError if a transaction fails: what was yielded is sent; whether the failed transaction was
-    committed is unknown, but the marks show it.
+    Raises EngineError if a transaction fails. What was yielded has been sent; the marks show whether the
+    failed transaction was committed too.
     """
     from confluent_kafka import KafkaException
 
@@ -36,16 +36,16 @@ def redrive(config: BusConfig, letters: Iterable[tuple[DeadLetter, Record]]) -> 
     producer = _producer(config, errors)
     try:
         producer.init_transactions(TIMEOUT_S)
-        for together in _slices(letters):
+        for batch in _batches(letters):
             producer.begin_transaction()
-            for letter, record in together:
+            for letter, record in batch:
                 topic, partition = letter.target(config)
                 headers: Any = [*own_headers(record.headers), (ATTEMPTS, str(letter.attempts).encode())]
                 produce(producer, topic, record.value, record.key, partition, headers)
                 mark: Any = [(MARK, letter.place.encode())]
                 produce(producer, letter.partition.topic, None, None, letter.partition.partition, mark)
             producer.commit_transaction(TIMEOUT_S)
-            yield [letter for letter, _ in together]
+            yield [letter for letter, _ in batch]
     except KafkaException as e:
         raise EngineError(f"Sending to {config.describe()} failed: {e.args[0].str()}.") from e
     finally:
@@ -84,14 +84,14 @@ def produce(
             producer.poll(0.1)
 
 
-def _slices(letters: Iterable[tuple[DeadLetter, Record]]) -> Iterator[list[tuple[DeadLetter, Record]]]:
-    together: list[tuple[DeadLetter, Record]] = []
+def _batches(letters: Iterable[tuple[DeadLetter, Record]]) -> Iterator[list[tuple[DeadLetter, Record]]]:
+    batch: list[tuple[DeadLetter, Record]] = []
     size = 0
     for letter, record in letters:
-        together.append((letter, record))
+        batch.append((letter, record))
         size += len(record.value or b"")
-        if len(together) >= MOST_LETTERS or size >= MOST_BYTES:
-            yield together
-            together, size = [], 0
-    if together:
-        yield together
+        if len(batch) >= MOST_LETTERS or size >= MOST_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -27,9 +27,9 @@ class Resumption:
     """Where a stopped partition is to continue. `write` makes it effective.
 
     reason: why it stopped. committed: the offset up to which it was read, None if unknown. low, high: its
-    first offset, and one past its last. offset: where it continues. known: whether the partition's
-    registrations are known. behind: how many registrations may still look back to skipped records. matches:
-    whether it is a trigger partition, whose records are matches.
+    first offset, and one past its last. offset: where it continues. known: whether the committed metadata
+    show which registrations it has applied. behind: how many registrations may still look back to skipped
+    records. matches: whether it is a trigger partition, whose records are matches.
     """
 
     partition: TopicPartition
@@ -99,7 +99,7 @@ def resumption(config: BusConfig, topic: str, partition: int, start: str) -> Res
     Raises TopicsError if the engines do not read the partition, if it is not stopped (the resumption would
     take effect whenever it stops later), or if it does not have the offset.
     """
-    registry, found = _look(config, topic)
+    registry, found = _read_positions(config, topic)
     tp = TopicPartition(topic, partition)
     position = next((each for each in found if each.tp == tp), None)
     if position is None:
@@ -120,12 +120,12 @@ def resumptions(config: BusConfig, start: str, topic: str | None = None) -> list
     """
     if start not in ("start", "end"):
         raise TopicsError((f"--from {start!r}: for several partitions, use start or end.",))
-    registry, found = _look(config, topic)
+    registry, found = _read_positions(config, topic)
     stopped = [_resumption(config, registry, each, start) for each in found if topic in (None, each.tp.topic)]
     return [each for each in stopped if each is not None]
 
 
-def _look(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position]]:
+def _read_positions(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position]]:
     """The registry, and the positions of the group's partitions. Raises TopicsError for another `topic`."""
     registry = read_registry(config)
     if registry.bus is None:
@@ -146,7 +146,7 @@ def _look(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position
 
 
 def _resumption(config: BusConfig, registry: Registry, at: Position, start: str) -> Resumption | None:
-    """None if the partition is not stopped."""
+    """What `start` would mean for the partition; None if it is not stopped."""
     tp, committed, topic_id = at.tp, at.committed, at.topic.id
     known = inspect_commit(
         committed,

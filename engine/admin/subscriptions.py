@@ -20,18 +20,18 @@ from ..waiting.acknowledge import remove_registration
 from ..waiting.registration_writer import LEASE_S
 
 MOST_NAMED: Final = 10  # in an error
-# Leases are renewed every LEASE_S. A lease that is this much older was left behind by a dead process.
+# Leases are renewed every LEASE_S. A lease of this age was left behind by a dead process.
 _LEASE_IS_OLD_MS: Final = int(3 * LEASE_S * 1000)
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that holds a lease for a subscription. said_ms: when the lease was last renewed."""
+    """A process that holds a lease for a subscription. renewed_ms: when the lease was last renewed."""
 
     process: str
     deployment: str
     host: str
-    said_ms: int
+    renewed_ms: int
 
 
 @dataclass
@@ -71,11 +71,11 @@ class Subscriptions:
                 )
             )
         found = cls(config, registry, now_ms=max(newest, int(time.time() * 1000)))
-        for key, (said_ms, lease) in leases.items():
+        for key, (renewed_ms, lease) in leases.items():
             process = key.decode("utf-8", "replace").split("/")[1]
             for incarnation in lease.incarnations:
                 if registry.get(incarnation) is not None:
-                    holder = Holder(process, lease.deployment, lease.host, said_ms)
+                    holder = Holder(process, lease.deployment, lease.host, renewed_ms)
                     found.holders.setdefault(incarnation, []).append(holder)
         return found
 
@@ -93,11 +93,11 @@ class Subscriptions:
 
         Raises NoSubscription if there is none, EngineError if there are several.
         """
-        there = self.all()
-        same = [each for each in there if each.registration.subscription == name]
+        registered = self.all()
+        same = [each for each in registered if each.registration.subscription == name]
         if same:
             return same[0]
-        like = [each for each in there if name in each.registration.subscription]
+        like = [each for each in registered if name in each.registration.subscription]
         if len(like) == 1:
             return like[0]
         if not like:
@@ -115,7 +115,7 @@ class Subscriptions:
         return [
             holder
             for holder in self.holders.get(registered.incarnation, ())
-            if holder.said_ms > self.now_ms - _LEASE_IS_OLD_MS
+            if holder.renewed_ms > self.now_ms - _LEASE_IS_OLD_MS
         ]
 
     def refusal(self, registered: Registered) -> str:
@@ -147,7 +147,7 @@ class Subscriptions:
 
 
 def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
-    """An open firing of a durable subscription, to be skipped: acknowledge it with `acknowledge_all`.
+    """An open firing of a durable subscription. To skip it, pass it to `acknowledge_all`.
 
     Reads the whole action topic, and keeps at most two records. name: of a subscription, registered or not.
     If no firing has exactly this name, it is looked up with `Subscriptions.find`. Raises EngineError if the

@@ -1,4 +1,4 @@
-"""Requests to the cluster through the admin client, because a consumer delays them until its next fetch."""
+"""Requests to the cluster through an admin client: a fetching consumer would delay them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..config import BusConfig
 from ..errors import NotReadable, UnreachableError
 from ..log import log
 from .clients import ClientErrors, connect
-from .reader import leader_moves, not_readable
+from .reader import leader_change_codes, not_readable_codes
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -81,7 +81,7 @@ class Admin:
         for p in found:
             if p.error is not None:
                 text = f"Committed offset of {p.topic}[{p.partition}]: {p.error.str()}."
-                refused = p.error.code() in not_readable()
+                refused = p.error.code() in not_readable_codes()
                 raise NotReadable(p.topic, text) if refused else UnreachableError(text)
         return {
             TopicPartition(p.topic, p.partition): Committed(p.offset, p.metadata or "")
@@ -120,7 +120,7 @@ class Admin:
         with _without_warnings:
             groups = self.call(lambda: self._client.list_groups(self._config.group, REQUEST_TIMEOUT_S))
         for group in groups:
-            if group.error is not None:  # it lists no members: without this check all engines would look dead
+            if group.error is not None:  # such a group lists no members: all engines would look dead
                 raise self._errors.unreachable(self._config, f"{group.id}: {group.error.str()}")
         return [_member(member) for group in groups for member in group.members]
 
@@ -173,7 +173,7 @@ class Admin:
             }
 
         try:
-            found = _again(ask)
+            found = _retried(ask)
         except _NoLeader as e:
             raise NotReadable(e.topic, f"Offsets of topic {e.topic!r}: {e}") from e.__cause__
         for tp, offset in found.items():
@@ -194,16 +194,16 @@ class Admin:
                 found = self.topics([topic], others=[topic])[topic]
                 if found is not None and not found.hidden:
                     raise _NoLeader(topic, str(e)) from e.__cause__
-            elif code in leader_moves():
+            elif code in leader_change_codes():
                 raise _NoLeader(topic, str(e)) from e.__cause__
-            elif code not in not_readable():
+            elif code not in not_readable_codes():
                 raise
             raise NotReadable(topic, f"Offsets of topic {topic!r}: {e}") from e.__cause__
 
     # -- topics
 
     def topics(self, names: Iterable[str], *, others: Collection[str] = ()) -> dict[str, Topic | None]:
-        """See `bus.Bus.topics`. others: topics for which a refusal is a result instead of an error."""
+        """See `bus.Bus.topics`. others: topics whose refusal is a result (`Topic.refused`), not an error."""
         from confluent_kafka import KafkaError, TopicCollection
         from confluent_kafka.admin import AclOperation
 
@@ -238,7 +238,7 @@ class Admin:
             )
             return {name: described(name, future) for name, future in futures.items()}
 
-        return _again(ask)
+        return _retried(ask)
 
     def settings(self, topic: str) -> dict[str, str] | None:
         """The effective settings of a topic; None if this client may not see them."""
@@ -304,10 +304,10 @@ class _NoLeader(UnreachableError):
         self.topic = topic
 
 
-def _again(ask: Callable[[], T]) -> T:
+def _retried(ask: Callable[[], T]) -> T:
     """The result of `ask`, retried for at most REQUEST_TIMEOUT_S while partition leaders move."""
     again = Retrying(
-        retry=retry_if_exception(_leader_moves),
+        retry=retry_if_exception(_is_leader_change),
         stop=stop_after_delay(REQUEST_TIMEOUT_S),
         wait=wait_fixed(0.1),
         reraise=True,
@@ -315,16 +315,16 @@ def _again(ask: Callable[[], T]) -> T:
     return again(ask)
 
 
-def _leader_moves(error: BaseException) -> bool:
+def _is_leader_change(error: BaseException) -> bool:
     """Whether the error says that a partition's leader has just moved, or is not elected yet."""
     from confluent_kafka import KafkaError
 
     # _NOENT: librdkafka's own "No leaders found", for a topic that was created a moment ago
-    return not isinstance(error, NotReadable) and _code(error) in leader_moves() | {KafkaError._NOENT}
+    return not isinstance(error, NotReadable) and _code(error) in leader_change_codes() | {KafkaError._NOENT}
 
 
 def _code(error: BaseException) -> int | None:
-    """The error code of the client's error that caused one of ours."""
+    """The code of the KafkaException that caused one of our errors."""
     from confluent_kafka import KafkaException
 
     cause = error.__cause__
@@ -357,7 +357,7 @@ def _assigned(form: bytes) -> Iterator[TopicPartition]:
 
 
 class _WithoutWarnings:
-    """Hides the deprecation of `list_groups`, whose replacements can end the process (see "the group")."""
+    """Hides the deprecation warning of `list_groups`; the replacements can end the process ("the group")."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # warning filters are shared by the whole process

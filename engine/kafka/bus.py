@@ -22,16 +22,16 @@ from .reader import (
     KafkaReader,
     Messages,
     consume,
-    passes,
-    place,
+    is_transient,
+    partition_and_offset,
 )
 from .transactions import Transactions
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-# Brokers allow no less than 6 s by default (group.min.session.timeout.ms). Joining and leaving wait for the
-# next heartbeat of each member.
+# Brokers allow no less than 6 s by default (group.min.session.timeout.ms). A rebalance waits for the next
+# heartbeat of each member.
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 500
 # A thread that hangs longer loses its partitions, because as a member it would delay every rebalance. Passes
@@ -66,7 +66,7 @@ class KafkaBus:
     """A member of the engines' group and its transactional producer (see `bus.Bus`).
 
     Create it only after `topics.check` passed: librdkafka silently accepts a subscription to a missing topic.
-    identity: the process's, if the process creates more than one bus.
+    identity: pass the same one to each bus that a process creates.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class KafkaBus:
         self._assigned: tuple[TopicPartition, ...] | None = None
         self._lost = False
         self._membership: object = None
-        self._troubles: deque[EngineError] = deque()  # to be raised by the next polls
+        self._pending_errors: deque[EngineError] = deque()  # to be raised by the next polls
         self.transactional_id = (identity or Identity()).next(config)
         self._admin = Admin(config, self._errors)
         self._transactions = Transactions(config, self._errors, self.transactional_id)
@@ -89,7 +89,7 @@ class KafkaBus:
             config,
             self._errors,
             group_id=config.group,
-            client_id=self.transactional_id,  # under this name the coordinator lists the member: `members`
+            client_id=self.transactional_id,  # `members` returns this name
             **consumer_settings(),
         )
         if topics:
@@ -117,18 +117,18 @@ class KafkaBus:
 
     def _on_assign(self, consumer: Consumer, partitions: list[Any]) -> None:
         self._assigned = tuple(TopicPartition(p.topic, p.partition) for p in partitions)
-        self._troubles.clear()
+        self._pending_errors.clear()
         metadata, member = consumer.consumer_group_metadata(), consumer.memberid()
         # A commit with metadata without a member id would not be fenced.
         self._membership = metadata if member and member.encode() in metadata else None
-        # Fetching begins with `start`, when the state of these partitions is recovered.
+        # `start` begins fetching, after the state of these partitions was recovered.
         consumer.assign([])
 
     def _on_gone(self, _consumer: Consumer, _partitions: list[Any]) -> None:
         self._lost = True
         self._assigned = None
         self._membership = None
-        self._troubles.clear()
+        self._pending_errors.clear()
 
     def poll(self, most: int, timeout_s: float) -> Batch:
         """See `bus.Bus.poll`. Raises LostRange for a partition whose position is out of range.
@@ -137,8 +137,8 @@ class KafkaBus:
         """
         from confluent_kafka import KafkaException
 
-        if self._troubles:
-            raise self._troubles.popleft()
+        if self._pending_errors:
+            raise self._pending_errors.popleft()
         try:
             messages = consume(self._consumer, most, timeout_s)
         except KafkaException as e:  # the poll reports a fatal error
@@ -153,32 +153,32 @@ class KafkaBus:
             if error is None:
                 items.append(message)
             elif error.code() == error._PARTITION_EOF:
-                items.append(End(*place(message)))
+                items.append(End(*partition_and_offset(message)))
             else:
                 self._note_error(error, message)
-        if self._troubles and not items:
-            raise self._troubles.popleft()
+        if self._pending_errors and not items:
+            raise self._pending_errors.popleft()
         return Batch(Messages(items), None, False, self._membership)
 
     def _note_error(self, error: KafkaError, message: Message) -> None:
         if error.code() == error._AUTO_OFFSET_RESET:
-            self._troubles.append(LostRange(place(message)[0], error.str()))
+            self._pending_errors.append(LostRange(partition_and_offset(message)[0], error.str()))
         elif error.code() == error.UNKNOWN_TOPIC_OR_PART:
             # Deleting a listed topic stops only its own partitions; the engine sees it in `topics`.
             log.warning("%s", error.str())
-        elif not passes(error):
+        elif not is_transient(error):
             topic = message.topic()
             where = f"{topic}[{message.partition()}]: " if topic else ""
             text = f"{where}{error.str()}."
             if topic and error.code() == error.TOPIC_AUTHORIZATION_FAILED:
-                self._troubles.append(NotReadable(topic, text))
+                self._pending_errors.append(NotReadable(topic, text))
             else:
-                self._troubles.append(UnreachableError(text))
+                self._pending_errors.append(UnreachableError(text))
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         from confluent_kafka import TopicPartition as Assigned
 
-        self._troubles.clear()  # they concern the previous positions
+        self._pending_errors.clear()  # they concern the previous positions
         self._consumer.assign([Assigned(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
 
     def members(self) -> frozenset[str]:

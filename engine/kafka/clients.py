@@ -34,7 +34,7 @@ def one_request_logger(config: BusConfig) -> logging.Logger:
     return client_log if "debug" in config.client else _silent
 
 
-# Duration and number of attempts. With them each repetition of an error would look like a new one.
+# The duration and number of attempts: with them each repetition of an error would look like a new error.
 _ATTEMPTS: Final = re.compile(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)")
 
 
@@ -89,13 +89,13 @@ class ClientErrors:
 
 
 def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str, Any]:
-    """Client properties: the connection's, overridden by `own` (with dots for underscores).
+    """Client properties: the connection's, overridden by `own` (written with underscores for dots).
 
     Raises ValueError if no source provides the OAuth tokens that the connection needs.
     """
     tokens = token_callback(config.client)
     return {
-        # Find a broker that comes back within a second.
+        # Reconnect within a second to a broker that has come back.
         "reconnect.backoff.max.ms": 1000,
         "topic.metadata.refresh.interval.ms": 30000,
         **config.client,

@@ -6,7 +6,7 @@ import logging
 import re
 from typing import Final
 
-# Only an established connection carried requests. A broker's second address may refuse every attempt.
+# A failed attempt to connect does not count: it carried no request. Some addresses of a broker always fail.
 _ESTABLISHED: Final = re.compile(r"in state (UP|REAUTH)\b")
 
 
@@ -14,9 +14,9 @@ class LostConnections:
     """A logger for one client. It forwards the client's lines to another logger.
 
     `seen`: whether the client may have sent a request twice. librdkafka repeats a request whose connection
-    was lost and reports that neither to the caller nor to `error_cb`, only to its log (2.16.0: facility FAIL
-    at level INFO, an identical line once in 30 s, so `seen` stays set; or REQTMOUT). The line is queued
-    before the request is repeated, and arrives with the client's next `poll`.
+    was lost, and reports that only in its log (2.16.0: facility REQTMOUT, or FAIL at level INFO; `seen` is
+    never reset, because an identical FAIL line is logged only once in 30 s). The line is queued before the
+    request is repeated, and arrives with the client's next `poll`.
     """
 
     def __init__(self, to: logging.Logger) -> None:

@@ -61,7 +61,7 @@ def cluster(config: BusConfig) -> Cluster:
 
 
 def broker_version(config: BusConfig) -> str | None:
-    """The lowest version of Kafka whose protocol is the broker's, such as "4.1"; "" if older than 2.7.
+    """The oldest version of Kafka with the broker's protocol, such as "4.1"; "" if older than 2.7.
 
     None if unknown. Read from the API versions that librdkafka logs.
     """
@@ -108,7 +108,7 @@ def allowed(config: BusConfig, names: Collection[str]) -> dict[str, set[str] | s
 def transaction_refused(config: BusConfig) -> str | None:
     """Why an engine could not begin a transaction in the engines' group; None if it could.
 
-    Begins a transaction under an id of its own and aborts it, without any effect.
+    Begins a transaction with a new transactional id and aborts it.
     """
     from confluent_kafka import KafkaError, KafkaException, Producer
     from confluent_kafka import TopicPartition as Asked
@@ -138,7 +138,7 @@ def transaction_refused(config: BusConfig) -> str | None:
 
 
 def clock_difference_ms(config: BusConfig) -> tuple[int, int]:
-    """(How far the broker's clock is ahead of this machine's, the error of that figure), in milliseconds.
+    """(How far the broker's clock is ahead of this machine's, the most that this may be wrong), in ms.
 
     Writes empty records with the key DOCTOR_KEY to the registry. Raises UnreachableError if one is refused.
     """

@@ -9,7 +9,7 @@ from .clients import ANSWER_TIMEOUT_S, ClientErrors, connect, one_request_logger
 def require_answer(config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
     """Returns when the cluster has answered a metadata request.
 
-    Raises UnreachableError with the client's own reason if it has not within `timeout_s`.
+    Raises UnreachableError with the client's own reason if no answer comes within `timeout_s`.
     """
     from confluent_kafka.admin import AdminClient
 

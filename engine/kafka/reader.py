@@ -17,32 +17,30 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
 QUEUED_KBYTES = 16_384  # fetched ahead, per client: librdkafka's default is 64 MiB
-# How soon a client whose queue was full fetches again. The default is a second; the engine processes a full
-# queue faster, so with a backlog it idled for the rest of each second.
+# How soon a client whose queue was full fetches again. With the default, a second, an engine with a backlog
+# would process the full queue and be idle for the rest of each second.
 FETCH_BACKOFF_MS = 10
-# How long a fetch waits at a broker that has no new records (default 500 ms). The client reports the end of a
-# partition, and reads from a new position, only after it. An idle client costs 0.4 % of a core.
+# How long a fetch waits at a broker without new records (default 500 ms). Only then does the client report
+# the end of a partition, or read from a new position. An idle client costs 0.4 % of a core.
 FETCH_WAIT_MS = 50
-# For engines, whose topics anybody may write to. With the default fetch.min.bytes=1 each append answers a
-# fetch and the client sends the next one. So many fetches over all partitions delay the transactions, and
-# firings come later. So a fetch waits for this many bytes, but no longer than this time; a shorter time makes
-# an idle client cost more. Readers of firings do not wait for more bytes: only transactions answer their
-# fetches, an engine writes a few dozen a second at most, and those of several engines arrive together.
+# For engines. With the default fetch.min.bytes=1 each append answers a fetch, and the client sends the next.
+# Producers may append so often that the fetches delay transactions, and firings come later. So a fetch waits
+# for this many bytes, but no longer than this time; a shorter time makes an idle client cost more. Readers of
+# firings keep the default: only transactions answer their fetches, at most a few dozen a second per engine.
 GATHER_MS = 10
 GATHER_BYTES = 100_000
 # For clients that must not use much memory. librdkafka's limit for prefetched data counts values only, and
-# brokers count them compressed: 600 events with 900 kB of attributes each took 800 MB; with these 130 MB.
+# brokers count them compressed: 600 events with 900 kB of attributes took 800 MB, with these limits 130 MB.
 SPARING_MESSAGES = 10
 SPARING_BYTES = 64 * 1024
 STALL_S = 30.0
-_DRAINED = 1000  # records at a time
-_place = lru_cache(10_000)(TopicPartition)  # for each record: a look-up takes a third of creating one
+_DRAIN_AT_ONCE = 1000  # records at a time
+_partition = lru_cache(10_000)(TopicPartition)  # for each record: a look-up takes a third of creating one
 
 
-# Where a header's name is not UTF-8, `headers()` of confluent_kafka 2.16.1 sets an error and still returns a
-# list, which has a null in it and ends the process when it is read. The interpreter's own call of a method
-# does not always see such an error; this call always raises it. It must not be repeated: the client keeps the
-# list and returns it again, without an error.
+# If a header's name is not UTF-8, `headers()` of confluent_kafka 2.16.1 sets an error but also returns a list
+# with a null pointer, and reading that list ends the process. A plain method call does not always raise the
+# error; this call does. Call it once for a message: a second call returns the list without an error.
 _headers = methodcaller("headers")
 
 
@@ -54,7 +52,7 @@ def record(message: Message) -> Record:
         headers, fault = None, f"the Kafka client cannot read its headers: {_cause(e)}"
     try:
         return Record(
-            _place(message.topic(), message.partition()),
+            _partition(message.topic(), message.partition()),
             message.offset(),  # type: ignore[arg-type]  # the stub serves messages that were never sent
             message.timestamp()[1],
             message.key(),
@@ -64,15 +62,15 @@ def record(message: Message) -> Record:
         )
     except Exception as e:  # noqa: BLE001  # as above
         fault = f"the Kafka client cannot read its timestamp, key or value: {_cause(e)}"
-        return Record(*place(message), -1, None, None, None, fault)
+        return Record(*partition_and_offset(message), -1, None, None, None, fault)
 
 
 def _cause(error: Exception) -> str:
-    return repr(error.__cause__ or error)  # the client's SystemError says less than its cause
+    return repr(error.__cause__ or error)  # the cause of the client's SystemError is more precise
 
 
 class Messages:
-    """Consumed messages and ends (see `bus.Polled`). Iteration makes each a record, and frees it.
+    """Consumed messages and ends (see `bus.Polled`). Iteration converts each to a record and frees it.
 
     Thousands of records alive at once would make the garbage collector scan them, and with them all
     registrations, again and again: events would take longer the more is registered.
@@ -92,23 +90,23 @@ class Messages:
             yield item if isinstance(item, End) else record(item)
 
 
-def place(message: Message) -> tuple[TopicPartition, int]:
+def partition_and_offset(message: Message) -> tuple[TopicPartition, int]:
     """The partition and offset of a message, also of one that reports an error or an end."""
     return (
-        _place(cast(str, message.topic()), cast(int, message.partition())),
+        _partition(cast(str, message.topic()), cast(int, message.partition())),
         cast(int, message.offset()),
     )
 
 
 def consume(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
-    """The messages that have arrived. consume(n, t) alone would wait out its timeout to fill n."""
+    """The messages that have arrived. consume(n, t) alone would wait the whole t for n messages."""
     first = consumer.poll(timeout_s)
     if first is None:
         return []
     return [first, *consumer.consume(most - 1, 0)] if most > 1 else [first]
 
 
-def passes(error: KafkaError) -> bool:
+def is_transient(error: KafkaError) -> bool:
     """Whether the consumer continues by itself after this error."""
     return error.retriable() or error.code() in _transient()
 
@@ -129,13 +127,13 @@ def _transient() -> frozenset[int]:
             KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
             KafkaError.REBALANCE_IN_PROGRESS,
         }
-        | leader_moves()
+        | leader_change_codes()
     )
 
 
 @cache
-def leader_moves() -> frozenset[int]:
-    """The error codes that brokers answer while a partition changes its leader; clients then look for it."""
+def leader_change_codes() -> frozenset[int]:
+    """The error codes of a partition that changes its leader; clients then look for the new one."""
     from confluent_kafka import KafkaError
 
     return frozenset(
@@ -152,7 +150,7 @@ def leader_moves() -> frozenset[int]:
 
 
 @cache
-def not_readable() -> frozenset[int]:
+def not_readable_codes() -> frozenset[int]:
     """The error codes for a topic that does not exist or may not be read."""
     from confluent_kafka import KafkaError
 
@@ -215,11 +213,11 @@ class KafkaReader:
             if error is None:
                 taken.append(record(message))
             elif error.code() == error._PARTITION_EOF:
-                taken.append(End(*place(message)))
-            elif message.topic() and error.code() in not_readable():
+                taken.append(End(*partition_and_offset(message)))
+            elif message.topic() and error.code() in not_readable_codes():
                 topic = cast(str, message.topic())
                 raise NotReadable(topic, f"Reading topic {topic!r}: {error.str()}.")
-            elif not passes(error):
+            elif not is_transient(error):
                 raise UnreachableError(f"Reading the topics of {self._config.describe()}: {error.str()}.")
         return taken
 
@@ -243,7 +241,7 @@ def drain(
     reader.read(left)
     deadline = time.monotonic() + stall_s
     while left:
-        items = reader.take(_DRAINED, 0.5)
+        items = reader.take(_DRAIN_AT_ONCE, 0.5)
         if items:
             deadline = time.monotonic() + stall_s
         elif time.monotonic() > deadline:

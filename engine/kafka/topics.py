@@ -74,8 +74,8 @@ def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[Topi
         # No retention: the engine deletes records below its committed offset.
         spec("trigger", partitions, {**retention, "retention.ms": "-1", "retention.bytes": "-1", **internal}),
         spec("state", partitions, {**compact, **internal}),
-        # Old firings are deleted (`latest_firings.KEPT_MS`). A wait that comes back even later looks for its
-        # events again, or learns that there are none.
+        # Old firings are deleted (`latest_firings.KEPT_MS`). A wait that is opened again after that registers
+        # again and looks for its events.
         spec(
             "action",
             partitions,
@@ -134,7 +134,7 @@ def create(
                 problems.append(f"Topic {name!r} cannot be created: {error.str()}.")
     if problems:
         raise TopicsError(tuple(problems))
-    _until_known(admin, created)
+    _wait_until_known(admin, created)
     if bus_record(config) is None:
         trigger = config.topic("trigger")
         if trigger in existing:
@@ -143,7 +143,7 @@ def create(
     return created, existing
 
 
-def _until_known(admin: AdminClient, names: list[str]) -> None:
+def _wait_until_known(admin: AdminClient, names: list[str]) -> None:
     """Wait at most ten seconds until the created topics are in the brokers' metadata."""
 
     def unknown() -> bool:
@@ -164,7 +164,7 @@ def bus_record(config: BusConfig) -> BusRecord | None:
 
 
 def read_registry(config: BusConfig, on_record: Callable[[Record], None] | None = None) -> Registry:
-    """The registry, read to its current end. Raises UnreachableError if no record arrives for a while.
+    """The registry, read to its current end. Raises UnreachableError if nothing arrives for STALL_S.
 
     on_record: called with each record, for data that the registry does not keep.
     """
@@ -255,7 +255,7 @@ def topic_ids(config: BusConfig) -> dict[str, str]:
 def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
     """{topic: partition count}, if all topics exist and have the settings that the protocols need.
 
-    dead_letters: False skips their topic. Engines and waits do that: only a partition that must write a dead
+    dead_letters: False skips the dead-letter topic. Engines and waits do so, because only writing a dead
     letter needs it. Raises TopicsError naming each topic that is missing or differs, and what to do;
     UnreachableError if the cluster does not answer.
     """
@@ -267,7 +267,7 @@ def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
     except KafkaException as e:
         raise UnreachableError(f"{config.describe()} does not answer: {e.args[0].str()}.") from e
     found = {name: len(t.partitions) for name, t in metadata.topics.items() if t.error is None}
-    wanted = specs(config) if dead_letters else _working(config)
+    wanted = specs(config) if dead_letters else _without_dead_letters(config)
     missing = [s.name for s in wanted if s.name not in found]
     if missing:
         raise TopicsError(
@@ -290,17 +290,17 @@ def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
 
 
 def check_settings(config: BusConfig) -> None:
-    """Raises TopicsError if a topic has other settings than the protocols need, the dead-letter topic aside.
+    """Raises TopicsError if a required setting of a topic differs. Skips the dead-letter topic.
 
     Raises UnreachableError if a topic's settings cannot be read.
     """
-    problems = _differing_settings(admin_client(config), _working(config))
+    problems = _differing_settings(admin_client(config), _without_dead_letters(config))
     if problems:
         raise TopicsError((*problems, _CORRECT))
 
 
-def _working(config: BusConfig) -> tuple[TopicSpec, ...]:
-    """The topics without which no engine and no wait can work."""
+def _without_dead_letters(config: BusConfig) -> tuple[TopicSpec, ...]:
+    """The topics that every engine and wait needs."""
     return tuple(s for s in specs(config) if s.name != config.topic("dead-letter"))
 
 

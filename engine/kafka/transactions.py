@@ -17,7 +17,7 @@ from ..log import log
 from ..records.sizes import MAX_INTERNAL_BYTES
 from .clients import ClientErrors, client_log, connect, error_text
 from .lost_connections import LostConnections
-from .reader import not_readable
+from .reader import not_readable_codes
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -43,7 +43,7 @@ def producer_settings() -> dict[str, object]:
         "retry_backoff_ms": 1,
         "retry_backoff_max_ms": 10,
         "delivery_timeout_ms": int(TIMEOUT_S * 1000),
-        # Longer than all of a commit: the client sends what had no answer in this time again, by itself.
+        # Longer than a whole commit: after this time the client repeats a request without an answer.
         "socket_timeout_ms": int((TIMEOUT_S + 2 * LAST_STEP_S) * 1000),
         "log_connection_close": True,  # see `LostConnections`
         "linger_ms": 0,
@@ -90,8 +90,8 @@ class Transactions:
             raise self._errors.unreachable(self._config, e) from e
         return producer, losses
 
-    def _replace_after_a_loss(self) -> None:
-        """Called between transactions. Raises UnreachableError without a new producer within TIMEOUT_S."""
+    def _replace_if_lost_connection(self) -> None:
+        """Call it between transactions. Raises UnreachableError if that takes longer than TIMEOUT_S."""
         self._producer.poll(0)  # delivers the client's log lines
         if not self._losses.seen:
             return
@@ -114,14 +114,14 @@ class Transactions:
         ]
         producer = self._producer
         self._appended = None
-        clocked = self._clocked(outputs)
+        timed = self._timed(outputs)
         deadline = time.monotonic() + TIMEOUT_S
         try:
             producer.begin_transaction()
             self._open = True
             for i, output in enumerate(outputs):
                 try:
-                    self.produce(output, self._delivered if i == clocked else None)
+                    self.produce(output, self._delivered if i == timed else None)
                 except KafkaException as e:
                     if e.args[0].code() != e.args[0]._STATE:
                         raise _Refused(output, e) from e
@@ -147,14 +147,14 @@ class Transactions:
             raise UnreachableError(
                 f"A transaction on {self._config.describe()} failed: {e.__cause__ or e}."
             ) from e
-        self._replace_after_a_loss()
+        self._replace_if_lost_connection()
         return self._appended
 
     def send_offsets(self, offsets: list[Any], membership: object) -> None:
         """Add the next offsets to read to the transaction, fenced by the membership.
 
-        Called once even if the error is retriable, except if nothing was sent. After a call without an
-        answer the next call on this producer may never return (librdkafka 2.16.0, issue 5456).
+        Not repeated after a retriable error, unless nothing was sent: after a request without an answer the
+        next call on this producer may never return (librdkafka 2.16.0, issue 5456).
         """
         from confluent_kafka import KafkaException
 
@@ -166,8 +166,8 @@ class Transactions:
             # A record failed just now: this call raises its error.
             self._producer.send_offsets_to_transaction(offsets, membership, TIMEOUT_S)
 
-    def _clocked(self, outputs: Sequence[Output]) -> int | None:
-        """The index of the output whose append time is returned: one to a topic with LogAppendTime."""
+    def _timed(self, outputs: Sequence[Output]) -> int | None:
+        """The index of the output whose append time `commit` returns; preferably to an internal topic."""
         likely = {self._config.topic("state"), self._config.topic("action")}
         for i in range(len(outputs) - 1, -1, -1):
             if outputs[i].topic in likely:
@@ -192,9 +192,9 @@ class Transactions:
                 if headers is None and on_delivery is None:
                     produce(topic, value, key, at)  # positional: keyword arguments double the cost (1.0 us)
                 elif on_delivery is None:
-                    produce(topic, value, key, at, headers=_listed(headers))
+                    produce(topic, value, key, at, headers=_as_list(headers))
                 else:
-                    produce(topic, value, key, at, on_delivery=on_delivery, headers=_listed(headers))
+                    produce(topic, value, key, at, on_delivery=on_delivery, headers=_as_list(headers))
                 return
             except BufferError:
                 self._producer.poll(0.1)
@@ -208,8 +208,8 @@ class Transactions:
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e) from e
         self._open = False
-        self._replace_after_a_loss()
-        unreadable = error.code() in not_readable()
+        self._replace_if_lost_connection()
+        unreadable = error.code() in not_readable_codes()
         raise TransactionAborted(
             f"Transaction aborted: {reason}.{_advice(error)}", unreadable=unreadable
         ) from cause
@@ -247,7 +247,7 @@ class _Refused(Exception):
         self.output, self.error = output, cause.args[0]
 
 
-def _listed(headers: Headers | None) -> Any:
+def _as_list(headers: Headers | None) -> Any:
     return None if headers is None else list(headers)
 
 
@@ -273,7 +273,7 @@ def _is_retriable(error: BaseException) -> bool:
 def repeated(deadline: float, call: Callable[..., T], *args: object) -> T:
     """Call with a timeout as the last argument, and repeat retriable errors until the deadline.
 
-    After a retriable error the client resumes the call when it is repeated; until then it has no outcome.
+    Repeating resumes the call that failed with a retriable error; until then its outcome is open.
     """
     retrying = Retrying(
         retry=retry_if_exception(_is_retriable),

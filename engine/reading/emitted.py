@@ -7,8 +7,8 @@ E1  The partition begins at offset 0: nothing was removed.
 E2  A record from before the period still exists: nothing of the period was removed.
 E3  No record from before the period exists, and the topic's settings remove records by time alone: removed
     records were older than `retention.ms`. Nothing of the period is gone if it begins within `retention.ms`.
-    That is the case after an idle month. With `retention.bytes` this holds for empty partitions only, because
-    a size limit keeps the newest records.
+    E3 applies after an idle month. With `retention.bytes` it applies only to empty partitions: a size limit
+    alone does not empty a partition.
 E4  Otherwise it is unknown.
 
 E3 does not notice records that were deleted by hand, or by a shorter retention that was raised again: the
@@ -32,8 +32,8 @@ from .sources import read_between
 
 EventIdentity = tuple[str, str]  # source and id
 
-# Retention uses the broker's clock, which only a written record would show. This machine's clock may be this
-# far behind it, and the reading may take this long.
+# Retention uses the broker's clock, and only writing a record would show it. The margin covers how far this
+# machine's clock may be behind it, and how long the reading may take.
 CLOCK_MARGIN_MS: Final = 5 * 60 * 1000
 
 
@@ -71,17 +71,17 @@ class Emitted:
             self._check_removed(admin, starts, since_ms)
         stops = {tp: _least(last.get(tp), end) for tp, end in self._ends.items()}
         wanted = frozenset(wanted)
-        there: set[EventIdentity] = set()
+        found: set[EventIdentity] = set()
         for record in read_between(self._config, starts, stops):
-            if len(there) == len(wanted):
+            if len(found) == len(wanted):
                 break
-            about = dict(record.headers or ())
-            source, id_ = about.get("ce_source"), about.get("ce_id")
+            headers = dict(record.headers or ())
+            source, id_ = headers.get("ce_source"), headers.get("ce_id")
             if source is not None and id_ is not None:
                 identity = (source.decode("utf-8", "replace"), id_.decode("utf-8", "replace"))
                 if identity in wanted:
-                    there.add(identity)
-        return there
+                    found.add(identity)
+        return found
 
     def _check_removed(self, admin: Admin, starts: Mapping[TopicPartition, int], since_ms: int) -> None:
         lows = admin.start_offsets(starts)  # after `starts`: what is removed in between counts

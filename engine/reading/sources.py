@@ -127,7 +127,7 @@ def _by_time(
                 waited_for.discard(item.source)
             if isinstance(item, End) or item.offset >= left.get(item.source, 0) - 1:
                 left.pop(item.source, None)
-        idle_s += monotonic() - began  # without the time that the caller takes for a yielded record
+        idle_s += monotonic() - began  # not the time in which the caller processes a record
         if idle_s > STALL_S:
             idle_s = 0.0
             for tp in waited_for & left.keys():

@@ -31,7 +31,7 @@ HEALTHY_AFTER_S = 5.0
 # Up to Python 3.11.8 a garbage collection that switches threads inside sys._current_frames() can block the
 # process for ever (python/cpython#106883).
 CAN_BLOCK: Final[bool] = sys.version_info < (3, 11, 9)
-# With two calls at once, the first would enable garbage collection while the second is inside.
+# Of two concurrent calls, one would enable garbage collection while the other still takes frames.
 _taking_frames = threading.Lock()
 
 
@@ -39,7 +39,7 @@ class LoopRun(threading.Event):
     """One run of a loop: its config, and an event that is set when the run must end.
 
     The loop calls `is_set` in each pass, which also shows the watchdog that it does not hang. `abandoned`:
-    another thread has replaced this one, which must not change anything visible any more; `post` ignores it.
+    another thread has replaced this one, whose notices `post` ignores from then on.
     """
 
     def __init__(self, component: str, config: BusConfig, board: NoticeBoard) -> None:
@@ -95,7 +95,7 @@ class LoopThread:
         self._loop, self._board = loop, board
         self._lock = threading.Lock()
         self._stopped = False
-        self._run = self._running = LoopRun(name, config, board)
+        self._run = self._running = LoopRun(name, config, board)  # the newest run; the thread's run
         self._thread: threading.Thread | None = None
         self._abandoned: list[threading.Thread] = []
 
@@ -129,7 +129,7 @@ class LoopThread:
     def start_thread(self) -> None:
         """Start a thread and make it the current one. RuntimeError if the system has no more."""
         name = "interlock-" + self.name.lower().removeprefix("the ")
-        thread = threading.Thread(target=self._run_again, name=name, daemon=True)
+        thread = threading.Thread(target=self._thread_main, name=name, daemon=True)
         thread.start()  # if this raises, the previous thread remains the current one
         self._thread = thread
 
@@ -168,7 +168,7 @@ class LoopThread:
             self.start_thread()
         self._board.post(self.name, f"{self.name} {reason}")
 
-    def _run_again(self) -> None:
+    def _thread_main(self) -> None:
         while True:
             with self._lock:
                 if self._stopped or self._thread is not threading.current_thread():
@@ -179,7 +179,7 @@ class LoopThread:
                 self.failed(run, state.outcome.exception() if state.outcome else None)
 
             again = Retrying(
-                # An error after a healthy time is a new problem: leave this retry, back to short pauses.
+                # An error after a healthy time is a new problem: end this Retrying; pauses are short again.
                 retry=retry_if_exception(run.never_healthy),
                 wait=wait_random_exponential(multiplier=0.5, max=MAX_PAUSE_S),
                 sleep=sleep_using_event(run),
@@ -198,7 +198,7 @@ class LoopThread:
                             self._run = LoopRun(self.name, run.config, self._board)
 
     def _run_once(self, run: LoopRun) -> None:
-        # For each log line of this thread. What the previous run bound, such as its engine, is obsolete.
+        # These fields are in each log line of this thread. Clear the previous run's, such as its engine.
         clear_contextvars()
         bind_contextvars(bus=run.config.name)
         run.begin()

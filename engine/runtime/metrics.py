@@ -39,7 +39,7 @@ class Sink(Protocol):
 class Publisher:
     """Publishes every EVERY_S, in a thread of its own, with its own admin client.
 
-    status: the engines'. counts: returns the runtime's counters. config: returns the current config.
+    status: of the engines. counts: returns the runtime's counters. config: returns the current config.
     An error of the sink or the cluster is logged once per reason and retried.
     """
 
@@ -138,7 +138,7 @@ def _lag(of: list[Position]) -> int:
 
 
 def _evenly(samples: list[float]) -> list[float]:
-    """At most MOST_SAMPLES of the samples with the same distribution, minimum and maximum included."""
+    """At most MOST_SAMPLES of the samples, evenly spaced by rank, minimum and maximum included."""
     if len(samples) <= MOST_SAMPLES:
         return samples
     ranked, step = sorted(samples), (len(samples) - 1) / (MOST_SAMPLES - 1)

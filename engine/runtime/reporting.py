@@ -13,7 +13,7 @@ from ..protocol.loop import Engine
 from ..protocol.stats import Stats
 
 LOOK_S: Final = 1.0
-AGAIN_S: Final = 60.0  # between two texts about a problem whose text changes all the time
+AGAIN_S: Final = 60.0  # at least, between two posts of a text that changes all the time
 STOPPED = "Partitions"  # these are the components' names on the notice board
 TIMERS = "Timers"
 LOOK_BACKS = "Look-backs"
@@ -36,10 +36,9 @@ class EngineSize:
 
 @dataclass
 class EngineStatus:
-    """What the engines of a process, one after the other, report for others to read.
+    """What the successive engines of a process report.
 
-    `stats`: each engine adds to it. `size`: the current engine's, about a second old. `reporter`: the current
-    engine's.
+    `stats`: summed over the engines. `size` (about a second old), `reporter`: of the current engine.
     """
 
     stats: Stats = field(default_factory=Stats)
@@ -61,17 +60,17 @@ class StatusReporter:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine, self._post, self._status, self._monotonic = engine, post, status, monotonic
-        self._looked = monotonic() - LOOK_S
-        self._timers_said = monotonic() - AGAIN_S
-        self._filters_said: dict[str, float] = {}
+        self._reported = monotonic() - LOOK_S
+        self._timers_posted = monotonic() - AGAIN_S
+        self._filters_logged: dict[str, float] = {}
         status.reporter = self
 
     def report(self) -> None:
         """Report problems and size; does nothing if the last call was less than LOOK_S ago."""
         now = self._monotonic()
-        if now - self._looked < LOOK_S:
+        if now - self._reported < LOOK_S:
             return
-        self._looked = now
+        self._reported = now
         engine = self._engine
         self._report_problems(now)
         self._report_filters(engine.take_filter_errors(), now)
@@ -103,19 +102,19 @@ class StatusReporter:
         timers = problems.timers
         if timers is None:
             self._post(TIMERS, None)
-            self._timers_said = now - AGAIN_S
-        elif now - self._timers_said >= AGAIN_S:
-            self._timers_said = now
+            self._timers_posted = now - AGAIN_S
+        elif now - self._timers_posted >= AGAIN_S:
+            self._timers_posted = now
             self._post(TIMERS, timers)
 
     def _report_filters(self, errors: Counter[str], now: float) -> None:
         for text, count in errors.items():
             self._engine.stats.filter_errors += count
-            if now - self._filters_said.get(text, -AGAIN_S) < AGAIN_S:
+            if now - self._filters_logged.get(text, -AGAIN_S) < AGAIN_S:
                 continue
-            if len(self._filters_said) >= MOST_FILTERS:
-                self._filters_said.clear()
-            self._filters_said[text] = now
+            if len(self._filters_logged) >= MOST_FILTERS:
+                self._filters_logged.clear()
+            self._filters_logged[text] = now
             log.warning(
                 "A filter failed on %d events within a second, so they did not match: %.500s",
                 count,

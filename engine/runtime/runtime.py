@@ -44,11 +44,10 @@ _lock = threading.Lock()
 
 @dataclass
 class EngineProcess:
-    """What the engines of a process share, one after the other, and how they are made.
+    """What the successive engines of a process share, and how they are made.
 
-    open_ids: the transactional ids of engines that were not closed yet.
-
-    A test plants a fault in engines with a subclass whose `make_engine` passes other `Parts`.
+    open_ids: the transactional ids of engines that were not closed yet. Tests inject faults by a subclass
+    whose `make_engine` passes other `Parts`.
     """
 
     status: EngineStatus = field(default_factory=EngineStatus)
@@ -86,7 +85,7 @@ class Runtime:
         self.board = NoticeBoard()
         self.waits = make_waits(config, self.board)
         self._process = process or EngineProcess()
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._read_again_at = 0.0
         self._loops = []
@@ -99,7 +98,7 @@ class Runtime:
         if sink is not None:
             helpers["metrics"] = Publisher(sink, self._process.status, self._counts, lambda: self.config).run
         self._helpers = [
-            threading.Thread(target=self._help, args=(run,), name=f"interlock-{name}", daemon=True)
+            threading.Thread(target=self._run_helper, args=(run,), name=f"interlock-{name}", daemon=True)
             for name, run in helpers.items()
         ]
 
@@ -108,7 +107,7 @@ class Runtime:
         """The runtime of this bus and connection in this process; starts it if needed. Returns at once.
 
         If the connection's content has changed, the runtime creates new clients; open waits stay open.
-        sink: receives metrics. with_engine: False for waits alone. Both count in the call that starts it.
+        sink: receives metrics. with_engine: False for waits alone. Only the call that starts it uses them.
         """
         key = (os.getpid(), config.name, config.deployment, config.connection)
         with _lock:
@@ -128,13 +127,13 @@ class Runtime:
 
     def stop(self) -> None:
         """Leave the group and stop the threads, so that others take over at once. Takes at most 8 s."""
-        with self._lock:  # else `use` could start a new run after this
+        with self._lock:  # else `use` could start a new run after `stop`
             for loop in self._loops:
                 loop.stop()
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for loop in self._loops:
             loop.join(max(0.0, deadline - time.monotonic()))
-        self._over.set()
+        self._stopped.set()
         for thread in self._helpers:
             thread.join(max(0.0, deadline - time.monotonic()))
 
@@ -150,7 +149,7 @@ class Runtime:
                 loop.use(config)
 
     def may_read_connection(self) -> bool:
-        """Whether a wait with an error should read its connection again: one wait each READ_AGAIN_S."""
+        """Whether a wait with an error should read its connection again: True once every READ_AGAIN_S."""
         with self._lock:
             now = time.monotonic()
             if now < self._read_again_at:
@@ -158,9 +157,9 @@ class Runtime:
             self._read_again_at = now + READ_AGAIN_S
             return True
 
-    def _help(self, run: Callable[[threading.Event], None]) -> None:
+    def _run_helper(self, run: Callable[[threading.Event], None]) -> None:
         bind_contextvars(bus=self.config.name)
-        run(self._over)
+        run(self._stopped)
 
     def _run_engine(self, run: LoopRun) -> None:
         run_engine(run.config, run, run.report_healthy, post=run.post, process=self._process)
@@ -193,17 +192,17 @@ def run_engine(
     post: Post = lambda _component, _text: None,
     process: EngineProcess | None = None,
 ) -> None:
-    """Run one engine until `stop`. Raises the EngineError that ends it; TopicsError for altered topics, too.
+    """Run one engine until `stop`. Raises the EngineError that ends it, or TopicsError for altered topics.
 
     on_healthy: called in each pass with open partitions. post: takes problems that do not end the engine.
-    process: shared by the engines that the process runs one after the other.
+    process: shared by the process's successive engines.
 
-    Engines of the process that were not closed hang. They are fenced first, so that nothing they still commit
-    takes effect. From then on the thread's log lines carry the field `engine`, also the line with the error.
+    Earlier engines that were not closed hang. They are fenced first, so that they can commit nothing more.
+    The thread's log lines carry the field `engine`, even the one about the error that ends it.
     """
     process = process or EngineProcess()
     ids = process.open_ids
-    if ids:  # the record that one of them hangs in is as suspect as if the process had died
+    if ids:  # a record on which an engine hangs is as suspect as one on which a process died
         process.identity.renew()
     check(config, dead_letters=False)
     checked = time.monotonic()
@@ -232,14 +231,14 @@ def run_engine(
             reporter.report()
             if engine.is_open:
                 on_healthy()
-        _end(engine)
+        _record_stop(engine)
     finally:
         reporter.close()
         engine.close()
         ids.discard(bus.transactional_id)
 
 
-def _end(engine: Engine) -> None:
+def _record_stop(engine: Engine) -> None:
     """Record that the engine was stopped, so that the next owners do not look for a crash."""
     try:
         engine.end()

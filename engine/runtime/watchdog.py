@@ -18,7 +18,7 @@ SILENT_S: Final = 60.0
 START_S: Final = 300.0  # before its first pass an engine reads the whole registry
 MAX_SILENT_S: Final = 3600.0
 AGAIN_S: Final = 10.0
-# The thread that hangs now and two earlier ones: what they hang in does not pass by itself.
+# The current thread and two earlier ones: their problem does not pass by itself.
 MAX_HUNG: Final = 3
 
 
@@ -48,7 +48,7 @@ class Watchdog:
                 self._look_at(loop)
             except Exception:  # noqa: BLE001  # else nothing would be watched any more
                 log.exception("%s could not be replaced; the next attempt is in %.0f s.", loop.name, AGAIN_S)
-                # Neither the old run nor a new one makes progress, so counting continues.
+                # Unless a run makes progress, the next attempt comes after AGAIN_S.
                 self._progress[loop], self._silent_s[loop] = loop.progress, patience_s(loop) - AGAIN_S
 
     def _look_at(self, loop: LoopThread) -> None:
@@ -70,7 +70,7 @@ class Watchdog:
 
 
 def patience_s(loop: LoopThread) -> float:
-    """How long a loop may make no pass. Doubles with each thread that hangs, as each keeps its memory."""
+    """How long a loop may make no pass. Doubles with each hung thread, because each keeps its memory."""
     _, passes = loop.progress
     first: float = START_S if passes == 0 else SILENT_S
     return min(MAX_SILENT_S, first * 2.0**loop.hung)

@@ -1,4 +1,4 @@
-"""What a resumed task writes to the bus: that it has its firing, or that it no longer waits."""
+"""A resumed task's writes to the bus: it acknowledges its firing, or removes its registration."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def write(
 ) -> None:
     """Mark the firings `acked`, then remove the registrations. Otherwise like `acknowledge`.
 
-    Acknowledged firings are stored as tasks get them (see `fitted`): a wait of the same incarnation needs no
-    more. Raises TopicsError if the topic refuses records of that size.
+    Acknowledged firings are cut to what tasks get (see `fitted`), which is all that a later wait needs.
+    Raises TopicsError if the topic refuses records of that size.
     """
     failed: list[str] = []
 

@@ -37,8 +37,8 @@ Deliver: TypeAlias = Callable[[MoreFirings | Notice], None]
 class Durable:
     """A durable subscription as its DAG defines it.
 
-    since_ms: events count from this record timestamp on. Without `since_given` it is used only if nothing, or
-    another condition, is registered under the name.
+    since_ms: events count from this record timestamp on. Unless `since_given`, a registration of the same
+    condition keeps its own since_ms.
     """
 
     subscription: str
@@ -59,15 +59,18 @@ class Durable:
             at_limit=self.at_limit,
         )
 
-    def is_meant_by(self, registered: Registration) -> bool:
-        """Whether this registration means the same as the subscription. Limits do not count."""
+    def has_same_meaning(self, registered: Registration) -> bool:
+        """Whether the registration has the same meaning; limits may differ."""
         same_since = not self.since_given or registered.since_ms == self.since_ms
         return same_since and self.registration(registered.since_ms).incarnation == registered.incarnation
 
 
 @dataclass(eq=False)
 class Stream:
-    """A dispatcher's open reading of a subscription's firings. `deliver` is called in the waits' thread."""
+    """A dispatcher that takes a subscription's firings. `deliver` is called in the waits' thread.
+
+    state: opened (not registered yet), sent (to the registry), served (registered), cancelled, or replaced.
+    """
 
     durable: Durable
     deliver: Deliver
@@ -87,7 +90,7 @@ class Dispatching:
         self._lock = threading.Lock()
         self._streams: dict[str, list[Stream]] = {}
         self._open = OpenFirings()
-        self._whole = False
+        self._read_to_end = False
         self._reading_again: set[str] = set()
 
     def open(self, durable: Durable, deliver: Deliver) -> Stream:
@@ -104,13 +107,13 @@ class Dispatching:
     def close(self, stream: Stream) -> None:
         """Close the stream. The durable registration stays."""
         with self._lock:
-            together = self._streams.get(stream.durable.subscription, [])
-            was_last = together[-1:] == [stream]
-            if stream in together:
-                together.remove(stream)
-            if together and was_last:
-                together[-1].state = "opened"
-            if not together:
+            streams = self._streams.get(stream.durable.subscription, [])
+            was_last = streams[-1:] == [stream]
+            if stream in streams:
+                streams.remove(stream)
+            if streams and was_last:
+                streams[-1].state = "opened"
+            if not streams:
                 self._streams.pop(stream.durable.subscription, None)
 
     def take(
@@ -120,13 +123,13 @@ class Dispatching:
         without: Collection[tuple[int, int]] = (),
         gone: Collection[tuple[int, int]] = (),
     ) -> list[FiringRef]:
-        """The first open firings, also of earlier conditions; the same ones until they are acknowledged.
+        """The first open firings, also of earlier conditions. Repeats them until they are acknowledged.
 
         without: (partition, offset) pairs to leave out. gone: pairs for which `read` found no record.
         """
         name = stream.durable.subscription
         with self._lock:
-            if self._is_replaced(stream) or not self._whole or name in self._reading_again:
+            if self._is_replaced(stream) or not self._read_to_end or name in self._reading_again:
                 return []
             self._open.forget(name, gone)
             return self._open.oldest(name, most, without)
@@ -142,16 +145,16 @@ class Dispatching:
 
     # -- in the waits' thread
 
-    def held(self) -> list[str]:
+    def dispatched_incarnations(self) -> list[str]:
         """The incarnations that are dispatched here. Leases name them, so commands can show the process."""
         with self._lock:
-            return [stream.incarnation for stream in self._last() if stream.state == "served"]
+            return [stream.incarnation for stream in self._newest_streams() if stream.state == "served"]
 
     def begin(self) -> None:
         """Reset: the topics are about to be read from their starts."""
         with self._lock:
-            self._open, self._whole = OpenFirings(), False
-            for stream in self._last():
+            self._open, self._read_to_end = OpenFirings(), False
+            for stream in self._newest_streams():
                 if stream.state not in ("cancelled", "replaced"):
                     stream.state = "opened"
 
@@ -161,44 +164,44 @@ class Dispatching:
             name = self._open.follow(record)
             streams = [s for s in self._streams.get(name or "", [])[-1:] if s.state == "served"]
         for stream in streams:
-            _pass_on(stream, MORE_FIRINGS)
+            _deliver(stream, MORE_FIRINGS)
 
     def serve(self, registry: Registry, registrations: RegistrationWriter, clients: Clients) -> None:
-        """Called when the topics are read to their ends: register opened streams, read what did not fit."""
-        self._whole = True
+        """Called when the topics are read to their ends: register streams, read firings that did not fit."""
+        self._read_to_end = True
         if not self._streams:
             return
         with self._lock:
-            streams = self._last()
+            streams = self._newest_streams()
         for stream in streams:
-            self._look_up(stream, registry, registrations)
+            self._advance(stream, registry, registrations)
         for name in {s.durable.subscription for s in streams if s.state == "served"}:
             with self._lock:
-                starts = self._open.again(name)
+                starts = self._open.reread_from(name)
                 if starts:
                     self._reading_again.add(name)
             if starts:
                 self._read_again(name, starts, clients)
 
-    def _last(self) -> list[Stream]:
-        return [together[-1] for together in self._streams.values()]
+    def _newest_streams(self) -> list[Stream]:
+        return [streams[-1] for streams in self._streams.values()]
 
-    def _look_up(self, stream: Stream, registry: Registry, registrations: RegistrationWriter) -> None:
+    def _advance(self, stream: Stream, registry: Registry, registrations: RegistrationWriter) -> None:
         """Advance the stream's state: register it, or find that it is registered, cancelled or replaced."""
         durable = stream.durable
         found = registry.named(durable.subscription)
         if found is not None and stream.state == "served" and stream.incarnation == found.incarnation:
             return
-        if found is not None and durable.is_meant_by(found.registration):
+        if found is not None and durable.has_same_meaning(found.registration):
             _set_limits(durable, found, registry, registrations)
             stream.state, stream.incarnation, stream.registered = "served", found.incarnation, True
-            _pass_on(stream, MORE_FIRINGS)
+            _deliver(stream, MORE_FIRINGS)
             return
         if stream.state in ("served", "cancelled"):
             before, stream.state = stream.state, "cancelled" if found is None else "replaced"
             if stream.state != before:
                 done = "was cancelled" if found is None else "has another condition now"
-                _pass_on(stream, Notice(f"Subscription {durable.subscription!r} {done}."))
+                _deliver(stream, Notice(f"Subscription {durable.subscription!r} {done}."))
             return
         now = time.monotonic()
         if stream.state == "replaced" or (stream.state == "sent" and now - stream.sent_at < REGISTER_AGAIN_S):
@@ -212,7 +215,7 @@ class Dispatching:
         registrations.register(durable.registration(), registry.version, lambda why: _refused(stream, why))
 
     def _read_again(self, name: str, starts: Mapping[TopicPartition, int], clients: Clients) -> None:
-        """Runs in the waits' thread: the other reader pauses meanwhile, so no record is missed."""
+        """Runs in the waits' thread, which reads no topic meanwhile, so no record is missed."""
         try:
             for record in read_from(clients, starts):
                 if (record.key or b"").startswith(f"{name}\0".encode()):
@@ -223,7 +226,7 @@ class Dispatching:
                 self._reading_again.discard(name)
                 streams = self._streams.get(name, [])[-1:]
         for stream in streams:
-            _pass_on(stream, MORE_FIRINGS)
+            _deliver(stream, MORE_FIRINGS)
 
 
 def _set_limits(
@@ -240,10 +243,10 @@ def _set_limits(
 def _refused(stream: Stream, why: str) -> None:
     text = f"{stream.durable.subscription!r} could not be registered: {why}. Interlock retries it."
     log.error("%s", text)
-    _pass_on(stream, Notice(text))
+    _deliver(stream, Notice(text))
 
 
-def _pass_on(stream: Stream, item: MoreFirings | Notice) -> None:
+def _deliver(stream: Stream, item: MoreFirings | Notice) -> None:
     try:
         stream.deliver(item)
     except Exception as e:  # noqa: BLE001  # its event loop may be closed; the others continue

@@ -15,8 +15,8 @@ from ..log import at, log
 TAKE = 500
 TAKE_TIMEOUT_S = 0.5
 STALL_S = 10.0
-# Between two wanted firings at most so many records are read and dropped; a longer gap is skipped with a new
-# position, which costs about as much.
+# At most this many records between two wanted firings are read and dropped. A longer gap is skipped with a
+# new position, which costs about as much.
 MOST_BETWEEN = 2000
 KEPT_MS = 30 * 24 * 3600 * 1000  # the topic's retention (`kafka.topics`)
 
@@ -43,7 +43,7 @@ class LatestFirings:
     """
 
     def __init__(self) -> None:
-        self._refs: dict[str, FiringRef] = {}  # oldest first, almost: partitions are read in parallel
+        self._refs: dict[str, FiringRef] = {}  # nearly oldest first: partitions are read in parallel
 
     def follow(self, record: Record) -> FiringRef | None:
         """Process the next record of the topic. Returns its reference if a task may wait for its firing."""

@@ -11,7 +11,7 @@ from ..log import log
 
 
 class Notice(NamedTuple):
-    """A problem (`text`), or that there is none any more (`text` None). The wait continues in any case."""
+    """A problem, or None if there is no longer one. The wait continues in both cases."""
 
     text: str | None
 
@@ -19,8 +19,8 @@ class Notice(NamedTuple):
 class NoticeBoard:
     """Holds the current text of each component, and notifies listeners when the combined text changes.
 
-    Thread-safe. Listeners are called with one notice after the other, in the order of the changes, in a
-    thread that posts, and must not block. An error of a listener is logged.
+    Thread-safe. A thread that posts calls the listeners, with one notice at a time, in the order of the
+    changes. Listeners must not block; their errors are logged.
     """
 
     def __init__(self) -> None:

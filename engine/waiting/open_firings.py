@@ -23,7 +23,7 @@ from ..records.firing import fitted
 from .latest_firings import FiringRef, fetch
 
 MOST_HELD: Final = 10_000  # references in memory per subscription, of 250 bytes each
-FEW: Final = 2_000  # when so few are left, further ones are read from the topic
+FEW: Final = 2_000  # when only this many are left, more are read from the topic
 STALL_S: Final = 10.0
 
 
@@ -35,7 +35,7 @@ class OpenFirings:
     """References to the first open firings of each durable subscription, at most MOST_HELD each.
 
     Once a firing does not fit, later ones of its partition are not added either, which keeps the order of
-    each key. `again` then returns where to read that partition again.
+    each key. `reread_from` then returns where to read that partition again.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class OpenFirings:
         return subscription
 
     def oldest(self, subscription: str, most: int, without: Collection[tuple[int, int]]) -> list[FiringRef]:
-        """The first `most` references, a key's in order. without: (partition, offset) pairs to leave out."""
+        """The first `most` references, in order per key. without: (partition, offset) pairs to leave out."""
         found = (
             ref
             for ref in self._refs.get(subscription, {}).values()
@@ -90,8 +90,8 @@ class OpenFirings:
             if (ref.source.partition, ref.offset) in gone:
                 del refs[firing]
 
-    def again(self, subscription: str) -> Mapping[TopicPartition, int]:
-        """{partition: offset} from which to read firings that did not fit. Empty until only FEW are left."""
+    def reread_from(self, subscription: str) -> Mapping[TopicPartition, int]:
+        """{partition: offset} from which to read firings that did not fit; empty while over FEW are left."""
         if len(self._refs.get(subscription, ())) > FEW:
             return {}
         return self._beyond.pop(subscription, {})

@@ -83,8 +83,8 @@ class RegistrationWriter:
     def lease(self, incarnations: Iterable[str], version: int) -> None:
         """Write leases for what this process waits for; registrations without a lease end after a day.
 
-        New waits are named at the next call, in records of their own; every LEASE_S all are named again.
-        After an outage of more than a day only these leases show that the waits still exist.
+        A call writes leases for new waits only, but every LEASE_S for all. After an outage of more than a day
+        only these leases show that the waits still exist.
         """
         now = self._monotonic()
         renew_all = now - self._leased_at >= LEASE_S

@@ -27,7 +27,7 @@ from .notices import Notice, NoticeBoard
 from .registration_writer import RegistrationWriter
 
 TAKE = 2000
-TAKE_TIMEOUT_S = 0.05  # so long a new wait may be queued before it is registered
+TAKE_TIMEOUT_S = 0.05  # the longest that a new wait is queued before it is registered
 REGISTER_AGAIN_S = 30.0
 MOST_MISSES = 50  # attempts to read a firing whose record is gone; meanwhile its successor should arrive
 PROBE_S = 5.0
@@ -35,7 +35,7 @@ COMPONENT = "The waits"  # on the notice board; the runtime uses it for the same
 
 
 class FiringDelivery(NamedTuple):
-    """A firing for a wait, and the registry keys to null when it is acknowledged."""
+    """A firing for a wait, and the registry keys to write tombstones for when it is acknowledged."""
 
     action: ActionRecord
     registration_keys: tuple[str, ...]
@@ -49,8 +49,8 @@ Accepts: TypeAlias = Callable[[ActionRecord], bool]
 class Wait:
     """An open wait. `deliver` is called in the waits' thread and must not block.
 
-    `accepts`: whether the wait takes a firing of another incarnation; called once. `checked_firings`: if the
-    topic had a firing when the wait was opened, it has been delivered.
+    `accepts`: whether the wait takes a firing of another incarnation; called once. `checked_firings`: whether
+    the firing that the topic had when the wait was opened has been delivered; also True if there was none.
     """
 
     registration: Registration
@@ -144,7 +144,7 @@ class Waits:
             self._withdrawn.append(wait)
 
     def registration_keys(self, wait: Wait) -> tuple[str, ...]:
-        """The registry keys to null to remove all registrations of this wait's subscription."""
+        """The registry keys of all registrations of this wait's subscription."""
         keys = self._topics.registry.keys(wait.registration.subscription)
         return tuple(sorted(wait.own_keys.union(key.decode() for key in keys)))
 
@@ -215,7 +215,7 @@ class Waits:
             self.follow_firing(item)
 
     def _open_again(self, removed: list[Registered]) -> None:
-        """Register again what was removed while a wait here is open, as by the wait's earlier triggerer.
+        """Register again what was removed although a wait for it is open here, e.g. by its earlier triggerer.
 
         Not if another incarnation replaced it: then the task was cleared or its DAG edited, and this wait is
         about to be closed.
@@ -230,7 +230,7 @@ class Waits:
         self.dispatching.follow(record)
         ref = self._topics.firings.follow(record)
         if ref is None or self._topics.unread:
-            return  # delivered once the registry is read, which has the keys that the task must remove
+            return  # delivered after the registry is read, because the task must know the keys to remove
         with self._lock:
             waits = list(self._waits.get(ref.incarnation, ()))
         for wait in waits:
@@ -314,13 +314,13 @@ class Waits:
     def _lease(self, registrations: RegistrationWriter) -> None:
         with self._lock:
             incarnations = list(self._waits)
-        incarnations += self.dispatching.held()
+        incarnations += self.dispatching.dispatched_incarnations()
         registrations.lease(incarnations, self._topics.registry.version)
 
     def _not_registered(self, wait: Wait, reason: str) -> None:
         text = f"{wait.registration.subscription!r} could not be registered: {reason}. Interlock retries it."
         log.error("%s", text)
-        self._pass_on(wait, Notice(text))
+        self._deliver(wait, Notice(text))
 
     def register_again(self) -> None:
         """Register again what the registry does not contain after REGISTER_AGAIN_S."""
@@ -343,13 +343,13 @@ class Waits:
             action = decode_json(ActionRecord, value, f"The firing of {subscription!r}")
         except RecordError as e:
             log.error("%s", e)
-            self._pass_on(wait, Notice(str(e)))
+            self._deliver(wait, Notice(str(e)))
             return
         self.delivered += 1
-        self._pass_on(wait, FiringDelivery(action, self.registration_keys(wait)))
+        self._deliver(wait, FiringDelivery(action, self.registration_keys(wait)))
 
     @staticmethod
-    def _pass_on(wait: Wait, item: FiringDelivery | Notice) -> None:
+    def _deliver(wait: Wait, item: FiringDelivery | Notice) -> None:
         try:
             wait.deliver(item)
         except Exception as e:  # noqa: BLE001  # its event loop may be closed; the other waits continue

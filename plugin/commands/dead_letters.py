@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import GroupCommand
 
-    from ...engine.admin.dead_letters import DeadLetter, DeadLetters, Wanted
+    from ...engine.admin.dead_letters import DeadLetter, DeadLetters, Selection
     from ...engine.bus import Record
     from ...engine.config import BusConfig
 
@@ -178,16 +178,16 @@ def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: li
         raise SystemExit("airflow interlock dead-letters redrive: retention removed the others meanwhile.")
 
 
-def _wanted(args: Namespace) -> Wanted:
+def _wanted(args: Namespace) -> Selection:
     import time
 
     from ...conditions.nodes.duration import duration_ms
-    from ...engine.admin.dead_letters import Wanted
+    from ...engine.admin.dead_letters import Selection
 
     since_ms = None
     if args.since is not None:
         since_ms = int(time.time() * 1000) - duration_ms("--since", args.since)
-    return Wanted(since_ms, args.stage, args.reason)
+    return Selection(since_ms, args.stage, args.reason)
 
 
 def _rows(args: Namespace, letters: Iterable[DeadLetter]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
-    from ...engine.admin.findings import DagRunId, Finding, Host
+    from ...engine.admin.findings import AirflowInfo, DagRunId, Finding
 
 RAN_LATELY: Final = timedelta(minutes=10)  # longer than the leases that the doctor considers
 
@@ -60,7 +60,7 @@ def _findings(args: Namespace) -> list[Finding]:
     from ...engine.admin.findings import Finding
     from ...events.errors import InterlockError
 
-    host = _host(args.conn_id)
+    info = _airflow_info(args.conn_id)
     unusable = _settings()
     try:
         config = bus_of(args)
@@ -68,12 +68,12 @@ def _findings(args: Namespace) -> list[Finding]:
         # A team's connection is not found either if the team is not given.
         make = f"airflow connections add {args.conn_id} --conn-type kafka"
         text = f"Connection {args.conn_id!r} does not exist. Run: {make} --conn-extra ..."
-        of_team = [found for found in teams(args.conn_id, host) if found.level == "wrong"]
+        of_team = [found for found in teams(args.conn_id, info) if found.level == "wrong"]
         return unusable + (of_team or [Finding("connection", "wrong", text)])
     except InterlockError as error:  # perhaps an error of a setting that is a finding already
         known = {finding.text for finding in unusable}
         return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in known)
-    return [*unusable, *_listeners(args.conn_id), *diagnose(config, host, args.role or ROLES)]
+    return [*unusable, *_listeners(args.conn_id), *diagnose(config, info, args.role or ROLES)]
 
 
 def _listeners(conn_id: str) -> list[Finding]:
@@ -112,14 +112,14 @@ def _settings() -> list[Finding]:
     return found
 
 
-def _host(conn_id: str) -> Host:
+def _airflow_info(conn_id: str) -> AirflowInfo:
     from airflow.configuration import conf
     from airflow.version import version
 
-    from ...engine.admin.findings import Host
+    from ...engine.admin.findings import AirflowInfo
 
-    return Host(
-        airflow=version,
+    return AirflowInfo(
+        version=version,
         multi_team=conf.getboolean("core", "multi_team", fallback=False),
         team=_team_of(conn_id),
         queues=conf.getboolean("triggerer", "queues_enabled", fallback=False),

@@ -243,7 +243,7 @@ def _holder(holder: Holder) -> dict[str, str]:
         "process": holder.process,
         "host": holder.host,
         "deployment": holder.deployment,
-        "said": moment(holder.said_ms),
+        "said": moment(holder.renewed_ms),
     }
 
 

@@ -26,7 +26,7 @@ from interlock import Event, event, fetch
 from interlock.engine.admin.access import Role, needed
 from interlock.engine.admin.doctor import diagnose
 from interlock.engine.admin.explaining import why_not_met
-from interlock.engine.admin.findings import Host
+from interlock.engine.admin.findings import AirflowInfo
 from interlock.engine.admin.listed_topics import add_topics
 from interlock.engine.admin.subscriptions import Subscriptions
 from interlock.engine.config import BusConfig
@@ -226,7 +226,7 @@ def test_a_topics_settings_are_none_to_whoever_may_not_see_them(user: Any) -> No
 
 def test_the_doctor_finds_what_a_user_may_not_do_and_nothing_where_all_is_allowed(user: Any) -> None:
     def wrong(name: str, role: Role) -> list[str]:
-        found = diagnose(user(name), Host("3.3.2"), [role])
+        found = diagnose(user(name), AirflowInfo("3.3.2"), [role])
         return [each.text for each in found if (each.check, each.level) == ("access", "wrong")]
 
     assert wrong("triggerer", "engine") == []
@@ -246,7 +246,7 @@ def test_the_doctor_finds_a_right_that_is_missing_on_a_listed_topic(guarded: Any
     taken = binding("worker", TOPIC, LISTED, READ)
 
     def texts() -> list[str]:
-        found = diagnose(reached_by("worker"), Host("3.3.2"), ["wait"])
+        found = diagnose(reached_by("worker"), AirflowInfo("3.3.2"), ["wait"])
         return [each.text for each in found if (each.check, each.level) == ("access", "wrong")]
 
     exact = AclBindingFilter(*(getattr(taken, name) for name in ACL_FIELDS))

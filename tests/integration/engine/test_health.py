@@ -208,14 +208,14 @@ def test_an_open_transaction_of_others_is_named_with_the_offset_from_which_on_it
         stranger.flush(20)
         assert examine(bench.config).ok  # it has only begun
         with monkeypatch.context() as patch:
-            patch.setattr(health_module, "HELD_MS", -60_000)
+            patch.setattr(health_module, "OPEN_MS", -60_000)
             [problem] = examine(bench.config).problems
         offset = row(examine(bench.config), topic, 1)["end"] - 1
         assert f"{topic}[1]: a transaction of another producer" in problem
         assert f"--topic {topic} --partition 1 --start-offset {offset}" in problem
         stranger.commit_transaction(20)
     with monkeypatch.context() as patch:
-        patch.setattr(health_module, "HELD_MS", -60_000)
+        patch.setattr(health_module, "OPEN_MS", -60_000)
         assert examine(bench.config).ok
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 from interlock import event
 from interlock.engine.admin.deployments import deployments
-from interlock.engine.admin.findings import DagRunId, Host
+from interlock.engine.admin.findings import AirflowInfo, DagRunId
 from interlock.engine.admin.subscriptions import Holder, Subscriptions
 from interlock.engine.config import BusConfig
 from interlock.engine.records import Kind, Registration
@@ -39,7 +39,7 @@ class There(Subscriptions):
         return self._all
 
 
-def has(*runs: DagRunId, dags: Collection[str] = (), hosts: Collection[str] | None = None) -> Host:
+def has(*runs: DagRunId, dags: Collection[str] = (), hosts: Collection[str] | None = None) -> AirflowInfo:
     """An Airflow with these runs and dispatchers, whose triggerers run on these hosts."""
 
     def unknown(asked: Collection[DagRunId]) -> Collection[DagRunId]:
@@ -48,10 +48,10 @@ def has(*runs: DagRunId, dags: Collection[str] = (), hosts: Collection[str] | No
     def unknown_dags(asked: Collection[str]) -> Collection[str]:
         return set(asked) - set(dags)
 
-    return Host("3.3.2", unknown_runs=unknown, unknown_dags=unknown_dags, triggerer_hosts=hosts)
+    return AirflowInfo("3.3.2", unknown_runs=unknown, unknown_dags=unknown_dags, triggerer_hosts=hosts)
 
 
-def levels(subscriptions: Subscriptions, host: Host) -> list[str]:
+def levels(subscriptions: Subscriptions, host: AirflowInfo) -> list[str]:
     return [found.level for found in deployments(subscriptions, host)]
 
 
@@ -77,7 +77,7 @@ def test_another_deployment_is_shown_and_the_default_name_beside_it_is_noted() -
 
 def test_without_a_database_to_ask_it_is_said_that_nothing_is_known() -> None:
     there = There("airflow", airflow__d__r1__t=("airflow", 0))
-    assert levels(there, Host("3.3.2")) == ["note", "ok"]
+    assert levels(there, AirflowInfo("3.3.2")) == ["note", "ok"]
 
 
 def test_of_many_runs_of_another_airflow_a_few_are_shown() -> None:

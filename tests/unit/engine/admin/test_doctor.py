@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from interlock.engine.admin import doctor
 from interlock.engine.admin.access import needed
-from interlock.engine.admin.findings import Finding, Host
+from interlock.engine.admin.findings import AirflowInfo, Finding
 from interlock.engine.admin.health import Health
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
@@ -91,11 +91,11 @@ def test_an_airflow_that_is_not_supported_is_wrong(airflow: str, level: str) -> 
 
 
 def test_a_connection_of_a_team_is_wrong_for_triggers_read_those_without_one() -> None:
-    [found] = doctor.teams("c", Host("3.3.2", multi_team=True, team="blue"))
+    [found] = doctor.teams("c", AirflowInfo("3.3.2", multi_team=True, team="blue"))
     assert (found.level, "team 'blue'" in found.text) == ("wrong", True)
-    [found] = doctor.teams("c", Host("3.3.2", multi_team=True))
+    [found] = doctor.teams("c", AirflowInfo("3.3.2", multi_team=True))
     assert found.level == "ok"
-    assert list(doctor.teams("c", Host("3.3.2"))) == []
+    assert list(doctor.teams("c", AirflowInfo("3.3.2"))) == []
 
 
 def test_each_missing_right_is_reported_with_its_role_and_topic() -> None:
@@ -121,7 +121,7 @@ def test_a_cluster_that_does_not_answer_ends_the_visit_with_its_reason(
         raise UnreachableError("Cannot reach it: no answer.")
 
     monkeypatch.setattr(doctor.probe, "cluster", silent)
-    found = list(doctor.diagnose(config(), Host("3.3.2")))
+    found = list(doctor.diagnose(config(), AirflowInfo("3.3.2")))
     assert found[-1] == Finding("connection", "wrong", "Cannot reach it: no answer.")
 
 
@@ -149,7 +149,7 @@ def test_for_a_role_nothing_is_looked_at_that_it_may_not_see(
     monkeypatch.setattr(doctor.Subscriptions, "read", unreachable)
     asked = [
         found.check
-        for found in doctor.diagnose(config(), Host("3.3.2"), roles)
+        for found in doctor.diagnose(config(), AirflowInfo("3.3.2"), roles)
         if found.text == "It was asked."
     ]
     assert (set(asked), len(asked)) == (looked_at, len(looked_at))
@@ -212,7 +212,7 @@ def test_a_topic_that_is_listed_and_not_there_is_wrong(monkeypatch: pytest.Monke
 def test_a_count_of_one_is_singular(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.probe, "cluster", lambda _config: doctor.probe.Cluster(1, {}))
     monkeypatch.setattr(doctor.probe, "broker_version", lambda _config: "4.1")
-    told = next(each.text for each in doctor.diagnose(config(), Host("3.3.2")) if "answers" in each.text)
+    told = next(one.text for one in doctor.diagnose(config(), AirflowInfo("3.3.2")) if "answers" in one.text)
     assert told.endswith("answers; it has 1 broker.")
     health = Health("b", "one:1", engines=[{}], partitions=[{"lag": 1}], registrations={"durable": 1})
     monkeypatch.setattr(doctor, "examine", lambda _config: health)

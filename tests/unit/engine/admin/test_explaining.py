@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from interlock import event
 from interlock.conditions import EMPTY, Match, step
-from interlock.engine.admin.explaining import _place_in, _wanted_key, open_keys
+from interlock.engine.admin.explaining import _progress_of, _wanted_key, open_keys
 from interlock.engine.admin.pending import Pending, missing
 from interlock.engine.errors import EngineError
 from interlock.engine.records import OffsetMetadata, Registration
@@ -96,4 +96,4 @@ def test_a_key_of_which_nothing_is_kept_is_in_the_state_with_which_it_begins() -
     ],
 )
 def test_where_a_source_partition_is_with_a_registration(metadata: OffsetMetadata, place: str) -> None:
-    assert _place_in(metadata, 7) == place
+    assert _progress_of(metadata, 7) == place

@@ -89,12 +89,12 @@ def test_an_unregistered_subscription_is_registered_once_and_notified_when_regis
     [sent] = stage.sent
     assert (sent.kind, sent.since_ms, sent.max_keys) == ("durable", 100, 10)
     assert heard == []
-    assert stage.dispatching.held() == []
+    assert stage.dispatching.dispatched_incarnations() == []
     stage.registered(sent)
     stage.serve()
     stage.serve()
     assert heard == [MORE_FIRINGS]
-    assert stage.dispatching.held() == [sent.incarnation]
+    assert stage.dispatching.dispatched_incarnations() == [sent.incarnation]
 
 
 def test_a_registration_that_does_not_appear_is_sent_again(
