@@ -68,7 +68,7 @@ class CompletionError(InterlockError, ValueError):
 
 @dataclass(frozen=True)
 class Settings:
-    """kinds: of KINDS. reports: the submitting task's folder for reports; None without such a task."""
+    """kinds: the events to emit, of KINDS. reports: the folder of the submitting task, if there is one."""
 
     client: Mapping[str, str] = field(repr=False)  # may hold passwords
     topic: str

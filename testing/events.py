@@ -13,7 +13,7 @@ from ..events.event import Event
 from ..events.plain import event_of_record
 from ..events.taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE
 from ..spark.completion.application import Application
-from ..spark.completion.completion import AuthorData
+from ..spark.completion.completion import UserData
 from ..spark.completion.outcome import Failure
 from ..spark.completion.report import Report
 
@@ -114,7 +114,7 @@ def spark_application_end(
     if error is not None and state != "failed":
         raise ValueError(f"spark_application_end(error=): state is {state!r}; only 'failed' has an error")
     ended_at = _moment("spark_application_end(at=", at)
-    author_data = AuthorData(data or {})
+    author_data = UserData(data or {})
     if application_id is None:
         form = json.dumps([ended_at.isoformat(), dict(author_data)], sort_keys=True, default=str)
         application_id = f"app-{hashlib.sha256(form.encode()).hexdigest()[:12]}"

@@ -96,7 +96,7 @@ def _session(arguments: tuple[Any, ...], name: str) -> SparkSession:
         ) from None
 
 
-class AuthorData(UserDict[str, object]):
+class UserData(UserDict[str, object]):
     """The user's members of an event's data. CompletionError for a key that Interlock fills."""
 
     def __setitem__(self, key: str, item: object) -> None:
@@ -108,8 +108,8 @@ class AuthorData(UserDict[str, object]):
 
 
 class Completion:
-    """The context of `completion_event`. `data` may be filled until the block ends; `event` is set then, as
-    it would be sent at that moment; None before, and if it could not be made or sent."""
+    """The context of `completion_event`. `data` may be filled until the block ends. `event` is the event
+    as of then; None before, and if it could not be made or sent."""
 
     def __init__(
         self, spark: SparkSession, name: str, data: Mapping[str, object], required: bool, until: Until | None
@@ -119,7 +119,7 @@ class Completion:
         if until not in (None, "exit", "block"):
             raise CompletionError(f'until={until!r}: give "exit" or "block"')
         self.name = name
-        self.data = AuthorData(data)
+        self.data = UserData(data)
         self.required = required
         self.event: Event | None = None
         self._spark, self._until = spark, until

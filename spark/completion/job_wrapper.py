@@ -37,7 +37,7 @@ _OURS: Final = "__main__.py"
 
 
 def run_job(arguments: Sequence[str]) -> None:
-    """Runs a job as Python would: arguments[0] is its file, sys.argv all of them. It may raise anything."""
+    """Runs a job as Python would: arguments[0] is its file, all are its sys.argv. It may raise anything."""
     job = Path(arguments[0])
     sys.argv = list(arguments)
     sys.path.insert(0, str(job.resolve().parent))
@@ -74,7 +74,7 @@ class _JobTracker:
 
     def end(self, error: BaseException | None) -> None:
         if not self._begun:
-            self._begin(Application(None, self._job, fallback_id=uuid.uuid4().hex), _submitted())
+            self._begin(Application(None, self._job, fallback_id=uuid.uuid4().hex), _submitted_settings())
         if self._tracker is None:
             return
         if self._tracker.name in BLOCK_NAMES:
@@ -107,7 +107,7 @@ def _hooks(
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    made: list[tuple[type, Callable[[Any], None]]] = [
+    callbacks: list[tuple[type, Callable[[Any], None]]] = [
         (SparkContext, context_made),
         (SparkSession, session_made),
     ]
@@ -116,10 +116,10 @@ def _hooks(
     except ImportError:  # its dependencies are an extra of pyspark
         pass
     else:
-        made.append((ConnectSession, session_made))
-    before = [(kind, kind.__init__) for kind, _ in made]  # type: ignore[misc]
-    for kind, call in made:
-        kind.__init__ = _then(kind.__init__, call)  # type: ignore[misc]
+        callbacks.append((ConnectSession, session_made))
+    before = [(kind, kind.__init__) for kind, _ in callbacks]  # type: ignore[misc]
+    for kind, call in callbacks:
+        kind.__init__ = _with_callback(kind.__init__, call)  # type: ignore[misc]
     try:
         yield
     finally:
@@ -127,7 +127,7 @@ def _hooks(
             kind.__init__ = init  # type: ignore[misc]
 
 
-def _then(init: Callable[..., None], call: Callable[[Any], None]) -> Callable[..., None]:
+def _with_callback(init: Callable[..., None], call: Callable[[Any], None]) -> Callable[..., None]:
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         init(self, *args, **kwargs)
@@ -141,7 +141,7 @@ def _then(init: Callable[..., None], call: Callable[[Any], None]) -> Callable[..
     return __init__
 
 
-def _submitted() -> dict[str, str]:
+def _submitted_settings() -> dict[str, str]:
     """The configuration given to spark-submit, for a job that ended before it created a session."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}

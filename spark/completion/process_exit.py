@@ -43,7 +43,7 @@ class ProcessExit:
         self._pid: int | None = None
 
     def add_callback(self, callback: ExitCallback) -> None:
-        """Calls `callback` when the process ends, in the order of these calls."""
+        """Calls `callback` when the process ends, after the callbacks that were added before."""
         self.watch()
         self._callbacks.append(callback)
 
@@ -58,7 +58,7 @@ class ProcessExit:
         self._finishers.append(finish)
 
     def record(self, error: BaseException) -> None:
-        """Reports the error that is about to end the process, where no hook sees it."""
+        """Records the error that is about to end the process, if no hook sees it."""
         self._error = error
 
     def watch(self) -> None:

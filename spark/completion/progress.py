@@ -37,10 +37,10 @@ _STARTED: Final[set[tuple[object, ...]]] = set()  # starts emitted by this proce
 
 
 class ProgressEvents:
-    """Emits the events of one name's work until `close`.
+    """Emits the events of one block until `close`.
 
-    use: the number of this use of the name in the application, from 1. data: returns the user's members when
-    an event is made.
+    use: the number of the block among those of its name in the application, from 1. data: returns the user's
+    members when an event is made.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ProgressEvents:
         return self._written.to_data()
 
     def close(self) -> None:
-        """Stops listening. Waits up to the delivery timeout until events of what ended are acknowledged."""
+        """Stops listening. Waits up to the delivery timeout until all events so far are acknowledged."""
         deadline = time.monotonic() + self._settings.timeout_s / SHARE
         for close in self._close:
             close(_left(deadline))

@@ -1,6 +1,6 @@
-"""Reports: the file that a driver leaves for the submitting task, and the completion event made of it.
+"""Reports: the file that a driver leaves for the submitting task, and the completion event made from it.
 
-Under `SparkSubmitEventOperator` a driver emits no event of its own end: for each name it writes a report into
+Under `SparkSubmitEventOperator` a driver emits no completion event: for each block it writes a report into
 the folder given by the submitting task, which makes the event from report and exit code.
 """
 
@@ -29,10 +29,10 @@ _SUFFIX: Final = ".report.json"
 
 @dataclass(frozen=True)
 class Report:
-    """The work of one name in one attempt of an application.
+    """One block, or the wrapped job, in one attempt of an application.
 
     ended: false while it runs. failure: None after a success and before the end.
-    use: the number of this use of the name in the application, from 1.
+    use: the number of the block among those of its name in the application, from 1.
     data: the user's members. airflow: the task it runs for. written: what queries wrote, as far as known.
     required: the user wants the job to fail if its completion event cannot be sent.
     """
@@ -48,8 +48,8 @@ class Report:
     use: int = 1
 
     def event(self, failure: Failure | None, now: datetime) -> Event:
-        """The completion event. Its id is computed from application, name, use and outcome, so that driver
-        and submitting task make the same. EventError if the user's data are not JSON."""
+        """The completion event. Its id is computed from application, name, use and outcome, so the
+        driver and the submitting task make the same event. EventError if the user's data are not JSON."""
         outcome = "succeeded" if failure is None else "failed"
         data: dict[str, Any] = {**self.data, "application": self.application.to_data(now)}
         if self.airflow:

@@ -39,7 +39,7 @@ class EventSender:
     def __init__(self, settings: Settings) -> None:
         # Created here, not by the first of the threads that use it.
         self._emitter = Emitter(settings.client, settings.topic)
-        self._timeout_s = settings.timeout_s / SHARE  # so that the client answers within the setting's time
+        self._timeout_s = settings.timeout_s / SHARE  # so that the client answers within settings.timeout_s
         self._outbox = Outbox(
             lambda: self._emitter,
             self._timeout_s,
@@ -67,7 +67,7 @@ class EventSender:
         self._outbox.put(event)
 
     def flush(self, timeout_s: float) -> None:
-        """Waits up to `timeout_s` until all queued events are acknowledged; not while Kafka is silent."""
+        """Waits up to `timeout_s` until all queued events are acknowledged; 0 s while Kafka is silent."""
         if self._silent or self._outbox.flush(timeout_s):
             return
         self._silent_since = self._outbox.acknowledged
@@ -82,8 +82,8 @@ class EventSender:
     def send(self, event: Event, *, required: bool) -> None:
         """Sends an event and waits for its acknowledgement.
 
-        EmitError without one within the delivery timeout; while Kafka is silent, at once unless `required`.
-        The event then stays in the queue.
+        Raises EmitError after the delivery timeout; while Kafka is silent, at once unless `required`. The
+        event then stays in the queue.
         """
         if self._silent and not required:
             self._outbox.put(event, always=True)

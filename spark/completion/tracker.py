@@ -1,4 +1,4 @@
-"""Tracks one name's work in this process from its start to its outcome.
+"""Tracks one block, or the wrapped job, in this process from its start to its outcome.
 
 Who emits the completion event: under SparkSubmitEventOperator the submitting task, from a report. Otherwise
 this process: at once after a failure; after a success when the process exits, since later code may fail.
@@ -34,9 +34,9 @@ Until = Literal["exit", "block"]
 class Tracker:
     """Tracks the work from its construction to `end`.
 
-    data: returns the user's members whenever an event is made. use: the number of this use of the name in the
-    application, from 1. The constructor raises CompletionError and EventError, before any work is done; later
-    problems with Kafka or the settings are warnings, unless `required`.
+    data: returns the user's members whenever an event is made. use: the number of the block among those of
+    its name in the application, from 1. The constructor raises CompletionError and EventError, before any
+    work is done; later problems with Kafka or the settings are warnings, unless `required`.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Tracker:
         return event
 
     def close(self) -> None:
-        """Stops listening without an outcome: another tracker of that name emits it."""
+        """Stops listening and emits nothing: another tracker of that name emits the completion event."""
         self._progress.close()
 
     def _report(self, failure: Failure | None, *, ended: bool) -> Report:
@@ -98,10 +98,10 @@ class Tracker:
         return replace(self._begun, data=self._data(), written=written, ended=ended, failure=failure)
 
 
-def _at_exit(report: Report, outlet: EventSender, required: bool) -> ExitCallback:
-    """A callback that makes the event by the error that ended the process, and queues it.
+def _at_exit(report: Report, sender: EventSender, required: bool) -> ExitCallback:
+    """A callback that makes the event from the error that ended the process, and queues it.
 
-    It refers to nothing else of the work, which may be collected before.
+    It does not refer to the tracker, so that Python can free that earlier.
     """
 
     def on_exit(error: BaseException | None) -> None:
@@ -111,6 +111,6 @@ def _at_exit(report: Report, outlet: EventSender, required: bool) -> ExitCallbac
         except InterlockError as problem:
             warn_not_sent(report.name, required, problem)
         else:
-            outlet.send_at_exit(FinalEvent(event, report.name, required and failure is None))
+            sender.send_at_exit(FinalEvent(event, report.name, required and failure is None))
 
     return on_exit

@@ -83,7 +83,7 @@ class ConnectorError(InterlockError, ValueError):
 def java_properties(client: Mapping[str, str]) -> dict[str, str]:
     """The Java client's properties for these of librdkafka.
 
-    Other properties than those of security and the connection itself are ignored. ConnectorError for a
+    Properties that concern neither security nor the connection are ignored. ConnectorError for a
     security property without a counterpart, and for an unreadable file.
     """
     java: dict[str, str] = {}

@@ -61,8 +61,8 @@ _COLUMNS: Final = (
 )
 SCHEMA: Final = StructType([StructField(name, kind) for name, kind, _ in _COLUMNS])
 ARROW: Final = pa.schema([(name, kind) for name, _, kind in _COLUMNS])
-# Most records, and bytes, of a batch that Spark passes to Python; each core holds one. Above some hundreds
-# larger batches are not faster.
+# The most records, and bytes, of a batch that Spark passes to Python; each core holds one batch. More than
+# some hundreds of records are not faster.
 BATCH_RECORDS: Final = 500
 BATCH_BYTES: Final = 16 * 1024 * 1024
 

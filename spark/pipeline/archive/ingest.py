@@ -66,26 +66,26 @@ class Options:
     accept_loss: bool = False
 
 
-def archive(spark: SparkSession, bus: Bus, wanted: Options) -> int:
+def archive(spark: SparkSession, bus: Bus, options: Options) -> int:
     """Archives the records of a bus. Returns how many it archived.
 
     With `every_ms` it returns when the query is stopped. PipelineError if continuing would lose records or
     archive some twice, and if another run has begun. What was archived before an error stays, and the next
     run continues from there.
     """
-    files = Files(spark, wanted.archive)
-    checkpoint = Files(spark, wanted.checkpoint or files.path(CHECKPOINT))
-    topics = tuple(wanted.topics) or (*bus.sources(spark), bus.topic("action"), bus.topic("subscription"))
+    files = Files(spark, options.archive)
+    checkpoint = Files(spark, options.checkpoint or files.path(CHECKPOINT))
+    topics = tuple(options.topics) or (*bus.sources(spark), bus.topic("action"), bus.topic("subscription"))
     check_pair(files, checkpoint, bus.name)
     run = begin(files, RUNS)
-    check_batches(files, checkpoint, accept_loss=wanted.accept_loss)
+    check_batches(files, checkpoint, accept_loss=options.accept_loss)
     log.info("archiving %s into %s", ", ".join(topics), files.root)
     batches = Batches(files, run)
     stream = bus.stream(
         spark,
         topics,
-        maxOffsetsPerTrigger=str(wanted.max_offsets),
-        failOnDataLoss="false" if wanted.accept_loss else "true",
+        maxOffsetsPerTrigger=str(options.max_offsets),
+        failOnDataLoss="false" if options.accept_loss else "true",
     )
     writer = (
         rows_of(stream, bus.name)
@@ -93,10 +93,10 @@ def archive(spark: SparkSession, bus: Bus, wanted: Options) -> int:
         .option("checkpointLocation", checkpoint.root)
         .foreachBatch(batches.write)
     )
-    if wanted.every_ms is None:
+    if options.every_ms is None:
         writer = writer.trigger(availableNow=True)
     else:
-        writer = writer.trigger(processingTime=f"{wanted.every_ms} milliseconds")
+        writer = writer.trigger(processingTime=f"{options.every_ms} milliseconds")
     progress = Progress()
     for _ in range(_TAKE_OVERS):
         if ran_to_end(writer, progress, batches, run):
@@ -139,12 +139,12 @@ def ran_to_end(writer: DataStreamWriter, progress: Progress, batches: Batches, r
 
 
 def _check(run: Run) -> None:
-    """PipelineError if a later run has begun. Ignores storage that does not answer."""
+    """PipelineError if a later run has begun. Ignores errors of the storage."""
     try:
         run.check()
     except PipelineError:
         raise
-    except Exception:  # Spark's error, most likely of the same storage, is raised
+    except Exception:  # the caller raises Spark's error, which most likely has the same cause
         log.debug("cannot check whether a later run has begun", exc_info=True)
 
 

@@ -75,8 +75,8 @@ def folders(files: Files) -> tuple[tuple[Folder, ...], tuple[Folder, ...]]:
     """The folders of batches: those with a marker, and those without."""
     complete: list[Folder] = []
     rest: list[Folder] = []
-    # Names before markers: a folder that gets its marker meanwhile was among the names, or the folders that
-    # it replaces are still valid.
+    # List names before looking for markers: a folder that gets its marker in between is among the names, or
+    # the folders that it replaces are still valid.
     for name in sorted(files.folders()):
         if (folder := folder_named(name)) is not None:
             (complete if _is_complete(files, folder) else rest).append(folder)
@@ -118,7 +118,7 @@ def read(
 
     kinds: of `rows.KINDS`. since_ms, until_ms: rows appended at or after `since_ms` and before `until_ms`;
     files of other days and kinds are not read. Contains what is archived at the time of the call. Use it
-    within an hour: then a compaction may remove replaced folders. PipelineError if there is no archive.
+    within an hour: after that a compaction may remove replaced folders. PipelineError if there is no archive.
     """
     from pyspark.sql import functions as f
 
@@ -148,7 +148,8 @@ def write_folder(rows: DataFrame, files: Files, folder: Folder) -> None:
 
     One file for each kind, date and type of ordinary size: a shuffle brings their rows together, and adaptive
     execution joins its small partitions and splits large ones (64 MB,
-    `spark.sql.adaptive.advisoryPartitionSizeInBytes`). Without it one task writes all of a large type.
+    `spark.sql.adaptive.advisoryPartitionSizeInBytes`). Without adaptive
+    execution one task writes all of a large type.
     """
     from pyspark.sql import functions as f
 

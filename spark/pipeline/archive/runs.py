@@ -18,7 +18,7 @@ from typing import Final
 from .. import PipelineError
 from .files import Files
 
-# How many files of earlier runs are kept for people to read.
+# How many files of earlier runs are kept, only for administrators to read.
 _KEPT: Final = 20
 
 

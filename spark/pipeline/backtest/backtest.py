@@ -36,8 +36,8 @@ _NOTE: Final = (
 class Log:
     """What a backtest reads. rows: of `rows.SCHEMA`, from the question's `since_ms` on.
 
-    events: how many rows; records, if read from topics. end_ms: timers run up to it; all rows have earlier
-    timestamps. ascending: no partition's timestamps go backwards.
+    events: the number of rows; of records, if read from topics. end_ms: timers run up to it; all rows have
+    earlier timestamps. ascending: no partition's timestamps go backwards.
     """
 
     rows: DataFrame
@@ -47,7 +47,7 @@ class Log:
 
     @staticmethod
     def of(rows: DataFrame, until_ms: int | None = None) -> Log:
-        """The log of these rows. ReadColumns them once, without their data."""
+        """The log of these rows. Reads them once, without their data."""
         from pyspark.sql import functions as f
 
         rows = rows.where(f.col("kind") == "event")
@@ -66,9 +66,9 @@ class Log:
 
     @staticmethod
     def of_records(raw: DataFrame, bus: str, until_ms: int | None = None) -> Log:
-        """The log of a bus's topics (`Bus.batch`). ReadColumns only their timestamps.
+        """The log of a bus's topics (`Bus.batch`). Reads only their timestamps.
 
-        Leaves out records that arrive meanwhile with later timestamps.
+        Leaves out records with later timestamps that arrive meanwhile.
         """
         from pyspark.sql import functions as f
 
@@ -104,19 +104,19 @@ class Backtest:
         key = self.question.known_key
         if key is not None and self.question.runs_from_the_start:
             # The key's timers run even without an event.
-            matches = matches.unionByName(self._opening(key))
-        self._spread()
+            matches = matches.unionByName(self._first_row(key))
+        self._set_tasks()
         ordered = in_order(matches, ascending=self.log.ascending)
         return results_of(self.question, self.log.end_ms, ordered).persist(StorageLevel.DISK_ONLY)
 
-    def _spread(self) -> None:
+    def _set_tasks(self) -> None:
         tasks = min(-(-self.log.events // _EVENTS_A_TASK), _MOST_TASKS)
         tasks = max(tasks, self._spark.sparkContext.defaultParallelism)
         initial = {"spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(tasks)}
         for name, value in {**_ADAPTIVE, **initial}.items():
             self._spark.conf.set(name, value)
 
-    def _opening(self, key: str) -> DataFrame:
+    def _first_row(self, key: str) -> DataFrame:
         from pyspark.sql import functions as f
 
         given = {"key": f.lit(key), "stamp_ms": f.lit(self.question.since_ms)}
@@ -134,10 +134,10 @@ class Backtest:
         """
         columns = ("key", "outcome", "fired_ms", "timer_ms", "events", "missing")
         found = self.results.where("kind = 'firing'").select(*columns)
-        return found.orderBy("fired_ms", "key").limit(1) if self._ends_of_itself else found
+        return found.orderBy("fired_ms", "key").limit(1) if self._ends_with_first_firing else found
 
     @property
-    def _ends_of_itself(self) -> bool:
+    def _ends_with_first_firing(self) -> bool:
         """Whether the first firing of any key ends the wait. (The fold sees one key at a time.)"""
         return self.question.once and self.question.known_key is None
 
@@ -146,13 +146,13 @@ class Backtest:
         """(key, events, missing, waiting, since_ms, expires_ms, due_ms) of the keys that are half met at the
         end.
 
-        The columns are the members of conditions.half_met.HalfMet; events are its parts.
+        The columns are the members of conditions.evaluate.half_met.HalfMet; events are its parts.
         """
         from pyspark.sql import functions as f
 
         columns = ("key", "events", "missing", "waiting", "since_ms", "expires_ms", "due_ms")
         found = self.results.where("kind = 'pending'").select(*columns)
-        if self._ends_of_itself:  # nothing is pending after a wait has fired
+        if self._ends_with_first_firing:  # nothing is pending after a wait has fired
             return found.join(self.firings.select("outcome"), f.lit(True), "left_anti")
         return found
 

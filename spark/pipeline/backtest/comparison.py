@@ -1,4 +1,4 @@
-"""Compares the firings of two conditions over the same events: common, moved, and of only one of them."""
+"""Compares the firings of two conditions over the same events: the same, moved, or only of one of them."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from ....conditions.explanation.search import MissingMatcher, StateFacts, search
 from ....events.event import Event
 from .question import Question
 
-_HEADS: Final = ("type", "source", "subject")
-_MAX_HEADS: Final = 10_000
+_ATTRIBUTES: Final = ("type", "source", "subject")
+_MAX_TYPES: Final = 10_000
 
 Place = tuple[int, str, int, int]  # stamp, topic, partition, offset
 
@@ -45,8 +45,8 @@ class Misses:
     """Collects the near misses of one task.
 
     An event is near to a matcher if it has the type that the matcher requires, ignoring case; for a matcher
-    without a type its source, else its subject, else the first attribute that it requires. A matcher without
-    any has no near misses. Keeps the ones with the earliest timestamps, so the result does not depend on how
+    without a type the same source, else subject, else first attribute that it requires. A matcher that
+    requires no attribute has no near misses. Keeps the earliest ones, so the result does not depend on how
     events are spread over tasks.
     """
 
@@ -54,10 +54,10 @@ class Misses:
         self._question = question
         condition = question.condition
         self._matchers, self._labels = condition.matchers, condition.labels
-        heads = [_head(matcher) for matcher in self._matchers]
-        self._heads = [(number, *head) for number, head in enumerate(heads) if head is not None]
+        wanted = [_near_by(matcher) for matcher in self._matchers]
+        self._near_by = [(number, *each) for number, each in enumerate(wanted) if each is not None]
         self._by_type: dict[str, tuple[int, ...]] | None = {}
-        if any(name != "type" for _, name, _ in self._heads):
+        if any(name != "type" for _, name, _ in self._near_by):
             self._by_type = None
         self._found: dict[Reason, _Found] = {}
 
@@ -69,7 +69,7 @@ class Misses:
         type_ = attributes["type"]
         near = known.get(type_)
         if near is None:
-            if len(known) >= _MAX_HEADS:
+            if len(known) >= _MAX_TYPES:
                 known.clear()
             near = known[type_] = self._near(event)
         return near
@@ -78,12 +78,12 @@ class Misses:
         attributes = event.attributes
         return tuple(
             number
-            for number, name, value in self._heads
+            for number, name, value in self._near_by
             if attributes.get(name, "").strip().casefold() == value
         )
 
     def add(self, number: int, event: Event, place: Place) -> None:
-        """Counts an event that is near to a matcher but not accepted with the key in question."""
+        """Counts an event that is near to a matcher but not accepted for the question's key."""
         matcher = self._matchers[number]
         verdict = matcher.verdict(event)
         why = "term" if verdict.error is None else "error"
@@ -139,8 +139,8 @@ def _place(kept: tuple[Place, Event, str | None]) -> Place:
     return kept[0]
 
 
-def _head(matcher: Matcher) -> tuple[str, str] | None:
+def _near_by(matcher: Matcher) -> tuple[str, str] | None:
     """(attribute, value) that makes an event near to a matcher; None if it requires none."""
     exact = dict(matcher.exact)
-    name = next((each for each in (*_HEADS, *exact) if each in exact), None)
+    name = next((each for each in (*_ATTRIBUTES, *exact) if each in exact), None)
     return None if name is None else (name, exact[name].strip().casefold())

@@ -12,7 +12,7 @@ from typing import Final
 from ....conditions import EMPTY, Condition, ConditionError, State, canonical_key, from_json, opened, parse
 from ....conditions.nodes.key import KeyPart
 
-# How long a bus keeps a key that nothing else ends; the same as in engine.protocol.context.
+# How long a bus keeps an idle key; the same as in engine.protocol.context.
 TTL_MS: Final = 30 * 24 * 3600 * 1000
 
 
@@ -23,7 +23,7 @@ class Question:
     text: the condition's JSON form. key: the only key to evaluate, canonical; None: every key by itself.
     once: a wait, which ends with its first firing; else a durable subscription, which keeps firing.
     since_ms: earlier events are ignored; if the key is known in advance, timers run from here.
-    ttl_ms: how long a key is kept that nothing else ends; None: for ever.
+    ttl_ms: how long an idle key is kept; None: for ever.
     near_misses: how many to keep of each matcher and reason; the others are only counted.
     """
 
@@ -73,8 +73,8 @@ class Question:
 
     @property
     def runs_from_the_start(self) -> bool:
-        """Whether timers run from the subscription on, its key being known (docs/use/conditions.md B2,
-        X2)."""
+        """Whether timers run from the start of the subscription, which needs a known key
+        (docs/use/conditions.md B2, X2)."""
         plan = self.condition.plan
         timers = plan.watches_from_the_start or (plan.expires and not plan.expires_by_event)
         return timers and self.known_key is not None

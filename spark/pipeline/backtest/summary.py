@@ -54,7 +54,7 @@ class Figures:
             f.count_distinct(f.coalesce("key", f.lit(""))).alias("keys"),
         ).collect()[0]
         lacking = (
-            backtest.pending.select(f.explode("missing").alias("label")).groupBy("label").agg(_many())
+            backtest.pending.select(f.explode("missing").alias("label")).groupBy("label").agg(_row_count())
         ).collect()
         reasons = (
             backtest.near_misses.groupBy("label", "why", "term")
@@ -129,10 +129,10 @@ class Summary:
 
 def changes_of(compared: DataFrame) -> dict[str, int]:
     """{change: number of firings} of a comparison."""
-    return {row["change"]: row["n"] for row in compared.groupBy("change").agg(_many()).collect()}
+    return {row["change"]: row["n"] for row in compared.groupBy("change").agg(_row_count()).collect()}
 
 
-def _many() -> Column:
+def _row_count() -> Column:
     from pyspark.sql import functions as f
 
     return f.count("*").alias("n")

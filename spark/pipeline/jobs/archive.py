@@ -45,12 +45,12 @@ def parse(arguments: Sequence[str]) -> Options:
 
 def main(arguments: Sequence[str]) -> None:
     try:
-        what = parse(arguments)
+        options = parse(arguments)
         with job_session("archive") as spark:
             spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
             spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
             with connected(spark) as bus:
-                archive(spark, bus, what)
+                archive(spark, bus, options)
     except InterlockError as error:
         sys.exit(f"archive: {error}")
 

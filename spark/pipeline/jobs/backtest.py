@@ -109,37 +109,37 @@ def _moment(option: str, text: str) -> int:
 
 
 @contextmanager
-def log_of(spark: SparkSession, what: Options) -> Iterator[Log]:
+def log_of(spark: SparkSession, options: Options) -> Iterator[Log]:
     """The events to evaluate; valid inside the block."""
-    since_ms = what.question.since_ms
-    if what.archive is not None:
-        rows = read(spark, what.archive, since_ms=since_ms, until_ms=what.until_ms)
+    since_ms = options.question.since_ms
+    if options.archive is not None:
+        rows = read(spark, options.archive, since_ms=since_ms, until_ms=options.until_ms)
         with logged_progress(spark, "reading timestamps of the archive"):
-            log = Log.of(rows, what.until_ms)
+            log = Log.of(rows, options.until_ms)
         yield log
         return
     with connected(spark) as bus:
         topics = bus.sources(spark)
-        raw = bus.batch(spark, topics, since_ms=since_ms, until_ms=what.until_ms)
+        raw = bus.batch(spark, topics, since_ms=since_ms, until_ms=options.until_ms)
         with logged_progress(spark, f"reading timestamps of {', '.join(topics)}"):
-            log = Log.of_records(raw, bus.name, what.until_ms)
+            log = Log.of_records(raw, bus.name, options.until_ms)
         yield log
 
 
-def run(spark: SparkSession, what: Options) -> Summary:
+def run(spark: SparkSession, options: Options) -> Summary:
     """Runs the backtest and writes its tables. PipelineError if `output` already has some."""
     began = time.monotonic()
-    if what.output is not None and not what.overwrite:
-        files = Files(spark, what.output)
+    if options.output is not None and not options.overwrite:
+        files = Files(spark, options.output)
         if files.folders() or files.files():
             raise PipelineError(
-                f"--output {what.output!r} is not empty: name another folder, or give --overwrite"
+                f"--output {options.output!r} is not empty: name another folder, or give --overwrite"
             )
-    with log_of(spark, what) as log:
-        backtest = Backtest(spark, what.question, log)
-        other = None if what.compare is None else Backtest(spark, what.compare, log)
+    with log_of(spark, options) as log:
+        backtest = Backtest(spark, options.question, log)
+        other = None if options.compare is None else Backtest(spark, options.compare, log)
         try:
-            with logged_progress(spark, f"backtest of {what.question.condition}"):
+            with logged_progress(spark, f"backtest of {options.question.condition}"):
                 figures = Figures.of(backtest)
             after, changes = None, None
             if other is not None:
@@ -148,18 +148,18 @@ def run(spark: SparkSession, what: Options) -> Summary:
                 difference = compared(backtest.firings, other.firings)
                 with logged_progress(spark, "comparing"):
                     changes = changes_of(difference)
-                _write(what, "changes", difference)
-            elif what.output is not None and what.overwrite:
-                Files(spark, what.output).remove("changes")  # of another run's conditions
+                _write(options, "changes", difference)
+            elif options.output is not None and options.overwrite:
+                Files(spark, options.output).remove("changes")  # of another run's conditions
             for name in ("firings", "pending", "near_misses"):
-                _write(what, name, getattr(backtest, name))
+                _write(options, name, getattr(backtest, name))
         finally:
             backtest.close()
             if other is not None:
                 other.close()
         return Summary(
             log.events,
-            what.question.since_ms,
+            options.question.since_ms,
             log.end_ms,
             log.ascending,
             figures,
@@ -169,11 +169,11 @@ def run(spark: SparkSession, what: Options) -> Summary:
         )
 
 
-def _write(what: Options, name: str, table: DataFrame) -> None:
-    if what.output is not None:
-        path = f"{what.output.rstrip('/')}/{name}"
+def _write(options: Options, name: str, table: DataFrame) -> None:
+    if options.output is not None:
+        path = f"{options.output.rstrip('/')}/{name}"
         with logged_progress(table.sparkSession, f"writing {path}"):
-            table.write.mode("overwrite" if what.overwrite else "errorifexists").parquet(path)
+            table.write.mode("overwrite" if options.overwrite else "errorifexists").parquet(path)
 
 
 def configure(spark: SparkSession) -> None:
@@ -184,16 +184,16 @@ def configure(spark: SparkSession) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     try:
-        what = parse(arguments)
+        options = parse(arguments)
         with job_session("backtest") as spark:
             configure(spark)
-            summary = run(spark, what)
+            summary = run(spark, options)
     except ConditionError as error:
         sys.stderr.write(f"backtest: {error}\n")
         sys.exit(2)
     except InterlockError as error:
         sys.exit(f"backtest: {error}")
-    sys.stdout.write(f"{json.dumps(summary.to_json()) if what.as_json else summary}\n")
+    sys.stdout.write(f"{json.dumps(summary.to_json()) if options.as_json else summary}\n")
 
 
 if __name__ == "__main__":

@@ -281,7 +281,7 @@ def _embedded(svg: str, name: str, title: str, text: str) -> str:
     root = ElementTree.fromstring(svg)  # noqa: S314  # matplotlib wrote it
     for element in root.iter():
         for attribute, value in element.attrib.items():
-            element.set(attribute, _own(attribute, value, name))
+            element.set(attribute, _page_value(attribute, value, name))
         # a style sheet in it would apply to the whole page, which has these rules anyway
         for sheet in element.findall(f"{{{_SVG}}}style"):
             element.remove(sheet)
@@ -294,7 +294,7 @@ def _embedded(svg: str, name: str, title: str, text: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _own(attribute: str, value: str, name: str) -> str:
+def _page_value(attribute: str, value: str, name: str) -> str:
     if attribute == "id":
         return f"{name}-{value}"
     if attribute == f"{{{_XLINK}}}href":

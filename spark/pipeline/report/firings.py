@@ -24,29 +24,29 @@ def firings(
 
     Columns: waiter, dag, run, task, map_index, subscription, incarnation, condition_id, firing_id, outcome
     (met, fail_on, expired), key, missing, types (of its events: type, last_ms), moment_ms (of the firing),
-    acked_ms, open (neither acknowledged nor swept), by_timer, incomplete, decided_by (type of the last event;
-    null where a timer or the registration came later), event_to_firing_ms, firing_to_resume_ms.
+    acked_ms, open (neither acknowledged nor removed), by_timer, incomplete, decided_by (type of the last
+    event; null if a timer or the registration came later), event_to_firing_ms, firing_to_resume_ms.
 
     A latency is null if the archive lacks its start: the record `fired`, compacted away before it was
     archived, or the registration of a one-shot wait.
     """
     from pyspark.sql import functions as f
 
-    found = _once(actions)
+    found = _one_row_each(actions)
     if since_ms is not None:
         found = found.where(f.col("moment_ms") >= since_ms)
     if until_ms is not None:
         found = found.where(f.col("moment_ms") < until_ms)
     known = incarnations.select("incarnation", "condition_id", "registered")
-    return _timed(found.join(known, "incarnation", "left"))
+    return _with_latencies(found.join(known, "incarnation", "left"))
 
 
 def unreadable(actions: DataFrame) -> int:
     """How many records of kind `action` are damaged or of a version that this one cannot read."""
-    return int(actions_of(actions).where("NOT swept AND NOT readable").count())
+    return int(actions_of(actions).where("NOT removed AND NOT readable").count())
 
 
-def _once(actions: DataFrame) -> DataFrame:
+def _one_row_each(actions: DataFrame) -> DataFrame:
     """One row per firing, from its records `fired` and `acked`."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -54,8 +54,8 @@ def _once(actions: DataFrame) -> DataFrame:
     record, firing = f.col("record"), f.col("record.firing")
     each = (
         actions_of(actions)
-        .where("swept OR readable")
-        # Reduced before the shuffle: of the events only the time of the last one of each type.
+        .where("removed OR readable")
+        # The shuffle then moves less: of the events only the time of the last one of each type.
         .select(
             "topic",
             "key",
@@ -103,7 +103,7 @@ def _once(actions: DataFrame) -> DataFrame:
     )
 
 
-def _timed(found: DataFrame) -> DataFrame:
+def _with_latencies(found: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     fired, timer = f.col("fired_ms"), f.col("firing.timer_ms")

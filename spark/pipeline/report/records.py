@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-READS: Final = (1,)  # versions of the records; those of others are counted, not read
+READS: Final = (1,)  # versions of the records; records of others are counted, not read
 _EVENT: Final = "STRUCT<type: STRING>"
 _ORIGIN: Final = "STRUCT<timestamp_ms: BIGINT>"
 ACTION: Final = (
@@ -28,7 +28,7 @@ LEFTOVER: Final = "interlock_leftover"  # header of a null value that does not r
 def actions_of(rows: DataFrame) -> DataFrame:
     """Rows of kind `action` with `record`, which is null for the removal of a firing and if unreadable.
 
-    Columns: topic, key (text), offset, appended_ms, swept, readable, record.
+    Columns: topic, key (text), offset, appended_ms, removed, readable, record.
     """
     from pyspark.sql import functions as f
 
@@ -37,7 +37,7 @@ def actions_of(rows: DataFrame) -> DataFrame:
         f.col("key").cast("string").alias("key"),
         "offset",
         "appended_ms",
-        f.col("value").isNull().alias("swept"),
+        f.col("value").isNull().alias("removed"),
         f.from_json(f.col("value").cast("string"), ACTION).alias("record"),
     ).withColumn("readable", _readable("record.firing.id") & f.col("record.state").isin("fired", "acked"))
 

@@ -23,8 +23,8 @@ def incarnations(rows: DataFrame) -> DataFrame:
     """One row for each incarnation in rows of kind `subscription`.
 
     Columns: incarnation, condition_id (hash of `form`, 16 hex characters), form (the condition as JSON),
-    registered (ms, ascending: an abandoned wait may register again), in_force_until (ms; null: still in
-    force).
+    registered (ms in ascending order: an abandoned wait may register again), in_force_until (ms; null: still
+    in force).
     """
     from pyspark.sql import functions as f
 

@@ -31,7 +31,7 @@ _EACH: Final = "p50, p90 and p99 of"
 
 @dataclass(frozen=True)
 class Section:
-    """id: unique on the page. lead: explains the figures. nothing: the text without figures.
+    """id: unique on the page. lead: explains the figures. nothing: the text if there are none.
 
     table: the rows to show. folder: the complete table, beside the page.
     """

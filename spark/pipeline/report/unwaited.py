@@ -32,17 +32,17 @@ def could_accept(filters: Iterable[Filter], type_: str) -> bool:
     return all(verdict(each, type_) is not False for each in filters)
 
 
-def verdict(asked: Filter, type_: str) -> bool | None:
+def verdict(term: Filter, type_: str) -> bool | None:
     """The filter's result for every event of a type; None if it depends on the event."""
-    if isinstance(asked, Comparison):
-        agrees = [type(asked).agrees(type_, value) if name == _TYPE else None for name, value in asked.pairs]
+    if isinstance(term, Comparison):
+        agrees = [type(term).agrees(type_, value) if name == _TYPE else None for name, value in term.pairs]
         return _all(agrees)
-    if isinstance(asked, f_.All):
-        return _all(verdict(each, type_) for each in asked.filters)
-    if isinstance(asked, f_.Any):
-        return _not(_all(_not(verdict(each, type_)) for each in asked.filters))
-    if isinstance(asked, f_.Not):
-        return _not(verdict(asked.filter, type_))
+    if isinstance(term, f_.All):
+        return _all(verdict(each, type_) for each in term.filters)
+    if isinstance(term, f_.Any):
+        return _not(_all(_not(verdict(each, type_)) for each in term.filters))
+    if isinstance(term, f_.Not):
+        return _not(verdict(term.filter, type_))
     return None
 
 
@@ -57,9 +57,9 @@ def unwaited(types: DataFrame, conditions: DataFrame) -> DataFrame:
     required = conditions.select("form").mapInArrow(_required, _REQUIRED).distinct()
     exact = required.where("exact IS NOT NULL").select(f.col("exact").alias(_TYPE))
     left = types.join(exact, _TYPE, "left_anti")
-    open_ = required.where("filters IS NOT NULL").select("filters")
+    others = required.where("filters IS NOT NULL").select("filters")
     accepted = (
-        left.select(_TYPE).crossJoin(f.broadcast(open_)).mapInArrow(_accepted, "type STRING").distinct()
+        left.select(_TYPE).crossJoin(f.broadcast(others)).mapInArrow(_accepted, "type STRING").distinct()
     )
     return left.join(accepted, _TYPE, "left_anti")
 
@@ -82,12 +82,12 @@ def _needed(matcher: Matcher) -> str | None:
     return needed if isinstance(needed, str) else None
 
 
-def _reads_type(asked: Filter) -> bool:
-    if isinstance(asked, Comparison):
-        return any(name == _TYPE for name, _ in asked.pairs)
-    if isinstance(asked, (f_.All, f_.Any)):
-        return any(map(_reads_type, asked.filters))
-    return isinstance(asked, f_.Not) and _reads_type(asked.filter)
+def _reads_type(term: Filter) -> bool:
+    if isinstance(term, Comparison):
+        return any(name == _TYPE for name, _ in term.pairs)
+    if isinstance(term, (f_.All, f_.Any)):
+        return any(map(_reads_type, term.filters))
+    return isinstance(term, f_.Not) and _reads_type(term.filter)
 
 
 @lru_cache(4096)

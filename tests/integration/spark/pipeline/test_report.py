@@ -404,11 +404,11 @@ def test_the_report_reads_an_action_record_as_the_engine_wrote_it(spark: SparkSe
     log.firing(made, parts, T0 + 2, missing=["x"], timer_ms=7, incomplete=True, left_out={"orders": 2})
     action = log.records[-1]
     [row] = (
-        records.actions_of(rows_in(spark, [action])).select("key", "swept", "readable", "record").collect()
+        records.actions_of(rows_in(spark, [action])).select("key", "removed", "readable", "record").collect()
     )
     written = json.loads(action.value or b"")
     read = row.record.asDict(True)
-    assert (row.key, row.swept, row.readable) == (made.subscription, False, True)
+    assert (row.key, row.removed, row.readable) == (made.subscription, False, True)
     for name in ("v", "subscription", "kind", "incarnation", "state"):
         assert read[name] == written[name]
     for name in ("id", "outcome", "key", "fired_at", "missing", "timer_ms", "incomplete"):
