@@ -16,7 +16,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 from xml.etree import ElementTree  # of what matplotlib wrote; nothing from elsewhere is parsed
 
-from .words import counted, duration, number, shown
+from .formats import counted, duration, number, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,7 +156,7 @@ def spreads(
     slowest = max(p99s, key=lambda each: each[0])
     text = (
         f"{counted(len(labels), 'line')}, p50, p90 and p99. The largest p99 is {duration(slowest[0])}:"
-        f" {shown(slowest[1], MOST_LABEL)}, {slowest[2]}. The table below has all figures."
+        f" {printable(slowest[1], MOST_LABEL)}, {slowest[2]}. The table below has all figures."
     )
     return Chart(title, text, _svg(figure, name, title, text))
 
@@ -177,7 +177,7 @@ def bars(name: str, title: str, labels: Sequence[str], values: Sequence[int]) ->
     axis.set_ylim(max(len(labels), 2) - 0.4, -0.6)  # keeps a single bar as thin as several
     top = values.index(max(values))
     text = (
-        f"{counted(len(labels), 'bar')}. The longest is {shown(labels[top], MOST_LABEL)} with"
+        f"{counted(len(labels), 'bar')}. The longest is {printable(labels[top], MOST_LABEL)} with"
         f" {number(values[top])}. The table below has all figures."
     )
     return Chart(title, text, _svg(figure, name, title, text))
@@ -228,13 +228,13 @@ def _figure(rows: int, panels: int, around_in: float = 0.75) -> tuple[Figure, Se
 
 def _named(label: str) -> str:
     """A label for the legend. Matplotlib omits labels that begin with `_`, hence the space."""
-    text = shown(label, MOST_LABEL)
+    text = printable(label, MOST_LABEL)
     return f" {text}" if text.startswith("_") else text
 
 
 def _rows(axis: Axes, labels: Sequence[str], *, grid: bool = True) -> None:
     """A row for each label, the first one on top."""
-    axis.set_yticks(range(len(labels)), [shown(label, MOST_LABEL) for label in labels])
+    axis.set_yticks(range(len(labels)), [printable(label, MOST_LABEL) for label in labels])
     axis.set_ylim(len(labels) - 0.4, -0.6)
     if grid:
         axis.grid(visible=True, axis="both", zorder=0)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from . import words
+from . import formats
 from .figures import Row
 
 PERCENTILES: Final = ("p50", "p90", "p99")
@@ -45,30 +45,30 @@ def percentiles(span: str, group: str) -> list[Column]:
 
 
 def duration(member: str) -> Callable[[Row], str]:
-    return lambda row: words.duration(row[member])
+    return lambda row: formats.duration(row[member])
 
 
 def count(head: str, member: str) -> Column:
-    return Column(head, lambda row: words.number(row[member]), number=True)
+    return Column(head, lambda row: formats.number(row[member]), number=True)
 
 
 def moment(member: str) -> Callable[[Row], str]:
-    return lambda row: words.moment(row[member])
+    return lambda row: formats.moment(row[member])
 
 
 def text(member: str, absent: str = "") -> Callable[[Row], str]:
     """External text; `absent` for None."""
-    return lambda row: absent if row[member] is None else words.shown(row[member])
+    return lambda row: absent if row[member] is None else formats.printable(row[member])
 
 
 def who(row: Row) -> str:
     """DAG and task, or what else waits."""
-    return words.who(row["waiter"], row["dag"], row["task"])
+    return formats.who(row["waiter"], row["dag"], row["task"])
 
 
 def run(row: Row) -> str:
     """The run's id, and the map index of a mapped task."""
     if row["run"] is None:
-        return words.NONE
+        return formats.NONE
     index = row["map_index"]
-    return words.shown(row["run"]) + ("" if index is None else f" [{index}]")
+    return formats.printable(row["run"]) + ("" if index is None else f" [{index}]")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from . import ReportError, words
+from . import ReportError
 from .figures import Figures
+from .formats import counted, duration, moment, number, printable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -44,11 +45,11 @@ def render(figures: Figures, archive: str, now_ms: int) -> str:
         sections=[] if figures.empty else list(sections(figures, now_ms)),
         facts=_facts(figures),
         span=_span(figures),
-        archive=words.shown(archive),
-        made=words.moment(now_ms),
-        number=words.number,
-        counted=words.counted,
-        moment=words.moment,
+        archive=printable(archive),
+        made=moment(now_ms),
+        number=number,
+        counted=counted,
+        moment=moment,
         breakable=_breakable,
         drawn=Markup,  # matplotlib and ElementTree have escaped the texts in an SVG
     )
@@ -63,25 +64,24 @@ def _breakable(text: str) -> Markup:
 
 def _span(figures: Figures) -> str:
     """The requested range."""
-    since = "the beginning" if figures.since_ms is None else words.moment(figures.since_ms)
-    until = "the end" if figures.until_ms is None else words.moment(figures.until_ms)
+    since = "the beginning" if figures.since_ms is None else moment(figures.since_ms)
+    until = "the end" if figures.until_ms is None else moment(figures.until_ms)
     return f"from {since} to {until}"
 
 
 def _facts(figures: Figures) -> list[tuple[str, str, str]]:
     """(name, figure, details)."""
-    counted = dict.fromkeys(("firings", "met", "fail_on", "expired", "acknowledged", "open"), 0)
-    overall = {**counted, **figures.overall}
+    none = dict.fromkeys(("firings", "met", "fail_on", "expired", "acknowledged", "open"), 0)
+    overall = {**none, **figures.overall}
 
     def latency(span: str) -> tuple[str, str]:
         p50, p99 = (overall.get(f"{span}_{name}_ms") for name in ("p50", "p99"))
-        return words.duration(p50), f"p99 {words.duration(p99)}"
+        return duration(p50), f"p99 {duration(p99)}"
 
-    number: Any = words.number
     met = f"{number(overall['met'])} met, {number(overall['fail_on'])} failed by fail_on"
     return [
-        ("Events", number(figures.events), f"of {words.counted(figures.types, 'type')}"),
-        ("Firings", number(overall["firings"]), f"{words.counted(figures.conditions, 'condition')} in force"),
+        ("Events", number(figures.events), f"of {counted(figures.types, 'type')}"),
+        ("Firings", number(overall["firings"]), f"{counted(figures.conditions, 'condition')} in force"),
         ("Expired", number(overall["expired"]), met),
         ("Not acknowledged", number(overall["open"]), f"{number(overall['acknowledged'])} acknowledged"),
         ("event → firing, p50", *latency("event_to_firing")),

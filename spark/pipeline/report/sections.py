@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from . import charts, words
+from . import charts, formats
 from .charts import Chart
 from .columns import (
     ARROWS,
@@ -90,7 +90,7 @@ def _by_condition(figures: Figures) -> Section:
     def condition(row: Row) -> str:
         if row["condition_id"] is None:
             return "(registration not in the archive)"
-        return words.shown(row["condition"] or f"(unreadable, {row['condition_id']})", 300)
+        return formats.printable(row["condition"] or f"(unreadable, {row['condition_id']})", 300)
 
     return Section(
         "conditions",
@@ -137,8 +137,8 @@ def _expired(figures: Figures) -> Section:
             Column("Fired (UTC)", moment("moment_ms"), line=True),
             Column("DAG and task", who),
             Column("Run", run),
-            Column("Key", text("key", words.NONE)),
-            Column("Missing", lambda row: words.shown(", ".join(row["missing"] or ()) or words.NONE)),
+            Column("Key", text("key", formats.NONE)),
+            Column("Missing", lambda row: formats.printable(", ".join(row["missing"] or ()) or formats.NONE)),
             Column("Incomplete", lambda row: "yes" if row["incomplete"] else "no"),
         ],
         table,
@@ -157,10 +157,10 @@ def _unacknowledged(figures: Figures, now_ms: int) -> Section:
         "All firings are acknowledged.",
         [
             Column("Fired (UTC)", moment("moment_ms"), line=True),
-            Column("Age", lambda row: words.duration(now_ms - row["moment_ms"]), number=True),
+            Column("Age", lambda row: formats.duration(now_ms - row["moment_ms"]), number=True),
             Column("DAG and task", who),
             Column("Run", run),
-            Column("Key", text("key", words.NONE)),
+            Column("Key", text("key", formats.NONE)),
             Column("Outcome", text("outcome")),
         ],
         table,
@@ -207,8 +207,8 @@ def _unwaited(figures: Figures) -> Section:
     )
     if figures.unreadable_conditions:
         lead += (
-            f" Not considered: {words.counted(figures.unreadable_conditions, 'condition')} that this version"
-            " cannot read."
+            f" Not considered: {formats.counted(figures.unreadable_conditions, 'condition')} that this"
+            " version cannot read."
         )
     return Section(
         "unwaited",
@@ -235,7 +235,7 @@ def _volume(figures: Figures) -> Section:
     for row in figures.table("volume").rows:
         by_day[row["date"]][row["type"]] = row["events"]
     others = any(None in counts for counts in by_day.values())
-    series: dict[str | None, str] = {name: words.shown(name) for name in names}
+    series: dict[str | None, str] = {name: formats.printable(name) for name in names}
     if others:
         series[None] = "all others"
     title = "Events per day and type"
@@ -247,7 +247,7 @@ def _volume(figures: Figures) -> Section:
     )
 
     def counted(name: str | None) -> Callable[[Row], str]:
-        return lambda row: words.number(by_day[row["date"]].get(name, 0))
+        return lambda row: formats.number(by_day[row["date"]].get(name, 0))
 
     return Section(
         "volume",
@@ -258,7 +258,7 @@ def _volume(figures: Figures) -> Section:
             Column("Day", lambda row: str(row["date"]), line=True),
             *(Column(label, counted(name), number=True, named=True) for name, label in series.items()),
             count("All", "events"),
-            Column("Data", lambda row: words.size(row["bytes"]), number=True),
+            Column("Data", lambda row: formats.size(row["bytes"]), number=True),
         ],
         days,
         chart,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .figures import Figures
-from .words import counted, duration, number
+from .formats import counted, duration, number
 
 _HEADS = ("p50", "p90", "p99", "max")
 

@@ -67,7 +67,7 @@ def moment(ms: int | None) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def shown(text: object, most: int = 200) -> str:
+def printable(text: object, most: int = 200) -> str:
     """External text on one line, with replacement characters for unprintable ones (some change the direction
     of writing), and its middle cut out beyond `most` characters."""
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(text))
@@ -79,7 +79,7 @@ def shown(text: object, most: int = 200) -> str:
 
 def who(waiter: str | None, dag: str | None, task: str | None) -> str:
     """`daily_report.ready`, `settle (dispatch)`; the subscription's name if it has another form."""
-    name = shown(dag if dag is not None else NONE)
+    name = printable(dag if dag is not None else NONE)
     if task is not None:
-        return f"{name}.{shown(task)}"
+        return f"{name}.{printable(task)}"
     return name if waiter in (None, "other") else f"{name} ({waiter})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from interlock.spark.pipeline.report import words
+from interlock.spark.pipeline.report import formats
 
 
 @pytest.mark.parametrize(
@@ -25,25 +25,25 @@ from interlock.spark.pipeline.report import words
     ],
 )
 def test_a_duration_has_one_or_two_units(ms: int | None, text: str) -> None:
-    assert words.duration(ms) == text
+    assert formats.duration(ms) == text
 
 
 def test_a_time_outside_the_calendar_is_shown_in_milliseconds() -> None:
-    assert words.moment(1_795_500_000_000) == "2026-11-24 06:00:00"
-    assert words.moment(2**62) == f"{2**62} ms"
-    assert words.moment(-1) == "-1 ms"
+    assert formats.moment(1_795_500_000_000) == "2026-11-24 06:00:00"
+    assert formats.moment(2**62) == f"{2**62} ms"
+    assert formats.moment(-1) == "-1 ms"
 
 
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**41, "2.0 TiB")]
 )
 def test_a_size_has_a_unit(count: int, text: str) -> None:
-    assert words.size(count) == text
+    assert formats.size(count) == text
 
 
 def test_unprintable_characters_are_replaced_and_a_long_text_keeps_both_ends() -> None:
-    assert words.shown("a\x00b\u202ec\nd") == "a\ufffdb\ufffdc\ufffdd"
-    text = words.shown("begin" + "x" * 500 + "end", 21)
+    assert formats.printable("a\x00b\u202ec\nd") == "a\ufffdb\ufffdc\ufffdd"
+    text = formats.printable("begin" + "x" * 500 + "end", 21)
     assert len(text) == 21
     assert text.startswith("begin")
     assert text.endswith("end")
@@ -60,4 +60,4 @@ def test_unprintable_characters_are_replaced_and_a_long_text_keeps_both_ends() -
     ],
 )
 def test_a_waiter_has_the_names_of_airflow(waiter: str, dag: str, task: str | None, text: str) -> None:
-    assert words.who(waiter, dag, task) == text
+    assert formats.who(waiter, dag, task) == text
