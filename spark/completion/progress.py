@@ -37,7 +37,7 @@ _STARTED: Final[set[tuple[object, ...]]] = set()  # starts emitted by this proce
 
 
 class ProgressEvents:
-    """Emits the events of one block until `close`.
+    """Emits the events of one block, or of the wrapped job, until `close`.
 
     use: the number of the block among those of its name in the application, from 1. data: returns the user's
     members when an event is made.

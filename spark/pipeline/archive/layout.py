@@ -148,8 +148,8 @@ def write_folder(rows: DataFrame, files: Files, folder: Folder) -> None:
 
     One file for each kind, date and type of ordinary size: a shuffle brings their rows together, and adaptive
     execution joins its small partitions and splits large ones (64 MB,
-    `spark.sql.adaptive.advisoryPartitionSizeInBytes`). Without adaptive
-    execution one task writes all of a large type.
+    `spark.sql.adaptive.advisoryPartitionSizeInBytes`). Without adaptive execution one task writes all of a
+    large type.
     """
     from pyspark.sql import functions as f
 

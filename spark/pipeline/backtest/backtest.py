@@ -105,11 +105,11 @@ class Backtest:
         if key is not None and self.question.runs_from_the_start:
             # The key's timers run even without an event.
             matches = matches.unionByName(self._first_row(key))
-        self._set_tasks()
+        self._set_number_of_tasks()
         ordered = in_order(matches, ascending=self.log.ascending)
         return results_of(self.question, self.log.end_ms, ordered).persist(StorageLevel.DISK_ONLY)
 
-    def _set_tasks(self) -> None:
+    def _set_number_of_tasks(self) -> None:
         tasks = min(-(-self.log.events // _EVENTS_A_TASK), _MOST_TASKS)
         tasks = max(tasks, self._spark.sparkContext.defaultParallelism)
         initial = {"spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(tasks)}
