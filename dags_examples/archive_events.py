@@ -23,7 +23,7 @@ with DAG(
     default_args={"retries": 3, "retry_delay": timedelta(minutes=2)},
     tags=["interlock"],
 ):
-    # It continues where the last run ended, even if that was killed.
+    # It continues where the last run ended, even if that run was killed.
     archive = SparkSubmitEventOperator(
         task_id="archive",
         name="archive",

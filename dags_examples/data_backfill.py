@@ -1,7 +1,7 @@
-"""Backfills: of a DAG, whose runs find events of weeks ago, and of data, which are computed again.
+"""Two backfills: runs of past dates that find their past events, and new runs for corrected data.
 
 `airflow backfill create --dag-id sales_report ...` runs past dates. Each run waits for the event of its own
-date, which is in the past: `since` is the start of the events, limited by the topic's retention.
+date, which is in the past. So `since` is early: all events that the topic still has count.
 
 When sales of a past date are corrected, `sales_restated` starts one run of `sales_again` for that date, as
 soon as there was no further correction for ten minutes.

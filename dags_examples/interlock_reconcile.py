@@ -1,8 +1,8 @@
 """Emits missing completion events of DAG runs and tasks every 15 minutes.
 
-The command reads Airflow's database. Airflow sets two variables to hide the database from tasks; without them
-the command reads its address from the worker's airflow.cfg. If that does not contain it, run the command from
-cron on a scheduler's machine.
+The command needs Airflow's database, which Airflow hides from tasks with two variables. The task removes
+them, so that the command reads the address in the worker's airflow.cfg. If the file has none, run the
+command from cron on a scheduler's machine.
 """
 
 from __future__ import annotations

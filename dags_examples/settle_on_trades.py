@@ -3,7 +3,7 @@
 No trade is lost while something is paused or down, and none is repeated. `settle` may be any DAG with
 `schedule=None`; its tasks read the trade from `dag_run.conf["trade"]`.
 
-Airflow skips files that do not contain its name. This docstring does.
+Airflow skips files without the words dag and airflow; this docstring has both.
 """
 
 from __future__ import annotations

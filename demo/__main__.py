@@ -52,7 +52,7 @@ class DemoError(RuntimeError):
 
 
 def main() -> int:
-    # SIGTERM like Ctrl-C: both run every `finally`.
+    # SIGTERM acts like Ctrl-C, so that every `finally` runs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     progress = Progress()
     try:
@@ -201,7 +201,7 @@ def _print(verdict: check.Verdict, progress: Progress) -> None:
 
 
 def _summary(verdicts: Mapping[str, check.Verdict], progress: Progress) -> dict[str, Any]:
-    """The totals of all stories, and with several stories the counts of each by its fault's name."""
+    """Returns the totals of all stories; of several stories also the counts of each, by its fault's name."""
     total: dict[str, Any] = {"reports": 0, "duplicates": 0, "missing": 0, "resume_ms": []}
     for verdict in verdicts.values():
         for name in total:

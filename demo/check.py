@@ -59,7 +59,7 @@ def judge(evidence: Evidence) -> Verdict:
 
 
 def absent(events: Sequence[StoredEvent], name: str) -> list[str]:
-    """The labels of a date's events that are not in the event topic."""
+    """Returns the labels of a date's events that are not in the event topic."""
     return [label for label in WAITED_FOR if not _of(events, label, name)]
 
 
@@ -88,7 +88,7 @@ class _Date:
             self._problem(f"{found} {what} instead of one")
 
     def _find_parts(self) -> dict[str, StoredEvent]:
-        """{label: first copy} of the events that the wait needs; copies have the same identity."""
+        """Returns {label: first copy} of the events that the wait needs; copies have the same identity."""
         parts = {}
         for label in WAITED_FOR:
             copies = _of(self._evidence.events, label, self.name)
@@ -142,7 +142,7 @@ class _Date:
         return run
 
     def _find_report(self) -> bool:
-        """Whether a report with the right content exists."""
+        """Returns whether a report with the right content exists."""
         reports = self._evidence.reports.get(self.name, [])
         ended = {
             event.identity
@@ -185,7 +185,7 @@ def _of(events: Sequence[StoredEvent], label: str, name: str) -> list[StoredEven
 
 
 def _instead(evidence: Evidence, label: str, name: str) -> str:
-    """The events that announce this date's output under another date, as text."""
+    """Returns a text about events that announce this date's output under another date."""
     strays = [
         f"{event.record.place} has the date {event.date or 'none'} instead"
         for event in evidence.events

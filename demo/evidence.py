@@ -1,6 +1,6 @@
 """The evidence of a finished story, gathered from outside: topics, Airflow's REST API, files on disk.
 
-Uses no code of the program under check.
+Uses no code of Interlock, whose errors it must find.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Action:
 
     @classmethod
     def of(cls, record: Record) -> Action | None:
-        """The action of a record; None for the removal of a firing (a null value)."""
+        """Returns the action of a record; None for a null value, which removes a firing."""
         value = record.json()
         if not isinstance(value, dict):
             return None
@@ -125,9 +125,9 @@ def read_events(bootstrap_servers: str) -> list[StoredEvent]:
 
 
 def resumptions(log: Sequence[dict[str, Any]]) -> tuple[int, ...]:
-    """When a deferrable task's executions after its first deferral began, in ms since the epoch.
+    """Returns when the executions of a task after its first deferral began, in ms since the epoch.
 
-    A task instance keeps the start_date of its first execution, so it must come from the log: each execution
+    A task instance keeps the start_date of its first execution, so this is read from the log: each execution
     begins with the line `::group::Pre Execute`, which the task's process writes before it loads the DAG file,
     and `Pausing task as DEFERRED` ends one that was deferred.
     """

@@ -8,13 +8,13 @@ CURRENCIES = ("EUR", "JPY", "USD")
 
 
 def rates(day: date) -> dict[str, int]:
-    """Millionths of a euro for one cent of each currency."""
+    """Returns the value of one unit of each currency in millionths of a euro."""
     number = day.toordinal()
     return {"EUR": 1_000_000, "JPY": 5_500 + number * 31 % 700, "USD": 850_000 + number * 37 % 90_000}
 
 
 def turnover(day: date) -> list[dict[str, object]]:
-    """The lines of the report: per currency the orders and their sum, cents times millionths."""
+    """Returns the report's lines: the orders of each currency, and their sum in cents times millionths."""
     number = day.toordinal()
     counts = dict.fromkeys(CURRENCIES, 0)
     totals = dict.fromkeys(CURRENCIES, 0)

@@ -20,10 +20,10 @@ class FolderError(RuntimeError):
 
 @contextlib.contextmanager
 def own_folder(folder: Path, least_free_bytes: int = LEAST_FREE_BYTES) -> Iterator[None]:
-    """An empty folder, locked for this demo inside the block.
+    """Locks the folder for this demo inside the block, and empties it first.
 
-    Removes what the last demo left. FolderError, without removing anything, if the folder has contents and
-    was not made by a demo, or if another demo uses it; FolderError if its disk is too full.
+    Raises FolderError, and removes nothing, if the folder has contents and was not made by a demo, or if
+    another demo uses it. Also raises FolderError if its disk is too full.
     """
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is not a folder; set DEMO_DIR to a new or empty folder")
@@ -54,7 +54,7 @@ def own_folder(folder: Path, least_free_bytes: int = LEAST_FREE_BYTES) -> Iterat
 
 
 def _empty(folder: Path) -> None:
-    """Removes all but the mark, so that after an interruption the folder is still known as the demo's."""
+    """Removes everything except the mark, so that the demo knows its folder even after an interruption."""
     for entry in folder.iterdir():
         if entry.name == MARK:
             continue

@@ -19,7 +19,7 @@ from .evidence import EVENT_TOPIC, WAITED_FOR, StoredEvent, read_events
 from .progress import Progress
 
 DAGS = ("orders_spark", "rates_ingest", "daily_report")
-# Most seconds to wait for a step. Spark needs 8 to 15 s for a job on two busy cores.
+# How long to wait for a step. Spark needs 8 to 15 s for a job on two busy cores.
 PATIENCE_S = 120.0
 # How long to watch a wait that lacks an event, in case it fires wrongly.
 GRACE_S = 10.0
@@ -33,7 +33,7 @@ class StoryError(RuntimeError):
 class Fault:
     """A deliberate fault.
 
-    rates: makes the conf of rates_ingest for the second date. twice: send each orders event twice.
+    rates: returns the conf of rates_ingest for the second date. twice: send each orders event twice.
     """
 
     name: str
@@ -62,7 +62,7 @@ FAULTS = {
 
 
 def business_dates(number: int) -> tuple[date, date]:
-    """The two dates of story `number`; the day after them belongs to no story."""
+    """Returns the two dates of story `number`; the day after them belongs to no story."""
     today = datetime.now(UTC).date()
     return today - timedelta(days=2 + 3 * number), today - timedelta(days=1 + 3 * number)
 
@@ -91,33 +91,33 @@ class Story:
         first, second = self.dates
         for dag_id in DAGS:
             self._api.unpause(dag_id)
-        self._run("orders_spark", first, "a Spark job makes its orders")
-        self._run("daily_report", second, "waits for orders and rates, neither of which exists yet")
-        self._stored("orders", first)
-        self._run("daily_report", first, "starts to wait after its orders were stored")
+        self._start_run("orders_spark", first, "a Spark job makes its orders")
+        self._start_run("daily_report", second, "waits for orders and rates, neither of which exists yet")
+        self._await_event("orders", first)
+        self._start_run("daily_report", first, "starts to wait after its orders were stored")
         if self.fault.rates:
-            self._run("rates_ingest", second, self.fault.description, self.fault.rates(second))
-            self._ended("rates_ingest", second)
+            self._start_run("rates_ingest", second, self.fault.description, self.fault.rates(second))
+            self._await_end("rates_ingest", second)
         else:
-            self._run("rates_ingest", second, "the first event for that date's report")
-            self._stored("rates", second)
+            self._start_run("rates_ingest", second, "the first event for that date's report")
+            self._await_event("rates", second)
         for day in self.dates:
-            self._deferred(day)
-        self._run("rates_ingest", first, "the second event for that date's report")
-        self._run("orders_spark", second, "a Spark job makes its orders")
-        self._stored("rates", first)
-        self._stored("orders", second)
+            self._await_deferral(day)
+        self._start_run("rates_ingest", first, "the second event for that date's report")
+        self._start_run("orders_spark", second, "a Spark job makes its orders")
+        self._await_event("rates", first)
+        self._await_event("orders", second)
         for dag_id in ("orders_spark", "rates_ingest"):
             for day in self.dates:
-                self._ended(dag_id, day)
+                self._await_end(dag_id, day)
         self._await_reports()
 
-    def _run(self, dag_id: str, day: date, remark: str, conf: dict[str, object] | None = None) -> None:
+    def _start_run(self, dag_id: str, day: date, remark: str, conf: dict[str, object] | None = None) -> None:
         logical_date = datetime(day.year, day.month, day.day, tzinfo=UTC)
         self._runs[dag_id, day] = self._api.trigger(dag_id, logical_date=logical_date, conf=conf)
         self._progress.say(f"{day}  {dag_id} started: {remark}")
 
-    def _stored(self, label: str, day: date) -> None:
+    def _await_event(self, label: str, day: date) -> None:
         dag_id = {"orders": "orders_spark", "rates": "rates_ingest"}[label]
 
         def wanted(record: Record) -> bool:
@@ -136,7 +136,7 @@ class Story:
             send_again(self._servers, record)
             self._progress.say(f"{day}  sent the same {label} event again")
 
-    def _deferred(self, day: date) -> None:
+    def _await_deferral(self, day: date) -> None:
         run = self._runs["daily_report", day]
 
         def is_deferred() -> bool:
@@ -148,7 +148,7 @@ class Story:
         self._until(is_deferred, f"for daily_report of {day} to be deferred")
         self._progress.say(f"{day}  daily_report is deferred and waits")
 
-    def _ended(self, dag_id: str, day: date) -> None:
+    def _await_end(self, dag_id: str, day: date) -> None:
         self._until(
             lambda: self._state(dag_id, day) in ("success", "failed"), f"for {dag_id} of {day} to end"
         )

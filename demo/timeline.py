@@ -9,7 +9,7 @@ from .check import Step
 
 
 def lines(steps: Sequence[Step]) -> Iterator[str]:
-    """Times: stored, the broker's append time; met, that of the firing; resumed, from the task's log."""
+    """Yields lines. stored: the event's append time. met: the firing's. resumed: from the task's log."""
     for step in steps:
         yield f"{step.date}"
         for label, event in step.parts:

@@ -10,7 +10,7 @@ from typing import Final
 REPEAT_AFTER_S: Final = 60.0
 # The client retries by itself while a coordinator starts, as on a new cluster. A lasting failure reaches the
 # caller as an error.
-_PASSES = re.compile(r"Failed to acquire idempotence PID .*: retrying$")
+_TRANSIENT = re.compile(r"Failed to acquire idempotence PID .*: retrying$")
 
 
 class OncePerMinute(logging.Filter):
@@ -22,7 +22,7 @@ class OncePerMinute(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
-        if _PASSES.search(text):
+        if _TRANSIENT.search(text):
             return False
         # Repeated lines differ only in numbers: times and the client's number.
         shape = re.sub(r"\d+", "#", text)[:200]

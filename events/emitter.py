@@ -23,7 +23,7 @@ log = client_logger("interlock.events.librdkafka")
 
 _BOOTSTRAP = "bootstrap.servers"
 _MOST_BYTES = "message.max.bytes"
-_LEAVE_OUT = "Store large data elsewhere, and emit a reference to it (`dataref`)."
+_STORE_ELSEWHERE = "Store large data elsewhere, and emit a reference to it (`dataref`)."
 _EMIT_AGAIN = "Check that the broker can be reached and the topic exists, then emit again with the same id."
 # Callers cannot change these: all in-sync replicas must have the event, once, on the partition that every
 # other Kafka client would choose for its key.
@@ -40,7 +40,7 @@ _SECRET_WORDS = ("password", "secret", "token", "key", "username", "jaas", "oaut
 
 
 class _TooLarge(str):
-    """The reason why an event was not sent."""
+    """The reason why an event that is too large was not sent."""
 
 
 class Delivery(NamedTuple):
@@ -214,7 +214,7 @@ class Emitter:
         if self._last_error and self._last_error != cause:
             text += f" Last error of the client: {self._redacted(self._last_error)}."
         return EmitError(
-            f"{text} {_LEAVE_OUT if isinstance(cause, _TooLarge) else _EMIT_AGAIN}", lost, too_large
+            f"{text} {_STORE_ELSEWHERE if isinstance(cause, _TooLarge) else _EMIT_AGAIN}", lost, too_large
         )
 
     def _redacted(self, text: str) -> str:

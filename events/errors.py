@@ -1,4 +1,4 @@
-"""Errors of the events room, and the root of all errors of the package.
+"""The errors of events, and the root of all errors of Interlock.
 
 InterlockError
 ├── EventError      a record or argument is not a valid CloudEvent: correct the producer or the argument

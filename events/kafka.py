@@ -1,7 +1,7 @@
 """Kafka protocol binding of CloudEvents 1.0: converts records to events and back.
 
-This is the hot path: one pass over the headers, and the value is not touched. It does not use the SDK, which
-takes several times as long and changes some events (docs/use/events.md lists how).
+This is the hot path: one pass over the headers; a binary event's value is not parsed. It does not use the
+SDK, which takes several times as long and changes some events (docs/use/events.md lists how).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CONTENT_TYPE = "content-type"
 _PREFIX = "ce_"
 _CLOUDEVENTS = b"application/cloudevents"
 _STRUCTURED_PREFIX = _CLOUDEVENTS.decode()
-# Names of headers that are attributes.
+# {header name: attribute} of the usual attributes.
 _USUAL = {_PREFIX + name: name for name in USUAL_NAMES - {"datacontenttype"}}
 _USUAL[CONTENT_TYPE] = "datacontenttype"
 _STRUCTURED = ("application/cloudevents+json",)
@@ -31,7 +31,7 @@ def decode(
 
     The content type decides the mode: one that begins with application/cloudevents (in any case) means
     structured, and ce_ headers are ignored then. The record key is ignored: a key mapper must not change an
-    event (Kafka binding, section 3.1), so decoding must not either.
+    event (Kafka binding, section 3.1), so the key must not change it when it is decoded.
     """
     usual = _usual(headers)
     return _decode(value, headers) if usual is None else Event(usual, value)

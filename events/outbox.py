@@ -18,7 +18,7 @@ from .event import Event
 MAX_EVENTS: Final = 1000
 _BATCH: Final = 200
 RETRY_S: Final = 1.0
-# An emit gets this share of a flush's timeout, so that the reason of its failure is in the warning.
+# An emit gets this share of a flush's timeout: it fails first, and its reason is in the flush's warning.
 SHARE: Final = 0.8
 
 
@@ -54,7 +54,7 @@ class Outbox:
         self._thread: threading.Thread | None = None
         self._problem: str | None = None
         self._dropped = 0
-        self._too_large: dict[tuple[str, str], str] = {}  # identity: reason, of events in `deliver`
+        self._too_large: dict[tuple[str, str], str] = {}  # {identity: reason, or ""} for `deliver`
         self._flush_timed_out = False
         self._at_exit = at_exit
         self.acknowledged = 0

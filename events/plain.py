@@ -33,7 +33,7 @@ def event_of_record(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]] | None,
 ) -> Event:
-    """Returns the event of a plain record: always an event, and always the same one for a record.
+    """Returns the event of a plain record. Never raises; the same record always gives an equal event.
 
     source: the topic; type: `org.apache.kafka.record`; id: partition/offset; subject: the key if it is text;
     time: the record's timestamp; data: the value. The content type comes from the header content-type, or is

@@ -16,7 +16,7 @@ _LOADS_OR_RUNS: Final = frozenset(
         "ssl.providers",
     }
 )
-# Values that leave a check enabled; the client accepts too many spellings of the others to list them.
+# Values that leave a check enabled. The others have too many spellings to list them.
 _CHECK_ENABLED: Final = {
     "enable.ssl.certificate.verification": frozenset({"true", "t", "1"}),
     "ssl.endpoint.identification.algorithm": frozenset({"https"}),
@@ -47,12 +47,12 @@ def refused(client: Mapping[str, str], allowed: Collection[str] = ()) -> list[st
         if name in client and client[name].strip().lower() not in enabled
     }
     shell = {name for name in _IN_A_COMMAND & client.keys() if not _PLAIN.fullmatch(client[name])}
-    suites = {_SUITES} if _opens(client.get(_SUITES, "")) else set()
+    suites = {_SUITES} if _allows_open(client.get(_SUITES, "")) else set()
     url = {_TOKEN_URL} if not client.get(_TOKEN_URL, _HTTPS).lower().startswith(_HTTPS) else set()
     return sorted((_LOADS_OR_RUNS & client.keys() | off | shell | suites | url).difference(allowed))
 
 
-def _opens(suites: str) -> bool:
+def _allows_open(suites: str) -> bool:
     """Returns whether an OpenSSL cipher list allows suites without authentication or encryption."""
     for item in re.split(r"[:;,\s]+", suites):
         names, *commands = item.split("@")

@@ -1,4 +1,4 @@
-"""Types of the events that Interlock itself emits. They are public: a type is never renamed.
+"""Types of the events that Interlock emits. They are public: a type is never renamed.
 
 The mappings give the event type for each state, in the words of Airflow or Spark.
 """

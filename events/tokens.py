@@ -1,4 +1,4 @@
-"""OAUTHBEARER tokens that librdkafka cannot get itself: those of Amazon MSK, and of a user's function."""
+"""Gets OAUTHBEARER tokens that librdkafka cannot get: for Amazon MSK, or from a user's function."""
 
 from __future__ import annotations
 

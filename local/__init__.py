@@ -1,1 +1,1 @@
-"""A real Airflow, its REST client and Kafka topics on this machine, for the demo, the tests and `make ha`."""
+"""A real Airflow on this machine, its REST client, and a reader of topics; for the demo and the tests."""

@@ -1,10 +1,10 @@
 """A real Airflow on this machine: one folder, SQLite, LocalExecutor, everything on 127.0.0.1.
 
-For demonstrations and integration tests; nothing of it is tuned or protected for more. Each home has
-secrets of its own, kept in its airflow.cfg and passwords file (mode 600) and never printed.
+Only for demonstrations and integration tests: it is neither tuned nor secured for more. Each home has its own
+secrets, in airflow.cfg and passwords.json (mode 600).
 
-The log servers of scheduler and triggerer stay off: Airflow binds them to all interfaces, and the API
-server, being on the same machine, reads the logs from the files.
+The log servers of scheduler and triggerer are off: Airflow would bind them to all interfaces, and the API
+server reads the log files on the same machine.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from interlock.plugin.broker.ports import bind, free_ports
+from interlock.plugin.broker.ports import free_ports, try_bind
 
 from .processes import Processes, ServiceError
 from .rest import AirflowRest
 
 USER = "admin"
 DATABASE = "airflow.db"
-# Intervals that make a local Airflow answer quickly; each costs a poll more often.
+# Short intervals, so that a local Airflow reacts quickly; it polls more often.
 QUICK = {
     ("scheduler", "scheduler_idle_sleep_time"): "0.2",
     ("scheduler", "job_heartbeat_sec"): "2",
@@ -47,8 +47,8 @@ QUICK = {
     ("dag_processor", "refresh_interval"): "300",
     ("dag_processor", "parsing_processes"): "1",
     ("core", "min_serialized_dag_update_interval"): "5",
-    # Seconds between looks of a task's supervisor at its process, so how late the executor may hear of a
-    # deferral; Airflow 3.3 fails a task whose resumed execution runs by then (apache/airflow#72716).
+    # How often a task's supervisor checks its process: the executor may notice a deferral so late. Airflow
+    # 3.3 fails a task that is running again by then (apache/airflow#72716).
     ("workers", "min_heartbeat_interval"): "1",
 }
 
@@ -65,11 +65,11 @@ class LocalAirflow:
 
     connections: by id, as dictionaries in Airflow's JSON form (conn_type, host, extra, ...).
     variables: Airflow variables by name.
-    settings: {(section, option): value} of airflow.cfg, over those this class chooses.
-    environment: more variables for its processes. port: of the UI and REST API, 0 takes a free one.
-    migrated: a file that keeps the empty database once it is made, and that later homes copy: making it
-    takes a quarter of a minute. It must belong to this Airflow version.
-    Raises ServiceError from `start` and `wait_ready` with the reason when a part does not come up.
+    settings: {(section, option): value} of airflow.cfg; override those of this class.
+    environment: more variables for its processes. port: of the UI and REST API; 0 chooses a free one.
+    migrated: file with the empty database, which takes 15 s to create: the first home writes the file, later
+    homes copy it. It must be of the same Airflow version.
+    `start` and `wait_ready` raise ServiceError with the reason if a component does not start.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class LocalAirflow:
         self.stop()
 
     def prepare(self) -> None:
-        """Writes the configuration and creates the database. A home that was used before is refused."""
+        """Writes the configuration, creates the database. Raises ServiceError if the home was used before."""
         if (self.home / "airflow.cfg").exists():
             raise ServiceError(f"{self.home} was used already; give LocalAirflow an empty folder")
         self.home.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ class LocalAirflow:
             self._start_triggerer()
 
     def wait_ready(self, timeout_s: float = 120.0, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Returns when the REST API answers and every component says that it is alive.
+        """Returns when the REST API answers and every component is healthy.
 
         meanwhile: called at every poll, several times a second; may raise.
         """
@@ -174,11 +174,11 @@ class LocalAirflow:
         )
 
     def new_client(self) -> AirflowRest:
-        """A REST client of its own, for another thread; close it."""
+        """Returns a new REST client, for another thread. The caller closes it."""
         return AirflowRest(self.url, USER, self.login.password)
 
     def kill_triggerer(self, name: str | None = None) -> None:
-        """SIGKILL to a triggerer, the oldest unless it is named, and to its whole process tree."""
+        """Kills a triggerer, by default the oldest, and its process tree with SIGKILL."""
         killed = self._triggerers[0] if name is None else name
         self._triggerers.remove(killed)
         self.processes.kill(killed)
@@ -188,7 +188,7 @@ class LocalAirflow:
     ) -> str:
         """Starts one more triggerer and returns its name when it is alive.
 
-        options: of the command. environment: variables of it alone.
+        options: of the command. environment: more variables for this triggerer.
         """
         before = datetime.now(UTC)
         self._start_triggerer(*options, environment=environment)
@@ -201,7 +201,7 @@ class LocalAirflow:
         return self._triggerers[-1]
 
     def stop(self) -> None:
-        """Stops all that was started, tasks in flight too. The folder stays."""
+        """Stops everything that was started, also running tasks. Keeps the folder."""
         self.processes.stop()
         if self._warm_up is not None:
             self._warm_up.join()
@@ -209,7 +209,7 @@ class LocalAirflow:
 
     def _keep_database(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Others read the file, so it appears whole; SQLite's own copy includes what its journal holds.
+        # Other processes read the file, so it is renamed when complete. SQLite's backup includes the journal.
         with tempfile.TemporaryDirectory(dir=file.parent) as folder:
             whole = Path(folder) / DATABASE
             with (
@@ -226,7 +226,7 @@ class LocalAirflow:
         command: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        # The API server can lock itself out of SQLite (see rest.py); only its patience ends that.
+        # The API server can deadlock with itself on SQLite (see rest.py) until this timeout ends.
         patience_s = 2 if name == "api-server" else 60
         self.processes.start(
             name,
@@ -248,7 +248,7 @@ class LocalAirflow:
         if health is None:
             return ["api-server"]
         if self._warm_up is None:
-            # The first task to start would else wait 3 s for the execution API to build its routes.
+            # Otherwise the first task would wait 3 s while the execution API builds its routes.
             self._warm_up = threading.Thread(target=self.api.warm_up, name="warm-up", daemon=True)
             self._warm_up.start()
         missing = [
@@ -272,7 +272,7 @@ class LocalAirflow:
         result["AIRFLOW_HOME"] = str(self.home)
         result["PYTHONUNBUFFERED"] = "1"
         for name in ("NO_PROXY", "no_proxy"):
-            # A proxy in the caller's environment would else be asked for the API server on this machine.
+            # Requests to the API server on this machine must not go through the caller's proxy.
             result[name] = ",".join(filter(None, [result.get(name), "127.0.0.1,localhost"]))
         for name, connection in (connections or {}).items():
             result[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(dict(connection))
@@ -329,14 +329,14 @@ class LocalAirflow:
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    """Returns a TCP port of 127.0.0.1 on which nothing listens now."""
     [port] = free_ports(1)
     return port
 
 
 def port_is_free(port: int) -> bool:
     try:
-        bind("127.0.0.1", port)
+        try_bind("127.0.0.1", port)
     except OSError:
         return False
     return True

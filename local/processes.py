@@ -1,7 +1,7 @@
-"""Processes of a local service: started in sessions of their own, stopped to the last descendant.
+"""Starts the processes of a local service in their own sessions, and stops them with all descendants.
 
-Every process started here carries a marker in its environment. It finds descendants that lost their
-parent (Airflow's tasks and spark-submit's JVM do), which a process tree no longer shows.
+Each has a marker in its environment, which descendants inherit. With it `stop` finds those that lost
+their parent, such as Airflow's tasks and spark-submit's JVM, and are not in the process tree any more.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Processes:
     def __init__(self, log_folder: Path, environment: Mapping[str, str]) -> None:
         self.log_folder = log_folder
         self.marker = uuid.uuid4().hex
-        # SPT_NOENV: setproctitle, which Airflow uses, would else overwrite the environment in memory.
+        # SPT_NOENV: setproctitle, which Airflow uses, would otherwise overwrite the environment in memory.
         self.environment = {**environment, MARKER: self.marker, "SPT_NOENV": "1"}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Starts `command` in a session of its own, its output appended to `<log_folder>/<name>.log`.
+        """Starts `command` in its own session; appends its output to `<log_folder>/<name>.log`.
 
-        environment: variables of this process alone, beside those of all.
+        environment: more variables, for this process only.
         """
         if name in self._running:
             raise ValueError(f"{name} is running already")
@@ -66,12 +66,12 @@ class Processes:
         return ""
 
     def tails(self, lines: int = 15) -> dict[str, str]:
-        """By name, the last lines of each process that has said anything, ended ones included."""
+        """Returns {name: last lines} of each process with output, also of ended ones."""
         names = sorted(path.stem for path in self.log_folder.glob("*.log"))
         return {name: tail for name in names if (tail := self.log_tail(name, lines))}
 
     def check(self) -> None:
-        """Raises ServiceError when a process that should be running has ended."""
+        """Raises ServiceError if a process has ended by itself."""
         for name, process in self._running.items():
             code = process.poll()
             if code is not None:
@@ -81,7 +81,7 @@ class Processes:
                 )
 
     def kill(self, name: str) -> None:
-        """SIGKILL to the process and all its descendants at once: nothing of it runs a handler."""
+        """Kills the process and all its descendants with SIGKILL, so that none runs a signal handler."""
         process = self._running.pop(name)
         for victim in self._family(process.pid):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -89,7 +89,7 @@ class Processes:
         process.wait()
 
     def stop(self, grace_s: float = 3.0) -> None:
-        """SIGTERM, and after `grace_s` seconds SIGKILL, to everything started here and its descendants."""
+        """Ends each process: SIGTERM, and after `grace_s` seconds SIGKILL. Then kills all descendants."""
         leaders = list(self._running.values())
         everything = {process for leader in leaders for process in self._family(leader.pid)} | set(
             self._marked()
@@ -118,7 +118,7 @@ class Processes:
 
 
 def marked(marker: str) -> Iterator[psutil.Process]:
-    """The processes of this user whose environment carries `marker`; never the calling process."""
+    """Yields this user's processes with `marker` in their environment, except the calling one."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.pid != os.getpid() and process.environ().get(MARKER) == marker:

@@ -1,4 +1,4 @@
-"""A small client of Airflow's REST API (v2): what the demo and the integration tests ask."""
+"""A small client of Airflow's REST API (v2), for the demo and the integration tests."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ATTEMPTS = 5
 
 
 class RestError(RuntimeError):
-    """Airflow refused a request; the message has method, path, status and Airflow's own text."""
+    """Airflow refused a request, or a wait timed out; the message says which and why."""
 
 
 class AirflowRest:
-    """Asks the Airflow at `url` as `user`; gets a token by itself. Not for several threads at once."""
+    """Sends requests to the Airflow at `url` as `user`, and gets tokens for them. Not thread-safe."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
         self._url, self._user, self._password = url, user, password
-        # trust_env: a proxy or .netrc of the caller has no say about this machine.
+        # trust_env: the caller's proxy and .netrc must not affect requests to this machine.
         self._http = httpx.Client(base_url=url, timeout=30.0, trust_env=False)
         self._token: str | None = None
 
@@ -32,7 +32,7 @@ class AirflowRest:
         self._http.close()
 
     def health(self) -> dict[str, Any] | None:
-        """State of each component by its name; None while nothing answers."""
+        """Returns the state of each component by name; None if Airflow does not answer."""
         try:
             answer = self._http.get("/api/v2/monitor/health", timeout=5.0)
         except httpx.TransportError:
@@ -40,17 +40,17 @@ class AirflowRest:
         return answer.json() if answer.status_code == 200 else None
 
     def warm_up(self) -> None:
-        """Asks the execution API, which tasks talk to, for a sign of life. From any thread."""
+        """Sends a first request to the execution API, which tasks use. Thread-safe."""
         with contextlib.suppress(httpx.TransportError):
             httpx.get(f"{self._url}/execution/health/ping", timeout=60.0, trust_env=False)
 
     def jobs(self, job_type: str) -> list[dict[str, Any]]:
-        """Jobs of a type ("SchedulerJob", "TriggererJob") that are alive; start_date as datetime."""
+        """Returns the live jobs of a type ("SchedulerJob", "TriggererJob"); start_date is a datetime."""
         found = self._get("/api/v2/jobs", job_type=job_type, job_state="running", is_alive="true")["jobs"]
         return [{**job, "start_date": instant(job["start_date"])} for job in found]
 
     def import_errors(self) -> dict[str, str]:
-        """{file name: traceback} of DAG files that do not load."""
+        """Returns {file name: traceback} of DAG files that cannot be imported."""
         found = self._get("/api/v2/importErrors")["import_errors"]
         return {error["filename"]: error["stack_trace"] for error in found}
 
@@ -58,12 +58,12 @@ class AirflowRest:
         return {dag["dag_id"] for dag in self._get("/api/v2/dags", limit="100")["dags"]}
 
     def files(self) -> set[str]:
-        """Paths of the DAG files that were parsed and have DAGs, or do not load."""
+        """Returns the paths of the DAG files that have DAGs or cannot be imported."""
         dags = self._get("/api/v2/dags", limit="100")["dags"]
         return {dag["relative_fileloc"] for dag in dags} | set(self.import_errors())
 
     def wait_for_dags(self, *dag_ids: str, timeout_s: float = 60.0) -> None:
-        """Returns when these DAGs are stored; RestError with the reason when their files do not load."""
+        """Waits until these DAGs are stored. Raises RestError for an import error, or after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while missing := set(dag_ids) - self.dag_ids():
             if errors := self.import_errors():
@@ -81,28 +81,28 @@ class AirflowRest:
         self._send("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": True})
 
     def parse_again(self, dag_id: str) -> None:
-        """Asks for the DAG's file to be parsed soon."""
+        """Requests that Airflow parse the DAG's file soon."""
         token = self._get(f"/api/v2/dags/{quote(dag_id)}")["file_token"]
         self._send("PUT", f"/api/v2/parseDagFile/{token}", {})
 
     def last_parsed(self, dag_id: str) -> str | None:
-        """When the DAG's file was parsed for the last time."""
+        """Returns when the DAG's file was last parsed."""
         found: str | None = self._get(f"/api/v2/dags/{quote(dag_id)}")["last_parsed_time"]
         return found
 
     def asset_events(self, name: str) -> list[dict[str, Any]]:
-        """The events of an asset, the oldest first: extra, timestamp, created_dagruns, ..."""
+        """Returns the events of an asset, the oldest first: extra, timestamp, created_dagruns, ..."""
         found = self._get("/api/v2/assets/events", limit="100", order_by="timestamp")["asset_events"]
         return [event for event in found if event["name"] == name]
 
     def update_asset(self, name: str) -> None:
-        """Says that an asset was updated, as its page in the UI does."""
+        """Creates an asset event, as the asset's page in the UI does."""
         found = self._get("/api/v2/assets", name_pattern=name)["assets"]
         [asset_id] = [asset["id"] for asset in found if asset["name"] == name]
         self._send("POST", "/api/v2/assets/events", {"asset_id": asset_id})
 
     def has_queued_asset_events(self, dag_id: str) -> bool:
-        """Whether asset events are about to start a run of the DAG."""
+        """Returns whether queued asset events will start a run of the DAG."""
         return bool(self._get(f"/api/v2/dags/{quote(dag_id)}/assets/queuedEvents")["total_entries"])
 
     def trigger(
@@ -114,7 +114,7 @@ class AirflowRest:
         conf: Mapping[str, Any] | None = None,
         partition_key: str | None = None,
     ) -> str:
-        """Creates a run and gives its id, which is made up unless given: a repeat creates no other."""
+        """Creates a run and returns its id, by default a random one, so that a repeat creates no other."""
         body: dict[str, Any] = {
             "dag_run_id": run_id or f"manual__{uuid.uuid4().hex}",
             "logical_date": logical_date.isoformat() if logical_date else None,
@@ -125,12 +125,12 @@ class AirflowRest:
         return str(body["dag_run_id"])
 
     def backfill(self, dag_id: str, begin: datetime, end: datetime) -> None:
-        """Creates the runs of these logical dates, which have none yet."""
+        """Creates runs for the logical dates from `begin` to `end` that have none."""
         body = {"dag_id": dag_id, "from_date": begin.isoformat(), "to_date": end.isoformat()}
         self._send("POST", "/api/v2/backfills", body)
 
     def delete(self, dag_id: str) -> None:
-        """Deletes what the database has of a DAG, its runs included."""
+        """Deletes a DAG and its runs from the database."""
         self._request("DELETE", f"/api/v2/dags/{quote(dag_id)}")
 
     def delete_run(self, dag_id: str, run_id: str) -> None:
@@ -159,19 +159,19 @@ class AirflowRest:
         return self._get(f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}")
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        """The task instances of a run: task_id, state, try_number, map_index, start_date, ..."""
+        """Returns the task instances of a run: task_id, state, try_number, map_index, start_date, ..."""
         return list(self._get(f"{self._run_path(dag_id, run_id)}/taskInstances")["task_instances"])
 
     def task(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
         return self._get(f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}")
 
     def tries(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
-        """Every try of a task instance, the present one included."""
+        """Returns every try of a task instance, also the current one."""
         path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/tries"
         return list(self._get(path)["task_instances"])
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> list[dict[str, Any]]:
-        """Lines of a task's log: event, and where the line has them timestamp, level, logger, ..."""
+        """Returns the lines of a task's log: event, and if the line has them timestamp, level, logger, ..."""
         path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/logs/{try_number}"
         content = self._get(path, full_content="true")["content"]
         return [line if isinstance(line, dict) else {"event": line} for line in content]
@@ -181,7 +181,7 @@ class AirflowRest:
         return self._get(path, deserialize="true")["value"]
 
     def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 120.0) -> str:
-        """The state a run ended in ("success" or "failed"); RestError when it has not ended in time."""
+        """Waits until a run ends; returns "success" or "failed". Raises RestError after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while (state := self.run(dag_id, run_id)["state"]) not in ("success", "failed"):
             if time.monotonic() > deadline:
@@ -192,7 +192,7 @@ class AirflowRest:
     def wait_for_task(
         self, dag_id: str, run_id: str, task_id: str, *states: str, timeout_s: float = 60.0
     ) -> str:
-        """The first of `states` in which the task is seen; RestError when it is in none of them in time."""
+        """Waits until the task has one of `states`; returns it. Raises RestError after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while (state := self.task(dag_id, run_id, task_id)["state"]) not in states:
             if time.monotonic() > deadline:
@@ -213,11 +213,10 @@ class AirflowRest:
         return self._request(method, path, json=dict(body))
 
     def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        """Every request here may be repeated, and is, for a token that ended, a database that was locked, and
-        a connection that the server closed while it was idle.
+        """Sends a request; repeats it after an expired token, an error 5xx, or a closed idle connection.
 
-        On SQLite Airflow's API server answers 500 for the latter: it writes its audit log on the event loop,
-        which then waits for a lock whose holder waits for the event loop.
+        Each request here may be repeated. On SQLite, Airflow's API server may answer 500: it writes its audit
+        log on the event loop, which then waits for a lock whose holder waits for the event loop.
         """
         for attempt in range(ATTEMPTS):
             if self._token is None:
@@ -230,7 +229,7 @@ class AirflowRest:
                     raise
                 continue
             if answer.status_code == 409 and attempt > 0:
-                return {}  # what an attempt before this one created, although its answer was an error
+                return {}  # an earlier attempt created it, although its answer was an error
             if answer.status_code == 401:
                 self._token = None
             elif answer.status_code < 500:
@@ -249,5 +248,5 @@ class AirflowRest:
 
 
 def instant(text: str) -> datetime:
-    """Airflow's time text as an aware datetime."""
+    """Returns a time in Airflow's JSON as an aware datetime."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,4 +1,4 @@
-"""Spark's configuration folder for jobs of a thousand rows: what makes the big ones fast makes these slow."""
+"""Spark's configuration for jobs of a thousand rows; its defaults for large jobs would make them slow."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 logger.interlock.name = org.apache.hadoop.util.NativeCodeLoader
 logger.interlock.level = error
 """
-# A JVM that lives for seconds spends most of them on compiling for hours.
+# Optimising compilation pays off after minutes, and these JVMs run for seconds.
 _SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1"
 _COLLECTOR = "-XX:+UseSerialGC"
 
 
 def jvm_options() -> str:
-    """JDK_JAVA_OPTIONS for JVMs that live for seconds, behind what it is set to (a proxy, a trust store)."""
+    """Returns JDK_JAVA_OPTIONS for short-lived JVMs: its present value (a proxy, a trust store) and more."""
     own = os.environ.get("JDK_JAVA_OPTIONS", "")
-    # A JVM takes both, and does not start with two collectors.
+    # A JVM reads both variables, and does not start if they name two collectors.
     given = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {own}"
     wanted = [_SHORT_LIVED_JVM] if re.search(r"-XX:\+Use\w+GC", given) else [_SHORT_LIVED_JVM, _COLLECTOR]
     return " ".join([*own.split(), *(option for option in wanted if option not in own)])
 
 
 def write(folder: Path) -> dict[str, str]:
-    """Writes the files and gives the environment that makes Spark use them, on 127.0.0.1 alone."""
+    """Writes the files; returns the environment with which Spark uses them, bound to 127.0.0.1."""
     conf = folder / "conf"
     conf.mkdir(parents=True)
     (conf / "spark-defaults.conf").write_text(
@@ -50,7 +50,7 @@ def write(folder: Path) -> dict[str, str]:
     pyspark = find_spec("pyspark")
     home = str(Path(pyspark.origin).parent) if pyspark and pyspark.origin else ""
     return {
-        # PySpark's own search for it fails in a folder whose name holds a space.
+        # PySpark does not find it if the path contains a space.
         "SPARK_HOME": home,
         "JDK_JAVA_OPTIONS": jvm_options(),
         "SPARK_CONF_DIR": str(conf),

@@ -1,4 +1,4 @@
-"""Reads topics whole, as anyone could: a plain read_committed consumer without a group."""
+"""Reads whole topics with a plain read_committed consumer without a group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 @dataclass(frozen=True)
 class Record:
-    """One record as it lies in the topic. timestamp_ms: append time where the topic keeps LogAppendTime."""
+    """A record of a topic. timestamp_ms: the append time if the topic uses LogAppendTime."""
 
     topic: str
     partition: int
@@ -35,7 +35,7 @@ class Record:
         return None
 
     def json(self) -> Any:
-        """The value as JSON; None where it is null or no JSON."""
+        """Returns the parsed JSON value; None if it is null or not JSON."""
         try:
             return json.loads(self.value) if self.value is not None else None
         except ValueError:
@@ -43,7 +43,7 @@ class Record:
 
 
 def read_all(bootstrap_servers: str, topic: str, timeout_s: float = 15.0) -> list[Record]:
-    """All records that a read_committed reader sees now, by time, then partition and offset."""
+    """Returns all committed records, in the order of timestamp, partition and offset."""
     records: list[Record] = []
     consumer = _consumer(bootstrap_servers)
     try:
@@ -75,7 +75,7 @@ def wait_for(
     timeout_s: float,
     meanwhile: Callable[[], None],
 ) -> Record:
-    """The first record that is `wanted`; `meanwhile` is called now and then, and may raise."""
+    """Waits for the first `wanted` record, and returns it. `meanwhile` is called often, and may raise."""
     consumer = _consumer(bootstrap_servers)
     try:
         _assign_all(consumer, topic)
@@ -92,7 +92,7 @@ def wait_for(
 
 
 def send_again(bootstrap_servers: str, record: Record) -> None:
-    """Writes the same record once more: same key, value and headers, so the same event a second time."""
+    """Writes a copy of the record to its partition: the same event a second time."""
     producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": "all"})
     failures: list[str] = []
 
@@ -116,7 +116,7 @@ def _consumer(bootstrap_servers: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
-            # librdkafka wants a name; nothing joins or commits under it.
+            # librdkafka requires a group id. This consumer joins no group and commits nothing.
             "group.id": f"demo-reader-{uuid.uuid4().hex}",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",

@@ -17,7 +17,7 @@ from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
 from .run_arguments import RunTemplates, run_arguments
-from .run_creation import OpenFiring, Pass
+from .run_creation import OpenFiring, RunCreator
 from .target import Target, passes_partition_keys
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ TASK_ID: Final = "dispatch"
 STATE_KEY: Final = "interlock.dispatch"  # in Airflow's task state store: True once registered
 STATE_KEPT: Final = timedelta(days=30)
 ACKNOWLEDGE_EVERY: Final = 50
-MAX_HELD: Final = 1000  # firings without a run; the trigger's arguments carry their places
+MAX_HELD: Final = 1000  # firings without a run; the trigger's arguments contain their places
 # A missing target must not end the run: @continuous would start the next one at once.
 RETRIES: Final = 1000
 RETRY_DELAY: Final = timedelta(seconds=10)  # a broker that restarts is back by then
@@ -207,7 +207,7 @@ class DispatchOperator(BaseOperator):
             self._subscription(self._config()),
             self._config().describe(),
         )
-        self._defer(since=_began(context, now), renew_at=now + self.renew_after)
+        self._defer(since=_default_since(context, now), renew_at=now + self.renew_after)
 
     def resume(
         self,
@@ -221,7 +221,7 @@ class DispatchOperator(BaseOperator):
     ) -> int:
         """Creates the runs of open firings, then defers again or ends. Returns how many runs it created.
 
-        `dag.test()` passes only `event` and no other arguments: then the task ends after one pass.
+        `dag.test()` passes only `context` and `event`: then the task ends instead of deferring again.
         """
         from ..engine.waiting.open_firings import read
 
@@ -255,18 +255,18 @@ class DispatchOperator(BaseOperator):
             )
             return new
 
-        this = Pass(create, self.max_runs_in_flight - target.in_flight(), blocked, self.log)
+        creator = RunCreator(create, self.max_runs_in_flight - target.in_flight(), blocked, self.log)
         done: list[ActionRecord] = []
         try:
-            for action in this.create_runs(found):
+            for action in creator.create_runs(found):
                 done.append(action)
                 if len(done) >= ACKNOWLEDGE_EVERY:
                     _acknowledge(config, done)
                     done = []
         finally:
             _acknowledge(config, done)
-        held = [*map(list, held), *map(list, this.held)]
-        created += this.created
+        held = [*map(list, held), *map(list, creator.held)]
+        created += creator.created
         if len(held) > MAX_HELD:
             raise AirflowException(f"{len(held)} {_NO_RUN} There are too many of them to continue.")
         # End on time even if firings are left.
@@ -278,7 +278,7 @@ class DispatchOperator(BaseOperator):
             held=held,
             gone=gone,
             created=created,
-            blocked=sorted(this.blocked),
+            blocked=sorted(creator.blocked),
         )
 
     def _defer(
@@ -321,7 +321,7 @@ class DispatchOperator(BaseOperator):
         self.defer(trigger=trigger, method_name="resume", kwargs=kept)
 
     def _renew(self, since: str, held: Places, created: int, registered: bool) -> int:
-        """Ends, so that the next run begins; if nothing is registered, defers again to keep `since`."""
+        """Ends the task, so that the next run begins. If nothing is registered, defers to keep `since`."""
         if registered or not since or self.since is not None:
             if held:
                 raise AirflowFailException(f"{len(held)} {_NO_RUN} {created} runs were created.")
@@ -339,7 +339,7 @@ class DispatchOperator(BaseOperator):
         )
 
     def _note_registration(self, context: Context) -> None:
-        """Stores for later tries that the subscription was registered: if not, it was cancelled or edited."""
+        """Stores that it was registered: if a later try must register it, it was cancelled or edited."""
         try:
             context["task_state_store"].set(STATE_KEY, True, retention=STATE_KEPT)
         except Exception as e:  # noqa: BLE001  # an error of the store must not fail a firing
@@ -360,10 +360,10 @@ class DispatchOperator(BaseOperator):
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
 
 
-def _began(context: Context, now: datetime) -> datetime:
+def _default_since(context: Context, now: datetime) -> datetime:
     """Returns the default of `since` if nothing is registered: the start of the run, in all its tries.
 
-    Returns now if an earlier try was registered: whoever cancelled it does not want earlier events.
+    Returns now if an earlier try registered it: whoever cancelled it does not want earlier events.
     """
     with suppress(Exception):  # an error of the store must not lose events
         if context["task_state_store"].get(STATE_KEY):

@@ -26,15 +26,15 @@ class OpenFiring:
         return self.action.firing.key
 
 
-class Pass:
-    """One pass of a dispatcher: creates the runs of open firings while the target has room.
+class RunCreator:
+    """Creates the runs of open firings while the target has room.
 
     create: creates the run of one firing and returns False if it existed. Raises RunRefused, TargetRefuses
         or TargetFails.
     room: how many runs may be created.
     blocked: keys with a held firing. Later firings of these keys are held too, to keep their order.
 
-    created: number of new runs. held: places of held firings. blocked: as above, updated.
+    created: number of new runs. held: places of held firings. blocked: those given, and the new ones.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class Pass:
                 self._log.warning(
                     "Creating the run of firing %s failed; trying others: %s", each.action.firing.id, e
                 )
-                yield from self._judge(each, todo, e)
+                yield from self._try_others(each, todo, e)
             else:
                 if new is not None:
                     yield each.action
 
-    def _judge(
+    def _try_others(
         self, failed: OpenFiring, todo: list[OpenFiring], error: TargetFails
     ) -> Iterator[ActionRecord]:
         """Tries other firings, then `failed` again. Holds it if it fails again; raises if all others fail."""
@@ -84,7 +84,7 @@ class Pass:
         else:
             raise error
         if self._room <= 0:
-            return  # the next pass tries it again
+            return  # it stays open and is tried again when the target has room
         try:
             new = self._run(failed)
         except TargetFails as e:
@@ -104,14 +104,14 @@ class Pass:
                 yield failed.action
 
     def _probes(self, failed: OpenFiring, todo: list[OpenFiring]) -> list[OpenFiring]:
-        """Chooses firings at random, so that bad firings at the front are not always chosen."""
-        passed = {failed.key, *self.blocked} - {None}
+        """Returns random firings, each the first of its key, so that the same bad ones do not recur."""
+        skipped = {failed.key, *self.blocked} - {None}
         candidates = []
         for each in todo:
-            if each.key not in passed:
+            if each.key not in skipped:
                 candidates.append(each)
             if each.key is not None:
-                passed.add(each.key)
+                skipped.add(each.key)
         return random.sample(candidates, min(PROBES, len(candidates)))
 
     def _run(self, each: OpenFiring) -> bool | None:

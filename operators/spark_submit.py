@@ -56,8 +56,8 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         applications, the event contains what this task knows.
     kafka_conn_id, bus, delivery_timeout: as for EmitEventOperator. The driver reads the connection from a
         file that only its user can read; no part of it is on a command line.
-    required: fail the task if an event was not acknowledged, as a block with `required` does. A retry submits
-        the application again.
+    required: fail the task if an event was not acknowledged, as `completion_event(required=True)`
+        does. A retry submits the application again.
 
     The application failed if spark-submit fails, or a block of `completion_event` in it fails. Emits one
     event for `completion`, and one for each block with another name. A task that is killed with its worker
@@ -104,7 +104,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             try:
                 result = super().execute(context)
             except AirflowTaskTimeout as error:
-                self._end_driver()  # Airflow ends it only later: the application must end before its event
+                self._end_driver()  # it must end before its event; Airflow would end it later
                 self._emit(context, config, Path(folder), error)
                 raise
             except BaseException as error:

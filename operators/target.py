@@ -28,7 +28,7 @@ class TargetRefuses(AirflowException):
 
 
 class TargetFails(TargetRefuses):
-    """Airflow failed, and whether this run or all runs fail is unknown: an error 500, no answer."""
+    """Airflow failed (an error 500, no answer): whether for this run only or for all runs is unknown."""
 
 
 class RunRefused(ValueError):
@@ -36,11 +36,11 @@ class RunRefused(ValueError):
 
 
 class Target:
-    """The target DAG, for one pass of a dispatcher."""
+    """The target DAG, for one resumption of the dispatcher's task."""
 
     def __init__(self, dag_id: str) -> None:
         self.dag_id = dag_id
-        self._used: dict[datetime, int] = {}  # logical date: known number of used microseconds after it
+        self._used: dict[datetime, int] = {}  # {logical date: how many microseconds of it are used}
 
     def in_flight(self) -> int:
         """Returns how many of its runs are queued or running."""
@@ -121,11 +121,11 @@ class Target:
             start += WINDOW
         return start
 
-    def count_runs(self, **which: Any) -> int:
-        """The number of the DAG's runs that a query of Airflow's finds. which: its filters."""
+    def count_runs(self, **filters: Any) -> int:
+        """Returns how many runs of the DAG match the filters of Airflow's query."""
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-        return int(RuntimeTaskInstance.get_dr_count(dag_id=self.dag_id, **which))
+        return int(RuntimeTaskInstance.get_dr_count(dag_id=self.dag_id, **filters))
 
     @contextmanager
     def _refusals(self, logical_date: datetime | None) -> Iterator[None]:
@@ -151,7 +151,7 @@ class Target:
 
 
 def passes_partition_keys() -> bool:
-    """Returns whether the run gets a partition key that a task sets: Airflow 3.3's supervisor drops it."""
+    """Returns whether a run gets the partition key that a task sets; Airflow 3.3's supervisor drops it."""
     import inspect
 
     from airflow.sdk.api.client import DagRunOperations

@@ -207,7 +207,7 @@ class EventSensor(BaseSensorOperator):
         return begin - (settings().lookback if self.lookback is None else self.lookback)
 
     def _largest_offset(self) -> timedelta:
-        """Returns how much earlier than the key's date the earliest expected event is."""
+        """Returns the largest `offset` of the matchers: how long before the key's date an event may come."""
         paths = (
             path
             for matcher in with_fail_on(self.condition, self.fail_on).matchers
@@ -239,7 +239,7 @@ class EventSensor(BaseSensorOperator):
                 store.set(STATE_KEY, kept, retention=timedelta(seconds=self.timeout) + STATE_KEPT)
         except Exception as e:  # noqa: BLE001  # an error of the store must not fail the wait
             self.log.warning("The timeout counts from this try, because the task state store failed: %s", e)
-            return _Start(now, None, generation(context))  # no instance: later tries would not know it
+            return _Start(now, None, generation(context))  # no instance: later tries could not read it
         return _Start(began, instance, own)
 
     def _config(self) -> BusConfig:
@@ -299,7 +299,7 @@ class EventSensor(BaseSensorOperator):
 
 
 def _with_type(error: Exception) -> str:
-    """Airflow's errors often contain only the name of what is missing, so the type is needed."""
+    """Returns type and text: the text of Airflow's errors is often only the name of what is missing."""
     return f"{type(error).__name__}: {error}"
 
 

@@ -10,11 +10,11 @@ log = logging.getLogger(__name__)
 
 
 def _listeners() -> list[object]:
-    """Returns the listener if it is configured: any registered listener disables some features of Airflow."""
+    """Returns the listener only if it is configured: any listener disables some features of Airflow."""
     from airflow.sdk.configuration import conf
 
     if not conf.get("interlock", "listener", fallback="").strip():
-        return []  # before anything is imported: this runs in each process of each task
+        return []  # nothing is imported yet: this runs in every process of Airflow
     from ..events.errors import InterlockError
     from ..triggers.settings import listener_settings
 

@@ -29,7 +29,7 @@ __all__ = [
     "wait_of",
 ]
 
-_HOME = {
+_MODULES = {
     "DispatchedRun": ".dispatch",
     "Tried": ".condition",
     "WaitResult": ".wait",
@@ -46,11 +46,11 @@ _HOME = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'interlock.testing' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(_HOME[name], __name__), name)
+    value = getattr(import_module(_MODULES[name], __name__), name)
     globals()[name] = value
     return value
 

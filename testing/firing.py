@@ -23,15 +23,15 @@ def action_of_rehearsed(
     registration: Registration, condition: Condition, firing: Rehearsed, at: datetime
 ) -> ActionRecord:
     """Returns the action record. at: when the firing was decided."""
-    parts = tuple(map(_as_held, firing.taking_part))
+    parts = tuple(map(_as_in_state, firing.taking_part))
     firing = msgspec.structs.replace(firing, taking_part=parts)
     registered = Registered(registration, condition, 0, registration.since_ms)
     _, value = action_of(registered, firing.key or "", firing, as_ms(at), False, VERSION)
     return decode_json(ActionRecord, value, "The firing")
 
 
-def _as_held(part: Part) -> Part:
-    """Returns the part as in an engine's state."""
+def _as_in_state(part: Part) -> Part:
+    """Returns the part as an engine's state contains it, large data replaced by a reference."""
     match = part.match
     event = by_reference(match.event, match.topic, match.partition, match.offset)
     return msgspec.structs.replace(part, match=msgspec.structs.replace(match, event=event))

@@ -137,17 +137,17 @@ class WaitingTask:
         task = self.task.prepare_for_execution()
         for needs_the_bus in ("_acknowledge", "_log_near_misses"):
             task.__dict__[needs_the_bus] = lambda *_: None
-        told, output = str(self), None
+        text, output = str(self), None
         try:
             event = payload.to_json()
             output = _run(
                 task, lambda: task.resume_execution("execute_complete", {"event": event}, self.context)
             )
         except AirflowSkipException as error:
-            return WaitResult("skipped", told, outcome, at, error=error, explanations=explanations)
+            return WaitResult("skipped", text, outcome, at, error=error, explanations=explanations)
         except Exception as error:  # noqa: BLE001  # whatever the task raises is its result
-            return WaitResult("failed", told, outcome, at, error=error, explanations=explanations)
-        return WaitResult("success", told, outcome, at, output, explanations=explanations)
+            return WaitResult("failed", text, outcome, at, error=error, explanations=explanations)
+        return WaitResult("success", text, outcome, at, output, explanations=explanations)
 
 
 def wait_of(
@@ -176,7 +176,7 @@ def wait_of(
         raise ValueError("wait_of() needs run_after= for a run without a logical date")
     logical = None if logical_date is None else as_datetime(moment_of("wait_of(logical_date=", logical_date))
     after = logical if run_after is None else as_datetime(moment_of("wait_of(run_after=", run_after))
-    assert after is not None  # noqa: S101  # one of the two is there
+    assert after is not None  # noqa: S101  # one of the two was given
     begins = after if start is None else as_datetime(moment_of("wait_of(start=", start))
     original: Any = dag.get_task(task_id)
     context = context_of(
@@ -190,7 +190,7 @@ def wait_of(
         map_index=map_index,
     )
     context["task"].render_template_fields(context)
-    task: Any = context["task"]  # of a mapped task: the one of this map index
+    task: Any = context["task"]  # rendered; of a mapped task, the operator of this map index
     if not isinstance(task, EventSensor):
         raise ValueError(f"{dag.dag_id}.{task_id} is a {type(task).__name__}: give an EventSensor")
     try:
@@ -221,7 +221,7 @@ def _run(task: EventSensor, call: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _connection(conn_id: str) -> Iterator[None]:
-    """Sets an unused Kafka connection in the environment unless there is one."""
+    """Sets an unreachable Kafka connection in the environment, unless the connection is set."""
     name = f"AIRFLOW_CONN_{conn_id.upper()}"
     missing = name not in os.environ
     if missing:

@@ -1,1 +1,1 @@
-"""Deferrable triggers: thin wrappers around the runtime of the process; and their settings."""
+"""Airflow triggers, which are thin wrappers around the process's runtime; and the settings."""

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 MAX_BATCH: Final = 100  # firings in one read
 MAX_UNSTORED: Final = 500  # firings handed over and not stored yet; a subscriber's queue holds 1,024
-FULL_S: Final = 0.5
+FULL_S: Final = 0.5  # pause while MAX_UNSTORED firings are not stored
 POLL_S: Final = 30.0
 RETRY_S: Final = 5.0  # pause before a retry; doubles with each further one
 MAX_RETRY_S: Final = 60.0
 FOLLOWED_S: Final = 60.0  # by then the readers of the action topic have read an acknowledgement
-# Airflow ends a trigger that an edit replaced within seconds. If another trigger is active for longer, two
+# Airflow ends the old trigger of an edited watcher within seconds. If both are active for longer, two
 # watchers have the same name.
 REPLACED_S: Final = 60.0
 
@@ -153,9 +153,9 @@ class _Retry:
 
 
 class _Handed:
-    """A firing in the shared stream. queued: how many triggers' events of it the triggerer has queued.
+    """A firing in the shared stream. queued: how many triggers yielded its event and had it queued.
 
-    Airflow 3.3.2 reports an event as stored if its trigger ended after yielding it and before it was queued.
+    Needed because Airflow 3.3.2 reports an event as stored even if its trigger ended before it was queued.
     """
 
     def __init__(self, action: ActionRecord, payload: dict[str, Any]) -> None:
@@ -177,7 +177,7 @@ class _Producer(SharedStreamProducer):
         # Place: when it was acknowledged, the oldest first. Readers may not have seen it yet.
         self._acknowledged: dict[tuple[int, int], float] = {}
         self._reading, self._storing, self._acknowledging = (_Retry(trigger.log) for _ in range(3))
-        self._not_before = 0.0  # nothing is handed over until then
+        self._not_before = 0.0  # monotonic time before which nothing is handed over
         self._report_replaced_at: float | None = None
         self._ended = asyncio.Event()
 
@@ -230,7 +230,7 @@ class _Producer(SharedStreamProducer):
         """Acknowledges stored firings; the others are handed over again after a pause.
 
         Acknowledges nothing once another stream has replaced this one: Airflow drops what the trigger of an
-        edited watcher still yields, and reports it as stored. The new trigger hands open firings over.
+        edited watcher still yields, and reports it as stored. The new trigger hands over the open firings.
         """
         from ..engine.waiting.acknowledge import acknowledge_all
 
@@ -316,7 +316,7 @@ def _payloads(
     read: Callable[[BusConfig, list[tuple[int, int]]], Iterable[ActionRecord | None]],
     places: list[tuple[int, int]],
 ) -> list[tuple[tuple[int, int], Any, dict[str, Any] | None]]:
-    """Reads the firings. Blocks, since reading and shrinking large firings takes time."""
+    """Reads the firings, and shrinks large ones. Slow: call it in a thread."""
     made = []
     for place, action in zip(places, read(config, places), strict=True):
         made.append((place, action, None if action is None else asset_payload(action.firing)))

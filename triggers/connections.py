@@ -1,4 +1,4 @@
-"""Reads Airflow connections in a triggerer, once for all triggers that need the same one at a time."""
+"""Reads Airflow connections in a triggerer; triggers that need the same one at the same time share a read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def read_connection(conn_id: str) -> Connection:
     After a restart a thousand waits start at once: they share one query.
     """
     read = reads.get(conn_id)
-    if read is None or not _serves(read):
+    if read is None or not _is_usable(read):
         read = reads[conn_id] = asyncio.create_task(_read(conn_id))
     answer = await asyncio.shield(read)  # others await the same task
     if isinstance(answer.found, Exception):
@@ -81,7 +81,7 @@ async def until_readable(
     return found
 
 
-def _serves(read: asyncio.Task[_Answer]) -> bool:
+def _is_usable(read: asyncio.Task[_Answer]) -> bool:
     """Returns whether this read is running in this event loop, or its answer is fresh."""
     if read.get_loop() is not asyncio.get_running_loop() or read.cancelled():
         return False

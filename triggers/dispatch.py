@@ -21,13 +21,13 @@ IN_FLIGHT: Final = ("queued", "running")
 class DispatchTrigger(BaseTrigger):
     """Yields one event: places of open firings as soon as the target has room, or no places at `renew_at`.
 
-    The event also contains whether the subscription was seen registered. The trigger keeps trying while Kafka
+    The event also contains whether the subscription has been registered. The trigger keeps trying while Kafka
     does not answer or the connection cannot be read; it raises if the connection is not usable.
 
     durable: the arguments of `Durable`.
     trigger_dag_id, max_runs_in_flight: the target, and how many of its runs may be queued or running.
     held, gone: places (partition, offset) to exclude: firings that are held, or do not exist any more.
-    resume_not_before, renew_at: ISO 8601. Yields no earlier than the first (ADR 6), and at the second.
+    resume_not_before, renew_at: ISO 8601. Yields after the first (ADR 6); without firings, at the second.
     """
 
     def __init__(

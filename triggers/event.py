@@ -49,11 +49,10 @@ class EventTrigger(BaseTrigger):
     key: the correlation key, or None. since_ms: events count from this record timestamp on.
     generation: how many tries had ended at the last clear, 0 if the task was never cleared (ADR 16).
     instance: distinguishes the task instance from one with the same name whose run was deleted (ADR 26).
-    timeout_at, resume_not_before: ISO 8601. A firing that comes before resume_not_before is delivered then
-    (ADR 6).
+    timeout_at, resume_not_before: ISO 8601. An earlier firing is delivered at resume_not_before (ADR 6).
     """
 
-    _withdrawing: ClassVar[set[asyncio.Future[None]]] = set()  # may continue after `on_kill`
+    _withdrawing: ClassVar[set[asyncio.Future[None]]] = set()  # tasks that may continue after `on_kill`
     # Airflow answers one state query at a time. Queries must not occupy the threads of the event loop, which
     # other waits need.
     _state_queries: ClassVar[ThreadPoolExecutor] = ThreadPoolExecutor(1, "interlock-states")
@@ -122,7 +121,7 @@ class EventTrigger(BaseTrigger):
         look_until = loop.time() + LOOK_S
         wait = runtime.waits.open(self._registration(condition), deliver, self._accepts(condition))
         self._open = runtime, wait
-        trouble: asyncio.Task[None] | None = None
+        rereading: asyncio.Task[None] | None = None
         try:
             while True:
                 item = await self.next_item(arrived, wait, look_until)
@@ -137,15 +136,15 @@ class EventTrigger(BaseTrigger):
                     return
                 if item.text is not None:
                     self.log.warning("%s The wait continues.", item.text)
-                    trouble = trouble or asyncio.create_task(self._read_connection_again(runtime))
+                    rereading = rereading or asyncio.create_task(self._read_connection_again(runtime))
                     continue
                 self.log.info("The bus works again.")
-                if trouble is not None:
-                    trouble.cancel()
-                    trouble = None
+                if rereading is not None:
+                    rereading.cancel()
+                    rereading = None
         finally:
-            if trouble is not None:
-                trouble.cancel()
+            if rereading is not None:
+                rereading.cancel()
             runtime.waits.close(wait)
 
     async def on_kill(self) -> None:
@@ -257,7 +256,7 @@ class EventTrigger(BaseTrigger):
         clock = asyncio.get_running_loop().time
         while not wait.checked_firings and arrived.empty() and clock() < look_until:  # noqa: ASYNC110  # a thread's flag
             await asyncio.sleep(0.1)
-        await asyncio.sleep(0)  # let a delivery from just before `looked` arrive in the queue
+        await asyncio.sleep(0)  # let a delivery from just before `checked_firings` arrive in the queue
         return None if arrived.empty() else arrived.get_nowait()
 
     async def _read_connection_again(self, runtime: Runtime) -> None:

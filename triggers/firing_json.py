@@ -33,7 +33,7 @@ def firing_form(firing: Firing) -> dict[str, Any]:
 def _recorded(firing: Firing, label: str) -> list[str]:
     """Returns the record timestamp of each event; unlike the attribute `time`, every event has one.
 
-    For a timestamp beyond the year 9999, which a producer may set: when the firing was decided.
+    A producer may set a timestamp beyond the year 9999: it is replaced by the time of the firing.
     """
     moments = []
     for origin in firing.origins.get(label, ()):

@@ -34,7 +34,7 @@ class Firings:
         self._arrived: asyncio.Queue[MoreFirings | Notice] = asyncio.Queue()
         self._runtime: Runtime | None = None
         self._stream: Stream | None = None
-        self._trouble: asyncio.Task[None] | None = None
+        self._rereading: asyncio.Task[None] | None = None
 
     async def open(self) -> BusConfig:
         """Registers the subscription. Raises ConfigError if the connection is missing or not usable."""
@@ -95,8 +95,8 @@ class Firings:
                         self._log_notice(item)
 
     def close(self) -> None:
-        if self._trouble is not None:
-            self._trouble.cancel()
+        if self._rereading is not None:
+            self._rereading.cancel()
         if self._runtime is not None and self._stream is not None:
             self._runtime.board.ignore(self)
             self._runtime.waits.dispatching.close(self._stream)
@@ -104,12 +104,12 @@ class Firings:
     def _log_notice(self, notice: Notice) -> None:
         if notice.text is not None:
             self._log.warning("%s The trigger keeps waiting.", notice.text)
-            self._trouble = self._trouble or asyncio.create_task(self._read_connection_again())
+            self._rereading = self._rereading or asyncio.create_task(self._read_connection_again())
             return
         self._log.info("The bus works again.")
-        if self._trouble is not None:
-            self._trouble.cancel()
-            self._trouble = None
+        if self._rereading is not None:
+            self._rereading.cancel()
+            self._rereading = None
 
     async def _read_connection_again(self) -> None:
         """Reads the connection again while something is wrong: an administrator may have corrected it."""

@@ -158,7 +158,7 @@ def bus_config(connection: Connection, bus: str | None = None, deployment: str |
 
 
 def _trusted_callbacks() -> frozenset[str]:
-    """Returns the callbacks that an administrator allows in connections; Airflow's Kafka hooks use it too."""
+    """Returns the callbacks that an administrator allows in connections, for Airflow's Kafka hooks too."""
     from airflow.sdk.configuration import conf
 
     allowed = conf.get("apache_kafka", "callback_allowlist", fallback="") or ""

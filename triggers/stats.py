@@ -1,7 +1,7 @@
 """A sink for the engine's metrics: Airflow's own metrics (StatsD, DataDog or OpenTelemetry).
 
-It uses core's metrics: the triggerer sets them up before it starts the process that runs triggers, and does
-not set up those of `airflow.sdk`.
+It uses `airflow.observability`, which the triggerer sets up before it starts the process that runs triggers;
+it does not set up `airflow.sdk.observability`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """JSON Schemas of the data of the events that Interlock emits, one file for each version.
 
-A published version is not changed: a change that would make earlier data invalid needs a new version. New
-members may be added at any time.
+A version may get new members at any time. A change that would make earlier data invalid needs a new version.
 """
 
 from __future__ import annotations

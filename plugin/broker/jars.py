@@ -26,12 +26,11 @@ from .errors import BrokerError
 # (KAFKA-20734). Pausing a single node for seconds is enough to cause it.
 KAFKA_VERSION = "4.2.2"
 _HERE = Path(__file__).parent
-NEEDED_BYTES = 150 * 2**20  # twice the jars (Ivy keeps a copy while it works), and room to spare
+NEEDED_BYTES = 150 * 2**20  # twice the jars, since Ivy keeps a copy while it works, plus a margin
 FETCH_TIMEOUT_S = 900.0
 SILENCE_S = 120.0  # Ivy prints dots while it downloads a jar, and nothing while a connection hangs
 
-# Ivy knows the address of Maven Central. Without POMs it requests only the listed jars, in a third of the
-# time.
+# Ivy knows the address of Maven Central. Without POMs it requests only the listed jars: three times as fast.
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>

@@ -23,7 +23,7 @@ from ...engine.kafka.reachability import require_answer
 from .errors import BrokerError
 from .jars import KAFKA_VERSION, Report, class_path
 from .java import find_java
-from .ports import bind, free_ports
+from .ports import free_ports, try_bind
 
 MIN_FREE_BYTES = 256 * 2**20  # a segment of each internal topic, and a day's development data
 START_TIMEOUT_S = 60.0  # measured: 2-3 s on two cores
@@ -231,7 +231,7 @@ class LocalBroker:
 
     def _format(self, tool: list[str], settings: Path) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # "=": an id that begins with a dash would be taken for an option.
+        # With "=", since an id that begins with a dash would be read as an option.
         made = subprocess.run(
             [*tool, "format", f"--cluster-id={cluster}", "--config", str(settings)],
             capture_output=True,
@@ -271,7 +271,7 @@ class LocalBroker:
         while not _accepts(self.host, self.port):
             self._require_alive()
             if time.monotonic() > deadline:
-                raise BrokerError(self._silent())
+                raise BrokerError(self._timeout_text())
             time.sleep(0.05)
         while True:
             self._require_alive()
@@ -279,21 +279,21 @@ class LocalBroker:
                 require_answer(config, timeout_s=2.0)
             except UnreachableError as e:
                 if time.monotonic() > deadline:
-                    raise BrokerError(self._silent()) from e
+                    raise BrokerError(self._timeout_text()) from e
             else:
                 return
 
     def _require_alive(self) -> None:
         if self._node is not None and (code := self._node.poll()) is not None:
             cause = self._cause()
-            if "UnsupportedVersionException" in cause:  # of the records in the directory
+            if "UnsupportedVersionException" in cause:  # the directory's records have a later format
                 cause += (
                     f" A Kafka later than {self.version} created {self.directory}: start that version "
                     "(`--kafka-version`), or give another directory."
                 )
             raise BrokerError(f"The broker ended while it started (exit {code}): {cause} Log: {self.log}")
 
-    def _silent(self) -> str:
+    def _timeout_text(self) -> str:
         return (
             f"The broker does not answer at {self.bootstrap_servers} after {START_TIMEOUT_S:.0f} s. "
             f"Log: {self.log}"
@@ -354,7 +354,7 @@ def _accepts(host: str, port: int) -> bool:
 
 def _require_free(host: str, port: int) -> None:
     try:
-        bind(host, port)
+        try_bind(host, port)
     except (OSError, OverflowError) as e:
         raise BrokerError(
             f"The broker cannot listen on {host}:{port}: {e}. "

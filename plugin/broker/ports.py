@@ -23,7 +23,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     refused: OSError | None = None
     for port in _shuffled():
         try:
-            bind(host, port)
+            try_bind(host, port)
         except OSError as e:
             refused = e
             if e.errno != errno.EADDRINUSE:
@@ -45,7 +45,7 @@ def _shuffled() -> Iterator[int]:
         yield left.pop()
 
 
-def bind(host: str, port: int) -> None:
+def try_bind(host: str, port: int) -> None:
     """Binds a port and releases it at once. Raises OSError if it cannot be bound."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
         # Kafka binds like this too: a port whose closed connections linger counts as free.

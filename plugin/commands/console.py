@@ -1,4 +1,4 @@
-"""What the commands on a bus share: their arguments, printing, and exit on errors."""
+"""Shared by the commands: arguments for the bus, printing, and exit on errors."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def bus_of(args: Namespace) -> BusConfig:
     return bus_config(Connection.get_connection_from_secrets(conn_id), bus=args.bus)
 
 
-def answering_bus(args: Namespace, most_s: float | None = None) -> BusConfig:
+def answering_bus(args: Namespace, timeout_s: float | None = None) -> BusConfig:
     """Returns `bus_of(args)` once its cluster answers.
 
-    Raises UnreachableError after 10 s, or after `most_s` if that is less.
+    Raises UnreachableError after 10 s, or after `timeout_s` if that is less.
     """
     from ...engine.kafka.clients import ANSWER_TIMEOUT_S
     from ...engine.kafka.reachability import require_answer
 
     config = bus_of(args)
-    require_answer(config, ANSWER_TIMEOUT_S if most_s is None else min(most_s, ANSWER_TIMEOUT_S))
+    require_answer(config, ANSWER_TIMEOUT_S if timeout_s is None else min(timeout_s, ANSWER_TIMEOUT_S))
     return config
 
 
@@ -65,7 +65,7 @@ def print_whole(output: str, whole: object) -> None:
     """Prints a value as JSON or YAML. Numbers stay numbers; Airflow's `print_as` would write them as text."""
     from airflow.cli.simple_table import AirflowConsole
 
-    console: Any = AirflowConsole()  # declared for dicts only
+    console: Any = AirflowConsole()  # its type hints allow only dicts
     (console.print_as_json if output == "json" else console.print_as_yaml)(whole)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...engine.bus import Record
     from ...engine.config import BusConfig
 
-MOST_CHARS = 16 * 1024  # shown of a key or value
+MOST_CHARS = 16 * 1024  # of a key or value that `show` prints
 _REASON_CHARS = 100
 
 
@@ -156,21 +156,21 @@ def _sendable(
 
 
 def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: list[DeadLetter]) -> None:
-    from ...engine.admin.redrive import redrive as sent_again
+    from ...engine.admin.redrive import redrive as send_again
     from ...events.errors import InterlockError
 
     sent: list[DeadLetter] = []
-    trouble = ""
+    problem = ""
     try:
-        for together in sent_again(config, letters.records(sendable)):
-            sent += together
+        for batch in send_again(config, letters.records(sendable)):
+            sent += batch
     except (InterlockError, KeyboardInterrupt) as e:
-        trouble = printable(str(e)) or "Interrupted."
+        problem = printable(str(e)) or "Interrupted."
     show(args, _rows(args, sent))
     say(f"Sent again: {len(sent)} of {counted(len(sendable), 'dead letter')}.")
-    if trouble:
+    if problem:
         raise SystemExit(
-            f"airflow interlock dead-letters redrive: {trouble} The dead letters shown were sent. Up to 100 "
+            f"airflow interlock dead-letters redrive: {problem} The dead letters shown were sent. Up to 100 "
             "of the others may have been sent too: `dead-letters list` shows which (redriven). Run the same "
             "command again to send the rest."
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ...engine.admin.findings import AirflowInfo, DagRunId, Finding
 
-RAN_LATELY: Final = timedelta(minutes=10)  # longer than the leases that the doctor considers
+RAN_LATELY: Final = timedelta(minutes=10)  # longer than the age of the leases whose hosts are compared
 
 
 def command() -> ActionCommand:
@@ -65,12 +65,12 @@ def _findings(args: Namespace) -> list[Finding]:
     try:
         config = bus_of(args)
     except AirflowNotFoundException:
-        # A team's connection is not found either if the team is not given.
+        # Airflow does not find a connection that belongs to a team either.
         make = f"airflow connections add {args.conn_id} --conn-type kafka"
         text = f"Connection {args.conn_id!r} does not exist. Run: {make} --conn-extra ..."
         of_team = [found for found in teams(args.conn_id, info) if found.level == "wrong"]
         return unusable + (of_team or [Finding("connection", "wrong", text)])
-    except InterlockError as error:  # perhaps an error of a setting that is a finding already
+    except InterlockError as error:  # an invalid setting is a finding already
         known = {finding.text for finding in unusable}
         return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in known)
     return [*unusable, *_listeners(args.conn_id), *diagnose(config, info, args.role or ROLES)]

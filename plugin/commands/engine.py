@@ -59,16 +59,16 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     bind_contextvars(bus=config.name)
     log.info("Starting an engine for %s.", config.describe())
     runtime = Runtime(config, initialised_stats(), runs="engine", end_process=_end)
-    trouble: list[str | None] = [None]
+    problem: list[str | None] = [None]
 
     def on_notice(notice: Notice) -> None:
-        trouble[0] = notice.text
+        problem[0] = notice.text
 
     runtime.board.listen("command", on_notice)
     runtime.start()
     # While something is wrong, read the connection again: an administrator may have corrected it.
     while not stop.wait(READ_AGAIN_S):
-        if trouble[0] is not None:
+        if problem[0] is not None:
             try:
                 runtime.use(bus_of(args))
             except ConfigError as e:

@@ -89,7 +89,7 @@ def command() -> GroupCommand:
     )
 
 
-_AGAIN = (
+_REGISTERED_AGAIN = (
     "The next run of its dispatcher DAG registers it again, and events count from then on: remove or pause "
     "that DAG as well."
 )
@@ -180,13 +180,13 @@ def cancel(args: Namespace) -> None:
         name = registered.registration.subscription
         if not args.force and (refusal := subscriptions.refusal(registered)):
             raise SystemExit(refusal)
-        again = "" if registered.one_shot else f" {_AGAIN}"
+        again = "" if registered.one_shot else f" {_REGISTERED_AGAIN}"
         if not confirmed(args, f"Cancel {name!r}? What it has pending is dropped.{again}"):
             raise SystemExit("Nothing was changed.")
         subscriptions.cancel(registered)
         show(args, [{"subscription": name, "incarnation": registered.incarnation, "state": "cancelled"}])
         if not registered.one_shot:
-            say(_AGAIN)
+            say(_REGISTERED_AGAIN)
 
     or_exit("subscriptions cancel", work)
 

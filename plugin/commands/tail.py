@@ -49,7 +49,7 @@ def command() -> ActionCommand:
 
 
 def run(args: Namespace) -> None:
-    """Print until a signal, the limit, or the reader at the other end of a pipe is gone."""
+    """Prints until a signal or the limit, or until the reader of stdout ends."""
     import os
     import signal
     import sys
@@ -62,7 +62,7 @@ def run(args: Namespace) -> None:
     try:
         or_exit("tail", lambda: _run(args, stop.is_set))
     except BrokenPipeError:
-        # The reader is gone. The interpreter would report that when it flushes stdout at exit.
+        # The reader has ended. The interpreter would report that when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
         for number, handler in before.items():

@@ -204,7 +204,7 @@ def remove(args: Namespace) -> None:
 
 
 def resume(args: Namespace) -> None:
-    """Resumes stopped partitions at an offset, and prints what that means for their records."""
+    """Resumes stopped partitions at an offset, and prints which records are skipped or read again."""
     from ...engine.admin import resuming
 
     one, several = args.partition is not None, args.all or args.of_topic is not None

@@ -1,1 +1,1 @@
-"""Emits completion events of DAG runs and tasks: the listener at once, reconcile those that are missing."""
+"""Emits completion events of DAG runs and tasks: the listener at once, reconcile the missing ones later."""

@@ -1,4 +1,4 @@
-"""Completions from Airflow's objects: of the scheduler, the API server, a task's process, or the database.
+"""Builds completions from objects of the scheduler, the API server, a task's process, or the database.
 
 These objects have different classes but the same attribute names.
 """
@@ -14,7 +14,7 @@ from ...events.completions import DagRun, DagRunCompletion, TaskInstanceCompleti
 
 
 def dag_run_completion(run: Any, state: str, deployment: str) -> DagRunCompletion:
-    """Returns the completion of a run. run: a DagRun of the database."""
+    """Returns the completion of a run. run: a DagRun as in the database."""
     return DagRunCompletion(
         run=_dag_run(run, deployment),
         state=state,
@@ -24,7 +24,7 @@ def dag_run_completion(run: Any, state: str, deployment: str) -> DagRunCompletio
 
 
 def task_instance_completion(ti: Any, run: Any, state: str, deployment: str) -> TaskInstanceCompletion:
-    """Returns the completion of a task instance. ti, run: of the database, or of a task's process."""
+    """Returns the completion of a task instance. ti, run: as in the database, or in a task's process."""
     map_index = -1 if ti.map_index is None else ti.map_index
     return TaskInstanceCompletion(
         run=_dag_run(run, deployment),

@@ -132,8 +132,8 @@ class CompletionListener:
 def _is_final(ti: Any, state: str) -> bool:
     """Returns whether Airflow has stored this state, or is about to; otherwise logs why no event is emitted.
 
-    A task's process calls the listener even if Airflow rejected its end: a task that was marked or cleared
-    while it ran has another state in the database, and another process emits the event for that. Airflow
+    A task's process calls the listener even if Airflow rejected the state: a task that was marked or cleared
+    while it ran has another state in the database, and another process emits the event for that one. Airflow
     stores a success before the call, and a failure or skip after it, when the process has ended.
     """
     if not _in_task_process():

@@ -1,7 +1,7 @@
-"""Reconcile: emits the completion events that follow from Airflow's database and are missing on the bus.
+"""Reconcile: emits the completion events that the bus lacks, computed from Airflow's database.
 
 Events are missing after a crash, an outage or a full queue, and where Airflow calls no listener. The ids are
-the listener's, so an event that was emitted already counts as a duplicate.
+those of the listener, so an event that is emitted twice counts once.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # Airflow's clock, from which `ended_at` comes, may be ahead of the broker's, which stamps the event.
 CLOCK_SKEW: Final = timedelta(minutes=5)
-SOON: Final = timedelta(minutes=10)  # after an end, the listener has emitted nearly all events by then
-PAGE: Final = 2000  # completions in memory at once, a few times over; each takes about 3 kB
+SOON: Final = timedelta(minutes=10)  # the listener emits nearly all events within this time
+PAGE: Final = 2000  # completions in one query; memory holds a few pages, 3 kB per completion
 _RUN_COLUMNS: Final = (
     "id", "dag_id", "run_id", "run_type", "run_after", "logical_date", "data_interval_start",
     "data_interval_end", "partition_key", "clear_number", "state", "start_date", "end_date", "triggered_by",
@@ -52,7 +52,7 @@ _TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True)
 class Reconciled:
-    """One step: how many completions it compared, up to which moment, and which events were missing.
+    """One step: how many completions it compared, up to which end time, and which events were missing.
 
     Some of the missing events may belong to completions of earlier steps.
     """
@@ -71,29 +71,29 @@ def reconcile(
     *,
     dry_run: bool = False,
 ) -> Iterator[Reconciled]:
-    """Emits missing events of what ended from `since` to before `until`; `wanted` chooses DAGs and kinds.
+    """Emits missing events of completions from `since` to before `until`; `wanted` chooses DAGs and kinds.
 
     Yields after each step, in the order of time. Memory does not grow with the number of completions. Each
-    step commits the session's transaction. Raises EngineError and EmitError; events that were emitted by then
-    stay, so calling it again continues.
+    step commits the session's transaction. Raises EngineError and EmitError; call it again then: it emits
+    what is still missing.
     """
     emitted: Emitted | None = None
-    late: list[Event] = []  # not emitted soon after the end; perhaps emitted later
+    late: list[Event] = []  # not found soon after the end; the rest of the topic may have them
     late_since = since
     for page in _pages(_completions(session, since, until, wanted, config.deployment)):
-        begin = since if emitted is None else _when(page[0])
+        begin = since if emitted is None else _ended_at(page[0])
         emitted = emitted or Emitted(config)
-        soon = _when(page[-1]) + SOON
+        soon = _ended_at(page[-1]) + SOON
         events = [completion.event() for completion in page]
         found = emitted.among(_identities(events), _ms(begin - CLOCK_SKEW), _ms(soon))
         if not late:
             late_since = soon
         late += [event for event in events if event.identity not in found]
         missing: tuple[Event, ...] = ()
-        if len(late) >= PAGE:  # read the rest of the topic once for this many
+        if len(late) >= PAGE:  # reading the rest of the topic costs much, so do it once for many
             missing = _emit_missing(config, emitted, late, late_since, dry_run=dry_run)
             late.clear()
-        yield Reconciled(len(page), _when(page[-1]), missing)
+        yield Reconciled(len(page), _ended_at(page[-1]), missing)
     if emitted is not None and late:
         yield Reconciled(0, until, _emit_missing(config, emitted, late, late_since, dry_run=dry_run))
 
@@ -147,7 +147,7 @@ def _completions(
             .where(TaskInstance.state.in_(list(TASK_INSTANCE)))
         )
         found.append(_in_order(session, instances, TaskInstance, since, until, of_task))
-    return merge(*found, key=_when)
+    return merge(*found, key=_ended_at)
 
 
 def _columns(model: type[DagRun | TaskInstance], names: tuple[str, ...]) -> Bundle[Any]:
@@ -205,7 +205,7 @@ def _identities(events: list[Event]) -> list[tuple[str, str]]:
     return [event.identity for event in events]
 
 
-def _when(completion: Completion) -> datetime:
+def _ended_at(completion: Completion) -> datetime:
     return cast("datetime", completion.ended_at)  # the query selects by it, so it is not None
 
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 from interlock.plugin.broker import BrokerError, ports
-from interlock.plugin.broker.ports import bind, free_ports
+from interlock.plugin.broker.ports import free_ports, try_bind
 
 
 def test_ports_lie_below_those_of_outgoing_connections_and_are_distinct() -> None:
@@ -17,7 +17,7 @@ def test_ports_lie_below_those_of_outgoing_connections_and_are_distinct() -> Non
     assert min(found) >= 20_000
     assert max(found) < 32_768
     for port in found[:10]:
-        bind("127.0.0.1", port)
+        try_bind("127.0.0.1", port)
 
 
 def test_ports_in_use_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ def test_ports_in_use_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
         if port not in (20_001, 32_767):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
-    monkeypatch.setattr(ports, "bind", all_but_two)
+    monkeypatch.setattr(ports, "try_bind", all_but_two)
     assert sorted(free_ports(2)) == [20_001, 32_767]
     with pytest.raises(BrokerError, match=r"Only 2 of 3 ports can be bound on 127\.0\.0\.1: .*in use"):
         free_ports(3)
@@ -45,6 +45,6 @@ def test_ports_are_drawn_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
             return super().getrandbits(k)
 
     monkeypatch.setattr(ports, "chance", Counted())
-    monkeypatch.setattr(ports, "bind", lambda _host, _port: None)
+    monkeypatch.setattr(ports, "try_bind", lambda _host, _port: None)
     assert len(free_ports(2)) == 2
     assert 2 <= len(drawn) < 100  # draws out of range are repeated
