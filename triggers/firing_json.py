@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..engine.records import Firing
 from ..engine.records.firing import fit
-from ..engine.records.sizes import MAX_HANDED_BYTES
+from ..engine.records.sizes import MAX_FIRING_BYTES
 
 FORM_VERSION: Final = 1
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -57,7 +57,7 @@ def json_text(value: Any) -> str:
 
 def asset_payload(firing: Firing) -> dict[str, Any]:
     """Returns the payload of the asset event; without the events' content if the database would refuse it."""
-    for most in (MAX_HANDED_BYTES, 1):
+    for most in (MAX_FIRING_BYTES, 1):
         form = firing_form(fit(firing, most))
         try:
             json_text(form)

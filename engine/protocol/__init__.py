@@ -1,1 +1,1 @@
-"""The engine's protocols: decisions over the interface in `engine.bus`, without I/O of their own."""
+"""The engine's protocols. All their I/O goes through the interface in `engine.bus`."""

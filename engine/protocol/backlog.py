@@ -9,10 +9,9 @@ from ..bus import End, Polled, Record
 
 
 class Backlog:
-    """Records and ends in the order in which they came. Iteration takes them out, one by one.
+    """Records and ends in order of arrival. Iteration removes each item.
 
-    Each item is taken from its batch when its turn comes, and not kept: a record that the bus makes for it
-    is freed as soon as it is processed.
+    Records stay in their batch until their turn: a batch that makes them on demand holds one at a time.
     """
 
     def __init__(self) -> None:
@@ -28,19 +27,19 @@ class Backlog:
             self._left += len(records)
 
     def first(self) -> Record | End | None:
-        """The next item, which stays; None if nothing is left."""
+        """The next item, without removing it; None if there is none."""
         for item in self:
             self.put_back(item)
             return item
         return None
 
     def put_back(self, *items: Record | End) -> None:
-        """Make these the next items again. An iteration under way must stop."""
+        """Make these the next items again. The caller must end a running iteration."""
         self._parts.appendleft(iter(items))
         self._left += len(items)
 
     def clear(self) -> None:
-        """Remove all items. An iteration under way ends as well."""
+        """Remove all items, and end a running iteration."""
         self._parts.clear()
         self._left = 0
 

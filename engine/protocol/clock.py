@@ -9,9 +9,9 @@ FRESH_S: Final = 30.0
 
 
 class BrokerClock:
-    """The time by which brokers stamp events. The machine's own clock decides nothing that others see.
+    """The brokers' time. Decisions that others see use it, never the machine's own clock.
 
-    Between two observations it advances with the monotonic clock. It never runs backwards.
+    Between observations it advances with the monotonic clock. It never runs backwards.
     """
 
     def __init__(self, wall: Callable[[], float], monotonic: Callable[[], float]) -> None:
@@ -21,12 +21,12 @@ class BrokerClock:
         self._last_ms = 0
 
     def observe(self, append_ms: int) -> None:
-        """A broker stamped a record of this engine just now."""
+        """Set the clock: a broker just stamped a record of this engine with this time."""
         self._seen_ms, self._seen_at = append_ms, self._monotonic()
 
     @property
     def known(self) -> bool:
-        """Whether there was an observation."""
+        """Whether a broker's time was observed."""
         return self._seen_ms is not None
 
     @property

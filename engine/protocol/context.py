@@ -1,4 +1,4 @@
-"""What every part of an engine is given: its bus, its registry, its counters, clocks and limits."""
+"""What all parts of an engine share: bus, registry, counters, clocks and limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..registry.registry import Registered, Registry
 from .clock import BrokerClock
 from .stats import Stats
 
-if TYPE_CHECKING:  # it names all classes that are given a context, so it lies above them
+if TYPE_CHECKING:  # its module imports this one
     from .parts import Parts
 
 TTL_MS: Final = 30 * 24 * 3600 * 1000
@@ -31,7 +31,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Limits:
-    """`ttl_ms`: how long a state is kept that nothing else ends. `registry_records`: read at a time."""
+    """`ttl_ms`: how long a key without new matches stays open. `registry_records`: most to read at once."""
 
     ttl_ms: int = TTL_MS
     registry_records: int = 2000
@@ -39,7 +39,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class EngineContext:
-    """Shared by all parts of one engine. Each part keeps in attributes of its own what it uses per record.
+    """Shared by all parts of one engine. Parts copy what they use for each record into own attributes.
 
     `index`: the matchers of all registrations in `registry`. `clock`: the brokers' time. `wall`, `monotonic`:
     the machine's.
@@ -55,7 +55,7 @@ class EngineContext:
 
     @classmethod
     def of(cls, bus: Bus, config: BusConfig, parts: Parts, stats: Stats | None = None) -> EngineContext:
-        """A context with an empty registry. stats: continued, where an earlier engine counted in them."""
+        """A context with an empty registry. stats: those of an earlier engine, to continue."""
         return cls(
             bus,
             config,

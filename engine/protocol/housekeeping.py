@@ -1,4 +1,4 @@
-"""Housekeeping: what an engine does from time to time beside its events."""
+"""Housekeeping: periodic work of an engine."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ PURGE_S: Final = 60.0
 TOPICS_S: Final = 30.0
 ORPHANS_S: Final = 60.0
 ORPHAN_MS: Final = 24 * 3600 * 1000  # a pool may be down for a night; a wait that returns registers again
-# After a longer time all leases are too old. From the start of an engine, waiting processes get more than the
-# interval of their leases (`registration_writer.LEASE_S`) to renew them.
+# After a long outage all leases are old. So a new engine gives waiting processes more time than the interval
+# of their leases (`registration_writer.LEASE_S`) to renew them.
 SETTLED_S: Final = 360.0
-# Leftover registrations must be gone before the brokers compact the record that replaced them, after a day.
-# Until then a new owner still finds that a durable subscription was changed, not removed.
+# Leftovers must be removed before the brokers compact, after a day. Kept for an hour, they show a new owner
+# that a durable subscription was changed, not removed.
 LEFTOVER_MS: Final = 3600 * 1000
-HELD_BACK_LOOK_S: Final = 0.5
-BUSY_LOOK_S: Final = 2.0
+IDLE_CHECK_S: Final = 0.5
+BUSY_CHECK_S: Final = 2.0
 
 
 class Housekeeping:
-    """Removes what is no longer needed, and notices topics that were altered."""
+    """Removes what is no longer needed, and detects topics that were altered."""
 
     def __init__(
         self,
@@ -41,42 +41,42 @@ class Housekeeping:
         fencing: Fencing,
         open_again: Callable[[], None],
     ) -> None:
-        """open_again: abandons the pass under way, and takes over all partitions again."""
+        """open_again: abandons the running pass, and takes over all partitions again."""
         self._context, self._ownership, self._fencing = context, ownership, fencing
         self._open_again = open_again
         self._bus, self._config, self._registry = context.bus, context.config, context.registry
         self._clock, self._monotonic = context.clock, context.monotonic
         now = self._monotonic()
-        self._purged = self._asked = self._looked = self._ask_again = now
-        self._swept = now + SETTLED_S - ORPHANS_S
-        self._stood: dict[TopicPartition, int] = {}
+        self._purged_at = self._topics_at = self._checked_at = self._ask_again_at = now
+        self._swept_at = now + SETTLED_S - ORPHANS_S
+        self._positions: dict[TopicPartition, int] = {}
 
     def run(self) -> None:
         """Do what is due."""
         now = self._monotonic()
-        if now - self._purged >= PURGE_S:
-            self._purged = now
+        if now - self._purged_at >= PURGE_S:
+            self._purged_at = now
             self._purge()
-        if now - self._asked >= TOPICS_S:
-            self._asked = now
+        if now - self._topics_at >= TOPICS_S:
+            self._topics_at = now
             self.check_topics()
 
     def check_topics(self) -> None:
         """Raises TopicsError for a recreated internal topic. Takes recreated source topics over again."""
         bus = self._registry.bus
-        made_with = {} if bus is None else bus.topic_ids
+        created_ids = {} if bus is None else bus.topic_ids
         names = {self._config.topic(kind): kind for kind in KINDS}
         tasks = self._ownership.tasks()
         found = self._bus.topics([*names, *{task.tp.topic for task in tasks} - names.keys()])
         problems = []
         for name, kind in names.items():
             topic = found.get(name)
-            if kind == "dead-letter":  # the protocols need none of its records, and it may be recreated
+            if kind == "dead-letter":  # may be recreated: engines read none of its records
                 if topic is None:
                     log.warning("Topic %r is gone: a partition that needs it waits for it.", name)
             elif topic is None:
                 problems.append(f"Topic {name!r} is gone.")
-            elif kind != "event" and made_with.get(kind, topic.id) != topic.id:
+            elif kind != "event" and created_ids.get(kind, topic.id) != topic.id:
                 problems.append(
                     f"Topic {name!r} was deleted and created again: what it held is lost, "
                     "and half-met conditions with it."
@@ -91,16 +91,16 @@ class Housekeeping:
         for task in tasks:
             topic = found.get(task.tp.topic)
             if topic is None or (task.topic_id and topic.id != task.topic_id):
-                self._open_again()  # the takeover reports why it stops
+                self._open_again()  # the takeover finds and reports the reason
                 return
 
     def sweep(self, outputs: Outputs) -> None:
         """Remove registrations and leases that nobody renews, for this engine's trigger partitions."""
-        if self._monotonic() - self._swept < ORPHANS_S:
+        if self._monotonic() - self._swept_at < ORPHANS_S:
             return
         if not self._clock.fresh:
-            # On an idle bus nothing shows the brokers' time, so write a record for it. When to do so is up to
-            # the machine's clock.
+            # On an idle bus the engine learns the brokers' time only from a record of its own. The machine's
+            # clock decides whether to write one.
             first = next(iter(self._ownership.triggers), None)
             before_ms = self._clock.now_ms() - ORPHAN_MS
             if first is not None and (
@@ -108,7 +108,7 @@ class Housekeeping:
             ):
                 outputs.write("state", first.partition, CLOCK_KEY, CLOCK_VALUE)
             return
-        self._swept = self._monotonic()
+        self._swept_at = self._monotonic()
         before_ms = self._clock.now_ms() - ORPHAN_MS
         for orphan in self._registry.orphans(before_ms):
             registration = orphan.registration
@@ -128,52 +128,51 @@ class Housekeeping:
                 outputs.write("subscription", 0, key, None, LEFTOVER)
 
     def _leftovers(self) -> list[tuple[str, bytes]]:
-        """Those to null."""
+        """The leftovers to remove now."""
         return self._registry.leftovers(self._clock.now_ms() - LEFTOVER_MS)
 
     def _is_ours(self, subscription: str) -> bool:
         """Whether this engine owns the trigger partition of a one-shot subscription of that name."""
-        place = partition_of("one-shot", subscription, "", self._context.partitions)
-        return TopicPartition(self._config.topic("trigger"), place) in self._ownership.triggers
+        number = partition_of("one-shot", subscription, "", self._context.partitions)
+        return TopicPartition(self._config.topic("trigger"), number) in self._ownership.triggers
 
     def look_for_dead_engines(self, *, busy: bool) -> None:
-        """Fence dead engines if a partition has records that cannot be read, and its position stands still.
+        """Fence dead engines if a partition has unread records and has not moved since the last call.
 
-        Partitions that only others read count as well, see `_read_by_others`. On a busy engine a position may
-        also stand still because of its backlog; that costs one request.
+        Also checks partitions that only others read: see `_read_by_others`. On a busy engine the backlog may
+        stop a position too; that costs one request.
         """
         now = self._monotonic()
-        if now - self._looked < (BUSY_LOOK_S if busy else HELD_BACK_LOOK_S):
+        if now - self._checked_at < (BUSY_CHECK_S if busy else IDLE_CHECK_S):
             return
-        self._looked = now
+        self._checked_at = now
         tasks = self._ownership.tasks()
-        # a listed topic may be deleted at any time
-        there = self._bus.topics({task.tp.topic for task in tasks})
+        # A listed topic may be deleted at any time.
+        topics = self._bus.topics({task.tp.topic for task in tasks})
         positions = {
             task.tp: task.position
             for task in tasks
-            if (topic := there[task.tp.topic]) is not None and topic.has_offsets
+            if (topic := topics[task.tp.topic]) is not None and topic.has_offsets
         }
         ends = self._bus.end_offsets(positions)
         stable, stable_ends = self._read_by_others()
         positions |= stable
         ends |= stable_ends
-        held = any(ends[tp] > at and self._stood.get(tp) == at for tp, at in positions.items())
-        self._stood = positions
+        held = any(ends[tp] > at and self._positions.get(tp) == at for tp, at in positions.items())
+        self._positions = positions
         if held:
             self._fencing.blocked(self._group())
         else:
             self._fencing.unblocked()
 
     def _read_by_others(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Stable and end offsets of the partitions that waits and dispatchers read.
+        """Last stable offsets and ends of the partitions that waits and dispatchers read: these cannot fence.
 
-        These are the subscription topic and the action partitions with the numbers of this engine's trigger
-        partitions. Their readers cannot fence anybody. If the brokers do not answer, the engine continues,
-        because none of its own work depends on it, and asks again later.
+        These are the subscription topic, and the action partitions with the numbers of this engine's trigger
+        partitions. If the brokers do not answer, the engine asks later: its own work does not depend on it.
         """
         now = self._monotonic()
-        if now < self._ask_again:
+        if now < self._ask_again_at:
             return {}, {}
         action = self._config.topic("action")
         asked = [
@@ -184,7 +183,7 @@ class Housekeeping:
             return self._bus.stable_offsets(asked), self._bus.end_offsets(asked)
         except UnreachableError as e:
             log.warning("Whether dead engines block the readers of firings is unknown; asking again: %s", e)
-            self._ask_again = now + TOPICS_S
+            self._ask_again_at = now + TOPICS_S
             return {}, {}
 
     def _group(self) -> Iterable[TopicPartition]:

@@ -1,7 +1,6 @@
-"""The engine's loop: one pass takes records, and commits all that follows from them in one transaction.
+"""The engine's loop: each pass takes records, and commits their outputs and offsets in one transaction.
 
-The numbers in `Engine.run_pass` are those of docs/understand/engine/commit.md, which says what a crash
-after each of them leaves.
+The step numbers are those of docs/understand/engine/commit.md, which says what a crash after each leaves.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ from .stats import Stats
 from .tasks.source_task import SourceTask
 from .tasks.trigger_task import TriggerTask
 
-# A pass takes so many if they wait: a transaction costs about 50 ms, for 2,000 records as for 10,000.
+# At most, in a pass: a transaction costs about 50 ms, whether for 2,000 records or 10,000.
 MOST_RECORDS: Final = 10_000
-# Live events and scans each end after this much of a pass, whatever their filters cost: the next poll must
-# come long before the group excludes this member.
+# A pass spends at most this long on live events, and as long on scans, however slow the filters are: the next
+# poll must come long before the group excludes this member.
 MOST_S: Final = 1.0
 POLL_S: Final = 0.1
-# Positions that moved without output are committed within this time: a crash repeats no more than that.
+# Positions that moved without output are committed within this time, so a crash repeats little.
 LAZY_S: Final = 0.2
 REGISTRY_S: Final = 1.0
-MOST_ABORTS: Final = 5  # a rebalance aborts one or two; after more the engine ends with an error
+MOST_ABORTS: Final = 5  # then the engine ends with an error; a rebalance aborts only one or two
 
 
 class Engine:
-    """One member of a bus's consumer group of engines. One thread.
+    """One member of the consumer group of a bus's engines. Use it in one thread.
 
-    Call `run_pass` in a loop, then `end` and `close`. After any EngineError close this engine, and make a new
-    one with a new `Bus`: all state is in Kafka. `stats` are numbers to read.
+    Call `run_pass` in a loop, then `end` and `close`. After an EngineError, close this engine and make a new
+    one with a new `Bus`: all state is in Kafka. `stats`: its counters.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class Engine:
         stats: Stats | None = None,
         parts: Parts = PARTS,
     ) -> None:
-        """stats: continued, where an earlier engine of this process counted in them."""
+        """stats: those of an earlier engine of this process, to continue."""
         self._context = context = EngineContext.of(bus, config, parts, stats)
         self._bus, self._config, self._monotonic = bus, config, context.monotonic
         self.registry, self.stats, self.clock = context.registry, context.stats, context.clock
@@ -75,14 +74,14 @@ class Engine:
             self._housekeeping = parts.housekeeping(context, self.ownership, self._fencing, self.open_again)
             self._passes = parts.passes(self.ownership, self.stats)
             self.membership: object = None  # of the last poll
-            self._backlog = Backlog()  # taken, and not processed yet: more than a transaction holds
+            self._backlog = Backlog()  # taken, and not processed yet
             self._aborts = Aborts()
-            # The transaction's number in metadata, never used before by an engine of this id.
+            # The number of the transaction, in metadata. No engine with this id has used it before.
             self._number = int(context.wall() * 1000)
             self._last_commit = self._last_registry_commit = self._monotonic()
             self._counted = self.stats.counted()  # at the last commit
             self._subscribed: tuple[str, ...] = ()
-            self._fencing.note_members()  # only the group knows one that died in its first transaction
+            self._fencing.note_members()  # only the group knows an engine that dies in its first transaction
             self._registry_reader.read_whole()
             self._registry_reader.changed = self._registry_changed
             self._housekeeping.check_topics()
@@ -91,7 +90,7 @@ class Engine:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """What this engine owns and has opened."""
+        """The open partitions of this engine."""
         return tuple(task.tp for task in self.ownership.tasks())
 
     @property
@@ -101,7 +100,7 @@ class Engine:
 
     @property
     def up_to_date(self) -> bool:
-        """Whether all its partitions have applied the registry, and none scans."""
+        """Whether all its partitions have applied the registry and committed all, and none has a scan."""
         position = self.registry.position
         return all(
             task.applied == position and not task.changed and not task.behind
@@ -109,14 +108,14 @@ class Engine:
         ) and not any(source.scans for source in self.ownership.sources.values())
 
     def take_filter_errors(self) -> Counter[str]:
-        """{text of a filter: events on which it failed, live and in scans} since the last call."""
+        """{text of a filter: on how many events it failed, live and in scans} since the last call."""
         errors = self._context.index.errors
         taken = errors + self._scanning.take_filter_errors()
         errors.clear()
         return taken
 
     def run_pass(self) -> int:
-        """One pass. Gives the number of records it took. Waits at most 0.1 s when there is nothing to do."""
+        """Run one pass. Returns the number of processed records. Waits at most 0.1 s for records."""
         try:
             return self._pass()
         except NotReadable as e:  # never from a commit: the pass is rolled back
@@ -126,13 +125,13 @@ class Engine:
             return 0
 
     def _pass(self) -> int:
-        # 1. Take records, and the membership that fences the transaction over them.
+        # 1. Take records, and the membership with which the transaction is fenced.
         batch = self._take()
         if batch is None:
             return 0
         # 2. Read the registry, and apply it to the partitions of this engine.
         self._registry_reader.read_new()
-        if self.ownership.taking_over:  # because of what was read
+        if self.ownership.taking_over:  # because of a registry record
             return 0
         self._apply_registry()
         if not self.begin_trials():
@@ -160,9 +159,9 @@ class Engine:
         return taken
 
     def end(self) -> None:
-        """Commit, before `close`, that this engine stops in good order: no record ended it.
+        """Commit, before `close`, that this engine stops cleanly: no record ended it.
 
-        Raises EngineError; the next owners then suspect its next records, which costs little.
+        Raises EngineError if that fails; the next owners then suspect the next records, which costs little.
         """
         tasks = self.ownership.tasks()
         if self.ownership.taking_over or not tasks or self.membership is None:
@@ -181,7 +180,7 @@ class Engine:
     def _take(self) -> Batch | None:
         """Take records into the backlog; None during a takeover."""
         if self._backlog:
-            # Poll for the membership all the same, or the group would exclude this member.
+            # Poll nevertheless, or the group would exclude this member.
             most, wait = 1, 0.0
         else:
             busy = self._scanning.busy or self.cuts.wants_commits or self.ownership.taking_over
@@ -232,13 +231,13 @@ class Engine:
         return True
 
     def _process(self, outputs: Outputs) -> None:
-        """Match and step the backlog, as far as a transaction holds it."""
+        """Match and step the backlog until it is empty or the transaction has no more room."""
         sources, triggers, backlog = self.ownership.sources, self.ownership.triggers, self._backlog
         now_ms = self.clock.now_ms()
         until = self._monotonic() + MOST_S
         consumed = filtered = 0
         passes, watched = self._passes, self._passes.watched
-        # for the next pass: suspects, and what follows them in their partitions
+        # For the next pass: suspects that this one does not admit, and what follows them in their partitions.
         held: list[Record | End] = []
         held_of: set[TopicPartition] = set()
         for item in backlog:
@@ -251,7 +250,7 @@ class Engine:
                 elif task is not None:
                     task.at_end(item.offset)
                 continue
-            is_watched = bool(watched) and tp in watched  # mostly none is watched
+            is_watched = bool(watched) and tp in watched  # usually none is
             if is_watched and not passes.admits(tp):
                 held.append(item)
                 held_of.add(tp)
@@ -287,7 +286,7 @@ class Engine:
         needed = trigger.needs_registry(match)
         if self.registry.position < needed:
             self._registry_reader.catch_up(needed)
-            if self.ownership.taking_over:  # because of what was read: this pass is rolled back
+            if self.ownership.taking_over:  # because of a registry record: this pass is rolled back
                 return
         trigger.process(record, match, outputs, now_ms)
 
@@ -312,20 +311,20 @@ class Engine:
             self.open_again()
 
     def open_again(self) -> None:
-        """Abandon the pass under way, and take over all partitions again."""
+        """Abandon the running pass, and take over all partitions again."""
         self.drop_backlog()
         self._forget_pass()
         if self.ownership.is_open or self.ownership.taking_over:
             self.ownership.reopen()
 
     def drop_backlog(self) -> None:
-        """Forget the records that were taken and not processed: they may be of a topic that was deleted."""
+        """Forget the records that are not processed yet: their topic may have been deleted."""
         self._backlog.clear()
 
     def _apply_registry(self) -> None:
         """Apply new registrations to every partition; to source partitions at their live position."""
         until = self.registry.position
-        # One request for all partitions with the same registry position, as all but new ones have.
+        # One request for all partitions with the same registry position, which all but new ones share.
         by_position: dict[int, list[SourceTask]] = {}
         for source in self.ownership.sources.values():
             if source.needs_apply(self.registry):
@@ -348,29 +347,29 @@ class Engine:
     def _gather(self, outputs: Outputs, touched: Collection[TopicPartition]) -> bool:
         """Put the offsets of changed partitions into the transaction; False if the commit can wait.
 
-        All positions that moved go into it, because the outputs follow from them. So do those of `touched`,
-        whose outputs may come without a move, as from a scan that began and ended in this pass.
+        All positions that moved go into it, because the outputs follow from them. So do those of `touched`:
+        a scan that began and ended in this pass writes outputs without moving a position.
         """
         triggers = self.ownership.triggers.values()
         waited = self._monotonic() - self._last_commit
         urgent = bool(outputs.records or touched) or any(trigger.writes for trigger in triggers)
         if not urgent and waited < (0 if self.cuts.wants_commits else LAZY_S):
             return False
-        # Idle partitions commit a new registry position within a second, also beside busy ones: the timers of
-        # a registration wait for it.
+        # Idle partitions also commit a new registry position within a second: timers of registrations wait
+        # for it.
         registry_due = self._monotonic() - self._last_registry_commit >= REGISTRY_S
         changed = [
             task
             for task in self.ownership.tasks()
             if task.changed
             or task.tp in touched
-            or task.tp in self.ownership.fresh
+            or task.tp in self.ownership.without_source_record
             or (registry_due and task.behind)
         ]
         if not changed:
             if not urgent:
                 return False
-            changed = self.ownership.tasks()  # offsets fence the transaction
+            changed = self.ownership.tasks()  # a transaction is fenced by its offsets
         self._offsets_into(outputs, changed)
         return bool(outputs)
 
@@ -378,7 +377,7 @@ class Engine:
         return self._context.parts.outputs(self._config, self.registry.version)
 
     def _offsets_of(self, partitions: Collection[TopicPartition]) -> Outputs:
-        """A transaction with the offsets of these partitions and of those that have changed; nothing else."""
+        """A transaction with the offsets of these partitions and of all changed ones, and no outputs."""
         outputs = self._outputs()
         self._offsets_into(outputs, [t for t in self.ownership.tasks() if t.tp in partitions or t.changed])
         return outputs
@@ -387,7 +386,7 @@ class Engine:
         self._number += 1
         for task in tasks:
             task.commit_into(outputs, self._bus.transactional_id, self._number)
-            if task.tp in self.ownership.fresh:
+            if task.tp in self.ownership.without_source_record:
                 record = SourceRecord(v=outputs.version, topic_id=task.topic_id)
                 key = place_key("source", task.tp.topic, task.tp.partition)
                 outputs.write("subscription", 0, key, encode_json(record))
@@ -395,15 +394,15 @@ class Engine:
     def _commit(
         self, outputs: Outputs, membership: object, touched: AbstractSet[TopicPartition] | None = None
     ) -> bool:
-        """Commit the transaction; False if it was not committed, and the pass is rolled back.
+        """Commit the transaction. If that fails, roll the pass back and return False.
 
-        touched: partitions with outputs, beside those that moved; None if the transaction holds no work.
+        touched: partitions with outputs whose position may not have moved; None for a commit without work.
         """
         refusal = self._refusals.refusal(outputs)
         if refusal:
             self._roll_back(outputs.dead_lettered, refusal)
             return False
-        worked = self._worked(touched) if self._aborts.counted else frozenset()  # mostly none is watched
+        worked = self._worked(touched) if self._aborts.counted else frozenset()  # usually none has a count
         try:
             self._send(outputs, membership)
         except TransactionAborted as e:
@@ -413,17 +412,17 @@ class Engine:
                 self.ownership.listed.check_soon()
             count, of = self._aborts.worst()
             if count >= MOST_ABORTS:
-                self._leave_in_good_order(self.ownership.assigned)
+                self._leave_cleanly(self.ownership.assigned)
                 raise EngineError(f"{e} That was number {count} {of}; the engine restarts.") from e
             log.info("%s The engine goes back to the committed offsets.", e)
-            suspicious = {tp for tp in outputs.dead_lettered if self._aborts.over(tp) >= SUSPICIOUS_ABORTS}
+            suspicious = {tp for tp in outputs.dead_lettered if self._aborts.of(tp) >= SUSPICIOUS_ABORTS}
             self._roll_back(suspicious, str(e))
             return False
         self._aborts.committed(worked)
         return True
 
     def _worked(self, touched: AbstractSet[TopicPartition] | None) -> AbstractSet[TopicPartition]:
-        """The partitions whose work the transaction holds."""
+        """The partitions that have work in the transaction."""
         if touched is None:
             return frozenset()
         return touched | {task.tp for task in self.ownership.tasks() if task.worked}
@@ -443,26 +442,25 @@ class Engine:
                 task.committed()
         if not any(task.behind for task in self.ownership.tasks()):
             self._last_registry_commit = self._last_commit
-        self.ownership.fresh -= outputs.offsets.keys()
+        self.ownership.without_source_record -= outputs.offsets.keys()
         self._counted = self.stats.counted()
 
     def _roll_back(self, waiting: Collection[TopicPartition], refusal: str) -> None:
-        """Roll the pass back. waiting: partitions that pause until their dead letters can be written."""
+        """Roll the pass back. waiting: partitions to pause until their dead letters can be written."""
         self._backlog.clear()
         if not waiting:
             self._forget_pass()
             self.ownership.rollback()
             return
-        self._leave_in_good_order(waiting)
+        self._leave_cleanly(waiting)
         self._aborts.forget(waiting)
         self._refusals.pause(waiting, refusal)
         self.ownership.start()
 
-    def _leave_in_good_order(self, partitions: Collection[TopicPartition]) -> None:
-        """Roll back, and commit that these partitions are left in good order: none of their records is tried.
+    def _leave_cleanly(self, partitions: Collection[TopicPartition]) -> None:
+        """Roll back, and commit that this engine has cleanly ended its work on these partitions.
 
-        Otherwise an end of this process while they are paused, or its absence while it restarts, would count
-        against a record.
+        Otherwise the next owners would suspect their records if this process ends or restarts meanwhile.
         """
         self._forget_pass()
         tasks = self.ownership.tasks()

@@ -1,4 +1,4 @@
-"""What one transaction will write: outputs and offsets, gathered by the tasks of one pass."""
+"""The records and offsets that the tasks of one pass gather for its transaction."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..config import KINDS, BusConfig
 from ..records.sizes import MAX_VALUE_BYTES
 
 ATTEMPTS: Final = "interlock_attempts"
-# One transaction is about half a second of work at most: a crash repeats little, and no reader waits long.
+# At most about half a second of work: a crash repeats little, and readers do not wait long.
 MAX_PASS_BYTES: Final = 6 * 1024 * 1024
 MAX_PASS_RECORDS: Final = 20_000
-# Live events, then scans, fill a transaction up to these shares; timers, which come last, have the rest.
+# Live events, then scans, may fill a transaction up to these shares; timers come last and get the rest.
 LIVE_SHARE: Final = 0.75
 SCAN_SHARE: Final = 0.9
 _PREFIX_BYTES = 64 * 1024
@@ -24,9 +24,9 @@ _REASON_CHARS = 4000
 
 
 class Outputs:
-    """Gathers the outputs of one pass. It is false while there is nothing to commit.
+    """Gathers the outputs of one pass. False while it has no offsets to commit.
 
-    version: of the records to write, as the bus record says.
+    version: that of the records to write.
     """
 
     def __init__(self, config: BusConfig, version: int) -> None:
@@ -34,7 +34,7 @@ class Outputs:
         self.version = version
         self.records: list[Output] = []
         self.offsets: dict[TopicPartition, Committed] = {}
-        self.dead_lettered: set[TopicPartition] = set()  # partitions whose offsets move past a dead letter
+        self.dead_lettered: set[TopicPartition] = set()  # whose offsets move past a dead letter
         self._bytes = 0
         self._expected = 0
 
@@ -43,7 +43,7 @@ class Outputs:
 
     @property
     def full(self) -> bool:
-        """Whether the transaction takes no more, so that the rest of the batch waits for the next pass."""
+        """Whether the transaction has no more room: the rest of the batch waits for the next pass."""
         return self.beyond(1.0)
 
     def beyond(self, share: float) -> bool:
@@ -54,7 +54,7 @@ class Outputs:
         )
 
     def expect(self, records: int, size: int) -> None:
-        """Count records and bytes that the commit will add: states, which may still change until then."""
+        """Count records and bytes that the commit will add: states may still change until then."""
         self._expected += records
         self._bytes += size
 
@@ -83,10 +83,10 @@ class Outputs:
     ) -> None:
         """Send a record to the dead-letter topic unchanged, with headers for where it was and why it failed.
 
-        It is written in the transaction that moves past the record, so it is never lost and never repeated.
-        `interlock_attempts` keeps counting over every redrive. A record too large for the topic is cut to its
-        beginning, and headers give the value's size and hash. stage: "event" or "trigger". read_from: the
-        partition that moves past the record, if not its own. attempts: how often it was tried here.
+        The transaction that moves past the record writes it, so it is neither lost nor repeated.
+        `interlock_attempts` keeps counting over redrives. A record too large for the topic is truncated, and
+        headers give the size and hash of its value. stage: "event" or "trigger". read_from: the
+        partition whose offset moves past the record, if not its own. attempts: how often it was tried here.
         """
         own, before = [], 0
         for name, raw in record.headers or ():

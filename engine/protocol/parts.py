@@ -1,24 +1,24 @@
-"""The classes and decisions that an engine is made of, so that a test can replace one of them.
+"""The classes and decisions that make up an engine; a test can replace any of them.
 
-A test that asks whether some rule matters takes the rule out and expects a failure. It plants the fault
-here, as a subclass with one public method overridden:
+To show that a rule matters, a test removes the rule and expects a failure. It plants this fault here, as a
+subclass that overrides one public method:
 
     class NeverReady(Progress):
-        def ready(self, place: int) -> bool:
+        def ready(self, offset: int) -> bool:
             return True
 
     Engine(bus, config, parts=Parts(progress=NeverReady))
 
 Three rules for planted faults:
 
-1. Override public methods only. If the decision has no public method, give it one with a docstring that
-   names the decision, rather than patch a private name.
-2. Call `super()` for all that is not the fault, and keep the fault's own data in the instance or in the test.
-3. Where a fault needs values of its own, pass a function in place of the class: each field is a callable with
+1. Override public methods only. If a decision has no public method, give it one whose docstring names the
+   decision; do not patch private names.
+2. Call `super()` for everything but the fault, and keep the fault's data in the instance or in the test.
+3. If a fault needs values of its own, pass a function in place of the class: each field is a callable with
    the arguments of the class.
 
-A rule of the loop itself (`Engine.open_again`, `Engine.begin_trials`) is taken out in a subclass of `Engine`.
-`tests.kit.pool.Pool` and `tests.simulation.world.World` take both in a `tests.kit.made_of.MadeOf`.
+To remove a rule of the loop (`Engine.open_again`, `Engine.begin_trials`), subclass `Engine`. Pass parts and
+engine to `tests.kit.pool.Pool` or `tests.simulation.world.World` in a `tests.kit.made_of.MadeOf`.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ from .timers.progress import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What an engine is made of; the defaults are the real ones.
+    """What makes up an engine; the defaults are the real parts.
 
-    Each part is made once for an engine, except those of a task (`scans`, `suspects`, `store`, `evaluator`),
-    the tasks themselves, `recovery` (for each takeover) and `outputs` (for each transaction).
+    An engine makes each part once, except the tasks and what belongs to a task (`scans`, `suspects`, `store`,
+    `evaluator`), `recovery` (for each takeover) and `outputs` (for each transaction).
     """
 
     clocks: Clocks = field(default_factory=Clocks)

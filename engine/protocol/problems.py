@@ -1,6 +1,6 @@
-"""Problems: what is wrong with partitions. Their owner writes it to the registry, for all engines.
+"""Problems of partitions. The owner writes them to the registry for all engines.
 
-A wait runs in any process of the pool, and another process may own the partition that it waits for.
+Every process must know them: a wait may run in one process, and another own the partition it depends on.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class Problems:
         self._written = self._monotonic() - WRITE_S
 
     def all(self) -> list[str]:
-        """All problems of this engine, which runs on."""
+        """All problems of this engine; none of them ends it."""
         timers = [] if self.timers is None else [self.timers]
         return [*self.stopped(), *timers, *self._gaps.problems().values(), *self.full_waits()]
 
     def stopped(self) -> list[str]:
-        """Which listed topics and which partitions of this engine are not read, or not yet, and why.
+        """The listed topics and the partitions of this engine that are not read, with the reason.
 
-        Each engine checks listed topics by itself: a topic that does not exist has no owner.
+        Each engine checks all listed topics, because a topic that does not exist has no owner.
         """
-        stopped, shut = self._ownership.unread, self._listed.unreadable
+        stopped, unreadable = self._ownership.unread, self._listed.unreadable
         held_back = [] if (text := self._ownership.blocked) is None else [text]
-        own = (stopped[tp] for tp in sorted(stopped) if tp.topic not in shut)
+        own = (stopped[tp] for tp in sorted(stopped) if tp.topic not in unreadable)
         return [*self._listed.problems(), *own, *held_back]
 
     def look_backs(self) -> list[str]:
@@ -47,7 +47,7 @@ class Problems:
         return list(self._gaps.problems().values())
 
     def full_waits(self) -> list[str]:
-        """The waits on partitions of this engine that have no room for new keys."""
+        """The waits on this engine's partitions that have no room for new keys."""
         return [text for texts in self._full().values() for text in texts]
 
     def _full(self) -> dict[TopicPartition, list[str]]:
@@ -56,7 +56,7 @@ class Problems:
 
     @property
     def timers(self) -> str | None:
-        """What the timers of this engine wait for, if they have waited for long."""
+        """What the timers of this engine wait for; None if they have not waited for long."""
         waits_for = self._cuts.waits_for
         return None if waits_for is None else f"Timers are waiting for {waits_for}."
 
@@ -66,10 +66,10 @@ class Problems:
         return [written[tp] for tp in sorted(written) if tp.topic in topics and not self._is_ours(tp)]
 
     def write(self, outputs: Outputs) -> None:
-        """Write the problems of this engine's partitions for the others, and remove those that are over.
+        """Write the problems of this engine's partitions for the others, and remove those that have ended.
 
-        They go into the pass's transaction, which the offsets of open partitions fence: an engine without
-        open partitions writes nothing.
+        An engine without open partitions writes nothing, because the offsets of open partitions fence the
+        transaction.
         """
         written = self._registry.problems
         if not (written or self._ownership.unread or self._gaps or self._full()):

@@ -1,4 +1,4 @@
-"""What an engine counts: plain numbers, which its runtime reads and publishes."""
+"""The counters of an engine, which its runtime publishes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-# Work inside transactions: after an abort the same records are read, and counted, again.
+# Counters of work inside transactions: after an abort the work is done, and counted, again.
 _OF_TRANSACTIONS: Final = (
     "consumed",
     "filtered",
@@ -56,17 +56,17 @@ class Stats:
     latency_s: list[float] = field(default_factory=list)
 
     def counted(self) -> tuple[int, ...]:
-        """The counts of work inside transactions, for `take_back`."""
+        """The counters of work inside transactions, for `take_back`."""
         counted: tuple[int, ...] = _of_transactions(self)
         return counted
 
     def take_back(self, counted: tuple[int, ...]) -> None:
-        """Return to earlier counts: the work since then had no effect."""
+        """Restore earlier values of these counters: the work since then was rolled back."""
         for name, value in zip(_OF_TRANSACTIONS, counted, strict=True):
             setattr(self, name, value)
 
     def sample(self, samples: list[float], value: float) -> None:
-        """Keep a sample. From 10,000 samples that nobody took, the oldest half is dropped."""
+        """Add a sample. If 10,000 samples were not taken, drop the older half."""
         if len(samples) >= 10_000:
             del samples[:5_000]
         samples.append(value)

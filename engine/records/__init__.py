@@ -1,6 +1,6 @@
-"""The records of the internal topics: registrations, matches, states, firings, offset metadata.
+"""The records of the internal topics, and the metadata of committed offsets.
 
-Every record carries its version `v`; `versions` says which versions a release reads and writes.
+Every record has a version `v`; `versions` defines which versions a release reads and writes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from .action import ActionRecord, Firing
 from .bus_record import BUS_KEY, BusRecord
 from .codec import decode_json, decode_msgpack, encode_json, encode_msgpack
 from .match import MatchRecord, Target
-from .offsets import Aside, OffsetMetadata, Trial
+from .offsets import Condemned, OffsetMetadata, Trial
 from .partitions import ProblemRecord, ResumeRecord, SourceRecord, place_key
 from .registration import (
     DEFAULT_MAX_KEYS,
@@ -31,9 +31,9 @@ __all__ = [
     "DEFAULT_MAX_KEYS",
     "LEFTOVER",
     "ActionRecord",
-    "Aside",
     "AtLimit",
     "BusRecord",
+    "Condemned",
     "Firing",
     "Kind",
     "LeaseRecord",

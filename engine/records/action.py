@@ -11,12 +11,12 @@ from .versions import VERSION
 
 
 class Firing(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision that a condition is met or expired, as a waiting task gets it.
+    """The decision that a condition is met or expired, in the form that tasks get.
 
-    `events`: {label: its events in the CloudEvents JSON format}. `origins`: {label: their records'
-    `{"topic", "partition", "offset", "timestamp_ms"}`, in the same order}. `missing`: labels without an
-    event. `left_out`: {label: how many events did not fit}. `timer_ms`: the due time of the timer that fired.
-    `incomplete`: the timer fired without a cut, so some earlier events may not have been evaluated.
+    `events`: {label: events in the CloudEvents JSON format}. `origins`: {label: `{"topic", "partition",
+    "offset", "timestamp_ms"}` of each event, in the same order}. `missing`: labels without an
+    event. `left_out`: {label: how many events did not fit}. `timer_ms`: when the timer that fired was due.
+    `incomplete`: the timer fired without a cut, so earlier events may not have been evaluated.
     """
 
     id: str

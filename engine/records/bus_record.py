@@ -12,9 +12,9 @@ BUS_KEY = b"bus"
 class BusRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How a bus was created, and what it reads (JSON in the subscription topic, key `bus`).
 
-    `v`: the version that writers give all records. `partitions`: the trigger topic's count, by which
-    subscriptions are distributed; with another count their states would not be found. `topics`: the listed
-    topics. `topic_ids`: {kind: id} of the internal topics.
+    `v`: the version in which all records are written. `partitions`: how many the trigger topic has.
+    Subscriptions are distributed over them, so with another number their states would not be found.
+    `topics`: the listed topics. `topic_ids`: {kind: id} of the internal topics.
     """
 
     v: int = VERSION

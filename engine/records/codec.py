@@ -16,7 +16,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Version(msgspec.Struct):
-    """The member that all JSON records have; other members may differ in later versions."""
+    """The only member that JSON records of every version have."""
 
     v: object = None
 
@@ -63,7 +63,7 @@ def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
 
 
 def _version_of(value: bytes) -> int | None:
-    """The version at the start of a msgpack record, whose other members may differ in later versions."""
+    """The version that a msgpack record begins with in all versions; None if it has none."""
     try:
         items = msgspec.msgpack.decode(value, type=list[msgspec.Raw])
         return msgspec.msgpack.decode(items[0], type=int)

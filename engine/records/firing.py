@@ -1,4 +1,4 @@
-"""The forms of events in matches and firings: small, and readable by everything they pass through."""
+"""Forms of events in matches and firings: small, and valid in JSON, msgpack and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import msgspec
 from ...events import content
 from ...events.event import Event
 from .action import ActionRecord, Firing
-from .sizes import MAX_HANDED_BYTES, MAX_INLINE_BYTES
+from .sizes import MAX_FIRING_BYTES, MAX_INLINE_BYTES
 
 # Events pass through JSON parsers with a nesting limit, msgpack (64-bit integers) and PostgreSQL's jsonb (no
-# NUL). A value beyond these limits would fail the task whenever it is resumed.
+# NUL). A task could never resume with a value beyond these limits.
 MAX_DEPTH = 64
-# Maps all digits to 0 and all openings to [, so that plain searches suffice: a regular expression takes five
-# times as long.
-_ALIKE = bytes.maketrans(b"123456789{", b"000000000[")
+# Maps all digits to 0, and { to [: then a plain search finds long numbers and counts nesting, five times as
+# fast as a regular expression.
+_FLATTEN = bytes.maketrans(b"123456789{", b"000000000[")
 _LONG_NUMBER = b"0" * 19
 _decode = msgspec.json.Decoder().decode
-# A quick check that most data pass. Nested data, numbers beyond 64 bits and invalid JSON do not.
+# A quick check that accepts most data, but no nested data, numbers beyond 64 bits or invalid JSON.
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _decode_flat = msgspec.json.Decoder(dict[str, str | _Integer | float | bool | None]).decode
 _NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -29,16 +29,16 @@ _ALWAYS_KEPT = ("specversion", "id", "source", "type", "subject", "time")
 
 
 def json_form(event: Event) -> dict[str, Any]:
-    """The event in CloudEvents' JSON format. Data that JSON cannot carry everywhere are in `data_base64`."""
+    """The event in CloudEvents' JSON format. Data that are not portable are in `data_base64`."""
     form = event.to_json_dict()
-    if event.data is not None and "data" in form and not travels(form["data"]):
+    if event.data is not None and "data" in form and not is_portable(form["data"]):
         del form["data"]
         form["data_base64"] = base64.b64encode(event.data).decode("ascii")
     return form
 
 
 def raw_form(event: Event) -> dict[str, Any]:
-    """Like `json_form`, but only for encoding as JSON: data that need no change are not decoded."""
+    """Like `json_form`, but can only be encoded as JSON: data that need no change stay encoded."""
     data = event.data
     attributes = event.attributes
     if data and attributes.get("datacontenttype") == content.JSON and is_plain(data):
@@ -47,24 +47,23 @@ def raw_form(event: Event) -> dict[str, Any]:
 
 
 def by_reference(event: Event, topic: str, partition: int, offset: int) -> Event:
-    """The event as matches contain it: large data are replaced by a reference to its record (`dataref`)."""
+    """The event for a match: a reference to its record (`dataref`) replaces large data."""
     if event.data is None or len(event.data) <= MAX_INLINE_BYTES:
         return event
     return Event({**event.attributes, "dataref": f"kafka:{topic}/{partition}/{offset}"}, None)
 
 
 def fitted(action: ActionRecord) -> ActionRecord:
-    """The firing as tasks and dispatchers get it: in at most MAX_HANDED_BYTES (see `fit`)."""
-    return msgspec.structs.replace(action, firing=fit(action.firing, MAX_HANDED_BYTES))
+    """The action with its firing in at most MAX_FIRING_BYTES, as tasks and dispatchers get it (see `fit`)."""
+    return msgspec.structs.replace(action, firing=fit(action.firing, MAX_FIRING_BYTES))
 
 
 def fit(firing: Firing, most: int) -> Firing:
     """The same firing in at most `most` bytes of ASCII JSON.
 
-    If it is larger, in this order until it fits: the events' data are replaced, largest first, by a `dataref`
-    (`kafka:topic/partition/offset`, CloudEvents' claim check); extension attributes are removed; all other
-    attributes but the `dataref` are removed; the last events of the longest lists are removed (`left_out`).
-    Labels stay.
+    Until it fits: 1. replaces events' data, largest first, by a `dataref` (`kafka:topic/partition/offset`,
+    CloudEvents' claim check); 2. removes extension attributes; 3. removes all attributes but the `dataref`;
+    4. removes the last events of the longest lists, and counts them in `left_out`. Labels stay.
     """
     size = _size(msgspec.to_builtins(firing))
     if size <= most:
@@ -119,7 +118,7 @@ def _size(value: object) -> int:
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether `data` is JSON that surely passes `travels`. False if only `travels` can decide."""
+    """A fast check: True if the JSON `data` is portable; False if only `is_portable` can decide."""
     if b"\\" not in data:
         try:
             _decode_flat(data)
@@ -127,8 +126,8 @@ def is_plain(data: bytes) -> bool:
             pass
         else:
             return True
-    alike = data.translate(_ALIKE)
-    if alike.count(b"[") > MAX_DEPTH or _LONG_NUMBER in alike or (b"\\" in data and b"\\u0000" in data):
+    flat = data.translate(_FLATTEN)
+    if flat.count(b"[") > MAX_DEPTH or _LONG_NUMBER in flat or (b"\\" in data and b"\\u0000" in data):
         return False
     try:
         _decode(data)
@@ -137,7 +136,8 @@ def is_plain(data: bytes) -> bool:
     return True
 
 
-def travels(data: object) -> bool:
+def is_portable(data: object) -> bool:
+    """Whether JSON parsers, msgpack and PostgreSQL all accept these decoded data: see MAX_DEPTH."""
     left = [(data, 1)]
     while left:
         value, depth = left.pop()

@@ -8,7 +8,7 @@ from ...events.event import Event
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):
-    """A registration that accepts an event: its registry offset, and the numbers of the matchers."""
+    """A registration, and the numbers of its matchers that accept an event for a key."""
 
     registry_offset: int
     incarnation: str
@@ -19,7 +19,7 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
 class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
     """An event with all its targets on one trigger partition (msgpack in the trigger topic).
 
-    `topic_id`: the source topic's id. After a topic is created again, its offsets mean other records.
+    `topic_id`: the source topic's id, because the offsets of a recreated topic mean other records.
     """
 
     v: int

@@ -12,10 +12,11 @@ class Trial(msgspec.Struct, frozen=True, array_like=True):
 
     docs/understand/engine/suspects.md has the rules.
 
-    `width`: how many suspects a pass may process; 0: one alone. `left`: how many suspects are left. `at`:
-    with width 0 the offset of the record that is tried alone, -1 if none is yet; otherwise the offset from
-    which `width` records are processed, -1 if a process has already ended beyond it. `trying`: the committer
-    was about to try it. `ended`: transactional ids of the processes that ended on it.
+    `width`: how many suspects a pass may process; 0: one record, and nothing else. `left`: how many suspects
+    are left. `at`: with width 0, the offset of the record to try alone, or -1 if none is chosen yet; with
+    another width, the offset at which the suspects began, or -1 if a process ended after progress beyond it.
+    `trying`: the committer was about to try that record. `ended`: transactional ids of the processes that
+    ended on it.
     """
 
     width: int
@@ -25,8 +26,8 @@ class Trial(msgspec.Struct, frozen=True, array_like=True):
     ended: tuple[str, ...] = ()
 
 
-class Aside(msgspec.Struct, frozen=True, array_like=True):
-    """How many records of a partition were condemned and became dead letters. `at`: the last one's offset."""
+class Condemned(msgspec.Struct, frozen=True, array_like=True):
+    """`count`: how many records of a partition were condemned. `at`: the offset of the last one."""
 
     count: int
     at: int
@@ -35,9 +36,9 @@ class Aside(msgspec.Struct, frozen=True, array_like=True):
 class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Committed with an offset, at most 4,095 characters of JSON: docs/understand/engine/look-back.md.
 
-    `R`: the registry position that was applied. `g`: scans in progress. `c`, `n`: the committer's
-    transactional id and the number of its transaction. `t`: the topic's id. `e`: the committer shut down
-    cleanly with this commit. `a`: suspects. `s`: condemned records.
+    `R`: the registry is applied up to this position. `g`: scans in progress. `c`, `n`: the committer's
+    transactional id, and the number of its transaction. `t`: the topic's id. `e`: with this commit the
+    committer cleanly ended its work on the partition. `a`: suspects. `s`: condemned records.
     """
 
     v: int = VERSION
@@ -48,4 +49,4 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     t: str = ""
     e: bool | msgspec.UnsetType = msgspec.UNSET
     a: Trial | msgspec.UnsetType = msgspec.UNSET
-    s: Aside | msgspec.UnsetType = msgspec.UNSET
+    s: Condemned | msgspec.UnsetType = msgspec.UNSET

@@ -1,4 +1,4 @@
-"""Registry records about a partition: that it was read, where it continues, what is wrong with it."""
+"""Registry records about a partition: it has been read, where it resumes, and its problem."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .versions import VERSION
 
 
 class SourceRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition has been read (JSON, key `source/{topic}/{partition}`)."""
+    """An engine has committed an offset of this partition (JSON, key `source/{topic}/{partition}`)."""
 
     v: int = VERSION
     topic_id: str

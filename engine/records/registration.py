@@ -16,7 +16,7 @@ from .versions import VERSION
 
 DEFAULT_MAX_KEYS = 100_000
 
-# The range that Kafka clients accept as a time. A registration beyond it would stop every engine.
+# Kafka clients accept timestamps in this range. A registration with another one would stop every engine.
 Milliseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 
 Kind = Literal["one-shot", "durable"]
@@ -26,14 +26,13 @@ AtLimit = Literal["dead-letter", "drop-oldest"]
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A registered condition (JSON in the subscription topic). Immutable.
 
-    `subscription`: its name, the waiting task instance's or a durable subscription's own. `incarnation`: a
-    hash of its meaning. Another kind, condition, key or `since` is another incarnation, and so is another
-    generation (of a cleared task) or instance (of a task whose run was deleted and created again).
-    `condition`: the JSON form as it was written. `since_ms`: an event counts if its record timestamp is at or
-    after it. `fresh`: numbers of the matchers that ignore events from before the registration. `max_keys`:
-    how many keys may be open; for a durable subscription distributed evenly over the trigger partitions, for
-    a one-shot one always the default, all on one partition. `at_limit`: what happens to new keys of a durable
-    one beyond that.
+    `subscription`: its name, derived from the waiting task instance or chosen for a durable subscription.
+    `incarnation`: a hash of its meaning. It changes with the kind, condition, key and `since`, and with the
+    generation (of a cleared task) and instance (of a task whose run was deleted and created again).
+    `condition`: its JSON form. `since_ms`: events with an earlier record timestamp do not count. `fresh`:
+    numbers of the matchers that ignore events from before the registration. `max_keys`: how many keys may be
+    open; each trigger partition has an equal share of a durable subscription's limit, while a one-shot one
+    always has the default, on one partition. `at_limit`: what happens to further keys of a durable one.
     """
 
     v: int = VERSION
@@ -92,7 +91,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegistrationKey(msgspec.Struct, frozen=True):
-    """The key of a registration record, `{incarnation}:{nonce}`: so compaction keeps the first one."""
+    """The key of a registration record, `{incarnation}:{nonce}`.
+
+    With the nonce, compaction keeps the first record of an incarnation when it is registered again.
+    """
 
     incarnation: str
     nonce: str
@@ -107,7 +109,7 @@ class RegistrationKey(msgspec.Struct, frozen=True):
         return cls(incarnation, nonce) if found else None
 
 
-# Headers of a null that removes a leftover record: its registration was already removed or replaced.
+# Headers of a null that removes a leftover: a record whose registration was already removed or replaced.
 LEFTOVER: Final[Headers] = (("interlock_leftover", b""),)
 
 
@@ -129,7 +131,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def partition_of(kind: Kind, subscription: str, key: str, partitions: int) -> int:
-    """The trigger, state and action partition of a subscription's key. Part of the format: do not change it.
+    """The number of the trigger, state and action partition of a key. Part of the format: do not change it.
 
     All keys of a one-shot subscription are on one partition; those of a durable one are distributed.
     """

@@ -11,9 +11,9 @@ CLOCK_VALUE = b""
 
 
 class StateRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The state of one key (msgpack in the state topic). `wakeup_ms`: when its next timer is due.
+    """The state of one key of the registration at `registry_offset` (msgpack in the state topic).
 
-    `registry_offset`: its registration's.
+    `wakeup_ms`: when the key must next be evaluated or closed.
     """
 
     v: int
@@ -23,10 +23,11 @@ class StateRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MetaRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The state of an incarnation on a trigger partition, without its keys (msgpack, state topic).
+    """What is stored of an incarnation on a trigger partition beside its keys (msgpack, state topic).
 
-    `marks`: {`MatchRecord.source`: the highest processed offset}. `opened`: its timers run. `only`: wakeup
-    and state of a subscription with a single key, which has no record of its own.
+    `marks`: {`MatchRecord.source`: the highest processed offset}. `closed`: it has
+    fired, and ignores further matches. `opened`: its timers were started. `only`: wakeup and state of a
+    subscription with a single key, whose state has no record of its own.
     """
 
     v: int
@@ -38,12 +39,12 @@ class MetaRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 def state_key(incarnation: str, key: str | None) -> bytes:
-    """The record key in the state topic of a key's state, or of the meta record (key None)."""
+    """The key of a state record, or of an incarnation's meta record (key None)."""
     return incarnation.encode() if key is None else f"{incarnation}/{key}".encode()
 
 
 def parse_state_key(key: bytes) -> tuple[str, str | None]:
-    """(Incarnation, key) of a record key, the inverse of `state_key`. Raises RecordError if it is no text."""
+    """(Incarnation, key) of a record key: the inverse of `state_key`. RecordError if it is not UTF-8."""
     try:
         incarnation, found, rest = key.decode().partition("/")
     except UnicodeDecodeError as e:

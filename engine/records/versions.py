@@ -1,8 +1,8 @@
 """The versions of records: the one that this release writes, and those that it reads.
 
-The rule, from release 0.1.0 on: a release of version N reads records of versions N and N-1, and writes the
-version that the bus record has (`BusRecord.v`). A pool can be upgraded and rolled back engine by engine as
-long as its bus record has N-1. A record of another version is an error that names it.
+Since release 0.1.0, a release of version N reads records of versions N and N-1, and writes the version of the
+bus record (`BusRecord.v`). A pool can be upgraded and rolled back engine by engine while its bus record has
+version N-1. A record of any other version is an error.
 """
 
 from __future__ import annotations

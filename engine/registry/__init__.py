@@ -1,1 +1,1 @@
-"""The registry: which registrations are in force, as the subscription topic says. No client of Kafka."""
+"""The registry: the registrations in force, computed from the subscription topic's records."""

@@ -1,7 +1,7 @@
-"""The first read of a registry: skips registrations that are removed again further on.
+"""The first read of a registry: skips registrations that later records remove.
 
-Most records of a registry belong to ended waits: brokers compact their removals away only after a day or two.
-The other records suffice for what is in force at the end.
+Most records of a registry belong to ended waits, because brokers compact them only after a day or two. The
+other records determine which registrations are in force at the end.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _decoder: Final = msgspec.json.Decoder(_Named)
 
 @dataclass(slots=True)
 class _History:
-    """The records of one incarnation. `standing`: the keys without a null so far.
+    """The records of one incarnation. `standing`: the record keys that no null has removed so far.
 
-    `alone`: its subscription has no other incarnation, so it replaced nothing and nothing replaced it.
+    `alone`: its subscription has no other incarnation: it replaced none, and none replaced it.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -42,15 +42,15 @@ class _History:
 class FirstRead:
     """Processes the records of a registry from its start, instead of `Registry.apply`, until `finish`.
 
-    The registry then equals one that has applied each record, except that unreadable registrations which were
-    removed are not logged. Before `finish` it has no registrations, but everything else, and its position.
+    The registry then equals one that has applied each record; only unreadable registrations that were removed
+    are not logged. Before `finish` the registry has its position and everything except registrations.
     """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._histories: dict[str, _History] = {}  # by incarnation
-        self._incarnations: dict[str, str] = {}  # by subscription: the first of those that are held
-        self._named_ms: dict[str, int] = {}  # when a lease last named an incarnation that is held
+        self._incarnations: dict[str, str] = {}  # by subscription: the first one in `_histories`
+        self._leased_ms: dict[str, int] = {}  # when a lease last named an incarnation in `_histories`
 
     def take(self, item: Record | End) -> None:
         """Process the next record, or the end of the topic."""
@@ -59,9 +59,9 @@ class FirstRead:
             return
         incarnation = incarnation_of(item)
         if incarnation is None:
-            for named in self._registry.apply(item).named:
-                if named in self._histories:
-                    self._named_ms[named] = item.timestamp_ms
+            for leased in self._registry.apply(item).leased:
+                if leased in self._histories:
+                    self._leased_ms[leased] = item.timestamp_ms
             return
         self._registry.position = item.offset + 1
         if item.value is None:
@@ -77,8 +77,8 @@ class FirstRead:
         for record in sorted(held, key=lambda record: record.offset):
             self._registry.apply(record)
         self._registry.position = position
-        for incarnation, at_ms in self._named_ms.items():
-            self._registry.name(incarnation, at_ms)
+        for incarnation, at_ms in self._leased_ms.items():
+            self._registry.note_lease(incarnation, at_ms)
 
     def _hold(self, incarnation: str, record: Record, value: bytes) -> None:
         history = self._histories.get(incarnation)
@@ -107,8 +107,8 @@ class FirstRead:
         if history.standing or not history.alone:
             history.records.append(record)
             return
-        # All its keys are nulled and it replaced nothing, so it leaves no trace in the registry.
+        # All its records are removed and it replaced nothing, so it does not affect the registry.
         del self._histories[incarnation]
-        self._named_ms.pop(incarnation, None)
+        self._leased_ms.pop(incarnation, None)
         if history.subscription is not None:
             del self._incarnations[history.subscription]

@@ -1,4 +1,4 @@
-"""How long the registry may go unread before removals may be missed."""
+"""Detects that the registry was not read for so long that removals may be missed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from ..bus import TopicPartition
 from ..errors import EngineError
 
-# A quarter of the registry's min.compaction.lag.ms of a day, after which a removal may be compacted away.
+# A removal may be compacted away after the registry's min.compaction.lag.ms, a day; this is a quarter of it.
 MOST_PAUSE_S: Final = 6 * 3600.0
 
 
@@ -24,7 +24,7 @@ class Pause:
         self._topic, self._clock, self._monotonic = topic, clock, monotonic
         self._read_at = self._now()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Called after each read. Raises EngineError if the last call was more than MOST_PAUSE_S ago."""
         before, self._read_at = self._read_at, self._now()
         pause_s = max(now - then for now, then in zip(self._read_at, before, strict=True))

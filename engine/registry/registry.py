@@ -27,18 +27,18 @@ from ..records import (
 from ..records.versions import VERSION
 
 
-@dataclass(eq=False, slots=True)  # a handle: equal to itself only
+@dataclass(eq=False, slots=True)  # compared and hashed by identity, as the index needs
 class Registered:
-    """A registration in force. `offset`: of its incarnation's first record, which identifies it everywhere.
+    """A registration in force. `offset`: of the incarnation's first record; identifies the registration.
 
-    `registration`: the last one of the incarnation; earlier ones differ only in their limits.
+    `registration`: from the incarnation's last record; earlier records differ only in their limits.
     """
 
     registration: Registration
     condition: Condition
     offset: int
-    timestamp_ms: int  # of that record, by the brokers' clock; the registration's timers start then
-    incarnation: str = field(init=False)  # copied here, like `one_shot`, because each event reads it
+    timestamp_ms: int  # of that record, by the brokers' clock; timers of the registration start then
+    incarnation: str = field(init=False)  # copied, like `one_shot`: read for each event
     one_shot: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,13 +48,13 @@ class Registered:
 
 @dataclass
 class Change:
-    """What a registry record changed. `bus`: the bus record. `named`: incarnations that a lease names."""
+    """What a registry record changed. `bus`: the bus record. `leased`: incarnations that a lease names."""
 
     added: list[Registered] = field(default_factory=list)
     removed: list[Registered] = field(default_factory=list)
     bus: bool = False
     resumed: TopicPartition | None = None
-    named: Sequence[str] = ()
+    leased: Sequence[str] = ()
 
 
 def incarnation_of(record: Record) -> str | None:
@@ -74,31 +74,31 @@ class Registry:
     cannot be read is logged and ignored.
     """
 
-    # What one registration may raise without an end of the engine: it is left out.
+    # A registration that raises one of these is ignored; other errors end the engine.
     caught: ClassVar[tuple[type[Exception], ...]] = (RecordError, InterlockError)
 
     def __init__(self) -> None:
         self.position = 0  # offset of the next registry record
         self.bus: BusRecord | None = None
-        # Each with its record's offset: a resumption is used once, for the source record before it.
+        # Each with its record's offset: a resumption ends with the next source record (see `resumption`).
         self.sources: dict[TopicPartition, tuple[int, SourceRecord]] = {}
         self.resumes: dict[TopicPartition, tuple[int, ResumeRecord]] = {}
         self.problems: dict[TopicPartition, str] = {}
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
         self._order: dict[int, Registered] = {}  # by first offset, in insertion = offset order
-        # {subscription: {incarnation: {record key: (offset, timestamp)}}} without a null, with leftovers.
+        # {subscription: {incarnation: {record key: (offset, timestamp)}}} of all records not removed.
         self._keys: dict[str, dict[str, dict[bytes, tuple[int, int]]]] = {}
         self._leftovers: dict[bytes, tuple[str, int]] = {}  # {record key: (subscription, since when)}
         self._subscription_of: dict[str, str] = {}
-        self._named_ms: dict[str, int] = {}  # when a lease last named an incarnation
-        self._leases: dict[bytes, int] = {}  # when each was last written, by record key
-        # By JSON form: most waits share their condition with those of other runs, which saves memory.
+        self._leased_ms: dict[str, int] = {}  # when a lease last named an incarnation
+        self._leases: dict[bytes, int] = {}  # when a lease was last written, by record key
+        # By JSON form: waits of several runs of a task share one condition, which saves memory.
         self._conditions: WeakValueDictionary[bytes, Condition] = WeakValueDictionary()
 
     @property
     def version(self) -> int:
-        """The version that writers of records write: that of the bus record."""
+        """The version in which records are written: that of the bus record."""
         return VERSION if self.bus is None else self.bus.v
 
     def __len__(self) -> int:
@@ -107,8 +107,8 @@ class Registry:
     def get(self, incarnation: str) -> Registered | None:
         return self._by_incarnation.get(incarnation)
 
-    def named(self, subscription: str) -> Registered | None:
-        """The registration in force under this name."""
+    def by_name(self, subscription: str) -> Registered | None:
+        """The registration in force of the subscription with this name."""
         return self._by_subscription.get(subscription)
 
     def between(self, start: int, end: int) -> list[Registered]:
@@ -116,7 +116,7 @@ class Registry:
         if start >= end:
             return []
         found = []
-        for offset in reversed(self._order):  # callers want new ones, which are at the end
+        for offset in reversed(self._order):  # callers ask for new ones, at the end
             if offset < start:
                 break
             if offset < end:
@@ -124,12 +124,12 @@ class Registry:
         return found[::-1]
 
     def successor(self, incarnation: str) -> Registered | None:
-        """The registration that replaced an incarnation; None if the incarnation was removed."""
+        """The registration in force of an incarnation's subscription; None if there is none."""
         subscription = self._subscription_of.get(incarnation)
         return None if subscription is None else self._by_subscription.get(subscription)
 
     def keys(self, subscription: str) -> set[bytes]:
-        """The record keys to null to remove the subscription."""
+        """The keys of all records of the subscription: a null for each removes it."""
         return set().union(*self._keys.get(subscription, {}).values())
 
     def apply(self, item: Record | End) -> Change:
@@ -142,16 +142,16 @@ class Registry:
         if item.key == BUS_KEY:
             change.bus = self._read_bus_record(item)
             return change
-        named = incarnation_of(item)
-        if named is None:
+        incarnation = incarnation_of(item)
+        if incarnation is None:
             self._read_other(item, change)
             return change
         if item.value is None:
-            self._forget_key(named, item.key or b"")
+            self._forget_key(incarnation, item.key or b"")
             if is_leftover(item.headers):
-                self._begin_later(named, change)
+                self._begin_later(incarnation, change)
             else:
-                self._remove(named, item.timestamp_ms, change)
+                self._remove(incarnation, item.timestamp_ms, change)
             return change
         try:
             registration = decode_json(Registration, item.value, str(item))
@@ -177,7 +177,7 @@ class Registry:
         return change
 
     def resumption(self, tp: TopicPartition) -> ResumeRecord | None:
-        """Where a stopped partition is to continue, if that was written after it was last read."""
+        """The resume record of a partition, if no later source record says that it was used."""
         resume = self.resumes.get(tp)
         used = self.sources.get(tp)
         return resume[1] if resume is not None and (used is None or used[0] < resume[0]) else None
@@ -187,21 +187,21 @@ class Registry:
         return [
             registered
             for incarnation, registered in self._by_incarnation.items()
-            if registered.one_shot and self._named_ms.get(incarnation, before_ms) < before_ms
+            if registered.one_shot and self._leased_ms.get(incarnation, before_ms) < before_ms
         ]
 
     def leftovers(self, before_ms: int) -> list[tuple[str, bytes]]:
-        """(subscription, record key) of leftovers of removals and replacements from before `before_ms`."""
+        """(subscription, record key) of each leftover of a removal or replacement before `before_ms`."""
         return [(subscription, key) for key, (subscription, at) in self._leftovers.items() if at < before_ms]
 
     def old_leases(self, before_ms: int) -> list[bytes]:
         """The keys of leases that were not renewed since `before_ms`: their processes have died."""
         return [key for key, written_ms in self._leases.items() if written_ms < before_ms]
 
-    def name(self, incarnation: str, at_ms: int) -> None:
+    def note_lease(self, incarnation: str, at_ms: int) -> None:
         """Note that a lease named the incarnation at this time."""
         if incarnation in self._by_incarnation:
-            self._named_ms[incarnation] = max(at_ms, self._named_ms.get(incarnation, 0))
+            self._leased_ms[incarnation] = max(at_ms, self._leased_ms.get(incarnation, 0))
 
     def _condition_of(self, registration: Registration) -> Condition:
         form = bytes(registration.condition)
@@ -221,9 +221,9 @@ class Registry:
                 else:
                     self._leases[key] = record.timestamp_ms
                     lease = decode_json(LeaseRecord, record.value, str(record))
-                    change.named = lease.incarnations
+                    change.leased = lease.incarnations
                     for incarnation in lease.incarnations:
-                        self.name(incarnation, record.timestamp_ms)
+                        self.note_lease(incarnation, record.timestamp_ms)
                 return
             topic, _, number = rest.rpartition("/")
             if kind not in ("source", "resume", "problem") or not number.isdecimal():
@@ -253,7 +253,7 @@ class Registry:
         try:
             self.bus = decode_json(BusRecord, record.value or b"", str(record))
         except UnknownVersion:
-            raise  # a later version's bus may have other rules
+            raise  # a bus of a later version may have other rules
         except RecordError as e:
             with at(*record.source, record.offset):
                 log.error("The bus record is ignored: %s", e)
@@ -276,7 +276,7 @@ class Registry:
         self._by_incarnation[incarnation] = registered
         self._by_subscription[registered.registration.subscription] = registered
         self._order[registered.offset] = registered
-        self._named_ms[incarnation] = max(registered.timestamp_ms, self._named_ms.get(incarnation, 0))
+        self._leased_ms[incarnation] = max(registered.timestamp_ms, self._leased_ms.get(incarnation, 0))
         change.added.append(registered)
 
     def _remove(self, incarnation: str, at_ms: int, change: Change) -> None:
@@ -284,16 +284,16 @@ class Registry:
         if registered is None:
             return
         self._take_out(registered, change)
-        self._named_ms.pop(incarnation, None)
+        self._leased_ms.pop(incarnation, None)
         subscription = registered.registration.subscription
         for key in self._keys.get(subscription, {}).get(incarnation, ()):
             self._leftovers.setdefault(key, (subscription, at_ms))
 
     def _begin_later(self, incarnation: str, change: Change) -> None:
-        """If the leftover that was nulled is the first record of a registration in force, move its offset.
+        """After a leftover's null: give its registration the offset of the next record, if it had this one's.
 
-        That happens only if the topic is read from its start after compaction removed the null that made the
-        record a leftover. For all other readers the registration has the offset of its next record.
+        That happens only to a reader that began after compaction removed the null which made the record a
+        leftover. For all other readers the registration already has the later offset.
         """
         registered = self._by_incarnation.get(incarnation)
         if registered is None:
@@ -304,7 +304,7 @@ class Registry:
             return
         self._take_out(registered, change)
         if first is None:
-            self._named_ms.pop(incarnation, None)
+            self._leased_ms.pop(incarnation, None)
             return
         self._add(Registered(registered.registration, registered.condition, *first), change)
         self._order = dict(sorted(self._order.items()))

@@ -189,7 +189,7 @@ class Dispatching:
     def _advance(self, stream: Stream, registry: Registry, registrations: RegistrationWriter) -> None:
         """Advance the stream's state: register it, or find that it is registered, cancelled or replaced."""
         durable = stream.durable
-        found = registry.named(durable.subscription)
+        found = registry.by_name(durable.subscription)
         if found is not None and stream.state == "served" and stream.incarnation == found.incarnation:
             return
         if found is not None and durable.has_same_meaning(found.registration):

@@ -100,7 +100,7 @@ class OpenFirings:
 def read(config: BusConfig, places: Iterable[tuple[int, int]]) -> Iterator[ActionRecord | None]:
     """Yields the firings at these (partition, offset) pairs of the action topic, in this order.
 
-    Each is cut to MAX_HANDED_BYTES, as tasks get it (see `fitted`). None: the record is gone, because the
+    Each is cut to MAX_FIRING_BYTES, as tasks get it (see `fitted`). None: the record is gone, because the
     firing was acknowledged or retention removed it; or it cannot be read, which is logged. Raises
     UnreachableError if the cluster returns nothing.
     """

@@ -187,7 +187,7 @@ class Waits:
             pause = Pause(partitions[0], self._environment.clock, self._monotonic)
             while not stop.is_set():
                 items = reader.take(TAKE, TAKE_TIMEOUT_S)
-                pause.look()  # after a long pause removals of registrations may have been missed
+                pause.check()  # after a long pause removals of registrations may have been missed
                 for item in items:
                     self._follow(item)
                 if not followed.unread:

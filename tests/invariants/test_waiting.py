@@ -23,7 +23,7 @@ from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.records import BUS_KEY, Registration, firing
-from interlock.engine.records.sizes import MAX_HANDED_BYTES
+from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.engine.runtime import loop_thread, runtime
 from interlock.engine.runtime.loop_thread import LoopRun, LoopThread
 from interlock.engine.runtime.runtime import Runtime, run_engine
@@ -535,7 +535,7 @@ HOSTILE: Final = (
 
 
 def _forms_that_every_hop_carries(patch: Patch) -> None:
-    patch.setattr(firing, "travels", lambda data: True)
+    patch.setattr(firing, "is_portable", lambda data: True)
     patch.setattr(firing, "is_plain", lambda data: True)
 
 
@@ -568,4 +568,4 @@ def test_i13_a_payload_is_small_strict_json_in_ascii_whatever_the_events_hold() 
             json.dumps(arrived.firing.events, allow_nan=False)
         assert text.isascii(), shown
         assert "\\u0000" not in json.dumps(arrived.firing.events), shown
-        assert len(text) < MAX_HANDED_BYTES + 1000, shown
+        assert len(text) < MAX_FIRING_BYTES + 1000, shown

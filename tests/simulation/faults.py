@@ -11,7 +11,7 @@ from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
-from interlock.engine.protocol.tasks.store import Kept, Store
+from interlock.engine.protocol.tasks.store import KeyStates, Store
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import Target
 from interlock.engine.registry.registry import Registered
@@ -101,7 +101,7 @@ LIVE_BEFORE_THE_SCAN_MEETS: Final = MadeOf(parts=Parts(scans=ScansThatHoldNothin
 
 
 class EvaluatorThatLeavesOneShotsOpen(Evaluator):
-    def fire(self, registered: Registered, kept: Kept, *rest: Any) -> None:
+    def fire(self, registered: Registered, kept: KeyStates, *rest: Any) -> None:
         super().fire(registered, kept, *rest)
         kept.closed = False
 
@@ -122,11 +122,11 @@ SINCE_IGNORED: Final = MadeOf(parts=Parts(source_task=SourceThatIgnoresSince))
 class TaskWithoutMarks(TriggerTask):
     """Forgets up to where it has evaluated each source partition."""
 
-    def reach(self, source: str, targets: list[Target], *rest: Any) -> None:
+    def step_targets(self, source: str, targets: list[Target], *rest: Any) -> None:
         kept = self.store.get(targets[0].incarnation)
         if kept is not None:
             kept.marks.clear()
-        super().reach(source, targets, *rest)
+        super().step_targets(source, targets, *rest)
 
 
 NO_MARKS: Final = MadeOf(parts=Parts(trigger_task=TaskWithoutMarks))

@@ -18,7 +18,7 @@ from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.poison.suspects import Suspects
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
-from interlock.engine.protocol.tasks.store import Kept
+from interlock.engine.protocol.tasks.store import KeyStates
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask, runs_from_registration
 from interlock.engine.protocol.timers.cut import Cut, Cuts
 from interlock.engine.protocol.timers.progress import Progress
@@ -82,7 +82,7 @@ def test_registrations_that_are_live_before_their_scan_has_met_are_found() -> No
 
 class CutsWithoutWaiting(Cuts):
     def sources_reached(self, cut: Cut) -> bool:
-        self.progress.look({}, self.registry.position, 0.0)
+        self.progress.update({}, self.registry.position, 0.0)
         return True
 
 
@@ -91,7 +91,7 @@ def test_a_tick_without_a_cut_is_found() -> None:
 
 
 class AlwaysReady(Progress):
-    def ready(self, place: int) -> bool:
+    def ready(self, offset: int) -> bool:
         return True
 
 
@@ -201,7 +201,7 @@ class TaskThatOpensTimersAgain(TriggerTask):
             opens = runs_from_registration(registered.condition)
             if kept is not None and opens and not kept.closed and kept.get(kept.single or "") is None:
                 self.store.drop(registered.incarnation)
-                self.kept_for(registered)
+                self.states_of(registered)
 
 
 def test_timers_that_are_opened_twice_are_found() -> None:
@@ -229,7 +229,7 @@ def test_records_of_a_deleted_topic_that_wait_in_an_engine_are_found() -> None:
 
 
 class EvaluatorOfSingleMatchers(Evaluator):
-    def match(self, registered: Registered, kept: Kept, target: Target, *rest: Any) -> None:
+    def match(self, registered: Registered, kept: KeyStates, target: Target, *rest: Any) -> None:
         for number in target.matchers:
             single = msgspec.structs.replace(target, matchers=(number,))
             super().match(registered, kept, single, *rest)
@@ -265,7 +265,7 @@ def test_what_a_removal_leaves_over_for_ever_is_found() -> None:
 
 
 class UnnoticedPause(Pause):
-    def look(self) -> None:
+    def check(self) -> None:
         pass
 
 

@@ -1,4 +1,4 @@
-"""Gaps: records that scans cannot read, because retention removed them. Each gap is reported."""
+"""Gaps: records that scans miss because retention removed them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..context import EngineContext
 from ..tasks.source_task import SourceTask
 
 MOST_NAMED: Final = 5
-LEAST_S: Final = 60.0  # a scan may be over before anybody sees its gap
+LEAST_S: Final = 60.0  # how long a gap is listed: its scan may end before anybody sees it
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Final = "none of those looked for is left."
-# If no record is left, the age of removed ones is unknown. The event topic's default retention is assumed:
-# a wait that looks back a day at a partition that was idle for months misses nothing.
+# If no record is left, the age of the removed ones is unknown. Then only look-backs beyond the event topic's
+# default retention count as missing records: the partition may have been idle for months.
 KEPT_MS: Final = 30 * 24 * 3_600_000
 
 
@@ -30,15 +30,15 @@ def beyond_retention(registered: Registered) -> bool:
 @dataclass
 class _Gap:
     text: str = ""
-    concerned: dict[int, Registered] = field(default_factory=dict)  # by place
+    concerned: dict[int, Registered] = field(default_factory=dict)  # by registry offset
     until: float = 0.0
 
 
 class Gaps:
     """The gaps in the scans of an engine.
 
-    A gap is logged once for each scan, counted for each registration (`look_back_lost`), and listed in
-    `problems` while the scan runs, for a minute at least.
+    Each gap is logged once for each scan, counted for each registration (`look_back_lost`), and listed in
+    `problems` while the scan runs, at least for a minute.
     """
 
     def __init__(self, context: EngineContext) -> None:
@@ -53,18 +53,18 @@ class Gaps:
         return {tp: self._gaps[tp].text for tp in sorted(self._gaps)}
 
     def missing(self, source: SourceTask, start: int, end: int, left: Record | End) -> None:
-        """The scan expected record `start` and found `left`: records [start, end) were removed."""
+        """Report a gap: the scan expected record `start` and found `left`, so [start, end) were removed."""
         self._scan(source, f"records {start} to {end - 1}", end - 1, left)
 
     def below(self, source: SourceTask, end: int, left: Record) -> None:
-        """The scan begins at the first record of its partition, `left` at offset `end`."""
+        """Report a gap: the scan begins at the partition's first record, `left` at offset `end`."""
         self._scan(source, f"records below {end}", end, left)
 
     def nothing(self, source: SourceTask, new: Iterable[Registered]) -> None:
-        """A partition that does not begin at offset 0 has no record below its live position."""
+        """Report a gap: all records below the live position of this partition were removed."""
         self._report(source, f"records below {source.position}", NOTHING, filter(beyond_retention, new))
 
-    def look(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
+    def drop_finished(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
         """Forget the gaps of scans that are over."""
         for tp, gap in list(self._gaps.items()):
             source = sources.get(tp)
@@ -73,7 +73,7 @@ class Gaps:
                 del self._gaps[tp]
 
     def _scan(self, source: SourceTask, what: str, last: int, left: Record | End) -> None:
-        """last: groups at positions up to this offset miss records."""
+        """Report a gap for all groups at positions up to `last`."""
         members = [
             registered
             for group in source.scans.front(left.offset)
@@ -90,7 +90,7 @@ class Gaps:
             return
         gap = self._gaps.setdefault(source.tp, _Gap())
         new = concerned.keys() - gap.concerned.keys()
-        running = {place: each for place, each in gap.concerned.items() if source.scans.covers(place)}
+        running = {offset: old for offset, old in gap.concerned.items() if source.scans.covers(offset)}
         gap.concerned = running | concerned
         gap.text = f"{source.tp}: {what} are gone (retention); {remainder} {_names(gap.concerned)}"
         gap.until = self._monotonic() + LEAST_S
@@ -105,7 +105,7 @@ def _remainder(left: Record | End) -> str:
         return NOTHING
     try:
         time = (EPOCH + timedelta(milliseconds=left.timestamp_ms)).isoformat(timespec="seconds")
-    except OverflowError:  # topics of others hold any number
+    except OverflowError:  # a record of a listed topic may have any timestamp
         time = f"{left.timestamp_ms} ms"
     return f"the oldest record there is is offset {left.offset}, of {time}."
 

@@ -14,14 +14,14 @@ from ..tasks.scans import ScanIndex
 from ..tasks.source_task import SourceTask
 from .gaps import Gaps, beyond_retention
 
-MOST_BESIDE_LIVE: Final = 2500  # records in a pass with live events: they wait for a quarter of a batch
+MOST_BESIDE_LIVE: Final = 2500  # records in a pass with live events, a quarter of their limit
 MOST_ALONE: Final = 5000
 MOST_S: Final = 1.0  # in a pass, whatever the filters cost
 WAIT_S: Final = 0.01
 
 
 class Scanning:
-    """Reads for the scans of all partitions of an engine, with one reader, some records in each pass."""
+    """Runs the scans of all partitions of an engine, with one reader and some records in each pass."""
 
     def __init__(self, context: EngineContext, gaps: Gaps) -> None:
         self._bus, self._gaps, self._monotonic = context.bus, gaps, context.monotonic
@@ -29,7 +29,7 @@ class Scanning:
         self._index = ScanIndex(context.registry)
         self._next: dict[TopicPartition, int] = {}  # where the reader continues
         self._rest: dict[TopicPartition, deque[Record | End]] = {}
-        # The first offsets of partitions where reading begins or resumes, until the reader gives something.
+        # First offsets of partitions whose reading begins or resumes, until their first record arrives.
         self._starts: dict[TopicPartition, int] = {}
 
     @property
@@ -37,7 +37,7 @@ class Scanning:
         return bool(self._next)
 
     def drop(self) -> None:
-        """Forget what was read: the partitions are gone, or were rolled back."""
+        """Forget what was read: partitions were lost or rolled back."""
         self._next.clear()
         self._rest.clear()
         self._starts.clear()
@@ -58,7 +58,7 @@ class Scanning:
         self._index.forget(registered)
 
     def take_filter_errors(self) -> Counter[str]:
-        """As `Engine.take_filter_errors`, for scans."""
+        """Like `Engine.take_filter_errors`, for scans."""
         return self._index.take_errors()
 
     def close(self) -> None:
@@ -67,8 +67,8 @@ class Scanning:
     def advance(
         self, sources: Mapping[TopicPartition, SourceTask], outputs: Outputs, now_ms: int, *, alone: bool
     ) -> set[TopicPartition]:
-        """Read and match some records. Gives the partitions where a scan became live or wrote matches."""
-        self._gaps.look(sources)
+        """Read and match some records. Returns the partitions where a scan ended or wrote matches."""
+        self._gaps.drop_finished(sources)
         wanted = {tp: source.scans.position() for tp, source in sources.items() if source.scans}
         if not wanted:
             if self._next:
@@ -96,8 +96,8 @@ class Scanning:
             source = sources[tp]
             before = len(outputs.records)
             self._match(source, self._rest.pop(tp), outputs, now_ms, until)
-            met = source.scans.finish(source.position)
-            if met or len(outputs.records) != before:
+            finished = source.scans.finish(source.position)
+            if finished or len(outputs.records) != before:
                 touched.add(tp)
             if source.scans:
                 self._next[tp] = source.scans.standing
@@ -105,13 +105,13 @@ class Scanning:
                 del self._next[tp]
                 self._rest.pop(tp, None)
                 over = True
-        if over and self._next:  # stop reading what is done
+        if over and self._next:  # stop reading finished partitions
             self._rest.clear()
             self._reader.read(self._next)
         return touched
 
     def _look_for_gaps(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
-        """Look for gaps in what was read. Control records and compaction leave jumps too, which are none."""
+        """Look for gaps in what was read. Jumps over control or compacted records are no gaps."""
         jumps: dict[TopicPartition, list[tuple[int, Record | End]]] = {}
         for tp, items in self._rest.items():
             source = sources[tp]
@@ -138,7 +138,7 @@ class Scanning:
                 source.scanned_to_end(item.offset)
                 continue
             if source.scans.standing >= source.position:
-                return  # met: the rest was read live
+                return  # the scan has ended: later records were read live
             index = self._index.of(source.scans.front(item.offset))
             source.scan(item, index, outputs, now_ms)
             self._stats.scanned += 1

@@ -9,7 +9,7 @@ from typing import Final
 
 from ...bus import TopicPartition
 
-# The life of a partition:
+# The states of a partition:
 #
 #                 +------------+
 #                 | UNASSIGNED |   from every other state, when the group takes the partition away
@@ -34,7 +34,7 @@ from ...bus import TopicPartition
 # (1) A record can neither be processed nor written to the dead-letter topic.
 #
 # PAUSED ends by itself: the engine tries again. STOPPED ends when an administrator says where to continue. A
-# takeover tries paused and stopped partitions again; they come back to their state if the reason still holds.
+# takeover also tries paused and stopped partitions; they return to their state if the reason still holds.
 
 
 class PartitionState(Enum):
@@ -62,41 +62,41 @@ NEEDS_REASON: Final = frozenset({PAUSED, STOPPED})
 
 
 class IllegalTransition(Exception):
-    """A mistake in the engine: this state does not follow that one."""
+    """A bug in the engine: this move between states is not allowed."""
 
 
 @dataclass(frozen=True)
-class _Life:
+class _Current:
     state: PartitionState
     since: float  # monotonic
 
 
 class Lifecycle:
-    """The state of each assigned partition. `reasons`: why the paused and the stopped ones are not read."""
+    """The state of each assigned partition. `reasons`: why paused and stopped ones are not read."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._lives: dict[TopicPartition, _Life] = {}
+        self._current: dict[TopicPartition, _Current] = {}
         self.reasons: dict[TopicPartition, str] = {}
 
     def state(self, tp: TopicPartition) -> PartitionState:
-        life = self._lives.get(tp)
-        return UNASSIGNED if life is None else life.state
+        current = self._current.get(tp)
+        return UNASSIGNED if current is None else current.state
 
     def since(self, tp: TopicPartition) -> float | None:
-        """When the partition came to its state, on the monotonic clock; None if it is not assigned."""
-        life = self._lives.get(tp)
-        return None if life is None else life.since
+        """When the partition entered its state, on the monotonic clock; None if it is not assigned."""
+        current = self._current.get(tp)
+        return None if current is None else current.since
 
     def among(self, *states: PartitionState) -> list[TopicPartition]:
-        """The partitions in one of these states, in the order in which they came to them."""
-        return [tp for tp, life in self._lives.items() if life.state in states]
+        """The partitions in one of these states, in the order in which they entered it."""
+        return [tp for tp, current in self._current.items() if current.state in states]
 
     def move(self, tp: TopicPartition, to: PartitionState, reason: str = "") -> None:
-        """Move a partition to another state; a partition that is in it stays as it is.
+        """Move a partition to a state, unless it is in that state.
 
-        reason: why a partition is paused or stopped. Raises IllegalTransition for a move that `TRANSITIONS`
-        does not have, and for a reason that is missing or that the state has no use for.
+        reason: for paused and stopped, and only these. Raises IllegalTransition if it is missing or
+        superfluous, or if `TRANSITIONS` does not have the move.
         """
         before = self.state(tp)
         if (to in NEEDS_REASON) != bool(reason):
@@ -105,10 +105,10 @@ class Lifecycle:
             return
         if to not in TRANSITIONS[before]:
             raise IllegalTransition(f"{tp} cannot become {to.value}: it is {before.value}.")
-        self._lives.pop(tp, None)
+        self._current.pop(tp, None)
         self.reasons.pop(tp, None)
         if to is not UNASSIGNED:
-            self._lives[tp] = _Life(to, self._monotonic())
+            self._current[tp] = _Current(to, self._monotonic())
         if reason:
             self.reasons[tp] = reason
 
@@ -117,8 +117,8 @@ class Lifecycle:
             self.move(tp, to)
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """A takeover of these begins. Others are not assigned any more."""
-        for tp in [tp for tp in self._lives if tp not in partitions]:
+        """Move these partitions to RECOVERING, and all others to UNASSIGNED."""
+        for tp in [tp for tp in self._current if tp not in partitions]:
             self.move(tp, UNASSIGNED)
         for tp in partitions:
             self.move(tp, RECOVERING)

@@ -1,4 +1,4 @@
-"""Listed topics: which of them cannot be read now, and why. The engine reads all others meanwhile."""
+"""Listed topics: which of them cannot be read now, and why. The engine reads the others."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ...errors import NotReadable
 from ...log import log
 from ..context import EngineContext
 
-LOOK_S: Final = 30.0
-AGAIN_S: Final = 5.0  # while one of them cannot be read
-# A topic whose requests fail although its description is fine is left alone for so long, then twice as long.
+CHECK_S: Final = 30.0
+RECHECK_S: Final = 5.0  # while one of them cannot be read
+# If requests to a topic fail but its description is fine, it is not read for this long, then twice as long.
 FAILED_S: Final = 5.0
 MOST_FAILED_S: Final = 1200.0
 
 
 class ListedTopics:
-    """The topics that the registry lists. `unreadable`: those that cannot be read now, with the reason."""
+    """The listed topics of the bus. `unreadable`: those that cannot be read now, with the reason."""
 
     def __init__(self, context: EngineContext) -> None:
         self._bus, self._config, self._registry = context.bus, context.config, context.registry
         self._monotonic = context.monotonic
         self.unreadable: dict[str, str] = {}
-        self._looked: float | None = None
+        self._checked_at: float | None = None
         self._failed: dict[str, tuple[float, float]] = {}  # until when, and for how long
 
     def problems(self) -> list[str]:
@@ -33,15 +33,16 @@ class ListedTopics:
         return [topic_not_read(name, self.unreadable[name]) for name in sorted(self.unreadable)]
 
     def check_soon(self) -> None:
-        """The assignment changed, perhaps because of one of these topics: the next `check` asks at once."""
-        self._looked = None
+        """Let the next `check` ask at once: one of these topics may have changed."""
+        self._checked_at = None
 
     def check(self) -> set[str]:
-        """Describe the topics, if that is due. Gives those that became readable or unreadable."""
+        """Describe the topics, if that is due. Returns those that became readable or unreadable."""
         now = self._monotonic()
-        if self._looked is not None and now - self._looked < (AGAIN_S if self.unreadable else LOOK_S):
+        interval_s = RECHECK_S if self.unreadable else CHECK_S
+        if self._checked_at is not None and now - self._checked_at < interval_s:
             return set()
-        self._looked = now
+        self._checked_at = now
         names = self._names()
         for gone in (self.unreadable.keys() | self._failed.keys()) - set(names):
             self.unreadable.pop(gone, None)
@@ -49,7 +50,7 @@ class ListedTopics:
         return self.update(self._bus.topics(names)) if names else set()
 
     def update(self, found: Mapping[str, Topic | None]) -> set[str]:
-        """Take over descriptions of topics, listed or not. Gives what `check` gives."""
+        """Update from descriptions of topics, listed or not. Returns the same as `check`."""
         changed = set()
         for name in self._names():
             if name not in found:
@@ -68,16 +69,16 @@ class ListedTopics:
         return changed
 
     def set_unreadable(self, error: NotReadable) -> bool:
-        """Do not read this topic until `check` finds it readable; False if it is one of the bus's own."""
+        """Do not read this topic until `check` finds it readable; False for a topic of the bus itself."""
         if error.topic in {self._config.topic(kind) for kind in KINDS}:
             return False
-        self._looked = self._monotonic()
+        self._checked_at = self._monotonic()
         self.update(self._bus.topics([error.topic]))
-        if error.topic not in self.unreadable:  # brokers differ for a moment, or do not say what they allow
+        if error.topic not in self.unreadable:  # brokers may disagree, or not say what they allow
             until, pause = self._failed.get(error.topic, (0.0, 0.0))
-            lately = self._looked < until + MOST_FAILED_S
+            lately = self._checked_at < until + MOST_FAILED_S
             pause = min(2 * pause, MOST_FAILED_S) if pause and lately else FAILED_S
-            self._failed[error.topic] = self._looked + pause, pause
+            self._failed[error.topic] = self._checked_at + pause, pause
             self._set(error.topic, f"{error} It is tried again.")
         return True
 
@@ -96,7 +97,7 @@ def topic_not_read(name: str, reason: str) -> str:
 
 
 def why_unreadable(config: BusConfig, name: str, topic: Topic | None) -> str | None:
-    """Why a listed topic cannot be read, and what to do; None for one that can."""
+    """Why a listed topic cannot be read, and what to do; None if it can."""
     remove = f"take it out of the bus: {config.command(f'topics remove {name}')}"
     if topic is None:
         return f"the topic does not exist. Create it again, or {remove}"

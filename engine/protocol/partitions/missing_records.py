@@ -1,4 +1,4 @@
-"""Whether partitions can continue from their committed offsets, and compact topics are whole."""
+"""Checks that partitions can continue from their committed offsets, and that compact topics are complete."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
 
 @dataclass(frozen=True)
 class CommitInspection:
-    """What a committed offset says. `lost`: why the partition cannot continue from it, None if it can."""
+    """A committed offset's metadata. `lost`: why the partition cannot continue from it; None if it can."""
 
     metadata: OffsetMetadata
     lost: str | None
 
 
 def partition_not_read(tp: TopicPartition, reason: str) -> str:
-    """The message that a partition is not read. With "" as the reason: how each such message begins."""
+    """The message that a partition is not read. All such messages begin like the one for reason ""."""
     return f"{tp} is not read: {reason}"
 
 
@@ -42,10 +42,9 @@ def inspect_commit(
 ) -> CommitInspection:
     """The metadata of a committed offset, and whether the partition can continue from it.
 
-    topic_id, low, high: the topic's id, and the first and the next offset of the partition, as they are now.
-    in_use: whether the registry says that the partition was read before. listed: whether its topic is a
-    listed one. Without readable metadata nothing is known of the offset: R is 0, so that all registrations
-    are applied again.
+    topic_id, low, high: the topic's present id, and the partition's first and next offset. in_use: the
+    partition has a source record. listed: its topic is a listed one. Without readable metadata R is 0, so all
+    registrations are applied again.
     """
     if found is None or predates_listing(found, in_use=in_use, listed=listed):
         gone = "the group's committed offset is gone (groups without members lose theirs)."
@@ -67,19 +66,19 @@ def inspect_commit(
 
 
 def predates_listing(found: Committed, *, in_use: bool, listed: bool) -> bool:
-    """Whether an engine committed the offset before the topic's removal from the list."""
+    """Whether the offset was committed before the topic was last removed from the list."""
     return listed and not in_use and bool(found.metadata)
 
 
 def metadata_of(found: Committed) -> OffsetMetadata:
-    """The metadata of a committed offset. Raises RecordError if they cannot be read."""
+    """The metadata of a committed offset. Raises RecordError if it is unreadable."""
     if not found.metadata:  # committed by hand
         return OffsetMetadata(R=0)
     return decode_json(OffsetMetadata, found.metadata, "its committed offset")
 
 
 def require_whole(bus: Bus, partitions: Iterable[TopicPartition], held: str) -> None:
-    """Raises TopicsError if records of these compact partitions were removed. held: see `removed_records`."""
+    """Raises TopicsError if records of these compact partitions were removed. See `removed_records`."""
     problems = removed_records(bus.start_offsets(partitions), held)
     if problems:
         raise TopicsError((*problems, ANOTHER_BUS))
@@ -88,8 +87,8 @@ def require_whole(bus: Bus, partitions: Iterable[TopicPartition], held: str) -> 
 def removed_records(starts: Mapping[TopicPartition, int], held: str) -> list[str]:
     """A message for each compact partition that does not start at offset 0. held: what its records hold.
 
-    Compaction never moves the start of a partition. Retention or an administrator does, and the newest record
-    of a key may have been below the start.
+    Compaction never moves the start of a partition. Retention or an administrator does, and may remove the
+    newest record of a key.
     """
     return [
         f"Records 0 to {start - 1} of {tp} were removed, and {held} may be gone with them."

@@ -33,12 +33,12 @@ from .missing_records import (
 from .recovery import Recovery
 from .registry_reader import RegistryReader
 
-SAY_AFTER_S: Final = 30.0  # brokers end a dead engine's transaction after its timeout of 15 s, plus 10 s
+REPORT_AFTER_S: Final = 30.0  # brokers end a dead engine's transaction after its timeout of 15 s, plus 10 s
 
 
 @dataclass
 class _Takeover:
-    """A takeover under way. `again`: another one must follow it."""
+    """A running takeover. `again`: another one must follow."""
 
     partitions: tuple[TopicPartition, ...]
     began: float
@@ -58,8 +58,8 @@ class _Start:
 class Ownership:
     """The partitions assigned to this engine.
 
-    `lifecycle`: their states. `sources`, `triggers`: the tasks of those that are open or recovering. `fresh`:
-    those whose first commit must write a source record.
+    `lifecycle`: their states. `sources`, `triggers`: the tasks of open and recovering partitions.
+    `without_source_record`: partitions whose next commit must write a source record.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class Ownership:
         self.sources: dict[TopicPartition, SourceTask] = {}
         self.triggers: dict[TopicPartition, TriggerTask] = {}
         self.lifecycle = Lifecycle(self._monotonic)
-        self.fresh: set[TopicPartition] = set()
+        self.without_source_record: set[TopicPartition] = set()
         self._takeover: _Takeover | None = None
-        self._kept: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the assignment before
+        self._kept: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the previous assignment
         self._ever_open = False
 
     @property
     def is_open(self) -> bool:
-        """Whether the group has assigned partitions, and they are recovered."""
+        """Whether the first takeover has ended, and no other one is running."""
         return self._ever_open and self._takeover is None
 
     @property
@@ -92,19 +92,19 @@ class Ownership:
 
     @property
     def unread(self) -> dict[TopicPartition, str]:
-        """Why assigned partitions are not read: those that are paused and those that are stopped."""
+        """{paused or stopped partition: why it is not read}."""
         return self.lifecycle.reasons
 
     @property
     def blocked(self) -> str | None:
-        """Why the takeover waits, once it has waited for long; None otherwise."""
+        """Why the takeover has been waiting for long; None if it has not."""
         takeover = self._takeover
         blocked = sorted(self.lifecycle.among(BLOCKED))
         if takeover is None or takeover.recovery is not None or not blocked:
             return None
         first, *others = blocked
         since = self.lifecycle.since(first)
-        if since is None or self._monotonic() - since <= SAY_AFTER_S:
+        if since is None or self._monotonic() - since <= REPORT_AFTER_S:
             return None
         which = f"{first} and {len(others)} other partitions are" if others else f"{first} is"
         return (
@@ -125,7 +125,7 @@ class Ownership:
         return [*self.sources.values(), *self.triggers.values()]
 
     def lose(self) -> None:
-        """The group took the assignment away. Tasks are kept: what comes back unchanged is not read again."""
+        """The group took all partitions away. Tasks are kept: what comes back unchanged needs no recovery."""
         self._release()
         self.lifecycle.assign(())
         self._takeover = None
@@ -137,17 +137,15 @@ class Ownership:
         self._takeover = _Takeover(partitions, self._monotonic())
 
     def reopen(self) -> None:
-        """Take over all partitions again, after the takeover under way: one must stop, or can continue."""
+        """Take over all partitions again, after a running takeover: one may have to stop, or can continue."""
         if self._takeover is None:
             self.assign(self.assigned)
         else:
             self._takeover.again = True
 
     def _release(self) -> None:
-        """Keep the tasks for the next takeover, and end the one under way."""
-        if (
-            self._takeover is None or self._takeover.recovery is None
-        ):  # else some tasks have half of their state
+        """Keep the tasks for the next takeover, and end a running one."""
+        if self._takeover is None or self._takeover.recovery is None:  # else states are loaded in part
             for task in self.tasks():
                 task.rollback()
                 self._kept[task.tp] = task
@@ -161,7 +159,7 @@ class Ownership:
         self.start()
 
     def start(self) -> None:
-        """Fetch the partitions with a task from their positions."""
+        """Let the bus fetch each partition with a task from its position."""
         self.bus.start({task.tp: task.position for task in self.tasks()})
 
     def stop(self, tp: TopicPartition, reason: str) -> None:
@@ -180,7 +178,7 @@ class Ownership:
         self.triggers.pop(tp, None)
 
     def close(self) -> None:
-        """End the takeover's reader, if there is one."""
+        """Close the reader of a running takeover."""
         if self._takeover is not None and self._takeover.recovery is not None:
             self._takeover.recovery.close()
             self._takeover.recovery = None
@@ -188,22 +186,22 @@ class Ownership:
     # -- taking over
 
     def open(self) -> bool:
-        """Take over the assigned partitions, some work in each pass; True when it is done."""
+        """Continue the takeover, some work in each pass; True when none is left to do."""
         takeover = self._takeover
         if takeover is None:
             return True
         if takeover.recovery is None:
-            # 1. The stable offsets, before 2. the ends of the state partitions.
+            # 1. Get the stable offsets; only then, 2. the ends of the state partitions.
             readable = [tp for tp in takeover.partitions if tp.topic not in self.listed.unreadable]
             committed = self.stable_offsets(readable)
             if committed is None:
                 self._fencing.blocked(readable)
                 self._report_blocked(takeover)
-                return False  # a transaction of the former owner is open; it ends, times out or is fenced
+                return False  # the former owner's transaction is open: it will end, time out or be fenced
             self.lifecycle.move_all(takeover.partitions, RECOVERING)
             takeover.recovery = self._begin(takeover.partitions, committed)
             self._fencing.note_committers(committed.values())
-        # 3. The state partitions up to those ends.
+        # 3. Read the state partitions up to those ends.
         if not takeover.recovery.advance():
             if takeover.recovery.blocked:
                 self._fencing.blocked(takeover.partitions)
@@ -212,12 +210,12 @@ class Ownership:
                 self.lifecycle.move_all(self.lifecycle.among(BLOCKED), RECOVERING)
             return False
         self.lifecycle.move_all(self.lifecycle.among(BLOCKED), RECOVERING)
-        # 4. The registry up to where the former owner had read it.
+        # 4. Read the registry as far as the former owner had.
         for task in self.tasks():
             self._registry_reader.catch_up(task.applied)
         for trigger in self.triggers.values():
-            trigger.recovered()  # kept ones too: the registry has grown meanwhile
-        # 5. Start.
+            trigger.recovered()  # kept tasks too: registrations may have been removed meanwhile
+        # 5. Start fetching.
         self.close()
         self._fencing.unblocked()
         self.start()
@@ -248,21 +246,21 @@ class Ownership:
         partitions: Collection[TopicPartition],
         committed: Mapping[TopicPartition, Committed | None],
     ) -> Recovery:
-        """Make the tasks, and the recovery of those whose states must be read."""
+        """Make the tasks, and a recovery for those whose states must be read."""
         if any(found is not None and tp not in self._registry.sources for tp, found in committed.items()):
-            # A partition's source record is written with its first commit, and may not be read here yet.
+            # A partition's first commit writes its source record, which this engine may not have read yet.
             self._registry_reader.read_to_end()
         topics = self.bus.topics(sorted({tp.topic for tp in committed}))
         self.listed.update(topics)
-        shut = self.listed.unreadable
+        unreadable = self.listed.unreadable
         for tp in partitions:
-            if tp.topic in shut:
-                self.pause(tp, shut[tp.topic])
-        there = [tp for tp in committed if topics.get(tp.topic) is not None and tp.topic not in shut]
-        lows, highs = self.bus.start_offsets(there), self.bus.end_offsets(there)
+            if tp.topic in unreadable:
+                self.pause(tp, unreadable[tp.topic])
+        existing = [tp for tp in committed if topics.get(tp.topic) is not None and tp.topic not in unreadable]
+        lows, highs = self.bus.start_offsets(existing), self.bus.end_offsets(existing)
         new: dict[TopicPartition, TriggerTask] = {}
         for tp, found in committed.items():
-            if tp.topic in shut:
+            if tp.topic in unreadable:
                 continue
             start = self._starting(tp, found, topics.get(tp.topic), lows.get(tp, 0), highs.get(tp, 0))
             kept = self._kept.get(tp)
@@ -294,13 +292,13 @@ class Ownership:
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
         require_whole(self.bus, states, HALF_MET)
-        ends = self.state_ends(states)  # before there is a reader to close
+        ends = self.state_ends(states)  # before the recovery opens a reader: this may raise
         return self._parts.recovery(self._context, states, ends)
 
     def stable_offsets(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, Committed | None] | None:
-        """Step 1: the committed offsets; None while a transaction with one of them is open."""
+        """Step 1: the committed offsets; None while an open transaction holds one of them."""
         return self.bus.committed(partitions)
 
     def state_ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -308,7 +306,7 @@ class Ownership:
         return self.bus.end_offsets(partitions)
 
     def _make(self, tp: TopicPartition, start: _Start, new: dict[TopicPartition, TriggerTask]) -> None:
-        """Make the task of a partition. new: gets those whose states must be read."""
+        """Make the task of a partition, and add a trigger task to `new`: its states must be read."""
         plain = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
         task_start = TaskStart(tp, start.committed, self._context.partitions, start.topic_id, plain)
         if tp.topic == self._config.topic("trigger"):
@@ -325,7 +323,7 @@ class Ownership:
     def _starting(
         self, tp: TopicPartition, found: Committed | None, topic: Topic | None, low: int, high: int
     ) -> _Start | None:
-        """Where to begin; None if the partition stops: records are missing, or its topic is another one."""
+        """Where to begin; None if the partition stops: records are missing, or its topic was recreated."""
         if topic is None:
             self.stop(tp, "its topic does not exist.")
             return None
@@ -342,7 +340,7 @@ class Ownership:
             return self._resumed(tp, resumption, known.metadata, found, low, high)
         if found is not None and not predates_listing(found, in_use=in_use, listed=listed):
             return _Start(found, topic.id)
-        self.fresh.add(tp)
+        self.without_source_record.add(tp)
         return _Start(Committed(high if listed else low, ""), topic.id)
 
     def _resumed(
@@ -354,26 +352,26 @@ class Ownership:
         low: int,
         high: int,
     ) -> _Start:
-        """Begin where an administrator said. Scans continue with what they had not read and still exists."""
+        """Begin where an administrator said. Scans continue with the unread records that still exist."""
         offset = min(max(resumption.offset, low), high)
         unread = low if found is None else max(low, found.offset)
         if metadata.t not in ("", resumption.topic_id):
             metadata, unread = OffsetMetadata(R=0), low
         if not metadata.R and offset > unread and tp.topic != self._config.topic("trigger"):
-            # It is unknown what registrations had seen, and look-backs must not read what is to be skipped.
-            place, _ = self._registry.resumes[tp]
-            metadata = OffsetMetadata(R=place)
+            # What registrations have seen is unknown, and look-backs must not read the records to be skipped.
+            applied, _ = self._registry.resumes[tp]
+            metadata = OffsetMetadata(R=applied)
         groups = [(start, end, min(max(at, low), offset)) for start, end, at in metadata.g]
         with at(*tp, offset):
             log.warning("%s continues at offset %d, as an administrator said.", tp, offset)
-        self.fresh.add(tp)
+        self.without_source_record.add(tp)
         kept = OffsetMetadata(R=metadata.R, g=groups, t=resumption.topic_id)
         text = encode_json(kept).decode() if metadata.R else ""
         return _Start(Committed(offset, text), resumption.topic_id)
 
 
 def is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:
-    """Whether the last commit of a partition is the one that this engine made with this task."""
+    """Whether this engine, with this task, made the last commit of the partition."""
     if found is None:
         return False
     metadata = metadata_of(found)

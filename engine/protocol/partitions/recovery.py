@@ -17,7 +17,7 @@ STALL_S: Final = 60.0  # without a record for this long, the reader will not rea
 
 
 class Recovery:
-    """Reads state partitions up to their ends into their tasks, some records in each pass."""
+    """Loads state partitions, up to their ends, into their tasks; some records in each pass."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class Recovery:
 
     @property
     def blocked(self) -> bool:
-        """Whether no record came for a while: an open transaction lies before the end."""
+        """Whether no record has come for a while: probably an open transaction blocks the reader."""
         return bool(self._left) and self._monotonic() - self._last > BLOCKED_S
 
     def advance(self) -> bool:
-        """Read what has arrived; True when all partitions are read to their ends."""
+        """Load what has arrived; True when all partitions are read to their ends."""
         if self._left:
             items = self._reader.take(TAKE, TAKE_TIMEOUT_S)
             for item in items:

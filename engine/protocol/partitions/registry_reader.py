@@ -17,10 +17,10 @@ STALL_S: Final = 30.0  # without a record for this long, the reader will not rea
 
 
 class RegistryReader:
-    """Keeps the registry up to date. Calls `changed` with each change beyond an added registration.
+    """Keeps the registry and the index up to date. Calls `changed` for all but mere additions.
 
-    All methods that read raise EngineError if the registry was not read for hours (see `Pause`): the engine
-    must be replaced by one that reads it from its start.
+    All methods that read raise EngineError if the registry was not read for hours (see `Pause`): a new engine
+    must read it from its start.
     """
 
     def __init__(self, context: EngineContext) -> None:
@@ -34,7 +34,7 @@ class RegistryReader:
         self.changed: Callable[[Change], None] = lambda _: None
 
     def read_whole(self) -> None:
-        """Read the registry to its present end, before the engine evaluates anything.
+        """Read the registry from its start to its present end, before the engine evaluates anything.
 
         Raises TopicsError if its first records were removed.
         """
@@ -55,7 +55,7 @@ class RegistryReader:
         self._apply(self._take(0))
 
     def catch_up(self, position: int) -> None:
-        """Read at least up to `position`, which must exist. EngineError after 30 s without a record."""
+        """Read at least up to `position`. Raises EngineError after 30 s without a record."""
         deadline = self._monotonic() + STALL_S
         while self.registry.position < position:
             items = self._take(TAKE_TIMEOUT_S)
@@ -70,7 +70,7 @@ class RegistryReader:
 
     def _take(self, timeout_s: float) -> list[Record | End]:
         items = self._reader.take(self._records, timeout_s)
-        self._pause.look()
+        self._pause.check()
         return items
 
     def _apply(self, items: Iterable[Record | End]) -> None:

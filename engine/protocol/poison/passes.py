@@ -1,6 +1,6 @@
-"""What a pass may take while records are suspected of ending processes.
+"""Which records a pass may take while some are suspected of ending processes.
 
-docs/understand/engine/suspects.md has the rules; `suspects.py` what is known of one partition.
+docs/understand/engine/suspects.md has the rules; `suspects.py` has the suspects of one partition.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .suspects import ONE_RECORD, Suspects, SuspectStage, ended_text
 
 
 class Task(Protocol):
-    """What a pass needs of the task of a partition."""
+    """What a pass needs from the task of a partition."""
 
     @property
     def tp(self) -> TopicPartition: ...
@@ -39,11 +39,11 @@ class Tasks(Protocol):
 
 
 class SuspectPasses:
-    """What each pass of one engine may take.
+    """Decides which records each pass of one engine may take.
 
-    In each pass: `begin`, commit the partitions that it names, `watch`; then ask for each record of a watched
-    partition. `watched`: the partitions to ask for. `alone`: the pass takes one record and does nothing else,
-    so that what ends the process now is that record.
+    In each pass: call `begin`, commit the partitions that it returns, call `watch`, then `admits` before each
+    record of a `watched` partition. `alone`: the pass takes one record and does nothing else; if the process
+    ends, that record is the cause.
     """
 
     def __init__(self, tasks: Tasks, stats: Stats) -> None:
@@ -55,7 +55,7 @@ class SuspectPasses:
         self.alone = False
 
     def begin(self, first: Record | End | None) -> list[TopicPartition]:
-        """A pass begins with this record. Gives the partitions to commit first, so that an end is noticed."""
+        """Begin a pass with this record. Returns the partitions to commit first: an end is then noticed."""
         self._first, self._admitted, self.alone = None, set(), False
         self._taken.clear()
         self.watch()
@@ -87,7 +87,7 @@ class SuspectPasses:
         ]
 
     def watch(self) -> None:
-        """Find the partitions to ask for."""
+        """Update `watched`."""
         self.watched = {task.tp for task in self._tasks.tasks() if task.suspects.watched}
 
     @property
@@ -97,11 +97,11 @@ class SuspectPasses:
 
     @property
     def to_commit(self) -> AbstractSet[TopicPartition]:
-        """Suspected partitions that the pass must commit, or the next owner would not know what it took."""
+        """Partitions that the pass must commit, so that the next owner knows the processed suspects."""
         return self.watched if self.alone else self._taken
 
     def admits(self, tp: TopicPartition) -> bool:
-        """Whether this pass may take a record of a watched partition; else it waits for the next pass."""
+        """Whether this pass may take a record of a watched partition. If not, the next pass takes it."""
         return tp in self._admitted
 
     def dead_letter(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
@@ -117,7 +117,7 @@ class SuspectPasses:
         return True
 
     def passed(self, tp: TopicPartition) -> bool:
-        """A record of a watched partition was processed; True if the pass ends with it."""
+        """Note that a record of a watched partition was processed; True if the pass must end."""
         suspects = self._of(tp)
         if suspects.trial is None:
             return False

@@ -1,7 +1,7 @@
-"""Work that the brokers refuse: counts of aborted transactions, and partitions paused for a dead letter.
+"""Work that the brokers refuse: counts of aborted transactions, and pauses of partitions.
 
-A partition whose record can neither be processed nor written to the dead-letter topic is paused; the others
-are read on.
+A partition is paused if one of its records can neither be processed nor written to the dead-letter topic. The
+other partitions continue.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ...log import log
 from ..context import EngineContext
 from ..outputs import Outputs
 
-AGAIN_S: Final = 5.0
-# The first abort may have any reason; after the second one, dead letters in the transaction are suspected.
+RETRY_S: Final = 5.0
+# The first abort may have any reason; after the second, the transaction's dead letters are suspected.
 MOST_ABORTS: Final = 2
 
 
@@ -30,65 +30,65 @@ class Partitions(Protocol):
 
 
 class Aborts:
-    """Counts of aborted transactions of one engine. `in_a_row`: since anything was committed.
+    """Counts the aborted transactions of one engine. `in_a_row`: since the last commit.
 
-    Commits of other partitions, or that a record is tried, say nothing about work that brokers refuse. So
-    aborts are also counted for each partition, until work on it is committed.
+    A commit of other partitions, or of metadata only, does not show that the brokers accept the refused work.
+    So aborts are also counted for each partition, until work on it is committed.
     """
 
     def __init__(self) -> None:
         self.in_a_row = 0
-        self._over: Counter[TopicPartition] = Counter()
+        self._by_partition: Counter[TopicPartition] = Counter()
 
     def aborted(self, worked: Iterable[TopicPartition]) -> None:
-        """A transaction with work on these partitions was aborted."""
+        """Count an aborted transaction with work on these partitions."""
         self.in_a_row += 1
-        self._over.update(worked)
+        self._by_partition.update(worked)
 
     def committed(self, worked: Iterable[TopicPartition]) -> None:
-        """A transaction with work on these partitions was committed."""
+        """End the counts: a transaction with work on these partitions was committed."""
         self.in_a_row = 0
         self.forget(worked)
 
     @property
     def counted(self) -> bool:
         """Whether any partition has a count."""
-        return bool(self._over)
+        return bool(self._by_partition)
 
-    def over(self, tp: TopicPartition) -> int:
-        """Aborts of work on this partition since some of its work was committed."""
-        return self._over[tp]
+    def of(self, tp: TopicPartition) -> int:
+        """How many aborts this partition had since work on it was last committed."""
+        return self._by_partition[tp]
 
     def worst(self) -> tuple[int, str]:
         """The largest count, and what it counts."""
-        for tp, count in self._over.most_common(1):
+        for tp, count in self._by_partition.most_common(1):
             if count > self.in_a_row:
                 return count, f"over {tp}"
         return self.in_a_row, "in a row"
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Start again at 0 for these partitions: they are paused, or their work was committed."""
+        """Set the counts of these partitions to 0: they are paused, or their work was committed."""
         for tp in partitions:
-            self._over.pop(tp, None)
+            self._by_partition.pop(tp, None)
 
     def keep(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget all partitions but these, which are assigned now."""
-        self.forget(self._over.keys() - set(partitions))
+        """Forget the counts of all partitions but these."""
+        self.forget(self._by_partition.keys() - set(partitions))
 
 
 class Refusals:
-    """Knows whether dead letters can be written, and which partitions are paused until they can."""
+    """Checks whether dead letters can be written, and pauses partitions until they can."""
 
     def __init__(self, context: EngineContext, partitions: Partitions) -> None:
         self._bus, self._partitions, self._monotonic = context.bus, partitions, context.monotonic
         self._config, self._topic = context.config, context.config.topic("dead-letter")
         self._paused: set[TopicPartition] = set()
-        self._looked = self._monotonic()
+        self._checked_at = self._monotonic()
 
     def refusal(self, outputs: Outputs) -> str:
         """Why the transaction cannot be committed with its dead letters; "" if it can, or has none.
 
-        Without this check a producer waits its whole timeout for a topic that does not exist.
+        Without this check the producer would wait its whole timeout for a missing topic.
         """
         if not outputs.dead_lettered or self._topic_exists():
             return ""
@@ -96,7 +96,7 @@ class Refusals:
 
     def pause(self, partitions: Iterable[TopicPartition], reason: str) -> None:
         """Pause these partitions until the dead letters can be tried again."""
-        self._looked = self._monotonic()
+        self._checked_at = self._monotonic()
         for tp in partitions:
             self._paused.add(tp)
             self._partitions.pause(
@@ -107,10 +107,10 @@ class Refusals:
 
     def may_try_again(self) -> bool:
         """Whether paused partitions should be taken over again now."""
-        self._paused &= self._partitions.unread.keys()  # an assignment takes over all
-        if not self._paused or self._monotonic() - self._looked < AGAIN_S:
+        self._paused &= self._partitions.unread.keys()  # an assignment also takes over paused ones
+        if not self._paused or self._monotonic() - self._checked_at < RETRY_S:
             return False
-        self._looked = self._monotonic()
+        self._checked_at = self._monotonic()
         if not self._topic_exists():
             return False
         log.info("%s: trying again to write dead letters.", ", ".join(map(str, sorted(self._paused))))

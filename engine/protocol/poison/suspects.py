@@ -1,7 +1,7 @@
 """Suspects: records of one partition that may have ended an engine process. No I/O.
 
-docs/understand/engine/suspects.md has the rules, with a timeline. What is known is in the metadata of the
-partition's committed offset, written before a record is tried: there it survives the process.
+docs/understand/engine/suspects.md has the rules, with a timeline. The metadata of the partition's committed
+offset hold the suspects. They are committed before a record is tried, so they survive the process.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any, Final
 import msgspec
 
 from ...bus import TopicPartition
-from ...records import Aside, OffsetMetadata, Trial
+from ...records import Condemned, OffsetMetadata, Trial
 
-# A pass takes at most this many records from a partition (`loop.MOST_RECORDS`), so one of them ended it.
+# A pass takes at most this many records (`loop.MOST_RECORDS`), so one of them may have ended the process.
 SUSPECTS: Final = 10_000
-# How many suspects of each partition a pass takes: at first all; each time a process ends on the first ones,
-# the next smaller group; then one of one partition, with nothing else in the pass. Only that one is counted.
+# How many suspects of each partition a pass takes: at first all; whenever a process ends on a group, the next
+# smaller number; then ALONE, one record and nothing else. Only then are the ends of processes counted.
 WIDTHS: Final = (SUSPECTS, 300, 10, 1)
 ALONE: Final = 0
-ENOUGH: Final = 100  # records that the former owner committed: it made progress, so they are not suspect
+ENOUGH_COMMITTED: Final = 100  # records: a former owner that committed them made progress
 MOST_TRIES: Final = 5
-WARY: Final = 30  # records behind a condemned one that are tried alone as well: they may be like it
-# After so many condemned records of a partition, each near the one before, records are not the cause.
-MOST_ASIDE: Final = 8
+ALONE_AFTER: Final = 30  # records after a condemned one are tried alone too: they may resemble it
+# After so many condemned records, each near the previous one, something else must be ending the processes.
+MOST_CONDEMNED: Final = 8
 NEAR: Final = 10_000  # offsets
-MOST_CHARS: Final = 100
+MOST_NAME_CHARS: Final = 100  # of a process name, in metadata
 
 
 class SuspectStage(Enum):
@@ -36,7 +36,7 @@ class SuspectStage(Enum):
     NONE -> IN_GROUPS -> ALONE -> CONDEMNED -> ALONE (the 30 records behind it) -> NONE
                                             -> TOO_MANY (the partition stops)
 
-    Each step to the right follows the end of a process; suspects that a process survives lead back to NONE.
+    Each step to the right follows the end of a process; a process that survives its suspects returns to NONE.
     """
 
     NONE = "nothing is suspected"
@@ -46,52 +46,51 @@ class SuspectStage(Enum):
     TOO_MANY = "the next record is condemned, and so were too many before it: the partition must stop"
 
 
-# The pass takes nothing but the next record.
+# The stages in which a pass takes only the next record.
 ONE_RECORD: Final = frozenset({SuspectStage.ALONE, SuspectStage.CONDEMNED, SuspectStage.TOO_MANY})
 
 
 def process_of(transactional_id: str) -> str:
-    """The process of an engine: its transactional id without the number of the run."""
+    """The process name of an engine: its transactional id without the number of the run."""
     process, _, run = transactional_id.rpartition(".")
     return process if run.isdigit() else transactional_id
 
 
 def name_of(transactional_id: str) -> str:
-    """The id as it is kept: the last characters of a long one, because metadata have little room."""
+    """The id for metadata, which have little room: with the last characters of a long process name."""
     process = process_of(transactional_id)
-    return process[-MOST_CHARS:] + transactional_id[len(process) :]
+    return process[-MOST_NAME_CHARS:] + transactional_id[len(process) :]
 
 
 class Suspects:
-    """What is known of one partition; part of its task.
+    """The suspects of one partition; part of its task.
 
-    `trial`: the suspects, None if there are none. `names_owner`: the committed metadata bear this engine's
-    id, so that others would notice its end. `ends_cleanly`: the next commit says that this engine does no
-    more work on the partition. What changes is durable with the next commit of the partition; `rollback`
-    returns to the last one.
+    `trial`: the suspects, None if there are none. `names_owner`: the committed metadata contain this engine's
+    id, so others would notice its end. `ends_cleanly`: the next commit says that this engine ends its work on
+    the partition. Changes are durable with the next commit of the partition; `rollback` undoes them.
     """
 
     def __init__(self, metadata: OffsetMetadata) -> None:
         self.trial = self._committed_trial = metadata.a or None
         self._restored = self.trial  # what `rollback` returns to
-        self.aside = self._committed_aside = metadata.s or None
+        self.condemned = self._committed_condemned = metadata.s or None
         self.names_owner = False
         self.ends_cleanly = False
-        self._taken = 0  # suspects, in this pass
+        self._taken = 0  # suspects that this pass has processed
 
     @property
     def stage(self) -> SuspectStage:
-        return stage_of(self.trial, self.aside)
+        return stage_of(self.trial, self.condemned)
 
     def take_over(
         self, metadata: OffsetMetadata, offset: int, own: str, members: Iterable[str] | None, *, unread: bool
     ) -> None:
-        """Conclude from the former owner's last commit whether it ended, and on which records.
+        """Conclude from the former owner's last commit whether its process ended, and on which records.
 
         offset: the committed one. own: this engine's transactional id. members: those of the group; None if
-        they are not known, and then no process counts as ended that did not before. unread: whether the
-        partition has a record that the former owner may have tried. A process that is a member again has not
-        ended: it was paused, or has new clients.
+        unknown, and then no further process counts as ended. unread: whether the partition has records that
+        the former owner may have tried. A process that is a member again has not ended: it was paused, or has
+        new clients.
         """
         self.trial = self._restored = self._conclude(metadata, offset, own, members) if unread else None
 
@@ -106,9 +105,9 @@ class Suspects:
         if trial is None:
             return _narrowed(SUSPECTS + 1, SUSPECTS, offset) if gone else None
         if gone and trial.width != ALONE:
-            left = min(trial.width, trial.left)  # it took no more
-            # It made progress, as much as tells the widths apart: something else may have ended it.
-            if trial.at >= 0 and offset - trial.at >= max(1, min(ENOUGH, _narrower(trial.width))):
+            left = min(trial.width, trial.left)  # its pass took at most so many
+            # It committed enough records to show progress: something else may have ended it.
+            if trial.at >= 0 and offset - trial.at >= max(1, min(ENOUGH_COMMITTED, _narrower(trial.width))):
                 return Trial(trial.width, left, offset if is_usual(trial) else -1)
             return _narrowed(trial.width, left, offset)
         ended = tuple(each for each in trial.ended if process_of(each) not in running)
@@ -121,17 +120,17 @@ class Suspects:
 
     @property
     def watched(self) -> bool:
-        """Whether a pass must ask before it takes a record."""
+        """Whether a pass must call `SuspectPasses.admits` before it takes a record."""
         return not self.names_owner or self.trial is not None
 
     @property
     def must_withdraw(self) -> bool:
-        """Whether the committed metadata say that a record is being tried, and that try was rolled back."""
+        """Whether the committed metadata still say `trying`, although that try was rolled back."""
         trying = self._committed_trial is not None and self._committed_trial.trying
         return trying and not (self.trial is not None and self.trial.trying)
 
     def begin(self, offset: int) -> bool:
-        """A pass begins with the record at this offset; whether a commit must come before it."""
+        """Begin a pass with the record at this offset; True if a commit must come first."""
         self._taken = 0
         trial = self.trial
         if trial is not None and trial.width == ALONE:
@@ -142,11 +141,11 @@ class Suspects:
         return not self.names_owner
 
     def begin_group(self) -> None:
-        """A pass begins that may take a group of the suspects."""
+        """Begin a pass that may take a group of the suspects."""
         self._taken = 0
 
     def passed(self) -> bool:
-        """A record was processed; True if the pass may take no more of this partition."""
+        """Note that a record was processed; True if the pass must take no more of this partition."""
         trial = self.trial
         if trial is None:
             return False
@@ -157,13 +156,14 @@ class Suspects:
         return left <= 0 or self._taken >= trial.width
 
     def dead_lettered(self, offset: int) -> None:
-        """The condemned record at this offset goes to the dead-letter topic."""
-        near = self.aside is not None and offset - self.aside.at <= NEAR
-        self.aside = Aside(self.aside.count + 1 if near and self.aside is not None else 1, offset)
-        self.trial = Trial(ALONE, 1 + WARY)
+        """Note that the condemned record at this offset goes to the dead-letter topic."""
+        last = self.condemned
+        count = last.count + 1 if last is not None and offset - last.at <= NEAR else 1
+        self.condemned = Condemned(count, offset)
+        self.trial = Trial(ALONE, 1 + ALONE_AFTER)
 
     def at_end(self) -> None:
-        """All records of the partition were processed."""
+        """Note that all records of the partition were processed: no suspect is left."""
         self.trial = None
 
     # -- the commit
@@ -179,38 +179,38 @@ class Suspects:
             fields["e"] = True
         if self.trial is not None:
             fields["a"] = self.trial
-        if self.aside is not None:
-            fields["s"] = self.aside
+        if self.condemned is not None:
+            fields["s"] = self.condemned
         return fields
 
     def committed(self) -> None:
         self._committed_trial = self._restored = self.trial
-        self._committed_aside = self.aside
+        self._committed_condemned = self.condemned
         self.names_owner = True
 
     def rollback(self) -> None:
-        self.trial, self.aside = self._restored, self._committed_aside
-        if self.trial is not None and self.trial.trying:  # it was not tried to its end
+        self.trial, self.condemned = self._restored, self._committed_condemned
+        if self.trial is not None and self.trial.trying:  # the try did not finish
             self.trial = msgspec.structs.replace(self.trial, trying=False)
         self.ends_cleanly = False
         self._taken = 0
 
 
-def stage_of(trial: Trial | None, aside: Aside | None) -> SuspectStage:
-    """The stage that a partition's suspects and its condemned records amount to."""
+def stage_of(trial: Trial | None, condemned: Condemned | None) -> SuspectStage:
+    """The stage that follows from a partition's suspects and condemned records."""
     if trial is None:
         return SuspectStage.NONE
     if trial.width != ALONE:
         return SuspectStage.IN_GROUPS
     if not is_condemned(trial):
         return SuspectStage.ALONE
-    if aside is not None and aside.count >= MOST_ASIDE and trial.at - aside.at <= NEAR:
+    if condemned is not None and condemned.count >= MOST_CONDEMNED and trial.at - condemned.at <= NEAR:
         return SuspectStage.TOO_MANY
     return SuspectStage.CONDEMNED
 
 
 def _narrowed(width: int, left: int, offset: int) -> Trial:
-    """The same suspects, from the offset on, in the next smaller groups."""
+    """The suspects from this offset on, in the next smaller groups."""
     narrower = _narrower(width)
     return Trial(narrower, left, -1 if narrower == ALONE else offset)
 
@@ -225,14 +225,14 @@ def is_condemned(trial: Trial) -> bool:
 
 
 def why_stopped(metadata: OffsetMetadata) -> str | None:
-    """Why a partition is not read on, by its committed metadata; None where it is."""
-    trial, aside = metadata.a, metadata.s
-    if not trial or not aside or stage_of(trial, aside) is not SuspectStage.TOO_MANY:
+    """Why the committed metadata stop a partition; None if they do not."""
+    trial, condemned = metadata.a, metadata.s
+    if not trial or not condemned or stage_of(trial, condemned) is not SuspectStage.TOO_MANY:
         return None
     return (
-        f"engine processes end on one of its records after another. {aside.count} went to the dead-letter "
-        f"topic. Then, on record {trial.at}, {ended_text(trial)}. Records are hardly the cause: look for "
-        "what ends the engines."
+        f"engine processes end on one of its records after another. {condemned.count} went to the "
+        f"dead-letter topic. Then, on record {trial.at}, {ended_text(trial)}. Records are hardly the cause: "
+        "look for what ends the engines."
     )
 
 
@@ -243,7 +243,7 @@ def ended_text(trial: Trial) -> str:
 
 
 def takeover_text(tp: TopicPartition, former: str, trial: Trial) -> str:
-    """A sentence for the log of an engine that takes a partition with suspects over."""
+    """The log message of an engine that takes over a partition with suspects."""
     ended = f" Record {trial.at}: {ended_text(trial)}." if trial.ended else ""
     taken = "They are taken alone" if trial.width == ALONE else f"At most {trial.width} are taken at a time"
     return (
@@ -253,12 +253,12 @@ def takeover_text(tp: TopicPartition, former: str, trial: Trial) -> str:
 
 
 def is_usual(trial: Trial) -> bool:
-    """Whether this is what any unclean exit leaves."""
+    """Whether this is the first stage, which any unclean exit leaves."""
     return trial.width == max(WIDTHS, default=ALONE)
 
 
 def trial_text(tp: TopicPartition, metadata: OffsetMetadata) -> str | None:
-    """A sentence about a record on which processes have ended; None where there is none."""
+    """A message about the record on which processes have ended; None if there is none."""
     trial = metadata.a
     if not trial or trial.at < 0 or not trial.ended:
         return None

@@ -1,4 +1,4 @@
-"""Evaluates conditions, key by key: what an input does to a state, what fires, and the next wakeup."""
+"""Evaluates conditions, key by key: the new state, firings and the next wakeup."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ from ...registry.registry import Registered
 from ..context import EngineContext
 from ..outputs import Outputs
 from .start import TaskStart
-from .store import Kept, Store
+from .store import KeyStates, Store
 
-# A wait without room is reported until a tenth of its keys have closed, so that the report does not flicker.
+# A wait without room is reported until a tenth of its keys have closed, so that the report is stable.
 _ROOM_AGAIN: Final = 0.9
-# The most bytes of a mark in a meta record: the name of a source partition, and an offset.
+# A mark in a meta record has at most so many bytes: the name of a source partition, and an offset.
 _MARK_BYTES: Final = 300
 
 
 class Evaluator:
     """Steps the keys of one trigger partition. A step that raises writes nothing and changes no state."""
 
-    # The decision on one input (I14), and the id of a firing (I6).
+    # The decision on one input, and the id of a firing; here so that tests can replace them.
     step = staticmethod(step)
     firing_id = staticmethod(firing_id)
 
     def __init__(self, start: TaskStart, store: Store, context: EngineContext) -> None:
         self._tp, self._partitions, self._store = start.tp, start.partitions, store
         self._stats, self._ttl_ms = context.stats, context.limits.ttl_ms
-        self._limit_logged: set[str] = set()  # incarnations whose limit was logged
+        self._limit_logged: set[str] = set()  # incarnations whose limit is logged
         # Waits without room for new keys: the text to report, by incarnation.
         self.full: dict[str, str] = {}
 
     def match(
         self,
         registered: Registered,
-        kept: Kept,
+        states: KeyStates,
         target: Target,
         match: MatchRecord,
         outputs: Outputs,
         now_ms: int,
     ) -> None:
-        """Step a key with an event. An event that has no room goes to the dead-letter topic."""
-        if kept.closed:  # by an earlier target of the same event
+        """Step a key with an event. Without room for it, the event goes to the dead-letter topic."""
+        if states.closed:  # by an earlier target of the same event
             return
         key = target.key
-        entry = kept.get(key)
-        full = entry is None and self.is_at_limit(registered, kept)
-        idle = self._store.first_idle(kept) if full else None
+        entry = states.get(key)
+        full = entry is None and self.is_at_limit(registered, states)
+        idle = self._store.first_idle(states) if full else None
         if full and idle is None:
-            self._report_limit(registered, kept)
+            self._report_limit(registered, states)
             if registered.registration.at_limit != "drop-oldest":
-                self._refuse(registered, kept, match, outputs, now_ms)
+                self._refuse(registered, states, match, outputs, now_ms)
                 return
         condition = registered.condition
         before = EMPTY if entry is None else State.decode(entry[1])
@@ -76,12 +76,12 @@ class Evaluator:
             ),
         )
         if decisions and registered.one_shot:
-            self.fire(registered, kept, key, decisions, False, outputs, now_ms)
+            self.fire(registered, states, key, decisions, False, outputs, now_ms)
             return
         if state is before and not decisions:  # a repeat
             return
         data = state.encode()
-        if len(data) + _MARK_BYTES * len(kept.marks) > MAX_VALUE_BYTES:
+        if len(data) + _MARK_BYTES * len(states.marks) > MAX_VALUE_BYTES:
             reason = (
                 f"With this event the state of {registered.registration.subscription!r} would take more than "
                 f"{MAX_VALUE_BYTES} bytes; the event was left out of it. Send references instead of data."
@@ -93,43 +93,43 @@ class Evaluator:
             return
         at_ms = wakeup_ms(condition, state, None if entry is None else entry[0], self._ttl_ms)
         if decisions:
-            self.fire(registered, kept, key, decisions, False, outputs, now_ms)
+            self.fire(registered, states, key, decisions, False, outputs, now_ms)
         if at_ms is None:
-            self._store.close(registered.incarnation, kept, key)
+            self._store.close(registered.incarnation, states, key)
             return
         if idle is not None:
-            self._store.close(registered.incarnation, kept, idle)
+            self._store.close(registered.incarnation, states, idle)
         elif full:
             self._stats.keys_dropped += 1
-            self._store.close(registered.incarnation, kept, next(iter(kept.keys)))
-        idle_now = kept.idle is not None and state.is_idle
-        self._store.put(registered.incarnation, kept, key, at_ms, data, idle=idle_now)
+            self._store.close(registered.incarnation, states, next(iter(states.keys)))
+        idle_now = states.idle is not None and state.is_idle
+        self._store.put(registered.incarnation, states, key, at_ms, data, idle=idle_now)
 
-    def has_room(self, registered: Registered | None, kept: Kept | None) -> bool:
+    def has_room(self, registered: Registered | None, states: KeyStates | None) -> bool:
         """Whether a wait in `full` has room again."""
-        if registered is None or kept is None or kept.closed:
+        if registered is None or states is None or states.closed:
             return True
-        pending = len(kept.keys) - len(kept.idle or ())  # idle keys make room
+        pending = len(states.keys) - len(states.idle or ())  # idle keys make room
         return pending <= self._most_keys(registered) * _ROOM_AGAIN
 
     def _most_keys(self, registered: Registered) -> int:
-        """The most open keys here. A durable subscription has a share of its limit on each partition."""
+        """How many keys may be open here: for a durable subscription, this partition's share of its limit."""
         most = registered.registration.max_keys
         return most if registered.one_shot else -(-most // self._partitions)
 
-    def is_at_limit(self, registered: Registered, kept: Kept) -> bool:
-        """Whether a registration has as many keys as it may have here."""
-        return len(kept.keys) >= self._most_keys(registered)
+    def is_at_limit(self, registered: Registered, states: KeyStates) -> bool:
+        """Whether a registration has no room for another key here."""
+        return len(states.keys) >= self._most_keys(registered)
 
-    def _report_limit(self, registered: Registered, kept: Kept) -> None:
-        """Report, once, that there is no room for a new key."""
+    def _report_limit(self, registered: Registered, states: KeyStates) -> None:
+        """Log once, and for a wait report, that there is no room for a new key."""
         registration = registered.registration
         if registered.one_shot:
             if registered.incarnation not in self.full:
                 text = (
-                    f"{registration.subscription!r} waits without a key, and {len(kept.keys)} are open, the "
-                    "most there may be: events with new keys go to the dead letters. Give the wait a key, or "
-                    "let keys close (`within`)."
+                    f"{registration.subscription!r} waits without a key, and {len(states.keys)} are open, "
+                    "the most there may be: events with new keys go to the dead letters. Give the wait a "
+                    "key, or let keys close (`within`)."
                 )
                 self.full[registered.incarnation] = text
                 log.warning("%s", text)
@@ -145,20 +145,20 @@ class Evaluator:
                 log.warning(
                     "Durable subscription %r has %d open keys on %s, its share of max_keys=%d: %s.",
                     registration.subscription,
-                    len(kept.keys),
+                    len(states.keys),
                     self._tp,
                     registration.max_keys,
                     beyond,
                 )
 
     def _refuse(
-        self, registered: Registered, kept: Kept, match: MatchRecord, outputs: Outputs, now_ms: int
+        self, registered: Registered, states: KeyStates, match: MatchRecord, outputs: Outputs, now_ms: int
     ) -> None:
-        """Send the event of a key that has no room to the dead-letter topic."""
+        """Send an event whose key has no room to the dead-letter topic."""
         registration = registered.registration
         limit = "the most of a wait," if registered.one_shot else "its share of"
         reason = (
-            f"{registration.subscription!r} has no room for another key: {len(kept.keys)} are open on "
+            f"{registration.subscription!r} has no room for another key: {len(states.keys)} are open on "
             f"{self._tp}, {limit} max_keys={registration.max_keys}."
         )
         self._stats.dead_lettered += 1
@@ -167,7 +167,7 @@ class Evaluator:
     def tick(
         self,
         registered: Registered,
-        kept: Kept,
+        states: KeyStates,
         key: str,
         data: bytes,
         until_ms: int,
@@ -185,24 +185,24 @@ class Evaluator:
             next_ms = next_wakeup(condition, state)
         close_ms = closes_at(condition, state, self._ttl_ms)
         if decisions:
-            self.fire(registered, kept, key, decisions, incomplete, outputs, now_ms)
-        if kept.closed or close_ms is None or close_ms <= until_ms:
-            self._store.close(incarnation, kept, key)
+            self.fire(registered, states, key, decisions, incomplete, outputs, now_ms)
+        if states.closed or close_ms is None or close_ms <= until_ms:
+            self._store.close(incarnation, states, key)
         else:
             at_ms = close_ms if next_ms is None else min(next_ms, close_ms)
-            self._store.put(incarnation, kept, key, max(at_ms, until_ms + 1), data, idle=state.is_idle)
+            self._store.put(incarnation, states, key, max(at_ms, until_ms + 1), data, idle=state.is_idle)
 
     def fire(
         self,
         registered: Registered,
-        kept: Kept,
+        states: KeyStates,
         key: str,
         decisions: tuple[Decision, ...],
         incomplete: bool,
         outputs: Outputs,
         now_ms: int,
     ) -> None:
-        """Write firings. The first one of a one-shot closes it until its registration is removed."""
+        """Write firings. A one-shot fires once, and is then closed until its registration is removed."""
         wanted = decisions[:1] if registered.one_shot else decisions
         actions = [
             action_of(registered, key, decision, now_ms, incomplete, outputs.version, make_id=self.firing_id)
@@ -213,8 +213,8 @@ class Evaluator:
         for name, value in actions:
             outputs.write("action", self._tp.partition, name, value)
         if registered.one_shot:
-            self._store.close_all(registered.incarnation, kept)
-            kept.closed = True
+            self._store.close_all(registered.incarnation, states)
+            states.closed = True
 
     def _count(self, decision: Decision, now_ms: int) -> None:
         if decision.outcome == "met":
@@ -229,16 +229,16 @@ class Evaluator:
 
 
 def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_ms: int) -> int | None:
-    """When a key must be looked at again; None for a state that holds nothing.
+    """When a key must next be evaluated or closed; None for a state that holds nothing.
 
-    If no timer can fire, that is when the key may close. An early estimate is enough then, because the look
-    finds the exact time: so the state need not be decoded here.
+    If no timer can fire, that is when the key may close. An early estimate is enough then, without decoding
+    the state: the evaluation finds the exact time.
     """
     last_ms = state.last_ms
     if condition.needs_ticks:
         next_ms = next_wakeup(condition, state)
         if next_ms is not None and last_ms is not None and next_ms <= last_ms + ttl_ms:
-            return next_ms  # nothing closes earlier
+            return next_ms  # the key cannot close earlier
         close_ms = closes_at(condition, state, ttl_ms)
         return min((ms for ms in (next_ms, close_ms) if ms is not None), default=None)
     if last_ms is None:
@@ -254,7 +254,7 @@ def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_
 
 
 def source_record(match: MatchRecord) -> Record:
-    """The event of a match, as a record of its source partition."""
+    """The event of a match, as a record of its source partition: for a dead letter."""
     key, value, headers = encode(match.event)
     source = TopicPartition(match.topic, match.partition)
     return Record(source, match.offset, match.timestamp_ms, key, value, headers)
@@ -270,7 +270,7 @@ def action_of(
     *,
     make_id: Callable[..., str] = firing_id,
 ) -> tuple[bytes, bytes]:
-    """Key and value of a firing's action record; never larger than a record may be (see `fit`)."""
+    """Key and value of a firing's action record, cut to the size limit of records (see `fit`)."""
     name = make_id(registered.incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms)
     action = _action(registered, key, decision, name, now_ms, incomplete, version, raw_form)
     value = encode_json(action)

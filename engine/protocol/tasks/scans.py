@@ -1,7 +1,7 @@
 """Scans: groups of registrations that have seen a source partition up to a position behind the live one.
 
-docs/understand/engine/look-back.md has the rules. Groups at one position are read together; a group is
-joined only at or before the first offset of each of its members, so each sees its events once, in order.
+docs/understand/engine/look-back.md has the rules. Groups at one position are read together. A registration
+joins a group only at or before its own first offset, so it sees its events once, in order.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ...registry.registry import Registered, Registry
 
 # The offset metadata hold 4,095 characters, and a group takes at most 60 of them.
 MAX_GROUPS = 48
-MAX_POSITIONS = 4  # read in turns, so that a look-back of minutes does not wait for one of weeks
-TURN = 20_000  # records; a change of turn throws away what was fetched ahead
-LEAST_KEPT = 64  # members of an index: what is stale among fewer costs nothing
+MAX_POSITIONS = 4  # read in turns: a look-back of minutes must not wait for one of weeks
+TURN = 20_000  # records; a change of position discards what was fetched ahead
+LEAST_KEPT = 64  # members of an index: stale ones among so few cost nothing
 
 
 @dataclass
 class Group:
-    """For registrations with registry offsets in [start, end) the partition was read up to `position` only.
+    """Registrations with registry offsets in [start, end), which have seen the partition up to `position`.
 
-    `begun`: records were read for it. Until then others may join it at an earlier position.
+    `begun`: records were read for it. Until then others may join it and move it to an earlier position.
     """
 
     start: int
@@ -49,7 +49,7 @@ class Scans:
 
     @property
     def full(self) -> bool:
-        """No room for another group: the registry is applied later."""
+        """Whether there is no room for another group: then the registry is applied later."""
         return len(self.groups) >= MAX_GROUPS
 
     def covers(self, registry_offset: int) -> bool:
@@ -66,7 +66,7 @@ class Scans:
             if not last.begun and (beyond or last.position == first):
                 last.end, last.position = end, min(last.position, first)
                 return
-            # Members whose own first offset lies ahead of a begun scan see nothing of what it reads before.
+            # A new member sees no event below its first offset: it may join a scan that has begun below that.
             if last.begun and last.position == self._at and last.position <= first:
                 last.end = end
                 return
@@ -75,7 +75,7 @@ class Scans:
     # -- reading
 
     def position(self) -> int:
-        """Where to read next. When the turn of a position is over, the next one has its turn."""
+        """Where to read next. Switches to the next position when the turn of the current one has ended."""
         positions = sorted({group.position for group in self._admitted()})
         if self._at not in positions or self._left <= 0:
             later = [p for p in positions if self._at is not None and p > self._at]
@@ -85,16 +85,16 @@ class Scans:
 
     @property
     def standing(self) -> int:
-        """The position that is read now; `position` chose it."""
+        """The position that `position` chose, -1 before it was called."""
         return -1 if self._at is None else self._at
 
     def front(self, offset: int) -> list[Group]:
-        """The groups for which the record at `offset` is read: those between the scan's position and it."""
+        """The groups for which the record at `offset` is read: those from the current position up to it."""
         at = self._at
         return [] if at is None else [group for group in self.groups if at <= group.position <= offset]
 
     def advance(self, to: int, records: int = 1) -> None:
-        """Reading has reached `to`. The groups up to there continue together from now on."""
+        """Note that reading has reached `to`. The groups that it has passed continue together."""
         at = self._at
         if at is None:
             return
@@ -107,12 +107,12 @@ class Scans:
     def finish(self, live: int) -> bool:
         """Remove the groups that have reached the live position; True if there were any."""
         left = [group for group in self.groups if group.position < live]
-        met = len(left) != len(self.groups)
+        finished = len(left) != len(self.groups)
         self.groups = left
-        return met
+        return finished
 
     def _admitted(self) -> list[Group]:
-        """The groups that may be read: those at the first positions; later ones wait for room."""
+        """The groups that may be read: those at the first MAX_POSITIONS positions."""
         positions: set[int] = set()
         admitted = []
         for group in self.groups:
@@ -123,10 +123,10 @@ class Scans:
 
 
 class ScanIndex:
-    """An index of the registrations in a scan of any partition of an engine, and of no others.
+    """An index of the registrations in the scans of all partitions of an engine.
 
-    It may hold more than one group covers: after a look-up, ask the group. `keep` removes what no group of
-    any partition covers, `forget` what the registry removed.
+    It may contain more than the groups of one partition cover: check each hit against the groups. `keep`
+    removes registrations that no group covers any more, `forget` one that the registry removed.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -145,11 +145,11 @@ class ScanIndex:
 
     @property
     def crowded(self) -> bool:
-        """Whether much of it may be stale: call `keep`."""
+        """Whether much of it may be stale, so that the caller should call `keep`."""
         return len(self._members) > self._most or len(self._intervals) > self._most
 
     def of(self, groups: list[Group]) -> MatcherIndex[Registered]:
-        """The index, with all registrations in force that these groups cover."""
+        """The index, after adding all registrations in force that these groups cover."""
         for group in groups:
             interval = (group.start, group.end)
             if interval not in self._intervals:
@@ -161,11 +161,11 @@ class ScanIndex:
         return self._index
 
     def keep(self, groups: Iterable[Group]) -> None:
-        """Remove all registrations but those of these groups, which must be all groups."""
+        """Remove all registrations that no group covers. groups: those of all partitions."""
         intervals = {(group.start, group.end) for group in groups}
-        for place in list(self._members):
-            if not any(start <= place < end for start, end in intervals):
-                self._index.remove(self._members.pop(place))
+        for offset in list(self._members):
+            if not any(start <= offset < end for start, end in intervals):
+                self._index.remove(self._members.pop(offset))
         self._intervals &= intervals
         self._most = max(LEAST_KEPT, 2 * len(self._members), 2 * len(self._intervals))
 
@@ -175,13 +175,13 @@ class ScanIndex:
             self._index.remove(registered)
 
     def idle(self) -> None:
-        """Remove all: no partition scans."""
+        """Remove all registrations: no partition has a scan."""
         if self._intervals:
             self._errors += self._index.errors
             self._clear()
 
     def take_errors(self) -> Counter[str]:
-        """{text of a filter: events of scans on which it failed} since the last call."""
+        """{text of a filter: on how many events of scans it failed} since the last call."""
         taken = self._errors + self._index.errors
         self._errors.clear()
         self._index.errors.clear()

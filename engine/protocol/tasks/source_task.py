@@ -1,9 +1,9 @@
-"""The event hop on one source partition: match its events against registrations, live and back. No I/O.
+"""The event hop of one source partition: match events against registrations, live and in scans. No I/O.
 
-Cases, in the order of docs/understand/engine/look-back.md:
-  live   a registration below R that is in no scan sees events at the live position
-  back   a registration in a scan sees events at the scan's position, never live ones
-  meet   the scan reaches the live position: its registrations are live from there on
+The cases, see docs/understand/engine/look-back.md:
+- A registration below R that is in no scan sees events at the live position.
+- A registration in a scan sees events at the scan's position, never live ones.
+- When the scan reaches the live position, its registrations become live.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from ...records import (
     partition_of,
 )
 from ...records.firing import by_reference
-from ...records.sizes import MAX_READ_BYTES
+from ...records.sizes import MAX_ATTRIBUTE_BYTES
 from ...registry.registry import Registered, Registry
 from ..context import EngineContext
 from ..outputs import MAX_PASS_BYTES, Outputs
 from .scans import Group
 from .start import TaskStart
 
-# A match holds the event, at most 64 KiB of data, and targets of at most 600 bytes each.
+# A match contains the event with at most 64 KiB of data, and targets of at most 600 bytes each.
 MAX_TARGETS = 1000
 # Each target may fire with the whole event, and one transaction holds all firings of a match. So a match of a
-# large event has fewer targets, but not so few that the event is repeated too often.
+# large event has fewer targets, but at least so many, lest the event is repeated too often.
 LEAST_TARGETS = 100
 
 
 class SourceTask:
     """The event hop of one source partition.
 
-    `position`: the next live offset. `applied`: R, registrations below it are applied here. `last`: committer
-    and number of the last commit. What `match`, `scan`, `at_end` and `apply` change is durable when the
-    offsets of `commit_into` are committed; `rollback` returns to what was.
+    `position`: the next live offset. `applied`: R, the registry is applied here up to this position. `last`:
+    committer and number of the last commit. `commit_into` adds the changes of `match`, `scan`, `at_end` and
+    `apply` to a transaction; then `committed` keeps them, or `rollback` undoes them.
     """
 
-    # What one event may raise without an end of the engine: it goes to the dead-letter topic.
+    # An event that raises one of these goes to the dead-letter topic; other errors end the engine.
     caught: ClassVar[type[Exception]] = Exception
 
     def __init__(self, start: TaskStart, context: EngineContext) -> None:
@@ -62,8 +62,8 @@ class SourceTask:
         self._new_scans = context.parts.scans
         self.position, self.applied = committed.offset, metadata.R
         self.scans = self._new_scans(metadata.g)
-        self._kept = (committed.offset, metadata.R, metadata.g)
-        self._new = not committed.metadata
+        self._last_commit = (committed.offset, metadata.R, metadata.g)
+        self._uncommitted = not committed.metadata
 
     # -- registrations
 
@@ -71,10 +71,10 @@ class SourceTask:
         return self.applied < registry.position and not self.scans.full
 
     def apply(self, until: int, first_offset: int | None) -> None:
-        """Apply registrations in [applied, until), whose earliest `since` is at `first_offset`.
+        """Apply registrations in [applied, until). first_offset: of the first record at or after any `since`.
 
-        They are live at once if nothing at or after `since` lies below the live position. Otherwise one scan
-        takes all of them: metadata have no room for which of an interval are live.
+        They are live at once if no such record lies below the live position. Otherwise all of them join one
+        scan: metadata have no room to say which of them are live.
         """
         if first_offset is not None and first_offset < self.position:
             self.scans.add(self.applied, until, first_offset)
@@ -83,12 +83,12 @@ class SourceTask:
     # -- events
 
     def match(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
-        """Live: match the next record at the live position. False for an event without a match."""
+        """Match the record at the live position. False for an event without a match."""
         self.position = record.offset + 1
         try:
             event = self._read(record)
             targets = self.targets(record, self._index.lookup(event), None)
-        except self.caught as e:  # I8: one bad event stops nothing else
+        except self.caught as e:  # one bad event must not stop anything else
             self._dead_letter_event(record, e, outputs, now_ms)
             return True
         if targets:
@@ -96,19 +96,19 @@ class SourceTask:
         return bool(targets)
 
     def dead_letter(self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int) -> None:
-        """Move past a record without reading it, and send it to the dead-letter topic."""
+        """Move past a record without decoding it, and send it to the dead-letter topic."""
         self.position = record.offset + 1
         self._stats.dead_lettered += 1
         outputs.dead_letter(record, "event", reason, now_ms, attempts=attempts)
 
     def at_end(self, offset: int) -> None:
-        """All records below `offset` were read; control records at the end count as read."""
+        """Note that all records below `offset` were read: control records may follow the last one."""
         self.position = max(self.position, offset)
         self.suspects.at_end()
 
     def scan(self, record: Record, index: MatcherIndex[Registered], outputs: Outputs, now_ms: int) -> None:
-        """Back: match the next record at the scan's position, for the groups that are there."""
-        if record.offset >= self.position:  # met: it is read live
+        """Match the next record of a scan, for the groups that have not seen it."""
+        if record.offset >= self.position:  # the scan has ended: this record is read live
             self.scans.advance(self.position, 0)
             return
         groups = self.scans.front(record.offset)
@@ -116,18 +116,18 @@ class SourceTask:
         try:
             event = self._read(record)
             targets = self.targets(record, index.lookup(event), groups)
-        except EventError as e:  # no event: it went to the dead-letter topic when it was read live
+        except EventError as e:  # it went to the dead-letter topic when it was read live
             with at(*record.source, record.offset):
                 log.debug("A scan skips %s: %s", record, e)
             return
-        except self.caught as e:  # I8; registrations that were live then may have matched it
+        except self.caught as e:  # registrations that were live then may have matched it
             self._dead_letter_event(record, e, outputs, now_ms, "A look-back could not match it: ")
             return
         if targets:
             self._write(record, event, targets, outputs)
 
     def scanned_to_end(self, offset: int) -> None:
-        """The reader of scans has read all records below `offset`."""
+        """Note that the scan has read all records below `offset`."""
         self.scans.advance(min(offset, self.position), 0)
 
     def _read(self, record: Record) -> Event:
@@ -142,21 +142,21 @@ class SourceTask:
             )
         else:
             event = decode(record.key, value, headers)
-        if len("".join(event.attributes.values())) > MAX_READ_BYTES:  # cheaper than adding up
+        if len("".join(event.attributes.values())) > MAX_ATTRIBUTE_BYTES:  # cheaper than a sum
             raise EventError(
-                f"its attributes have more than {MAX_READ_BYTES} bytes, which no record has room for"
+                f"its attributes have more than {MAX_ATTRIBUTE_BYTES} bytes, which no record has room for"
             )
         return event
 
     def targets(
         self, record: Record, hits: list[Hit[Registered]], groups: list[Group] | None
     ) -> list[tuple[Registered, Target]]:
-        """The matches of an event, among the groups of a scan or (None) among all live registrations."""
+        """The matches of an event: among these groups of scans, or (None) among live registrations."""
         targets = []
         timestamp_ms, applied, scans = record.timestamp_ms, self.applied, self.scans
         for hit in hits:
             registered = hit.handle
-            place, matchers = registered.offset, hit.matchers
+            offset, matchers = registered.offset, hit.matchers
             registration = registered.registration
             if registration.since_ms > timestamp_ms:
                 continue
@@ -165,11 +165,11 @@ class SourceTask:
                 if not matchers:
                     continue
             if groups is None:
-                if place >= applied or (scans.groups and scans.covers(place)):
+                if offset >= applied or (scans.groups and scans.covers(offset)):
                     continue
-            elif not any(group.covers(place) for group in groups):
+            elif not any(group.covers(offset) for group in groups):
                 continue
-            targets.append((registered, Target(place, registered.incarnation, matchers, hit.key)))
+            targets.append((registered, Target(offset, registered.incarnation, matchers, hit.key)))
         return targets
 
     def _dead_letter_event(
@@ -186,9 +186,9 @@ class SourceTask:
     def _write(
         self, record: Record, event: Event, targets: list[tuple[Registered, Target]], outputs: Outputs
     ) -> None:
-        """One match record for each trigger partition, with all targets there.
+        """Write one match record for each trigger partition, with all targets there.
 
-        Several records if one has no room for all. The targets of one registration stay together.
+        Targets that do not fit go into further records; those of one registration stay together.
         """
         self._stats.matched += len(targets)
         topic, partition = record.source
@@ -196,19 +196,19 @@ class SourceTask:
         head = (outputs.version, topic, partition, record.offset, record.timestamp_ms, event)
         if len(targets) == 1:
             registered, target = targets[0]
-            place = self.trigger_partition(registered, target.key)
-            outputs.write("trigger", place, None, encode_msgpack(MatchRecord(*head, [target], self.topic_id)))
+            number = self.trigger_partition(registered, target.key)
+            value = encode_msgpack(MatchRecord(*head, [target], self.topic_id))
+            outputs.write("trigger", number, None, value)
             return
         size = len(event.data or b"") + sum(map(len, event.attributes.values()))
         most = min(MAX_TARGETS, max(LEAST_TARGETS, MAX_PASS_BYTES // max(1, size)))
         by_partition: dict[int, list[Target]] = {}
         for registered, target in targets:
             by_partition.setdefault(self.trigger_partition(registered, target.key), []).append(target)
-        for place, all_together in by_partition.items():
-            for together in _slices(all_together, most):
-                outputs.write(
-                    "trigger", place, None, encode_msgpack(MatchRecord(*head, together, self.topic_id))
-                )
+        for number, together in by_partition.items():
+            for some in _slices(together, most):
+                value = encode_msgpack(MatchRecord(*head, some, self.topic_id))
+                outputs.write("trigger", number, None, value)
 
     def trigger_partition(self, registered: Registered, key: str) -> int:
         """The number of the trigger partition that steps this key."""
@@ -219,21 +219,21 @@ class SourceTask:
 
     @property
     def changed(self) -> bool:
-        """Whether there is something to commit beside a registry position (see `behind`)."""
-        return self._new or self.suspects.changed or self.worked
+        """Whether there is more to commit than a registry position (for which see `behind`)."""
+        return self._uncommitted or self.suspects.changed or self.worked
 
     @property
     def worked(self) -> bool:
-        """Whether records were read since the last commit, live or in scans."""
-        position, _, groups = self._kept
+        """Whether records were read, live or in scans, since the last commit."""
+        position, _, groups = self._last_commit
         return position != self.position or (
             bool(groups or self.scans.groups) and groups != self.scans.metadata()
         )
 
     @property
     def behind(self) -> bool:
-        """Whether the registry is applied further than the last commit says."""
-        return self._kept[1] != self.applied
+        """Whether a new registry position is applied but not committed."""
+        return self._last_commit[1] != self.applied
 
     def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
         """Add this partition's offset and metadata to the transaction."""
@@ -251,14 +251,14 @@ class SourceTask:
 
     def committed(self) -> None:
         """The transaction of `commit_into` is committed."""
-        self._kept = (self.position, self.applied, self.scans.metadata())
+        self._last_commit = (self.position, self.applied, self.scans.metadata())
         self.last = self._next
-        self._new = False
+        self._uncommitted = False
         self.suspects.committed()
 
     def rollback(self) -> None:
         """Return to what is committed."""
-        self.position, self.applied, groups = self._kept
+        self.position, self.applied, groups = self._last_commit
         self.scans = self._new_scans(groups)
         self.suspects.rollback()
 

@@ -1,4 +1,4 @@
-"""What a task is made with."""
+"""Where a task starts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ...records import OffsetMetadata, decode_json
 class TaskStart:
     """The partition of a task, and where it begins.
 
-    `committed`: the next offset to read, with the metadata of that commit. `partitions`: of the trigger
-    topic. `topic_id`: of the partition's topic as it is now. `plain`: a listed
-    topic, each record of which is an event.
+    `committed`: the next offset to read, with its metadata. `partitions`: how many the trigger topic has.
+    `topic_id`: the present id of the partition's topic. `plain`: it is a listed topic, whose plain records
+    count as events.
     """
 
     tp: TopicPartition
@@ -24,7 +24,7 @@ class TaskStart:
     plain: bool = False
 
     def metadata(self) -> OffsetMetadata:
-        """The committed metadata; nothing is applied where there are none. Raises RecordError."""
+        """The committed metadata; without any, R is 0. Raises RecordError if unreadable."""
         if not self.committed.metadata:
             return OffsetMetadata(R=0)
         return decode_json(OffsetMetadata, self.committed.metadata, f"The committed offset of {self.tp}")

@@ -1,4 +1,4 @@
-"""The trigger hop on one trigger partition: step the state of what events met, and write firings. No I/O."""
+"""The trigger hop of one trigger partition: step states with matches and ticks, and write firings. No I/O."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..context import EngineContext
 from ..outputs import Outputs
 from .evaluator import source_record, wakeup_ms
 from .start import TaskStart
-from .store import Kept
+from .store import KeyStates
 from .wakeups import Wakeup
 
 # A key whose tick raised is tried again after an hour.
@@ -36,21 +36,19 @@ _match_decoder: Final = msgspec.msgpack.Decoder(MatchRecord)
 class TriggerTask:
     """The trigger hop of one trigger partition, and of the state partition of the same number.
 
-    `load` takes the state partition's records, then `recovered` ends the recovery. All other methods that
-    change something are part of a pass: `commit_into` adds the changes to a transaction, then `committed`
-    keeps them, or `rollback` undoes them.
-
+    `load` takes the state partition's records, then `recovered` ends the recovery. Other changes are part of
+    a pass: `commit_into` adds them to a transaction; then `committed` keeps them, or `rollback` undoes them.
     """
 
-    # What the step of one registration may raise without an end of the engine.
+    # A step that raises one of these affects only its target or key; other errors end the engine.
     caught: ClassVar[type[Exception]] = Exception
 
     def __init__(self, start: TaskStart, context: EngineContext) -> None:
         metadata = start.metadata()
         self.tp, self.topic_id = start.tp, start.topic_id or metadata.t
         self.position = self.committed_position = self.deleted_below = start.committed.offset
-        self.applied = self.committed_applied = metadata.R  # the registry position applied to this partition
-        self.last = (metadata.c, metadata.n)  # committer and number of the last commit that carried it
+        self.applied = self.committed_applied = metadata.R  # R: the registry is applied up to here
+        self.last = (metadata.c, metadata.n)  # committer and number of the last commit
         self.suspects = context.parts.suspects(metadata)
         self.registry, self._stats = context.registry, context.stats
         self._partitions, self._ttl_ms = start.partitions, context.limits.ttl_ms
@@ -58,21 +56,21 @@ class TriggerTask:
         self._evaluator = context.parts.evaluator(start, self.store, context)
         self._next = self.last
         self._forgotten: set[str] = set()  # since the last commit
-        self._counted = (0, 0)  # records and bytes of this pass's states that its outputs know of
+        self._counted = (0, 0)  # records and bytes of states that this pass has counted in its outputs
 
     # -- recovery
 
     def load(self, record: Record) -> None:
-        """Take one record of the state partition, in offset order."""
+        """Load the next record of the state partition."""
         self.store.load(record)
 
     def recovered(self) -> None:
-        """End the recovery, after the registry was read: drop states without a registration."""
+        """End the recovery, after the registry was read: drop states without a registration in force."""
         for incarnation in self.store:
             registered = self.registry.get(incarnation)
-            kept = self.store.get(incarnation)
-            if registered is not None and kept is not None:
-                self._resolve(registered, kept)
+            states = self.store.get(incarnation)
+            if registered is not None and states is not None:
+                self._resolve(registered, states)
         self.store.loaded()
         self.forget(list(self.store))
 
@@ -80,11 +78,11 @@ class TriggerTask:
 
     @property
     def needs_apply(self) -> bool:
-        """Whether the registry was read further than it is applied here."""
+        """Whether the registry was read further than it is applied to this partition."""
         return self.applied < self.registry.position
 
     def apply(self) -> None:
-        """Apply the registry up to its position: open the timers of new registrations, each once.
+        """Apply the registry up to its position: start the timers of new registrations, each once.
 
         `recovered` and `forget` handle removed registrations.
         """
@@ -95,18 +93,18 @@ class TriggerTask:
             if key is not None and self.tp.partition == partition_of(
                 registration.kind, registration.subscription, key, self._partitions
             ):
-                self.kept_for(registered)
+                self.states_of(registered)
         self.applied = self.registry.position
 
     def forget(self, incarnations: Iterable[str]) -> None:
-        """Drop the states of these, unless the registry still has them at the same offset."""
+        """Drop the states of those that the registry does not have at the same offset any more."""
         for incarnation in incarnations:
-            kept = self.store.get(incarnation)
-            # A registration beyond the registry's position is not read yet, so it was not removed.
-            if kept is None or kept.registry_offset >= self.registry.position:
+            states = self.store.get(incarnation)
+            # A registration beyond the registry's position is not read yet: that is no removal.
+            if states is None or states.registry_offset >= self.registry.position:
                 continue
             registered = self.registry.get(incarnation)
-            if registered is not None and registered.offset == kept.registry_offset:
+            if registered is not None and registered.offset == states.registry_offset:
                 continue
             count = self.store.drop(incarnation)
             if count:
@@ -116,7 +114,7 @@ class TriggerTask:
     def _log_dropped(self, incarnation: str, count: int) -> None:
         successor = self.registry.successor(incarnation)
         if successor is not None and successor.incarnation != incarnation and not successor.one_shot:
-            self._stats.keys_dropped += count  # an abort has taken that back
+            self._stats.keys_dropped += count  # a rollback undid the earlier count
             if incarnation in self._forgotten:
                 return
             with at(*self.tp):
@@ -130,7 +128,7 @@ class TriggerTask:
     # -- matches
 
     def needs_registry(self, match: MatchRecord) -> int:
-        """The registry position that must be reached before `process` may judge this match."""
+        """The registry position that must be reached before `process` may evaluate this match."""
         targets = match.targets
         if len(targets) == 1:
             return targets[0].registry_offset + 1
@@ -138,8 +136,8 @@ class TriggerTask:
 
     @staticmethod
     def decode(record: Record) -> MatchRecord:
-        """The match in a record of the trigger topic; RecordError for anything else, UnknownVersion where
-        another version of Interlock wrote it."""
+        """The match in a record of the trigger topic. Raises UnknownVersion for a version that is not read,
+        and RecordError for anything else."""
         try:
             match = _match_decoder.decode(record.value or b"")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -149,54 +147,54 @@ class TriggerTask:
     def dead_letter(
         self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int = 1
     ) -> None:
-        """Move past a record that is not to be judged, by way of the dead-letter topic."""
+        """Move past a record without evaluating it, and send it to the dead-letter topic."""
         self.position = record.offset + 1
         self._stats.dead_lettered += 1
         outputs.dead_letter(record, "trigger", reason, now_ms, attempts=attempts)
 
     def at_end(self, offset: int) -> None:
-        """Only control records lie before this offset."""
+        """Note that all records below `offset` were read: control records may follow the last one."""
         self.position = max(self.position, offset)
         self.suspects.at_end()
 
     def process(self, record: Record, match: MatchRecord, outputs: Outputs, now_ms: int) -> None:
-        """Step every target of the next record. For one that raises, the event becomes a dead letter."""
+        """Step every target of the next record. If one raises, its event becomes a dead letter."""
         self.position = record.offset + 1
         source = match.source
         if len(match.targets) == 1:
-            self.reach(source, match.targets, match, outputs, now_ms)
+            self.step_targets(source, match.targets, match, outputs, now_ms)
             self._count_states(outputs)
             return
-        # An event may reach one registration under several keys; by its place: beside what it met of a
-        # registration that was removed may stand what it met of the same one, registered again.
+        # An event may match one registration for several keys. Group by registry offset, not by incarnation:
+        # a removed registration and the same one registered again may both have targets.
         together: dict[int, list[Target]] = {}
         for target in match.targets:
             together.setdefault(target.registry_offset, []).append(target)
         for targets in together.values():
-            self.reach(source, targets, match, outputs, now_ms)
+            self.step_targets(source, targets, match, outputs, now_ms)
         self._count_states(outputs)
 
-    def reach(
+    def step_targets(
         self, source: str, targets: list[Target], match: MatchRecord, outputs: Outputs, now_ms: int
     ) -> None:
-        """Step the targets of one registration, once for each origin."""
+        """Step the targets of one registration, unless this origin was stepped before."""
         incarnation = targets[0].incarnation
         registered = self.registry.get(incarnation)
-        # Removed or replaced since: nobody waits for it any more. Registered again, at another offset: its
-        # events are matched again, from its `since`.
+        # If it was removed or replaced, nobody waits for it. If it was registered again, at another offset,
+        # its events are matched again from its `since`.
         if registered is None or registered.offset != targets[0].registry_offset:
             return
-        kept = self.store.get(incarnation)
-        if kept is None or not kept.resolved or kept.registry_offset != registered.offset:
-            kept = self.kept_for(registered)
-        if kept.closed or match.offset <= kept.marks.get(source, -1):
+        states = self.store.get(incarnation)
+        if states is None or not states.resolved or states.registry_offset != registered.offset:
+            states = self.states_of(registered)
+        if states.closed or match.offset <= states.marks.get(source, -1):
             return
         self.store.touch(incarnation)
-        kept.marks[source] = match.offset
+        states.marks[source] = match.offset
         self._stats.stepped += len(targets)
         for target in targets:
             try:
-                self._evaluator.match(registered, kept, target, match, outputs, now_ms)
+                self._evaluator.match(registered, states, target, match, outputs, now_ms)
             except self.caught as e:  # it concerns this target alone
                 name = registered.registration.subscription
                 with at(match.topic, match.partition, match.offset):
@@ -211,38 +209,38 @@ class TriggerTask:
                 self._stats.dead_lettered += 1
                 outputs.dead_letter(source_record(match), "trigger", reason, now_ms, self.tp)
 
-    def kept_for(self, registered: Registered) -> Kept:
-        """The states of a registration; on first use they are made, and their timers opened."""
+    def states_of(self, registered: Registered) -> KeyStates:
+        """The states of a registration. The first call makes them, and starts their timers."""
         incarnation = registered.incarnation
-        kept = self.store.get(incarnation)
-        if kept is not None and kept.registry_offset != registered.offset:
+        states = self.store.get(incarnation)
+        if states is not None and states.registry_offset != registered.offset:
             self.forget([incarnation])
-            kept = None
-        if kept is None:
-            kept = Kept(registered.offset)
-            self._resolve(registered, kept)
-            self.store.add(incarnation, kept)
-            key = kept.single
+            states = None
+        if states is None:
+            states = KeyStates(registered.offset)
+            self._resolve(registered, states)
+            self.store.add(incarnation, states)
+            key = states.single
             if key is not None and runs_from_registration(registered.condition):
-                kept.opened = True
+                states.opened = True
                 state = opened(registered.condition, registered.timestamp_ms)
                 at_ms = wakeup_ms(registered.condition, state, None, self._ttl_ms)
-                self.store.put(incarnation, kept, key, at_ms, state.encode())
-        elif not kept.resolved:
-            self._resolve(registered, kept)
-        return kept
+                self.store.put(incarnation, states, key, at_ms, state.encode())
+        elif not states.resolved:
+            self._resolve(registered, states)
+        return states
 
-    def _resolve(self, registered: Registered, kept: Kept) -> None:
-        self.store.resolve(kept, single_key(registered), registered.condition.needs_ticks)
+    def _resolve(self, registered: Registered, states: KeyStates) -> None:
+        self.store.resolve(states, single_key(registered), registered.condition.needs_ticks)
 
     # -- timers, and keys that close
 
     def due_at(self) -> int | None:
-        """When the first key must be looked at, ms since the epoch; None if there is none."""
+        """When the first key is due, in ms since the epoch; None if there is none."""
         return self.store.next_wakeup
 
     def has_timer_due(self, until_ms: int) -> bool:
-        """Whether a tick may make something fire by then; otherwise it only closes keys."""
+        """Whether a tick at this time may make a key fire; otherwise it only closes keys."""
         return self.store.timer_due(until_ms)
 
     def tick(
@@ -253,18 +251,18 @@ class TriggerTask:
         ready: Callable[[int], bool],
         incomplete: bool,
     ) -> bool:
-        """Step all due keys with a tick; True when none is left, False when the pass is full.
+        """Step all due keys with a tick. False if the pass is full before all are stepped.
 
         ready: whether the registration at a registry offset has seen all events before the tick; keys of
-        others stay due. incomplete: not all of those events were seen (docs/use/conditions.md W2); firings
-        say so.
+        others stay due. incomplete: some of those events may be missing (docs/use/conditions.md W2), which
+        firings say.
         """
-        set_back: list[tuple[Kept, Wakeup]] = []
+        postponed: list[tuple[KeyStates, Wakeup]] = []
         try:
-            return self._tick(until_ms, outputs, now_ms, ready, incomplete, set_back)
+            return self._tick(until_ms, outputs, now_ms, ready, incomplete, postponed)
         finally:
-            for kept, due in set_back:
-                self.store.put_back(kept, due)
+            for states, due in postponed:
+                self.store.put_back(states, due)
 
     def _tick(
         self,
@@ -273,31 +271,31 @@ class TriggerTask:
         now_ms: int,
         ready: Callable[[int], bool],
         incomplete: bool,
-        set_back: list[tuple[Kept, Wakeup]],
+        postponed: list[tuple[KeyStates, Wakeup]],
     ) -> bool:
         for due in self.store.due(until_ms):
             self._count_states(outputs)
             if outputs.full:
                 return False
-            kept, registered = self.store.get(due.incarnation), self.registry.get(due.incarnation)
-            entry = None if kept is None else kept.get(due.key)
-            if kept is None or entry is None:
+            states, registered = self.store.get(due.incarnation), self.registry.get(due.incarnation)
+            entry = None if states is None else states.get(due.key)
+            if states is None or entry is None:
                 continue
-            if registered is None or registered.offset != kept.registry_offset:
+            if registered is None or registered.offset != states.registry_offset:
                 self.forget([due.incarnation])
                 if self.store.get(due.incarnation) is not None:  # its registration is not read yet
-                    self.store.set_back(kept)
-                    set_back.append((kept, due))
+                    self.store.postpone(states)
+                    postponed.append((states, due))
                 continue
             if not ready(registered.offset):
-                self.store.set_back(kept)
-                set_back.append((kept, due))
+                self.store.postpone(states)
+                postponed.append((states, due))
                 continue
-            kept = self.kept_for(registered)
-            key = due.key if kept.single is None else kept.single
+            states = self.states_of(registered)
+            key = due.key if states.single is None else states.single
             self._stats.ticks += 1
             try:
-                self._evaluator.tick(registered, kept, key, entry[1], until_ms, incomplete, outputs, now_ms)
+                self._evaluator.tick(registered, states, key, entry[1], until_ms, incomplete, outputs, now_ms)
             except self.caught:  # it concerns this key alone
                 with at(*self.tp):
                     log.exception(
@@ -305,14 +303,14 @@ class TriggerTask:
                         key,
                         registered.registration.subscription,
                     )
-                self.store.put(due.incarnation, kept, key, until_ms + _RETRY_MS, entry[1])
+                self.store.put(due.incarnation, states, key, until_ms + _RETRY_MS, entry[1])
         return True
 
     # -- the commit
 
     @property
     def changed(self) -> bool:
-        """Whether there is something to commit beside a registry position (see `behind`)."""
+        """Whether there is more to commit than a registry position (for which see `behind`)."""
         return self.suspects.changed or self.worked
 
     @property
@@ -327,7 +325,7 @@ class TriggerTask:
 
     @property
     def behind(self) -> bool:
-        """Whether the registry is applied further than the last commit says."""
+        """Whether a new registry position is applied but not committed."""
         return self.applied != self.committed_applied
 
     @property
@@ -344,7 +342,7 @@ class TriggerTask:
         return list(full.values())
 
     def _count_states(self, outputs: Outputs) -> None:
-        """Count the states of this pass in its outputs: the commit writes them, and they can fill it."""
+        """Count the states of this pass in its outputs: the commit writes them, so they take room."""
         records, size = self.store.pending, self.store.pending_bytes
         outputs.expect(records - self._counted[0], size - self._counted[1])
         self._counted = (records, size)
@@ -382,13 +380,13 @@ class TriggerTask:
 
 
 def single_key(registered: Registered) -> str | None:
-    """The key of a subscription that has only one; None where events bring the keys."""
+    """The key of a subscription with a single key; None if its keys come from events."""
     if registered.registration.key is not None:
         return registered.registration.key
     return None if registered.condition.keyed else ""
 
 
 def runs_from_registration(condition: Condition) -> bool:
-    """Whether its timers run from the registration where the key is known (docs/use/conditions.md B2, X2)."""
+    """Whether timers start at registration if the key is known then (docs/use/conditions.md B2, X2)."""
     plan = condition.plan
     return plan.watches_from_the_start or (plan.expires and not plan.expires_by_event)

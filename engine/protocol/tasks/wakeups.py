@@ -1,4 +1,4 @@
-"""The wakeups of keys, in spans of time. A span is sorted when it is the earliest."""
+"""The wakeups of keys, grouped by spans of time. Only the earliest span is sorted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
 
 _SPARE: Final = 1000
-# A span is 4 s. Most of its keys have closed when it is sorted. In longer spans a busy engine would sort
-# hundreds of thousands of entries at once; in shorter ones few keys would share a list.
+# A span is 4 s. Most of its keys have closed before it is sorted. With longer spans a busy engine would sort
+# hundreds of thousands of entries at once; with shorter ones few keys would share a list.
 _SPAN_BITS: Final = 12
 
 Entry: TypeAlias = tuple[int, str, str]  # wakeup in ms since the epoch, incarnation, key
@@ -23,10 +23,10 @@ class Wakeup(NamedTuple):
 
 
 class Wakeups:
-    """Each open key has an entry at its wakeup or earlier. Stale entries are corrected when their turn comes.
+    """Each open key has an entry at its wakeup or earlier. `first` corrects stale entries.
 
-    So a wakeup that moves later costs nothing (each heartbeat moves that of an `absent`), and a key that
-    closes leaves its entry behind. When most entries may be stale, all are cleaned.
+    So it costs nothing to move a wakeup later (each heartbeat moves that of an `absent`) or to close a key,
+    whose entry stays. When most entries may be stale, all are cleaned.
 
     wakeup_of: the present wakeup of a key; None for a closed key.
     """
@@ -52,7 +52,7 @@ class Wakeups:
         self._most = 2 * self._count + _SPARE
 
     def push(self, at_ms: int, incarnation: str, key: str) -> None:
-        """Add an entry. Needed if the wakeup of a key moves earlier, and for its first one."""
+        """Add an entry: for the first wakeup of a key, and when its wakeup moves earlier."""
         if self._count >= self._most:
             self._clean()
         self._add((at_ms, incarnation, key))
@@ -73,7 +73,7 @@ class Wakeups:
                     return Wakeup(at_ms, incarnation, key)
                 heappop(entries)
                 self._count -= 1
-                if now is not None and now > at_ms:  # earlier: it has another entry
+                if now is not None and now > at_ms:  # if earlier, the key has another entry
                     self._add((now, incarnation, key))
             heappop(order)
             del self._spans[span]
@@ -81,7 +81,7 @@ class Wakeups:
         return None
 
     def take_first(self) -> None:
-        """Remove the wakeup that `first` gave; `push` adds it again."""
+        """Remove the wakeup that `first` returned; `push` adds it again."""
         heappop(self._spans[self._order[0]])
         self._count -= 1
 
@@ -98,7 +98,7 @@ class Wakeups:
             entries.append(entry)
 
     def _clean(self) -> None:
-        """Remove the entries of closed keys, and second entries of a key."""
+        """Remove the entries of closed keys, and all but one of each open key."""
         kept: dict[Entry, None] = {}
         for entries in self._spans.values():
             for entry in entries:

@@ -21,37 +21,37 @@ from ..partitions.missing_records import metadata_of
 from ..tasks.trigger_task import TriggerTask
 
 PATIENCE_S: Final = 600.0
-CLOSING_S: Final = 1.0  # between cuts that only close keys, and after a cut that left keys due
-AGAIN_S: Final = 0.1  # at least, between two cuts
-LOOK_S: Final = 0.05  # between two looks at the committed offsets
-UNREAD_S: Final = 1.0  # between two looks at a topic that cannot be read
-SAY_AFTER_S: Final = 30.0
+CLOSING_S: Final = 1.0  # at least, between cuts that only close keys, and after a cut that left keys due
+PAUSE_S: Final = 0.1  # at least, between two cuts
+CHECK_S: Final = 0.05  # between two checks of the committed offsets
+UNREAD_S: Final = 1.0  # between two checks of a topic that cannot be read
+REPORT_AFTER_S: Final = 30.0
 
 
 @dataclass
 class Cut:
-    """One cut in progress: the time, and what must be reached."""
+    """A cut in progress: its time, and the positions to reach."""
 
     time_ms: int
     tasks: list[TriggerTask]
-    registry_end: int  # the registry is read to here before the source topics are listed
+    registry_end: int  # to be read before the source topics are listed
     started: float
-    listed_sources: bool = False  # step 2
+    listed_sources: bool = False  # step 2 is done
     sources: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)  # registry offsets of registrations whose keys stay due
-    triggers: dict[TopicPartition, int] | None = None  # step 4
+    triggers: dict[TopicPartition, int] | None = None  # the ends of step 4
     incomplete: bool = False  # the engine stopped waiting for the cut
-    went_without: bool = False  # the cut was reached, but keys were ticked that were not ready
-    missing: str = ""
-    unreadable: str = ""  # a topic whose ends are unknown
+    counted: bool = False  # counted as incomplete, because keys were ticked that were not ready
+    missing: str = ""  # what it waits for
+    unreadable: str = ""  # a topic whose ends are unknown, because it cannot be read
     asked: float = 0.0  # when the source topics were requested
     reported: bool = False
     ticked: set[TopicPartition] = field(default_factory=set)
 
 
 class Cuts:
-    """Makes cuts when timers are due, and ticks. `wants_commits`: idle positions must be committed now."""
+    """Makes a cut when timers are due, then ticks. `wants_commits`: idle positions must be committed now."""
 
     def __init__(self, context: EngineContext, listed: ListedTopics) -> None:
         self._context, self._listed = context, listed
@@ -60,9 +60,9 @@ class Cuts:
         self._registry_topic = TopicPartition(context.config.topic("subscription"), 0)
         self.progress = context.parts.progress()
         self._cut: Cut | None = None
-        self._waiting: dict[int, float] = {}  # by registry offset, since when: what the last cut left due
-        self._late = ""  # what they wait for, once that takes long
-        self._ended = self._looked = self._monotonic() - CLOSING_S
+        self._waiting: dict[int, float] = {}  # {registry offset: since when} that the last cut left due
+        self._late = ""  # what they wait for, once they have waited for long
+        self._ended = self._checked_at = self._monotonic() - CLOSING_S
 
     @property
     def wants_commits(self) -> bool:
@@ -70,19 +70,19 @@ class Cuts:
 
     @property
     def waits_for(self) -> str | None:
-        """What timers have been waiting for, once that takes long; for health."""
+        """What timers have been waiting for, for long; None if nothing. For health."""
         if self._cut is not None and self._cut.reported:
             return self._cut.missing
         return self._late or None
 
     def drop(self) -> None:
-        """Abandon the cut: the partitions are gone, or were rolled back."""
+        """Abandon the cut: partitions were lost or rolled back."""
         self._cut = None
 
     def advance(self, tasks: Mapping[TopicPartition, TriggerTask], outputs: Outputs) -> set[TopicPartition]:
-        """Continue the present cut as far as possible without waiting, or begin one.
+        """Continue the cut without waiting, or begin one if timers are due.
 
-        Gives the trigger partitions whose offsets must be in the transaction.
+        Returns the trigger partitions whose offsets must be in the transaction.
         """
         touched: set[TopicPartition] = set()
         if self._cut is None:
@@ -94,14 +94,14 @@ class Cuts:
             self._cut = None
             return touched
         if cut.triggers is None:
-            if self._monotonic() - self._looked < LOOK_S:
+            if self._monotonic() - self._checked_at < CHECK_S:
                 return touched
-            self._looked = self._monotonic()
+            self._checked_at = self._monotonic()
             if not self.sources_reached(cut):
                 self._lose_patience(cut)
                 if not cut.incomplete:
                     return touched
-            # 4. Only now: these ends include all matches from before the sources were reached.
+            # 4. Only now do these ends include all matches of the source records before the cut.
             cut.triggers = self._bus.end_offsets([task.tp for task in cut.tasks])
         for task in cut.tasks:
             if task.tp in cut.ticked or outputs.full:
@@ -125,44 +125,44 @@ class Cuts:
         return touched
 
     def _tick(self, cut: Cut, task: TriggerTask, outputs: Outputs) -> bool:
-        """Tick keys that are ready, then those that have waited too long; False when the pass is full."""
+        """Tick keys that are ready, then those that have waited too long; False if the pass is full."""
         now_ms = self._clock.now_ms()
         if cut.incomplete:
             return task.tick(cut.time_ms, outputs, now_ms, lambda _: True, incomplete=True)
         waiting: set[int] = set()
 
-        def ready(place: int) -> bool:
-            if self.progress.ready(place):
+        def ready(offset: int) -> bool:
+            if self.progress.ready(offset):
                 return True
-            waiting.add(place)
+            waiting.add(offset)
             return False
 
         if not task.tick(cut.time_ms, outputs, now_ms, ready, incomplete=False):
             return False
-        overdue = {place for place in waiting if self._waited_too_long(place)}
+        overdue = {offset for offset in waiting if self._waited_too_long(offset)}
         cut.waiting |= waiting - overdue
         if not overdue:
             return True
-        if not cut.went_without:
-            cut.went_without = True
+        if not cut.counted:
+            cut.counted = True
             self._stats.incomplete += 1
         return task.tick(cut.time_ms, outputs, now_ms, overdue.__contains__, incomplete=True)
 
-    def _waited_too_long(self, place: int) -> bool:
-        """Whether all partitions that a registration waits for have stood still for too long."""
-        stood = self.progress.standing_still(place, self._monotonic() - PATIENCE_S)
+    def _waited_too_long(self, offset: int) -> bool:
+        """Whether all partitions that a registration waits for have made no progress for too long."""
+        stood = self.progress.standing_still(offset, self._monotonic() - PATIENCE_S)
         first = [tp for tp in stood if self.progress.is_first_report(tp)]
         if first:
-            missing = self.progress.missing(place)
+            missing = self.progress.missing(offset)
             log.error("Timers stop waiting for %s for %.0f s: firings say so.", missing, PATIENCE_S)
         return bool(stood)
 
-    def _keep_waiting(self, places: Collection[int]) -> None:
-        """Remember the registrations that a cut left due, and report when they wait long."""
+    def _keep_waiting(self, offsets: Collection[int]) -> None:
+        """Remember the registrations that a cut left due, and log when they have waited for long."""
         now = self._monotonic()
-        self._waiting = {place: self._waiting.get(place, now) for place in places}
+        self._waiting = {offset: self._waiting.get(offset, now) for offset in offsets}
         oldest = min(self._waiting, key=self._waiting.__getitem__, default=None)
-        if oldest is None or (waited := now - self._waiting[oldest]) <= SAY_AFTER_S:
+        if oldest is None or (waited := now - self._waiting[oldest]) <= REPORT_AFTER_S:
             self._late = ""
             return
         missing = self.progress.missing(oldest)
@@ -174,10 +174,10 @@ class Cuts:
         self, tasks: Mapping[TopicPartition, TriggerTask], outputs: Outputs, touched: set[TopicPartition]
     ) -> None:
         since = self._monotonic() - self._ended
-        if since < AGAIN_S:
+        if since < PAUSE_S:
             return
         if not self._clock.known:
-            # The machine's clock may be slow: by it nothing might ever be due.
+            # Do not use the machine's clock: if it is slow, nothing might ever be due.
             keeps = next((task for task in tasks.values() if task.due_at() is not None), None)
             if keeps is not None:
                 self._ask_time(keeps, outputs, touched)
@@ -193,23 +193,23 @@ class Cuts:
         if not self._clock.fresh:
             self._ask_time(due[0], outputs, touched)
             return
-        # 2. The registry as it is now: it lists the topics whose events may be stamped before the time.
+        # 2. First the end of the registry: it lists the topics whose events may be stamped before the time.
         end = self._bus.end_offsets([self._registry_topic])[self._registry_topic]
         self._cut = Cut(now_ms, due, end, self._monotonic())
-        self._looked = self._monotonic() - LOOK_S
+        self._checked_at = self._monotonic() - CHECK_S
 
     def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
         outputs.write("state", task.tp.partition, CLOCK_KEY, CLOCK_VALUE)
         touched.add(task.tp)
 
     def sources_reached(self, cut: Cut) -> bool:
-        """3. Whether the committed offsets are at the ends. Notes which registrations have seen them."""
+        """Step 3: whether the committed offsets have reached the ends. Updates `progress`."""
         if not cut.listed_sources:
             position = self.registry.position
             if position < cut.registry_end:
                 cut.missing = f"{self._registry_topic}, which is read up to {position} of {cut.registry_end}"
                 return False
-            # 2. A fresh list of source partitions, and their ends.
+            # 2. A new list of source partitions, and their ends.
             self._find_ends(cut)
             cut.listed_sources = True
         if cut.unreadable:
@@ -242,16 +242,16 @@ class Cuts:
                 cut.missing = f"{tp}, whose offset is of the topic before it was created again"
                 return False
             reached[tp] = (found.offset, metadata)
-        self.progress.look(reached, self.registry.position, self._monotonic())
+        self.progress.update(reached, self.registry.position, self._monotonic())
         return True
 
     def _find_ends(self, cut: Cut) -> None:
-        """Find the ends to reach. The ends of a listed topic that cannot be read are unknown."""
+        """Find the ends to reach. Those of an unreadable listed topic stay unknown."""
         cut.asked = self._monotonic()
         topics = self.source_topics()
-        shut = [name for name in topics if name in self._listed.unreadable or not topics[name].has_offsets]
-        cut.unreadable = shut[0] if shut else ""
-        readable = {name: topic for name, topic in topics.items() if name not in shut}
+        unread = [name for name in topics if name in self._listed.unreadable or not topics[name].has_offsets]
+        cut.unreadable = unread[0] if unread else ""
+        readable = {name: topic for name, topic in topics.items() if name not in unread}
         cut.sources.update(
             self._bus.end_offsets([tp for tp in partitions_of(readable) if tp not in cut.sources])
         )
@@ -263,7 +263,7 @@ class Cuts:
 
     def _lose_patience(self, cut: Cut) -> None:
         waited = self._monotonic() - cut.started
-        if waited > SAY_AFTER_S and not cut.reported:
+        if waited > REPORT_AFTER_S and not cut.reported:
             cut.reported = True
             log.warning("Timers have been waiting for %s for %.0f s.", cut.missing, waited)
         if waited > PATIENCE_S and not cut.incomplete:

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from interlock.engine.records import Firing
 from interlock.engine.records.firing import fit
-from interlock.engine.records.sizes import MAX_HANDED_BYTES
+from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.triggers.firing_json import asset_payload, firing_form, json_text
 
 
@@ -58,7 +58,7 @@ def test_the_form_is_not_longer_than_the_fitted_firing(count: int, size: int) ->
         events={"x": [event] * count},
         origins={"x": [origin] * count},
     )
-    assert len(json.dumps(firing_form(fit(whole, MAX_HANDED_BYTES)))) <= MAX_HANDED_BYTES
+    assert len(json.dumps(firing_form(fit(whole, MAX_FIRING_BYTES)))) <= MAX_FIRING_BYTES
 
 
 @pytest.mark.parametrize("value", ["a\0b", "a\ud800b", float("nan"), {"x": object()}, {"\\\0": 1}])

@@ -15,7 +15,7 @@ from interlock import Event
 from interlock.engine.errors import RecordError
 from interlock.engine.records import ActionRecord, Firing
 from interlock.engine.records.firing import fit, json_form
-from interlock.engine.records.sizes import MAX_HANDED_BYTES
+from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.triggers.payload import Payload
 
 
@@ -134,10 +134,10 @@ def size(record: ActionRecord) -> int:
 
 def test_the_largest_data_are_replaced_by_a_reference_and_the_small_ones_stay() -> None:
     record = action(
-        an_event({"x": "0" * MAX_HANDED_BYTES}), an_event({"y": 1}), an_event({"z": "1" * 100_000})
+        an_event({"x": "0" * MAX_FIRING_BYTES}), an_event({"y": 1}), an_event({"z": "1" * 100_000})
     )
     big, small, bigger = handed_over(record).action_record().firing.events["a"]
-    assert size(record) <= MAX_HANDED_BYTES + 200  # plus subscription and incarnation
+    assert size(record) <= MAX_FIRING_BYTES + 200  # plus subscription and incarnation
     assert big["dataref"] == "kafka:b-event/3/0"
     assert bigger["dataref"] == "kafka:b-event/3/2"
     assert "data" not in big
@@ -147,13 +147,13 @@ def test_the_largest_data_are_replaced_by_a_reference_and_the_small_ones_stay() 
 
 def test_the_size_is_measured_in_ascii() -> None:
     record = action(an_event({"x": "ä" * 20_000}))
-    assert size(record) <= MAX_HANDED_BYTES + 200
+    assert size(record) <= MAX_FIRING_BYTES + 200
 
 
 def test_long_extension_attributes_are_removed_if_removing_data_is_not_enough() -> None:
     record = action(*[an_event({"y": 1}, note="n" * 30_000) for _ in range(3)])
     events = handed_over(record).action_record().firing.events["a"]
-    assert size(record) <= MAX_HANDED_BYTES + 200
+    assert size(record) <= MAX_FIRING_BYTES + 200
     assert ["note" in e for e in events] == [False, False, True]
     assert [set(e) >= {"id", "source", "type", "dataref"} for e in events] == [True, True, False]
 
@@ -161,7 +161,7 @@ def test_long_extension_attributes_are_removed_if_removing_data_is_not_enough() 
 def test_a_long_subject_is_removed_if_nothing_else_helps() -> None:
     record = action(Event.of("t", "/s", id="1", subject="s" * 60_000))
     [event] = handed_over(record).action_record().firing.events["a"]
-    assert size(record) <= MAX_HANDED_BYTES + 200
+    assert size(record) <= MAX_FIRING_BYTES + 200
     assert event == {"dataref": "kafka:b-event/3/0"}
 
 

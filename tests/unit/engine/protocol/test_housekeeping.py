@@ -53,7 +53,7 @@ def test_nothing_beyond_the_committed_offset_is_deleted() -> None:
         pool.run(1, pass_ms=10)
     at = pool.engines["one"].ownership.triggers[TRIGGER].committed_position
     pool.write(TRIGGER, None, match)  # of a wait that is gone: nothing is written for it
-    pool.engines["one"]._housekeeping._purged = 0.0
+    pool.engines["one"]._housekeeping._purged_at = 0.0
     pool.run(1, pass_ms=0)
     assert pool.committed(TRIGGER).offset == at
     assert pool.engines["one"].ownership.triggers[TRIGGER].position > at

@@ -77,7 +77,7 @@ def known(registry: Registry) -> dict[str, Any]:
         "position": registry.position,
         "bus": registry.bus,
         "in force": [(r.registration, r.offset, r.timestamp_ms) for r in registry.between(0, 2**62)],
-        "named": {name: getattr(registry.named(name), "offset", None) for name in ("a", "b", "c")},
+        "named": {name: getattr(registry.by_name(name), "offset", None) for name in ("a", "b", "c")},
         "keys": {name: registry.keys(name) for name in ("a", "b", "c")},
         "leftovers": [{tuple(x) for x in registry.leftovers(ms)} for ms in range(1000, 1050)],
         "orphans": [{r.incarnation for r in registry.orphans(ms)} for ms in range(1000, 1050)],

@@ -423,14 +423,14 @@ def test_who_reads_a_registry_from_which_the_removal_is_gone_finds_the_place_tha
     assert registry.get(A.incarnation).offset == 6
     assert registry.get(A.incarnation).timestamp_ms == 1006
     assert [r.offset for r in registry.between(0, 99)] == [6, 7]
-    assert registry.named("a") is registry.get(A.incarnation)
+    assert registry.by_name("a") is registry.get(A.incarnation)
 
 
 def test_a_leftover_alone_whose_removal_is_gone_is_in_force_until_it_is_nulled() -> None:
     registry = read(registered(4, A, "n2"))
     change = registry.apply(cleared_away(8, f"{A.incarnation}:n2".encode()))
     assert [gone.offset for gone in change.removed] == [4]
-    assert (len(registry), registry.orphans(9999), registry.named("a")) == (0, [], None)
+    assert (len(registry), registry.orphans(9999), registry.by_name("a")) == (0, [], None)
 
 
 LAG = 6  # in steps of a history

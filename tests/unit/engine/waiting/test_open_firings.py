@@ -9,7 +9,7 @@ import pytest
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.records import ActionRecord, Firing, encode_json
-from interlock.engine.records.sizes import MAX_HANDED_BYTES
+from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.engine.waiting import open_firings as module
 from interlock.engine.waiting.open_firings import OpenFirings
 
@@ -116,7 +116,7 @@ def test_large_firings_are_fitted_one_by_one_as_they_are_read(monkeypatch: pytes
     finally:
         tracemalloc.stop()
     assert [action and action.firing.id for action in found] == [str(n) for n in range(30)]
-    assert max(len(encode_json(action)) for action in found if action) < MAX_HANDED_BYTES + 200
+    assert max(len(encode_json(action)) for action in found if action) < MAX_FIRING_BYTES + 200
     assert most < 15_000_000  # of 30 MB
 
 

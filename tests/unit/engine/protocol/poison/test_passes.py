@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.lookback.scanning import Scanning
-from interlock.engine.protocol.poison.suspects import MOST_ASIDE, MOST_TRIES, ONE_RECORD, SUSPECTS, WIDTHS
+from interlock.engine.protocol.poison.suspects import MOST_CONDEMNED, MOST_TRIES, ONE_RECORD, SUSPECTS, WIDTHS
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import MatchRecord, decode_msgpack
 
@@ -149,11 +149,11 @@ def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed
 ) -> None:
     pool = Pool()
     waiting(pool)
-    for n in range(2 * MOST_ASIDE):
+    for n in range(2 * MOST_CONDEMNED):
         pool.emit("x")
         lethal.add((EVENT, n))
     run(pool)
-    assert len(dead_letters(pool)) == MOST_ASIDE
+    assert len(dead_letters(pool)) == MOST_CONDEMNED
     (engine,) = pool.engines.values()
     assert list(engine.ownership.unread) == [EVENT]
     assert engine.problems.all() == [
@@ -168,8 +168,8 @@ def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed
     pool.run(60)
     committed = pool.committed(EVENT)
     assert committed is not None
-    assert committed.offset == 2 * MOST_ASIDE
-    assert len(pool.fired()) == MOST_ASIDE
+    assert committed.offset == 2 * MOST_CONDEMNED
+    assert len(pool.fired()) == MOST_CONDEMNED
     assert not pool.metadata(EVENT).s
 
 

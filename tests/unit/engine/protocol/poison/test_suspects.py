@@ -7,7 +7,7 @@ import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.poison.suspects import (
     ALONE,
-    MOST_ASIDE,
+    MOST_CONDEMNED,
     MOST_TRIES,
     NEAR,
     SUSPECTS,
@@ -18,7 +18,7 @@ from interlock.engine.protocol.poison.suspects import (
     trial_text,
     why_stopped,
 )
-from interlock.engine.records import Aside, OffsetMetadata, Trial, decode_json, encode_json
+from interlock.engine.records import Condemned, OffsetMetadata, Trial, decode_json, encode_json
 
 TP = TopicPartition("b-event", 0)
 
@@ -32,9 +32,9 @@ def taken_over(
 
 
 def left_by(
-    committer: str, trial: Trial | None = None, *, aside: Aside | None = None, in_order: bool = False
+    committer: str, trial: Trial | None = None, *, condemned: Condemned | None = None, in_order: bool = False
 ) -> OffsetMetadata:
-    given = {"a": trial, "s": aside, "e": in_order or None}
+    given = {"a": trial, "s": condemned, "e": in_order or None}
     return OffsetMetadata(R=0, c=committer, **{name: each for name, each in given.items() if each})
 
 
@@ -203,21 +203,21 @@ def test_a_record_is_condemned_after_five_processes_and_not_tried_again() -> Non
 
 def test_only_eight_records_near_each_other_are_dead_lettered_then_the_partition_stops() -> None:
     suspects = Suspects(OffsetMetadata(R=0))
-    for n in range(MOST_ASIDE):
+    for n in range(MOST_CONDEMNED):
         suspects.dead_lettered(n)
-    assert suspects.aside == Aside(MOST_ASIDE, MOST_ASIDE - 1)
+    assert suspects.condemned == Condemned(MOST_CONDEMNED, MOST_CONDEMNED - 1)
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    near = left_by("x", Trial(ALONE, 2, MOST_ASIDE, ended=ended), aside=suspects.aside)
+    near = left_by("x", Trial(ALONE, 2, MOST_CONDEMNED, ended=ended), condemned=suspects.condemned)
     assert Suspects(near).stage is SuspectStage.TOO_MANY
     told = why_stopped(near)
     assert told is not None
-    assert f"record {MOST_ASIDE}" in told
-    far = left_by("x", Trial(ALONE, 2, MOST_ASIDE + NEAR, ended=ended), aside=suspects.aside)
+    assert f"record {MOST_CONDEMNED}" in told
+    far = left_by("x", Trial(ALONE, 2, MOST_CONDEMNED + NEAR, ended=ended), condemned=suspects.condemned)
     assert Suspects(far).stage is SuspectStage.CONDEMNED
     assert why_stopped(far) is None
     suspects = Suspects(far)
-    suspects.dead_lettered(MOST_ASIDE + NEAR)
-    assert suspects.aside == Aside(1, MOST_ASIDE + NEAR)
+    suspects.dead_lettered(MOST_CONDEMNED + NEAR)
+    assert suspects.condemned == Condemned(1, MOST_CONDEMNED + NEAR)
 
 
 def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
@@ -253,7 +253,7 @@ def test_an_earlier_version_passes_the_count_over() -> None:
         n: int = 0
         t: str = ""
 
-    said = OffsetMetadata(R=7, c="x.1", n=3, e=True, a=Trial(ALONE, 9, 5, trying=True), s=Aside(1, 5))
+    said = OffsetMetadata(R=7, c="x.1", n=3, e=True, a=Trial(ALONE, 9, 5, trying=True), s=Condemned(1, 5))
     assert decode_json(Before, encode_json(said), "x") == Before(v=said.v, R=7, c="x.1", n=3)
 
 
@@ -277,14 +277,14 @@ def test_conclusions_stay_when_a_partition_is_lost_before_its_owner_is_committed
 
 def test_each_stage_follows_from_what_is_committed() -> None:
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    condemned = Trial(ALONE, 2, MOST_ASIDE, ended=ended)
+    condemned = Trial(ALONE, 2, MOST_CONDEMNED, ended=ended)
     stages = {
-        SuspectStage.NONE: (None, Aside(1, 0)),
+        SuspectStage.NONE: (None, Condemned(1, 0)),
         SuspectStage.IN_GROUPS: (Trial(1, 10, 0), None),
         SuspectStage.ALONE: (Trial(ALONE, 1), None),
-        SuspectStage.CONDEMNED: (condemned, Aside(MOST_ASIDE - 1, 0)),
-        SuspectStage.TOO_MANY: (condemned, Aside(MOST_ASIDE, 0)),
+        SuspectStage.CONDEMNED: (condemned, Condemned(MOST_CONDEMNED - 1, 0)),
+        SuspectStage.TOO_MANY: (condemned, Condemned(MOST_CONDEMNED, 0)),
     }
     assert set(stages) == set(SuspectStage)
-    for stage, (trial, aside) in stages.items():
-        assert Suspects(left_by("x", trial, aside=aside)).stage is stage
+    for stage, (trial, before) in stages.items():
+        assert Suspects(left_by("x", trial, condemned=before)).stage is stage

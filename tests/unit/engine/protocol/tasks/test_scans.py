@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.protocol.poison.suspects import MOST_ASIDE, MOST_TRIES, SUSPECTS, name_of
+from interlock.engine.protocol.poison.suspects import MOST_CONDEMNED, MOST_TRIES, SUSPECTS, name_of
 from interlock.engine.protocol.tasks.scans import (
     LEAST_KEPT,
     MAX_GROUPS,
@@ -17,7 +17,14 @@ from interlock.engine.protocol.tasks.scans import (
     ScanIndex,
     Scans,
 )
-from interlock.engine.records import Aside, OffsetMetadata, Registration, RegistrationKey, Trial, encode_json
+from interlock.engine.records import (
+    Condemned,
+    OffsetMetadata,
+    Registration,
+    RegistrationKey,
+    Trial,
+    encode_json,
+)
 from interlock.engine.registry.registry import Registry
 
 WORST = 2**63 - 1
@@ -35,7 +42,7 @@ def size(scans: Scans, at: int = WORST) -> int:
         t=TOPIC_ID,
         e=True,
         a=Trial(1, SUSPECTS, at, trying=True, ended=(name_of(COMMITTER),) * MOST_TRIES),
-        s=Aside(MOST_ASIDE, at),
+        s=Condemned(MOST_CONDEMNED, at),
     )
     return len(encode_json(metadata))
 

@@ -13,7 +13,7 @@ from interlock.engine.protocol.outputs import MAX_PASS_BYTES
 from interlock.engine.protocol.tasks import source_task
 from interlock.engine.protocol.tasks.source_task import MAX_TARGETS
 from interlock.engine.records import Registration
-from interlock.engine.records.sizes import MAX_INLINE_BYTES, MAX_INTERNAL_BYTES, MAX_READ_BYTES
+from interlock.engine.records.sizes import MAX_ATTRIBUTE_BYTES, MAX_INLINE_BYTES, MAX_INTERNAL_BYTES
 from interlock.engine.registry.registry import Registered
 from interlock.events.kafka import encode
 
@@ -112,10 +112,10 @@ def test_attributes_that_no_record_has_room_for_set_the_event_aside(plain: bool)
     world.plain = plain
     world.register("w", "org.apache.kafka.record" if plain else "a", 0)
     if plain:
-        world.put(b"k" * (MAX_READ_BYTES + 1), b"v", None)
+        world.put(b"k" * (MAX_ATTRIBUTE_BYTES + 1), b"v", None)
     else:
         key, value, headers = encode(Event.of("a", "/s", id="1"))
-        world.put(key, value, [*headers, ("ce_subject", b"s" * (MAX_READ_BYTES + 1))])
+        world.put(key, value, [*headers, ("ce_subject", b"s" * (MAX_ATTRIBUTE_BYTES + 1))])
     world.run()
     assert len(world.dead) == 1
     assert world.matches == []
@@ -127,7 +127,7 @@ def test_a_match_with_all_it_may_hold_fits_in_a_record() -> None:
     for n in range(MAX_TARGETS):
         world.register(f"w{n}", event("a", by="data.k"), 0, "ü" * 250, kind="durable")
     key, value, headers = encode(Event.of("a", "/s", id="1", data={"k": "ü" * 250}))
-    padding = [("ce_more", b"m" * (MAX_READ_BYTES - 2000))]
+    padding = [("ce_more", b"m" * (MAX_ATTRIBUTE_BYTES - 2000))]
     world.put(key, (value or b"") + b" " * (MAX_INLINE_BYTES - len(value or b"")), [*headers, *padding])
     world.run()  # asserts the size of each record
     assert sum(len(match.targets) for _, match in world.matches) == MAX_TARGETS

@@ -11,7 +11,7 @@ from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import RecordError, UnknownVersion
 from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.tasks.store import Entry, Kept, Store
+from interlock.engine.protocol.tasks.store import Entry, KeyStates, Store
 from interlock.engine.protocol.tasks.wakeups import Wakeup, Wakeups
 from interlock.engine.records import MetaRecord, StateRecord, encode_msgpack
 
@@ -92,7 +92,7 @@ def change(store: Store, what: str, incarnation: str, key: str, number: int) -> 
         return
     kept = store.get(incarnation)
     if kept is None:
-        kept = Kept(number)
+        kept = KeyStates(number)
         store.resolve(kept, SINGLE if incarnation == "single" else None, incarnation != "closing")
         store.add(incarnation, kept)
     key = kept.single or key
@@ -132,11 +132,11 @@ def test_an_abort_and_a_recovery_restore_the_committed_states_whatever_a_pass_di
         assert store.timer_due(15) == any(
             at_ms <= 15 and incarnation != "closing" for at_ms, incarnation, _ in expected_due(now)
         )
-        later = list[tuple[Kept, Wakeup]]()
+        later = list[tuple[KeyStates, Wakeup]]()
         for wakeup in store.due(15):
             kept = store.get(wakeup.incarnation)
             assert kept is not None
-            store.set_back(kept)
+            store.postpone(kept)
             later.append((kept, wakeup))
         assert all(at_ms > 15 for at_ms in [store.next_wakeup] if at_ms is not None)
         for kept, wakeup in later:
