@@ -17,7 +17,7 @@ from ..errors import TopicsError
 from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.topics import read_registry, write_bus_record, write_registry_records
-from ..records import BUS_KEY, BusRecord, encode_json, place_key
+from ..records import BUS_KEY, BusRecord, encode_json, registry_key
 from ..registry.registry import Registry
 
 
@@ -83,9 +83,9 @@ def remove_topics(config: BusConfig, names: Sequence[str]) -> None:
     changed: dict[bytes, bytes | None] = {BUS_KEY: encode_json(msgspec.structs.replace(record, topics=left))}
     for tp in sorted({*registry.sources, *registry.resumes, *registry.problems}):
         if tp.topic in names:
-            changed[place_key("source", *tp)] = None
-            changed[place_key("resume", *tp)] = None
-            changed[place_key("problem", *tp)] = None
+            changed[registry_key("source", *tp)] = None
+            changed[registry_key("resume", *tp)] = None
+            changed[registry_key("problem", *tp)] = None
     write_registry_records(config, changed)
 
 

@@ -18,7 +18,7 @@ from ..kafka.positions import Position, positions
 from ..kafka.topics import read_registry, write_registry_records
 from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
 from ..protocol.partitions.missing_records import inspect_commit
-from ..records import ResumeRecord, encode_json, place_key
+from ..records import ResumeRecord, encode_json, registry_key
 from ..registry.registry import Registry
 
 
@@ -85,7 +85,7 @@ def write(config: BusConfig, resumptions: Iterable[Resumption]) -> None:
     write_registry_records(
         config,
         {
-            place_key("resume", *each.partition): encode_json(
+            registry_key("resume", *each.partition): encode_json(
                 ResumeRecord(v=each.version, topic_id=each.topic_id, offset=each.offset)
             )
             for each in resumptions

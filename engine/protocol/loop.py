@@ -15,7 +15,7 @@ from ..bus import Batch, Bus, End, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, LostRange, NotReadable, RecordError, TransactionAborted, UnknownVersion
 from ..log import at, log
-from ..records import SourceRecord, encode_json, place_key
+from ..records import SourceRecord, encode_json, registry_key
 from ..registry.registry import Change
 from .backlog import Backlog
 from .context import EngineContext
@@ -388,7 +388,7 @@ class Engine:
             task.commit_into(outputs, self._bus.transactional_id, self._number)
             if task.tp in self.ownership.without_source_record:
                 record = SourceRecord(v=outputs.version, topic_id=task.topic_id)
-                key = place_key("source", task.tp.topic, task.tp.partition)
+                key = registry_key("source", task.tp.topic, task.tp.partition)
                 outputs.write("subscription", 0, key, encode_json(record))
 
     def _commit(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..bus import TopicPartition
-from ..records import ProblemRecord, encode_json, place_key
+from ..records import ProblemRecord, encode_json, registry_key
 from .context import EngineContext
 from .lookback.gaps import Gaps
 from .outputs import Outputs
@@ -86,7 +86,7 @@ class Problems:
             text = own.get(tp)
             if text != ours.get(tp):
                 record = None if text is None else encode_json(ProblemRecord(v=outputs.version, text=text))
-                outputs.write("subscription", 0, place_key("problem", tp.topic, tp.partition), record)
+                outputs.write("subscription", 0, registry_key("problem", tp.topic, tp.partition), record)
 
     def _own(self) -> dict[TopicPartition, str]:
         texts: dict[TopicPartition, str] = self._gaps.problems()

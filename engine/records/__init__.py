@@ -10,7 +10,7 @@ from .bus_record import BUS_KEY, BusRecord
 from .codec import decode_json, decode_msgpack, encode_json, encode_msgpack
 from .match import MatchRecord, Target
 from .offsets import Condemned, OffsetMetadata, Trial
-from .partitions import ProblemRecord, ResumeRecord, SourceRecord, place_key
+from .partitions import ProblemRecord, ResumeRecord, SourceRecord, registry_key
 from .registration import (
     DEFAULT_MAX_KEYS,
     LEFTOVER,
@@ -55,6 +55,6 @@ __all__ = [
     "is_leftover",
     "parse_state_key",
     "partition_of",
-    "place_key",
+    "registry_key",
     "state_key",
 ]

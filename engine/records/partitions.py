@@ -31,6 +31,6 @@ class ProblemRecord(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-def place_key(kind: Literal["source", "resume", "problem"], topic: str, partition: int) -> bytes:
+def registry_key(kind: Literal["source", "resume", "problem"], topic: str, partition: int) -> bytes:
     """The registry key of a source, resume or problem record."""
     return f"{kind}/{topic}/{partition}".encode()

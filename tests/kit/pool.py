@@ -25,7 +25,7 @@ from interlock.engine.records import (
     SourceRecord,
     decode_json,
     encode_json,
-    place_key,
+    registry_key,
 )
 from interlock.events.kafka import encode
 
@@ -178,12 +178,12 @@ class Pool:
 
     def source(self, tp: TopicPartition) -> None:
         self.write(
-            REGISTRY, place_key("source", *tp), encode_json(SourceRecord(topic_id=self.topic_id(tp.topic)))
+            REGISTRY, registry_key("source", *tp), encode_json(SourceRecord(topic_id=self.topic_id(tp.topic)))
         )
 
     def resume(self, tp: TopicPartition, offset: int) -> None:
         record = ResumeRecord(topic_id=self.topic_id(tp.topic), offset=offset)
-        self.write(REGISTRY, place_key("resume", *tp), encode_json(record))
+        self.write(REGISTRY, registry_key("resume", *tp), encode_json(record))
 
     # -- what is there
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from interlock.engine.protocol import outputs
 from interlock.engine.protocol.housekeeping import LEFTOVER_MS, ORPHANS_S, TOPICS_S
-from interlock.engine.records import ResumeRecord, encode_json, is_leftover, place_key
+from interlock.engine.records import ResumeRecord, encode_json, is_leftover, registry_key
 from interlock.engine.registry.pause import MOST_PAUSE_S
 
 from tests.simulation.actors import Actor
@@ -151,7 +151,7 @@ def _resume(world: World, *names: str) -> None:
         topic = world.cluster.topics[name]
         for log in topic.logs:
             record = ResumeRecord(topic_id=topic.id, offset=0)
-            world.write_registry(place_key("resume", *log.tp), encode_json(record))
+            world.write_registry(registry_key("resume", *log.tp), encode_json(record))
 
 
 def _a_day(world: World, rng: Random, asleep: list[Actor]) -> None:

@@ -27,7 +27,7 @@ from interlock.engine.records import (
     RegistrationKey,
     decode_json,
     encode_json,
-    place_key,
+    registry_key,
 )
 from interlock.events.event import Event
 from interlock.events.kafka import encode
@@ -626,7 +626,7 @@ class World:
         self.listed = False
         self._write_bus_record(())
         for number in range(partitions):
-            self.write_registry(place_key("source", name, number), None)
+            self.write_registry(registry_key("source", name, number), None)
 
     def _register(self, wanted: Wanted) -> None:
         variant = self._variants.get(wanted.name, 0)

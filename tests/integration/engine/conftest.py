@@ -24,7 +24,7 @@ from interlock.engine.errors import EngineError
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import bus_record, create, write_bus_record, write_registry
-from interlock.engine.records import Registration, RegistrationKey, ResumeRecord, encode_json, place_key
+from interlock.engine.records import Registration, RegistrationKey, ResumeRecord, encode_json, registry_key
 from interlock.engine.runtime.runtime import run_engine
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.engine.waiting.waits import FiringDelivery, Waits
@@ -142,7 +142,7 @@ class Bench:
         known = found.topics([topic])[topic]
         assert known is not None
         record = ResumeRecord(topic_id=known.id, offset=found.start_offsets([tp])[tp])
-        write_registry(self.config, place_key("resume", topic, partition), encode_json(record))
+        write_registry(self.config, registry_key("resume", topic, partition), encode_json(record))
 
     def partition_of(self, key: str) -> int:
         """The partition of the event topic on which events with this record key lie."""

@@ -22,7 +22,7 @@ from interlock.engine.records import (
     ResumeRecord,
     SourceRecord,
     encode_json,
-    place_key,
+    registry_key,
 )
 from interlock.engine.registry.registry import Registry
 
@@ -45,7 +45,7 @@ class Cluster:
         self.listed: dict[str, Topic | None] = {}  # topics of others
         self.write(BUS_KEY, BusRecord(partitions=1))
         for tp in (EVENT, OTHER):
-            self.write(place_key("source", *tp), SourceRecord(topic_id="t"))
+            self.write(registry_key("source", *tp), SourceRecord(topic_id="t"))
 
     def write(self, key: bytes, record: Any) -> None:
         value = None if record is None else encode_json(record)
@@ -53,7 +53,7 @@ class Cluster:
         self.registry.apply(Record(place, self.registry.position, 0, key, value, None))
 
     def tell(self, text: str) -> None:
-        self.write(place_key("problem", *EVENT), ProblemRecord(text=text))
+        self.write(registry_key("problem", *EVENT), ProblemRecord(text=text))
 
     def positions(self) -> list[Position]:
         text = encode_json(OffsetMetadata(R=1, t="t")).decode()
@@ -157,7 +157,7 @@ def test_a_listed_topic_that_no_engine_can_read_is_named_with_what_to_do(
 def test_offsets_that_the_group_lost_leave_all_there_is_unread(cluster: Cluster) -> None:
     """Of a listed topic as well: that it was read before is in the registry."""
     orders, rates = TopicPartition("orders", 0), TopicPartition("rates", 0)
-    cluster.write(place_key("source", *orders), SourceRecord(topic_id="t"))
+    cluster.write(registry_key("source", *orders), SourceRecord(topic_id="t"))
     gone = [Position(tp, None, 4, 10, Topic("t", 1), listed=tp != EVENT) for tp in (EVENT, orders, rates)]
     cluster.positions = lambda: gone  # type: ignore[method-assign]
     lags = {row["topic"]: row["lag"] for row in examine(CONFIG).partitions}
@@ -172,7 +172,7 @@ def test_a_problem_that_a_former_engine_reported_is_shown_as_such(cluster: Clust
 
 
 def test_a_reported_problem_of_a_removed_topic_is_not_shown(cluster: Cluster) -> None:
-    cluster.write(place_key("problem", "orders", 0), ProblemRecord(text="orders[0] is not read."))
+    cluster.write(registry_key("problem", "orders", 0), ProblemRecord(text="orders[0] is not read."))
     assert examine(CONFIG).ok
 
 
@@ -187,7 +187,7 @@ def test_a_problem_that_is_found_and_reported_is_shown_once(cluster: Cluster) ->
     ):
         cluster.tell(told)
         assert examine(CONFIG).problems == problems
-    cluster.write(place_key("resume", *EVENT), ResumeRecord(topic_id="t", offset=8))
+    cluster.write(registry_key("resume", *EVENT), ResumeRecord(topic_id="t", offset=8))
     cluster.tell(seen)
     health = examine(CONFIG)
     assert health.ok

@@ -22,7 +22,7 @@ from interlock.engine.records import (
     SourceRecord,
     decode_json,
     encode_json,
-    place_key,
+    registry_key,
 )
 from interlock.engine.registry.registry import Registry
 
@@ -46,7 +46,7 @@ class Cluster:
         self.registry = Registry()
         self.write(BUS_KEY, encode_json(BusRecord(partitions=1, topics=("orders", "gone"))))
         for tp in PARTITIONS:
-            self.write(place_key("source", *tp), encode_json(SourceRecord(topic_id="t")))
+            self.write(registry_key("source", *tp), encode_json(SourceRecord(topic_id="t")))
         self.committed: dict[TopicPartition, Committed | None] = {
             tp: Committed(15, metadata()) for tp in PARTITIONS
         }
@@ -161,8 +161,8 @@ def test_all_stopped_partitions_or_those_of_a_topic_are_resumed_with_one_command
     assert [each.partition for each in resuming.resumptions(CONFIG, "end", "b-event")] == [OTHER]
     assert resuming.resumptions(CONFIG, "start", "b-trigger")[0].matches
     resuming.write(CONFIG, found)
-    assert cluster.written.keys() == {place_key("resume", *tp) for tp in (OTHER, TRIGGER, ORDERS)}
-    record = decode_json(ResumeRecord, cluster.written[place_key("resume", *OTHER)] or b"", "it")
+    assert cluster.written.keys() == {registry_key("resume", *tp) for tp in (OTHER, TRIGGER, ORDERS)}
+    record = decode_json(ResumeRecord, cluster.written[registry_key("resume", *OTHER)] or b"", "it")
     assert (record.offset, record.topic_id) == (10, "t")
 
 
@@ -196,15 +196,15 @@ def test_what_cannot_be_said_of_several_partitions_is_refused(
 def test_a_topic_that_is_removed_leaves_nothing_in_the_registry_that_stops_it_when_it_is_listed_again(
     cluster: Cluster,
 ) -> None:
-    cluster.write(place_key("resume", *ORDERS), encode_json(ResumeRecord(topic_id="t", offset=3)))
-    cluster.write(place_key("problem", *ORDERS), encode_json(ProblemRecord(text="orders[0] is not read.")))
-    cluster.write(place_key("problem", *EVENT), encode_json(ProblemRecord(text="b-event[0] is not read.")))
+    cluster.write(registry_key("resume", *ORDERS), encode_json(ResumeRecord(topic_id="t", offset=3)))
+    cluster.write(registry_key("problem", *ORDERS), encode_json(ProblemRecord(text="orders[0] is not read.")))
+    cluster.write(registry_key("problem", *EVENT), encode_json(ProblemRecord(text="b-event[0] is not read.")))
     listed_topics.remove_topics(CONFIG, ["orders"])
     [(key, bus), *nulled] = cluster.written.items()
     assert key == BUS_KEY
     assert decode_json(BusRecord, bus or b"", "it").topics == ("gone",)
     assert dict(nulled) == dict.fromkeys(
-        [place_key(kind, *ORDERS) for kind in ("source", "resume", "problem")]
+        [registry_key(kind, *ORDERS) for kind in ("source", "resume", "problem")]
     )
     for key, value in cluster.written.items():
         cluster.write(key, value)

@@ -13,7 +13,7 @@ from interlock.engine.protocol import housekeeping, loop, outputs
 from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.source_task import SourceTask
-from interlock.engine.records import BusRecord, MatchRecord, Registration, place_key
+from interlock.engine.records import BusRecord, MatchRecord, Registration, registry_key
 
 from tests.kit import pool as pools
 from tests.kit.pool import CONFIG, DEAD, EVENT, REGISTRY, STATE, TRIGGER, Pool
@@ -418,11 +418,11 @@ def test_a_partition_is_first_committed_with_a_record_that_it_is_in_use() -> Non
     pool.boot()
     pool.run()
     keys = [key for key, _ in pool.records(REGISTRY)]
-    assert keys.count(place_key("source", *EVENT)) == keys.count(place_key("source", *TRIGGER)) == 1
+    assert keys.count(registry_key("source", *EVENT)) == keys.count(registry_key("source", *TRIGGER)) == 1
     writer = next(
         entry.transaction
         for _, entry in pool.log(REGISTRY).history()
-        if entry.key == place_key("source", *EVENT)
+        if entry.key == registry_key("source", *EVENT)
     )
     assert EVENT in writer.offsets
     pool.kill()

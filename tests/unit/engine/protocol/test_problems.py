@@ -6,12 +6,12 @@ import msgspec
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol import problems
-from interlock.engine.records import ProblemRecord, Registration, encode_json, partition_of, place_key
+from interlock.engine.records import ProblemRecord, Registration, encode_json, partition_of, registry_key
 
 from tests.kit.pool import DEAD, EVENT, REGISTRY, TRIGGER, Pool
 
 OTHER = TopicPartition(EVENT.topic, 1)
-KEY = place_key("problem", *EVENT)
+KEY = registry_key("problem", *EVENT)
 
 
 def lost(*, partitions: int = 2, events: int = 2) -> Pool:
@@ -79,7 +79,7 @@ def test_the_next_owner_removes_what_a_dead_engine_reported_about_a_partition() 
 
 def test_problems_of_a_topic_that_was_removed_from_the_bus_are_not_reported() -> None:
     pool = Pool()
-    key = place_key("problem", "gone", 0)
+    key = registry_key("problem", "gone", 0)
     pool.write(REGISTRY, key, encode_json(ProblemRecord(text="gone[0] is not read.")))
     engine = pool.boot()
     pool.run()
@@ -103,7 +103,7 @@ def test_every_engine_reports_a_wait_without_room_for_new_keys_until_it_is_over(
     assert text.startswith("'w' waits without a key, and 3 are open")
     assert owner.problems.all() == other.problems.elsewhere() == [text]
     at = partition_of("one-shot", "w", "", 2)
-    key = place_key("problem", TRIGGER.topic, at)
+    key = registry_key("problem", TRIGGER.topic, at)
     assert len([1 for name, _ in pool.records(REGISTRY) if name == key]) == 1
     assert len(pool.records(DEAD)) == 5
     pool.remove(wait)

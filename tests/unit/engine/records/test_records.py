@@ -27,7 +27,7 @@ from interlock.engine.records import (
     encode_msgpack,
     parse_state_key,
     partition_of,
-    place_key,
+    registry_key,
     state_key,
 )
 
@@ -168,5 +168,5 @@ def test_each_firing_of_a_durable_subscription_has_a_key_of_its_own() -> None:
 
 @pytest.mark.parametrize("topic", ["orders", "a/b"])
 def test_the_key_of_a_place_names_its_partition(topic: str) -> None:
-    assert place_key("source", topic, 3) == f"source/{topic}/3".encode()
-    assert place_key("resume", topic, 3) == f"resume/{topic}/3".encode()
+    assert registry_key("source", topic, 3) == f"source/{topic}/3".encode()
+    assert registry_key("resume", topic, 3) == f"resume/{topic}/3".encode()

@@ -25,7 +25,7 @@ from interlock.engine.records import (
     ResumeRecord,
     SourceRecord,
     encode_json,
-    place_key,
+    registry_key,
 )
 from interlock.engine.registry.registry import Registry
 
@@ -267,7 +267,7 @@ ORDERS = TopicPartition("orders/eu", 3)
 
 
 def place(kind: Any, offset: int, record: Any) -> Record:
-    return at(offset, place_key(kind, *ORDERS), None if record is None else encode_json(record))
+    return at(offset, registry_key(kind, *ORDERS), None if record is None else encode_json(record))
 
 
 def test_a_source_record_says_that_a_partition_is_in_use_whatever_its_topic_is_called() -> None:

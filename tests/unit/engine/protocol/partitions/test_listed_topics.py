@@ -13,7 +13,7 @@ from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.partitions.listed_topics import FAILED_S, MOST_FAILED_S, ListedTopics
 from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.timers import cut
-from interlock.engine.records import BusRecord, Registration, place_key
+from interlock.engine.records import BusRecord, Registration, registry_key
 
 from tests.kit.pool import CONFIG, EVENT, REGISTRY, Pool
 
@@ -234,7 +234,7 @@ def test_the_owner_tells_health_of_a_partition_that_may_not_be_read(monkeypatch:
     pool = two_engines()
     Refusal(pool, monkeypatch).operation = "Read"
     pool.run(200)
-    key = place_key("problem", *ORDERS)
+    key = registry_key("problem", *ORDERS)
     [record] = [value for found, value in pool.records(REGISTRY) if found == key]
     assert b"orders[0] is not read: the brokers refuse Read" in (record or b"")
 

@@ -13,7 +13,7 @@ from interlock.engine.records import (
     Registration,
     Target,
     encode_msgpack,
-    place_key,
+    registry_key,
 )
 
 from tests.kit.pool import EVENT, REGISTRY, TRIGGER, Pool
@@ -37,7 +37,7 @@ def relisted(registration: Registration, *, forgotten: bool = False) -> Pool:
     assert len(pool.fired()) == 2
     pool.write_bus_record(msgspec.structs.replace(pool.record, topics=()))
     for kind in ("source", "resume", "problem"):
-        pool.write(REGISTRY, place_key(kind, *ORDERS), None)  # type: ignore[arg-type]
+        pool.write(REGISTRY, registry_key(kind, *ORDERS), None)  # type: ignore[arg-type]
     pool.run()
     for value in (b"3", b"4"):
         pool.write(ORDERS, None, value)
@@ -69,7 +69,7 @@ def test_an_owner_that_has_not_read_its_own_source_records_yet_does_not_begin_ag
     pool.run()
     engine.ownership.reopen()
     pool.run()
-    assert [key for key, _ in pool.records(REGISTRY)].count(place_key("source", *ORDERS)) == 1
+    assert [key for key, _ in pool.records(REGISTRY)].count(registry_key("source", *ORDERS)) == 1
 
 
 def test_a_topic_that_is_listed_again_is_read_from_its_end() -> None:

@@ -6,7 +6,7 @@ import pytest
 from interlock import event
 from interlock.engine.records import (
     Registration,
-    place_key,
+    registry_key,
 )
 
 from tests.kit.pool import EVENT, REGISTRY, TRIGGER
@@ -48,7 +48,7 @@ def test_a_resumption_counts_once() -> None:
     pool.boot()
     pool.run()
     assert stopped(pool) == {}
-    assert pool.records(REGISTRY)[-1][0] == place_key("source", *EVENT)
+    assert pool.records(REGISTRY)[-1][0] == registry_key("source", *EVENT)
     pool.kill()
     del pool.cluster.group.offsets[EVENT]
     pool.boot()
