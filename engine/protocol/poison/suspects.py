@@ -105,7 +105,7 @@ class Suspects:
         if trial is None:
             return _narrowed(SUSPECTS + 1, SUSPECTS, offset) if gone else None
         if gone and trial.width != ALONE:
-            left = min(trial.width, trial.left)  # its pass took at most so many
+            left = min(trial.width, trial.left)  # no pass took more
             # It committed enough records to show progress: something else may have ended it.
             if trial.at >= 0 and offset - trial.at >= max(1, min(ENOUGH_COMMITTED, _narrower(trial.width))):
                 return Trial(trial.width, left, offset if is_usual(trial) else -1)

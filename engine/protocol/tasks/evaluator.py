@@ -27,7 +27,7 @@ from .store import KeyStates, Store
 
 # A wait without room is reported until a tenth of its keys have closed, so that the report is stable.
 _ROOM_AGAIN: Final = 0.9
-# A mark in a meta record has at most so many bytes: the name of a source partition, and an offset.
+# The size limit of a mark in a meta record: the name of a source partition, and an offset.
 _MARK_BYTES: Final = 300
 
 

@@ -37,7 +37,7 @@ from .start import TaskStart
 # A match contains the event with at most 64 KiB of data, and targets of at most 600 bytes each.
 MAX_TARGETS = 1000
 # Each target may fire with the whole event, and one transaction holds all firings of a match. So a match of a
-# large event has fewer targets, but at least so many, lest the event is repeated too often.
+# large event has fewer targets, but at least this many: else the event is repeated too often.
 LEAST_TARGETS = 100
 
 

@@ -70,7 +70,7 @@ class Cuts:
 
     @property
     def waits_for(self) -> str | None:
-        """What timers have been waiting for, for long; None if nothing. For health."""
+        """What timers wait for, once they have waited for long; None otherwise. For health."""
         if self._cut is not None and self._cut.reported:
             return self._cut.missing
         return self._late or None
