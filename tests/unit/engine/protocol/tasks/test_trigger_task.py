@@ -269,7 +269,7 @@ def test_a_target_that_raises_is_dead_lettered_and_the_others_are_stepped() -> N
     )
     assert [f["subscription"] for f in log.firings] == ["good"]
     [dead] = log.dead
-    assert b"'bad': ConditionError: matchers (7,)" in dict(dead.headers)["interlock_reason"]
+    assert b"'bad': ConditionError: a match names matchers (7,)" in dict(dead.headers)["interlock_reason"]
 
 
 def test_a_key_whose_tick_raises_is_kept_and_the_others_get_theirs() -> None:
