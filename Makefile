@@ -85,9 +85,9 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-# Most tests wait for a broker or a JVM, so three processes keep two cores busy. A file, or a group of files
+# Two processes keep two cores busy; with a third, Airflows and JVMs run into their deadlines. A file, or a group of files
 # (tests/kit/scheduling.py), runs in one process.
-TEST_PROCESSES ?= 3
+TEST_PROCESSES ?= 2
 TESTED := $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones, at most 15 minutes (starts brokers, Airflow and Spark by itself)

@@ -110,7 +110,7 @@ def test_the_archive_has_what_was_sent_although_its_job_was_killed(
     compare(spark, folder, site, load)
     files = Files(spark, str(folder))
     now_ms = int(datetime.now(UTC).timestamp() * 1000) + 60_000
-    done = compact(spark, files, begin(files, "_compactions"), now_ms=now_ms, size=4, grace_ms=0)
+    done = compact(spark, begin(files, "_compactions"), now_ms=now_ms, size=4, grace_ms=0)
     assert done.written
     compare(spark, folder, site, load)
     say(
