@@ -85,12 +85,12 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-# Two processes keep two cores busy; with a third, Airflows and JVMs run into their deadlines. A file, or a group of files
-# (tests/kit/scheduling.py), runs in one process.
+# Two processes keep two cores busy; with a third, Airflows and JVMs run into their deadlines. A file, or a
+# group of files (tests/kit/scheduling.py), runs in one process.
 TEST_PROCESSES ?= 2
 TESTED := $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
 .PHONY: test
-test: java $(VENV)/.interlock ## Check and all tests but the long ones, at most 15 minutes (starts brokers, Airflow and Spark by itself)
+test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts brokers, Airflow and Spark by itself)
 	@mkdir -p .build; make -k check > .build/check.log 2>&1 & checks=$$!; \
 	code=0; $(TESTED) tests || code=$$?; \
 	wait $$checks || code=1; echo "== make check, which ran beside the tests"; cat .build/check.log; exit $$code

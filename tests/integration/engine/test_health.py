@@ -185,7 +185,7 @@ def test_engines_and_waits_begin_without_the_dead_letter_topic_and_who_needs_it_
             producer = Producer(dict(bench.config.client))
             producer.produce(topic, b"poison", partition=partition, headers=[("ce_type", b"a")])
             assert producer.flush(20) == 0
-            text = f"{topic}[{partition}] is not read: it has a record that cannot be processed"
+            text = f"{topic}[{partition}] is not read: it has a record that can neither be processed"
             health = eventually(
                 "the partition is named",
                 lambda: (text in " ".join((h := examine(bench.config)).problems)) and h,
