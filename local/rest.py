@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
-ATTEMPTS = 5
+ATTEMPTS = 12  # over 23 s: on SQLite a writer may wait that long for others
 
 
 class RestError(RuntimeError):
@@ -216,7 +216,8 @@ class AirflowRest:
         """Sends a request; repeats it after an expired token, an error 5xx, or a closed idle connection.
 
         Each request here may be repeated. On SQLite, Airflow's API server may answer 500: it writes its audit
-        log on the event loop, which then waits for a lock whose holder waits for the event loop.
+        log on the event loop, which then waits for a lock whose holder waits for the event loop. It refuses a
+        backfill with 503 while another process writes.
         """
         for attempt in range(ATTEMPTS):
             if self._token is None:

@@ -124,7 +124,7 @@ WITHIN = {"of": {"all": [A, B]}, "duration_ms": 1000}
         ({"event": {"exact": {"type": "a"}, "by": 1}}, "$.condition.event.by is a int"),
         ({"event": {"exact": {"type": "a"}, "keep": None}}, "$.condition.event.keep is a NoneType"),
         ({"event": {"exact": {"type": "a"}, "keep": "one"}}, "$.condition.event: event(keep='one')"),
-        ({"event": {"exact": {"type": "a"}, "limit": 3}}, "$.condition.event: event(limit=...) goes with"),
+        ({"event": {"exact": {"type": "a"}, "limit": 3}}, "$.condition.event: event(limit=...) needs"),
         ({"event": {"exact": {"type": "a"}, "limit": True}}, "$.condition.event.limit is a bool"),
         ({"event": {"exact": {"type": "a"}, "keeps": "all"}}, "unknown member 'keeps'"),
         ({"at_least": {"n": 3, "of": [A, B, C]}}, "$.condition.at_least: AtLeast(n) is 3: from 2 to 2"),
