@@ -185,4 +185,4 @@ class Story:
             self._progress.waiting(what)
             if time.monotonic() > deadline:
                 raise StoryError(f"waited {PATIENCE_S:.0f} s {what}, without success; see logs/")
-            time.sleep(0.2)
+            time.sleep(0.4)

@@ -31,6 +31,7 @@ from typing import Any
 
 from interlock.plugin.broker.ports import free_ports, try_bind
 
+from .polling import poll
 from .processes import Processes, ServiceError
 from .rest import AirflowRest
 
@@ -38,7 +39,7 @@ USER = "admin"
 DATABASE = "airflow.db"
 # Short intervals, so that a local Airflow reacts quickly; it polls more often.
 QUICK = {
-    ("scheduler", "scheduler_idle_sleep_time"): "0.2",
+    ("scheduler", "scheduler_idle_sleep_time"): "0.4",
     ("scheduler", "job_heartbeat_sec"): "2",
     ("scheduler", "scheduler_heartbeat_sec"): "2",
     ("scheduler", "use_job_schedule"): "True",
@@ -157,7 +158,7 @@ class LocalAirflow:
                     f"logs are in {self.processes.log_folder}"
                 )
             meanwhile()
-            time.sleep(0.1)
+            time.sleep(0.3)
             missing = self._not_ready()
 
     def cli(self, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
@@ -192,12 +193,13 @@ class LocalAirflow:
         """
         before = datetime.now(UTC)
         self._start_triggerer(*options, environment=environment)
-        deadline = time.monotonic() + timeout_s
-        while not any(job["start_date"] >= before for job in self.api.jobs("TriggererJob")):
+
+        def alive() -> bool:
             self.processes.check()
-            if time.monotonic() > deadline:
-                raise ServiceError(f"{self._triggerers[-1]} is not alive after {timeout_s:.0f} s")
-            time.sleep(0.1)
+            return any(job["start_date"] >= before for job in self.api.jobs("TriggererJob"))
+
+        if not poll(alive, timeout_s):
+            raise ServiceError(f"{self._triggerers[-1]} is not alive after {timeout_s:.0f} s")
         return self._triggerers[-1]
 
     def stop(self) -> None:

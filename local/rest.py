@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+
+from .polling import poll
 
 ATTEMPTS = 12  # over 23 s: on SQLite a writer may wait that long for others
 
@@ -64,15 +66,19 @@ class AirflowRest:
 
     def wait_for_dags(self, *dag_ids: str, timeout_s: float = 60.0) -> None:
         """Waits until these DAGs are stored. Raises RestError for an import error, or after `timeout_s`."""
-        deadline = time.monotonic() + timeout_s
-        while missing := set(dag_ids) - self.dag_ids():
+
+        def stored() -> bool:
+            if set(dag_ids) <= self.dag_ids():
+                return True
             if errors := self.import_errors():
                 raise RestError(
                     "DAG files do not load:\n" + "\n".join(f"{k}\n{v}" for k, v in errors.items())
                 )
-            if time.monotonic() > deadline:
-                raise RestError(f"no DAG {', '.join(sorted(missing))} after {timeout_s:.0f} s")
-            time.sleep(0.2)
+            return False
+
+        if not poll(stored, timeout_s):
+            missing = sorted(set(dag_ids) - self.dag_ids())
+            raise RestError(f"no DAG {', '.join(missing)} after {timeout_s:.0f} s")
 
     def unpause(self, dag_id: str) -> None:
         self._send("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": False})
@@ -182,25 +188,32 @@ class AirflowRest:
 
     def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 120.0) -> str:
         """Waits until a run ends; returns "success" or "failed". Raises RestError after `timeout_s`."""
-        deadline = time.monotonic() + timeout_s
-        while (state := self.run(dag_id, run_id)["state"]) not in ("success", "failed"):
-            if time.monotonic() > deadline:
-                raise RestError(f"{dag_id} {run_id} is still {state} after {timeout_s:.0f} s")
-            time.sleep(0.2)
-        return str(state)
+        return self._wait_for(
+            f"{dag_id} {run_id}", lambda: self.run(dag_id, run_id), ("success", "failed"), timeout_s
+        )
 
     def wait_for_task(
         self, dag_id: str, run_id: str, task_id: str, *states: str, timeout_s: float = 60.0
     ) -> str:
         """Waits until the task has one of `states`; returns it. Raises RestError after `timeout_s`."""
-        deadline = time.monotonic() + timeout_s
-        while (state := self.task(dag_id, run_id, task_id)["state"]) not in states:
-            if time.monotonic() > deadline:
-                raise RestError(
-                    f"{dag_id} {run_id} {task_id} is {state} after {timeout_s:.0f} s, not {states}"
-                )
-            time.sleep(0.1)
-        return str(state)
+        return self._wait_for(
+            f"{dag_id} {run_id} {task_id}", lambda: self.task(dag_id, run_id, task_id), states, timeout_s
+        )
+
+    @staticmethod
+    def _wait_for(
+        what: str, read: Callable[[], Mapping[str, Any]], states: Collection[str], timeout_s: float
+    ) -> str:
+        seen = None
+
+        def reached() -> bool:
+            nonlocal seen
+            seen = read()["state"]
+            return seen in states
+
+        if not poll(reached, timeout_s):
+            raise RestError(f"{what} is {seen} after {timeout_s:.0f} s, not {' or '.join(states)}")
+        return str(seen)
 
     @staticmethod
     def _run_path(dag_id: str, run_id: str) -> str:

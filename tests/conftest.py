@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from local.polling import poll
 from local.spark_conf import jvm_options
 from tests.kit.budget import Budget, read_budget
 from tests.kit.scheduling import GroupScheduling, rank_of
@@ -103,15 +102,7 @@ def eventually() -> Callable[..., Any]:
     """
 
     def first_true(what: str, fact: Callable[[], Any], deadline_s: float = 60.0) -> Any:
-        deadline = time.monotonic() + deadline_s
-        pause = threading.Event()
-        while True:
-            value = fact()
-            if value:
-                return value
-            if time.monotonic() > deadline:
-                pytest.fail(f"not within {deadline_s:.0f} s: {what}")
-            pause.wait(0.1)
+        return poll(fact, deadline_s) or pytest.fail(f"not within {deadline_s:.0f} s: {what}")
 
     return first_true
 
