@@ -81,173 +81,76 @@ def test_a_period_begins_at_a_time_of_the_expression_and_ends_before_the_next() 
     assert days.of(micros("2026-07-01 05:00") - 1)[1] == day[0]
 
 
-# Each row: the expression, the zone, and boundaries around a change of the clock, in UTC.
-@pytest.mark.parametrize(
-    ("cron", "zone", "expected"),
-    [
-        pytest.param(
-            "30 1 * * *", "Europe/London",
-            ["2026-03-28 01:30", "2026-03-29 01:00", "2026-03-30 00:30"],
-            id="R2.2-london-spring",
-        ),
-        pytest.param(
-            "30 1 * * *", "Europe/London",
-            ["2026-10-24 00:30", "2026-10-25 00:30", "2026-10-26 01:30"],
-            id="R2.3-london-autumn",
-        ),
-        pytest.param(
-            "15,45 2 * * *", "Europe/Berlin",
-            ["2026-03-28 01:15", "2026-03-28 01:45", "2026-03-29 01:00", "2026-03-30 00:15"],
-            id="R2.2-several-in-a-gap-are-one",
-        ),
-        pytest.param(
-            "30 2,3 * * *", "Europe/Berlin",
-            ["2026-03-28 02:30", "2026-03-29 01:00", "2026-03-29 01:30", "2026-03-30 00:30"],
-            id="R2.2-before-a-time-after-the-gap",
-        ),
-        pytest.param(
-            "0 2,3 * * *", "Europe/Berlin",
-            ["2026-03-28 02:00", "2026-03-29 01:00", "2026-03-30 00:00"],
-            id="R2.2-on-a-time-after-the-gap",
-        ),
-        pytest.param(
-            "15,45 2 * * *", "Europe/Berlin",
-            ["2026-10-24 00:45", "2026-10-25 00:15", "2026-10-25 00:45", "2026-10-26 01:15"],
-            id="R2.3-berlin-autumn",
-        ),
-        pytest.param(
-            "0 * * * *", "Europe/Berlin",
-            ["2026-03-29 00:00", "2026-03-29 01:00", "2026-03-29 02:00"],
-            id="R2.4-every-hour-in-spring",
-        ),
-        pytest.param(
-            "30 * * * *", "Europe/Berlin",
-            ["2026-03-29 00:30", "2026-03-29 01:30", "2026-03-29 02:30"],
-            id="R2.4-no-extra-time-in-spring",
-        ),
-        pytest.param(
-            "30 * * * *", "Europe/Berlin",
-            ["2026-10-24 23:30", "2026-10-25 00:30", "2026-10-25 01:30", "2026-10-25 02:30"],
-            id="R2.4-every-hour-in-autumn",
-        ),
-        pytest.param(
-            "0 * * * *", "Europe/Berlin",
-            ["2026-10-24 23:00", "2026-10-25 00:00", "2026-10-25 01:00", "2026-10-25 02:00"],
-            id="R2.4-on-the-hour-in-autumn",
-        ),
-        pytest.param(
-            "0 */2 * * *", "Europe/Berlin",
-            ["2026-10-24 22:00", "2026-10-25 00:00", "2026-10-25 01:00", "2026-10-25 03:00"],
-            id="R2.4-every-second-hour-in-autumn",
-        ),
-        pytest.param(
-            "0 */2 * * *", "Europe/Berlin",
-            ["2026-03-28 23:00", "2026-03-29 01:00", "2026-03-29 02:00", "2026-03-29 04:00"],
-            id="R2.2-every-second-hour-in-spring",
-        ),
-        pytest.param(
-            "*/30 2 * * *", "Europe/Berlin",
-            ["2026-10-25 00:00", "2026-10-25 00:30", "2026-10-25 01:00", "2026-10-25 01:30",
-             "2026-10-26 01:00"],
-            id="R2.4-minutes-of-one-hour-in-autumn",
-        ),
-        pytest.param(
-            "*/30 2 * * *", "Europe/Berlin",
-            ["2026-03-28 01:30", "2026-03-29 01:00", "2026-03-30 00:00"],
-            id="R2.2-minutes-of-one-hour-in-spring",
-        ),
-        pytest.param(
-            "0 2 * * *", "America/New_York",
-            ["2026-03-07 07:00", "2026-03-08 07:00", "2026-03-09 06:00"],
-            id="R2.2-new-york-spring",
-        ),
-        pytest.param(
-            "30 1 * * *", "America/New_York",
-            ["2026-10-31 05:30", "2026-11-01 05:30", "2026-11-02 06:30"],
-            id="R2.3-new-york-autumn",
-        ),
-        pytest.param(
-            "15 2 * * *", "Australia/Lord_Howe",
-            ["2026-10-02 15:45", "2026-10-03 15:30", "2026-10-04 15:15"],
-            id="R2.2-half-an-hour",
-        ),
-        pytest.param(
-            "45 1 * * *", "Australia/Lord_Howe",
-            ["2026-04-03 14:45", "2026-04-04 14:45", "2026-04-05 15:15"],
-            id="R2.3-half-an-hour",
-        ),
-        pytest.param(
-            "*/15 * * * *", "Australia/Lord_Howe",
-            ["2026-04-04 14:30", "2026-04-04 14:45", "2026-04-04 15:00", "2026-04-04 15:15"],
-            id="R2.4-half-an-hour-in-autumn",
-        ),
-        pytest.param(
-            "0 * * * *", "Australia/Lord_Howe",
-            ["2026-10-03 14:30", "2026-10-03 16:00", "2026-10-03 17:00"],
-            id="R2.4-half-an-hour-in-spring",
-        ),
-        pytest.param(
-            "0 0 * * *", "Africa/Cairo",
-            ["2026-04-22 22:00", "2026-04-23 22:00", "2026-04-24 21:00"],
-            id="R2.2-midnight-in-cairo",
-        ),
-        pytest.param(
-            "30 23 * * *", "Africa/Cairo",
-            ["2026-10-28 20:30", "2026-10-29 20:30", "2026-10-30 21:30"],
-            id="R2.3-the-hour-before-midnight-in-cairo",
-        ),
-        pytest.param(
-            "0 0 * * *", "America/Sao_Paulo",
-            ["2018-11-03 03:00", "2018-11-04 03:00", "2018-11-05 02:00"],
-            id="R2.2-midnight-in-sao-paulo",
-        ),
-        pytest.param(
-            "30 23 * * *", "America/Sao_Paulo",
-            ["2018-02-17 01:30", "2018-02-18 01:30", "2018-02-19 02:30"],
-            id="R2.3-before-midnight-in-sao-paulo",
-        ),
-        pytest.param(
-            "0 0 * * *", "America/Sao_Paulo",
-            ["2026-11-01 03:00", "2026-11-02 03:00"],
-            id="R2.1-no-summer-time-any-more",
-        ),
-        pytest.param(
-            "0 0 * * *", "Asia/Kathmandu",
-            ["1985-12-30 18:30", "1985-12-31 18:30", "1986-01-01 18:15"],
-            id="R2.2-fifteen-minutes-for-ever",
-        ),
-        pytest.param(
-            "0 0 * * *", "Pacific/Apia",
-            ["2011-12-29 10:00", "2011-12-30 10:00", "2011-12-31 10:00"],
-            id="R2.2-a-day-that-was-not",
-        ),
-        pytest.param(
-            "0 12 30 12 *", "Pacific/Apia",
-            ["2010-12-30 22:00", "2011-12-30 10:00", "2012-12-29 22:00"],
-            id="R2.2-noon-of-a-day-that-was-not",
-        ),
-        pytest.param(
-            "0 0 29 2 *", "Europe/Berlin",
-            ["2096-02-28 23:00", "2104-02-28 23:00"],
-            id="R2.1-no-leap-year-in-2100",
-        ),
-        pytest.param(
-            "0 0 * 2 MON#5", "UTC",
-            ["2072-02-29 00:00", "2112-02-29 00:00"],
-            id="R2.1-a-fifth-monday-in-february",
-        ),
-        pytest.param(
-            "0 0 1,15 * MON", "UTC",
-            ["2026-06-01 00:00", "2026-06-08 00:00", "2026-06-15 00:00", "2026-06-22 00:00"],
-            id="R2.1-a-day-of-the-month-or-of-the-week",
-        ),
-        pytest.param(
-            "59 23 L * *", "UTC",
-            ["2028-01-31 23:59", "2028-02-29 23:59", "2028-03-31 23:59"],
-            id="R2.1-the-last-day-of-the-month",
-        ),
-    ],
-)  # fmt: skip
+# {rule and case: (expression, zone, boundaries around a change of the clock, in UTC)}
+BOUNDARIES = {
+    "R2.2-london-spring": ("30 1 * * *", "Europe/London",
+     ["2026-03-28 01:30", "2026-03-29 01:00", "2026-03-30 00:30"]),
+    "R2.3-london-autumn": ("30 1 * * *", "Europe/London",
+     ["2026-10-24 00:30", "2026-10-25 00:30", "2026-10-26 01:30"]),
+    "R2.2-several-in-a-gap-are-one": ("15,45 2 * * *", "Europe/Berlin",
+     ["2026-03-28 01:15", "2026-03-28 01:45", "2026-03-29 01:00", "2026-03-30 00:15"]),
+    "R2.2-before-a-time-after-the-gap": ("30 2,3 * * *", "Europe/Berlin",
+     ["2026-03-28 02:30", "2026-03-29 01:00", "2026-03-29 01:30", "2026-03-30 00:30"]),
+    "R2.2-on-a-time-after-the-gap": ("0 2,3 * * *", "Europe/Berlin",
+     ["2026-03-28 02:00", "2026-03-29 01:00", "2026-03-30 00:00"]),
+    "R2.3-berlin-autumn": ("15,45 2 * * *", "Europe/Berlin",
+     ["2026-10-24 00:45", "2026-10-25 00:15", "2026-10-25 00:45", "2026-10-26 01:15"]),
+    "R2.4-every-hour-in-spring": ("0 * * * *", "Europe/Berlin",
+     ["2026-03-29 00:00", "2026-03-29 01:00", "2026-03-29 02:00"]),
+    "R2.4-no-extra-time-in-spring": ("30 * * * *", "Europe/Berlin",
+     ["2026-03-29 00:30", "2026-03-29 01:30", "2026-03-29 02:30"]),
+    "R2.4-every-hour-in-autumn": ("30 * * * *", "Europe/Berlin",
+     ["2026-10-24 23:30", "2026-10-25 00:30", "2026-10-25 01:30", "2026-10-25 02:30"]),
+    "R2.4-on-the-hour-in-autumn": ("0 * * * *", "Europe/Berlin",
+     ["2026-10-24 23:00", "2026-10-25 00:00", "2026-10-25 01:00", "2026-10-25 02:00"]),
+    "R2.4-every-second-hour-in-autumn": ("0 */2 * * *", "Europe/Berlin",
+     ["2026-10-24 22:00", "2026-10-25 00:00", "2026-10-25 01:00", "2026-10-25 03:00"]),
+    "R2.2-every-second-hour-in-spring": ("0 */2 * * *", "Europe/Berlin",
+     ["2026-03-28 23:00", "2026-03-29 01:00", "2026-03-29 02:00", "2026-03-29 04:00"]),
+    "R2.4-minutes-of-one-hour-in-autumn": ("*/30 2 * * *", "Europe/Berlin",
+     ["2026-10-25 00:00", "2026-10-25 00:30", "2026-10-25 01:00", "2026-10-25 01:30", "2026-10-26 01:00"]),
+    "R2.2-minutes-of-one-hour-in-spring": ("*/30 2 * * *", "Europe/Berlin",
+     ["2026-03-28 01:30", "2026-03-29 01:00", "2026-03-30 00:00"]),
+    "R2.2-new-york-spring": ("0 2 * * *", "America/New_York",
+     ["2026-03-07 07:00", "2026-03-08 07:00", "2026-03-09 06:00"]),
+    "R2.3-new-york-autumn": ("30 1 * * *", "America/New_York",
+     ["2026-10-31 05:30", "2026-11-01 05:30", "2026-11-02 06:30"]),
+    "R2.2-half-an-hour": ("15 2 * * *", "Australia/Lord_Howe",
+     ["2026-10-02 15:45", "2026-10-03 15:30", "2026-10-04 15:15"]),
+    "R2.3-half-an-hour": ("45 1 * * *", "Australia/Lord_Howe",
+     ["2026-04-03 14:45", "2026-04-04 14:45", "2026-04-05 15:15"]),
+    "R2.4-half-an-hour-in-autumn": ("*/15 * * * *", "Australia/Lord_Howe",
+     ["2026-04-04 14:30", "2026-04-04 14:45", "2026-04-04 15:00", "2026-04-04 15:15"]),
+    "R2.4-half-an-hour-in-spring": ("0 * * * *", "Australia/Lord_Howe",
+     ["2026-10-03 14:30", "2026-10-03 16:00", "2026-10-03 17:00"]),
+    "R2.2-midnight-in-cairo": ("0 0 * * *", "Africa/Cairo",
+     ["2026-04-22 22:00", "2026-04-23 22:00", "2026-04-24 21:00"]),
+    "R2.3-the-hour-before-midnight-in-cairo": ("30 23 * * *", "Africa/Cairo",
+     ["2026-10-28 20:30", "2026-10-29 20:30", "2026-10-30 21:30"]),
+    "R2.2-midnight-in-sao-paulo": ("0 0 * * *", "America/Sao_Paulo",
+     ["2018-11-03 03:00", "2018-11-04 03:00", "2018-11-05 02:00"]),
+    "R2.3-before-midnight-in-sao-paulo": ("30 23 * * *", "America/Sao_Paulo",
+     ["2018-02-17 01:30", "2018-02-18 01:30", "2018-02-19 02:30"]),
+    "R2.1-no-summer-time-any-more": ("0 0 * * *", "America/Sao_Paulo",
+     ["2026-11-01 03:00", "2026-11-02 03:00"]),
+    "R2.2-fifteen-minutes-for-ever": ("0 0 * * *", "Asia/Kathmandu",
+     ["1985-12-30 18:30", "1985-12-31 18:30", "1986-01-01 18:15"]),
+    "R2.2-a-day-that-was-not": ("0 0 * * *", "Pacific/Apia",
+     ["2011-12-29 10:00", "2011-12-30 10:00", "2011-12-31 10:00"]),
+    "R2.2-noon-of-a-day-that-was-not": ("0 12 30 12 *", "Pacific/Apia",
+     ["2010-12-30 22:00", "2011-12-30 10:00", "2012-12-29 22:00"]),
+    "R2.1-no-leap-year-in-2100": ("0 0 29 2 *", "Europe/Berlin",
+     ["2096-02-28 23:00", "2104-02-28 23:00"]),
+    "R2.1-a-fifth-monday-in-february": ("0 0 * 2 MON#5", "UTC",
+     ["2072-02-29 00:00", "2112-02-29 00:00"]),
+    "R2.1-a-day-of-the-month-or-of-the-week": ("0 0 1,15 * MON", "UTC",
+     ["2026-06-01 00:00", "2026-06-08 00:00", "2026-06-15 00:00", "2026-06-22 00:00"]),
+    "R2.1-the-last-day-of-the-month": ("59 23 L * *", "UTC",
+     ["2028-01-31 23:59", "2028-02-29 23:59", "2028-03-31 23:59"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cron", "zone", "expected"), BOUNDARIES.values(), ids=BOUNDARIES)
 def test_boundaries_around_a_change_of_the_clock(cron: str, zone: str, expected: list[str]) -> None:
     assert boundaries(cron, zone, expected[0], len(expected)) == expected
     # the same, from the last instant of each period
