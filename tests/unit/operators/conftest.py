@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,11 +20,9 @@ from airflow.sdk.execution_time.comms import (
 
 @pytest.fixture(autouse=True)
 def _connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        BaseHook,
-        "get_connection",
-        lambda conn_id: Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}'),
-    )
+    extra = '{"bootstrap.servers": "x:1", "sasl.password": "hush"}'
+    found = partial(Connection, conn_type="kafka", extra=extra)
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: found(conn_id=conn_id))
 
 
 class Supervisor:

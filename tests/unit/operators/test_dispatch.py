@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import DAG, Connection
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from airflow.sdk.observability import stats
 from airflow.serialization.serialized_objects import DagSerialization, LazyDeserializedDAG
@@ -65,26 +65,13 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     made = Log()
     monkeypatch.setattr("interlock.engine.waiting.open_firings.read", made.read)
     monkeypatch.setattr(module, "acknowledge_all", made.acknowledge)
-    monkeypatch.setattr(
-        module.BaseHook,
-        "get_connection",
-        lambda conn_id: Connection(
-            conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1", "sasl.password": "hush"}'
-        ),
-    )
     return made
 
 
 def firing(name: str, key: str | None = "2026-11-20", **more: Any) -> Firing:
     events = {"x": [{"specversion": "1.0", "id": name, "data": {"market": "lse"}}]}
-    given = {
-        "outcome": "met",
-        "key": key,
-        "fired_at": "at",
-        "events": events,
-        "origins": {"x": [{"timestamp_ms": 0}]},
-    }
-    return Firing(id=name, **{**given, **more})
+    given = {"fired_at": "at", "events": events, "origins": {"x": [{"timestamp_ms": 0}]}, **more}
+    return Firing(id=name, outcome="met", key=key, **given)
 
 
 def task(condition: Any = DAILY, **arguments: Any) -> Any:
@@ -105,11 +92,15 @@ def deferral(of: Any, *arguments: Any, **kwargs: Any) -> tuple[dict[str, Any], d
     return raised.value.trigger.serialize()[1], raised.value.kwargs or {}
 
 
+def fired(places: Any, *, registered: bool = True) -> dict[str, Any]:
+    """The event of a trigger with these open firings; without one it is time to renew."""
+    return {"outcome": "fired" if places else "renew", "places": places, "registered": registered}
+
+
 def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> Any:
     """Runs a pass over these places, and returns the next deferral."""
     kept = kept or deferral(operator.execute, context())[1]
-    event = {"outcome": "fired" if places else "renew", "places": places, "registered": True}
-    return deferral(operator.resume, context(), event=event, **kept)
+    return deferral(operator.resume, context(), event=fired(places), **kept)
 
 
 # -- invalid arguments
@@ -203,8 +194,7 @@ def test_a_given_since_is_passed_to_the_trigger(supervisor: Any, log: Log) -> No
     kwargs, _ = deferral(task(since=since).execute, context())
     assert (kwargs["durable"]["since_ms"], kwargs["durable"]["since_given"]) == (1793491200000, True)
     first, kept = deferral(task().execute, context())
-    event = {"places": [[0, 99]], "registered": True}
-    edited, _ = deferral(task(since=since).resume, context(), event=event, **kept)
+    edited, _ = resumed(task(since=since), [[0, 99]], kept)
     assert (edited["durable"]["since_ms"], edited["durable"]["since_given"]) == (1793491200000, True)
     assert edited["renew_at"] == first["renew_at"]
 
@@ -230,14 +220,13 @@ def test_a_run_that_is_not_registered_at_renew_at_continues_with_its_since(
     """For example without the right to write registrations. The next run would have another `since`."""
     given, operator = context(), task()
     first, kept = deferral(operator.execute, given)
-    event = {"outcome": "renew", "places": [], "registered": False}
-    again, kept = deferral(operator.resume, given, event=event, **kept)
+    again, kept = deferral(operator.resume, given, event=fired([], registered=False), **kept)
     assert again["durable"] == first["durable"]
     assert datetime.fromisoformat(again["renew_at"]) > datetime.fromisoformat(first["renew_at"])
     output = capsys.readouterr().out
     assert f"not registered yet. This run continues until it is. Events since {BEGAN.isoformat()}" in output
     assert since_of(deferral(operator.execute, given)[0]) == BEGAN_MS  # for a retry
-    assert operator.resume(given, event={**event, "registered": True}, **kept) == 0
+    assert operator.resume(given, event=fired([]), **kept) == 0
 
 
 def test_a_run_that_is_not_registered_continues_after_earlier_firings_too(supervisor: Any, log: Log) -> None:
@@ -245,19 +234,17 @@ def test_a_run_that_is_not_registered_continues_after_earlier_firings_too(superv
     log.fire(firing("bad", "soon"), firing("good"))
     given, operator = context(), task(logical_date="{{ firing.key }}")
     _, kept = deferral(operator.execute, given)
-    event = {"outcome": "fired", "places": log.open(), "registered": False}
-    kwargs, kept = deferral(operator.resume, given, event=event, **kept)
+    kwargs, kept = deferral(operator.resume, given, event=fired(log.open(), registered=False), **kept)
     assert (log.acknowledged, kwargs["held"], since_of(kwargs)) == (["good"], [[0, 0]], BEGAN_MS)
     kept["renew_at"] = datetime.now(UTC).isoformat()
-    kwargs, kept = deferral(operator.resume, given, event={**event, "places": log.open()}, **kept)
+    kwargs, kept = deferral(operator.resume, given, event=fired(log.open(), registered=False), **kept)
     assert (kwargs["held"], kept["held"], kept["created"], since_of(kwargs)) == ([], [], 1, BEGAN_MS)
 
 
 def test_a_run_with_a_given_since_ends_at_renew_at_registered_or_not(log: Log) -> None:
     operator = task(since=BEGAN)
     _, kept = deferral(operator.execute, context())
-    event = {"outcome": "renew", "places": [], "registered": False}
-    assert operator.resume(context(), event=event, **kept) == 0
+    assert operator.resume(context(), event=fired([], registered=False), **kept) == 0
 
 
 def test_after_a_cancel_no_earlier_event_counts_in_the_next_pass_or_try(supervisor: Any, log: Log) -> None:
@@ -265,8 +252,7 @@ def test_after_a_cancel_no_earlier_event_counts_in_the_next_pass_or_try(supervis
     given, operator = context(), task()
     before = int(datetime.now(UTC).timestamp() * 1000)
     _, kept = deferral(operator.execute, given)
-    event = {"outcome": "fired", "places": [[0, 99]], "registered": True}
-    kwargs, _ = deferral(operator.resume, given, event=event, **kept)
+    kwargs, _ = deferral(operator.resume, given, event=fired([[0, 99]]), **kept)
     assert since_of(kwargs) >= before
     assert since_of(deferral(operator.execute, given)[0]) >= before
 
@@ -276,8 +262,7 @@ def test_an_error_of_the_state_store_fails_no_pass_and_loses_no_event(supervisor
     given, operator = {**context(), "task_state_store": None}, task()
     kwargs, kept = deferral(operator.execute, given)
     assert since_of(kwargs) == BEGAN_MS
-    event = {"outcome": "fired", "places": log.open(), "registered": True}
-    deferral(operator.resume, given, event=event, **kept)
+    deferral(operator.resume, given, event=fired(log.open()), **kept)
     assert log.acknowledged == ["a"]
 
 
@@ -309,9 +294,7 @@ def test_firings_are_counted_when_they_are_acknowledged(
     operator = task()
     kept = deferral(operator.execute, context())[1]
     with pytest.raises(UnreachableError):
-        operator.resume(
-            context(), event={"outcome": "fired", "places": log.open(), "registered": True}, **kept
-        )
+        operator.resume(context(), event=fired(log.open()), **kept)
     assert counted == []
     log.unreachable = False
     resumed(operator, log.open(), kept)
@@ -427,9 +410,7 @@ def test_a_target_that_refuses_runs_fails_the_try_and_created_runs_are_acknowled
     assert log.acknowledged == ["a"]
 
 
-def test_firings_that_do_not_exist_any_more_are_skipped_and_counted(
-    supervisor: Any, log: Log, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_firings_that_do_not_exist_any_more_are_skipped_and_counted(supervisor: Any, log: Log) -> None:
     log.fire(firing("a"))
     kwargs, _ = resumed(task(), [[0, 0], [3, 17]])
     assert (kwargs["gone"], kwargs["held"]) == ([[3, 17]], [])
@@ -463,9 +444,7 @@ def test_a_firing_that_cannot_be_mapped_is_held_and_the_others_continue(
     assert log.acknowledged == ["good"]
     assert kwargs["held"] == [[0, 0]]
     with pytest.raises(AirflowFailException, match="1 firings have no run yet"):
-        task(**arguments).resume(
-            context(), event={"outcome": "renew", "places": [], "registered": True}, **kept
-        )
+        task(**arguments).resume(context(), event=fired([]), **kept)
 
 
 def test_a_refused_run_is_held_and_the_others_continue(supervisor: Any, log: Log) -> None:
@@ -491,7 +470,7 @@ def test_a_firing_with_which_airflow_always_fails_is_held_with_its_key_and_the_o
     kwargs, kept = resumed(operator, [[0, 4], [0, 5]], kept)
     assert (sorted(log.acknowledged), kwargs["held"]) == (["b", "c", "d"], [[0, 0], [0, 1], [0, 4]])
     with pytest.raises(AirflowFailException, match="3 firings have no run yet"):
-        operator.resume(context(), event={"outcome": "renew", "places": [], "registered": True}, **kept)
+        operator.resume(context(), event=fired([]), **kept)
     supervisor.fails_with = set()
     resumed(operator, log.open())  # the next run
     assert log.acknowledged[-3:] == ["bad", "a2", "a3"]
@@ -594,9 +573,7 @@ def test_too_many_that_cannot_be_mapped_are_tried_again_later(
     operator = task(logical_date="{{ firing.key }}")
     _, kept = deferral(operator.execute, context())
     with pytest.raises(AirflowException, match="3 firings have no run yet") as raised:
-        operator.resume(
-            context(), event={"outcome": "fired", "places": log.open(), "registered": True}, **kept
-        )
+        operator.resume(context(), event=fired(log.open()), **kept)
     assert not isinstance(raised.value, AirflowFailException)  # so that it is retried
 
 
@@ -604,30 +581,7 @@ def test_a_run_of_the_dispatcher_ends_at_renew_at(supervisor: Any, log: Log) -> 
     operator = task()
     log.fire(firing("a"))
     _, kept = resumed(operator, log.open())
-    assert (
-        operator.resume(context(), event={"outcome": "renew", "places": [], "registered": True}, **kept) == 1
-    )
-
-
-def test_dag_test_which_passes_only_the_event_makes_one_pass(supervisor: Any, log: Log) -> None:
-    log.fire(firing("a"), firing("b"))
-    assert task().resume(context(), event={"outcome": "fired", "places": log.open(), "registered": True}) == 2
-    assert log.acknowledged == ["a", "b"]
-    assert task().resume(context(), event={"outcome": "renew", "places": [], "registered": True}) == 0
-
-
-def test_dag_test_fails_if_a_firing_is_held(supervisor: Any, log: Log) -> None:
-    log.fire(firing("bad", "soon"), firing("good"))
-    operator = task(logical_date="{{ firing.key }}")
-    with pytest.raises(AirflowFailException, match="1 firings have no run yet"):
-        operator.resume(context(), event={"outcome": "fired", "places": log.open(), "registered": True})
-    assert log.acknowledged == ["good"]
-
-
-def test_conditions_with_and_without_keys_are_dispatched(log: Log) -> None:
-    for condition in (event("x"), at_least(2, event("x"), event("y"), event("z")), DAILY.expires(after="1h")):
-        kwargs, _ = deferral(task(condition).execute, context())
-        assert kwargs["durable"]["condition"] == condition.to_json()
+    assert operator.resume(context(), event=fired([]), **kept) == 1
 
 
 def test_a_run_of_the_dispatcher_ends_at_renew_at_even_if_firings_never_end(
@@ -637,10 +591,26 @@ def test_a_run_of_the_dispatcher_ends_at_renew_at_even_if_firings_never_end(
     log.fire(firing("a"))
     _, kept = deferral(operator.execute, context())
     kept["renew_at"] = datetime.now(UTC).isoformat()
-    assert (
-        operator.resume(
-            context(), event={"outcome": "fired", "places": log.open(), "registered": True}, **kept
-        )
-        == 1
-    )
+    assert operator.resume(context(), event=fired(log.open()), **kept) == 1
     assert log.acknowledged == ["a"]
+
+
+def test_dag_test_which_passes_only_the_event_makes_one_pass(supervisor: Any, log: Log) -> None:
+    log.fire(firing("a"), firing("b"))
+    assert task().resume(context(), event=fired(log.open())) == 2
+    assert log.acknowledged == ["a", "b"]
+    assert task().resume(context(), event=fired([])) == 0
+
+
+def test_dag_test_fails_if_a_firing_is_held(supervisor: Any, log: Log) -> None:
+    log.fire(firing("bad", "soon"), firing("good"))
+    operator = task(logical_date="{{ firing.key }}")
+    with pytest.raises(AirflowFailException, match="1 firings have no run yet"):
+        operator.resume(context(), event=fired(log.open()))
+    assert log.acknowledged == ["good"]
+
+
+def test_conditions_with_and_without_keys_are_dispatched(log: Log) -> None:
+    for condition in (event("x"), at_least(2, event("x"), event("y"), event("z")), DAILY.expires(after="1h")):
+        kwargs, _ = deferral(task(condition).execute, context())
+        assert kwargs["durable"]["condition"] == condition.to_json()

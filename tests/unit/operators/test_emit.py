@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import importlib
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.sensors.python import PythonSensor
-from airflow.sdk import DAG, Connection
+from airflow.sdk import DAG
 from interlock.events.emitter import Delivery
 from interlock.events.errors import EventError, InterlockError
 from interlock.operators import EmitEventOperator, emit
 from interlock.testing.task_context import context_of
 
+from tests.kit.state_store import task_instance
+
 # in the package, `emit` is the function
 module = importlib.import_module("interlock.operators.emit")
 
-TI = SimpleNamespace(
-    id="try-1",
-    dag_id="dag",
-    run_id="run",
-    task_id="task",
-    map_index=-1,
-    try_number=1,
-    max_tries=0,
-    task=SimpleNamespace(retries=0),
-)
+TI = task_instance(id="try-1")
 
 
 @pytest.fixture
@@ -54,11 +46,6 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             return Delivery(self.topic, 3, 17)
 
     monkeypatch.setattr(module, "Emitter", FakeEmitter)
-    monkeypatch.setattr(
-        module.BaseHook,
-        "get_connection",
-        lambda conn_id: Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}'),
-    )
     return events
 
 
@@ -126,8 +113,7 @@ def emit_in(ti: Any, monkeypatch: pytest.MonkeyPatch, *calls: dict[str, Any]) ->
 
 
 def of_try(number: int, max_tries: int = 1) -> Any:
-    about = vars(TI) | {"try_number": number, "max_tries": max_tries, "id": f"{number}/{max_tries}"}
-    return SimpleNamespace(**about | {"task": SimpleNamespace(retries=1)})
+    return task_instance(1, try_number=number, max_tries=max_tries, id=f"{number}/{max_tries}")
 
 
 def test_emit_emits_as_the_operator_does(emitted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,16 +151,17 @@ def resumed(task: Any, **given: Any) -> Any:
     return ti.get_template_context()
 
 
+def empty() -> Any:
+    return EmptyOperator(task_id="task")
+
+
 def sensor() -> Any:
     return PythonSensor(task_id="task", python_callable=bool, mode="reschedule")
 
 
 @pytest.mark.parametrize(
     ("task", "from_server"),
-    [
-        (lambda: EmptyOperator(task_id="task"), {"next_method": "execute_complete"}),
-        (sensor, {"task_reschedule_count": 1}),
-    ],
+    [(empty, {"next_method": "execute_complete"}), (sensor, {"task_reschedule_count": 1})],
     ids=["deferred", "rescheduled"],
 )
 def test_a_resumed_task_must_give_ordinals(
@@ -190,11 +177,7 @@ def test_a_resumed_task_must_give_ordinals(
 
 @pytest.mark.parametrize(
     ("task", "from_server"),
-    [
-        (lambda: EmptyOperator(task_id="task"), {}),
-        (sensor, {}),
-        (lambda: EmptyOperator(task_id="task"), {"task_reschedule_count": 1}),
-    ],
+    [(empty, {}), (sensor, {}), (empty, {"task_reschedule_count": 1})],
     ids=["first process", "first poke", "its DAG file was not found at first"],
 )
 def test_a_task_in_its_first_process_numbers_its_events(

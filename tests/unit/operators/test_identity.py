@@ -10,26 +10,11 @@ from airflow.models.taskinstance import clear_task_instances
 from interlock import Event
 from interlock.operators.identity import event_id, event_source, generation, task_identity
 
+from tests.kit.state_store import task_instance
 
-def context(
-    dag: str = "dag",
-    run: str = "run",
-    task: str = "task",
-    map_index: int | None = -1,
-    try_number: int = 1,
-    max_tries: int | None = 0,
-    retries: int | None = 0,
-) -> Any:
-    ti = SimpleNamespace(
-        dag_id=dag,
-        run_id=run,
-        task_id=task,
-        map_index=map_index,
-        try_number=try_number,
-        max_tries=max_tries,
-        task=SimpleNamespace(retries=retries),
-    )
-    return {"ti": ti}
+
+def context(**changes: Any) -> Any:
+    return {"ti": task_instance(**{"max_tries": 0, **changes})}
 
 
 def test_a_task_instance_has_one_name_in_every_try_and_after_a_clear() -> None:
@@ -82,11 +67,8 @@ def test_airflow_itself_makes_a_clear_of_a_task_that_runs_a_retry(state: str) ->
     dag = SimpleNamespace(has_task=lambda _: True, get_task=lambda _: ti.task)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow.models.dagbag.DBDagBag.get_dag_for_run", lambda *_, **__: dag)
-        clear_task_instances(
-            [ti],
-            SimpleNamespace(merge=lambda _: None, flush=lambda: None),
-            dag_run_state=False,
-        )
+        session = SimpleNamespace(merge=lambda _: None, flush=lambda: None)
+        clear_task_instances([ti], session, dag_run_state=False)
     assert (event_id({"ti": ti}, "airflow") == before) is (state == "running")
 
 
@@ -94,9 +76,9 @@ def test_each_distinguishing_part_is_in_the_id() -> None:
     different = [
         event_id(context(), "airflow"),
         event_id(context(), "other"),
-        event_id(context(dag="d"), "airflow"),
-        event_id(context(run="r"), "airflow"),
-        event_id(context(task="t"), "airflow"),
+        event_id(context(dag_id="d"), "airflow"),
+        event_id(context(run_id="r"), "airflow"),
+        event_id(context(task_id="t"), "airflow"),
         event_id(context(map_index=0), "airflow"),
         event_id(context(map_index=1), "airflow"),
         event_id(context(), "airflow", ordinal=1),
@@ -106,12 +88,11 @@ def test_each_distinguishing_part_is_in_the_id() -> None:
 
 @pytest.mark.parametrize(("max_tries", "retries"), [(None, None), (0, None), (None, 2), (-1, 0)])
 def test_missing_numbers_of_tries_count_as_0(max_tries: int | None, retries: int | None) -> None:
-    assert event_id(context(max_tries=max_tries, retries=retries), "airflow") == event_id(
-        context(), "airflow"
-    )
+    unknown = context(max_tries=max_tries, retries=retries)
+    assert event_id(unknown, "airflow") == event_id(context(), "airflow")
 
 
 def test_the_source_is_a_valid_uri_reference_whatever_the_names_hold() -> None:
-    source = event_source(context(dag="my dag", task="a/b.ü"), "prod")
+    source = event_source(context(dag_id="my dag", task_id="a/b.ü"), "prod")
     assert source == "/prod/my%20dag/a%2Fb.%C3%BC"
     Event.of("t", source)

@@ -58,18 +58,13 @@ class Site:
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site()
-    kafka = Connection(
-        conn_id="kafka_default",
-        conn_type="kafka",
-        extra=f'{{"bootstrap.servers": "a:1", "sasl.password": "{PASSWORD}"}}',
+    extra = f'{{"bootstrap.servers": "a:1", "sasl.password": "{PASSWORD}"}}'
+    connections = (
+        Connection(conn_id="kafka_default", conn_type="kafka", extra=extra),
+        Connection(conn_id="spark_default", conn_type="spark", host="local[1]"),
+        Connection(conn_id="cluster", conn_type="spark", host="yarn", extra='{"deploy-mode": "cluster"}'),
     )
-    found = {
-        "kafka_default": kafka,
-        "spark_default": Connection(conn_id="spark_default", conn_type="spark", host="local[1]"),
-        "cluster": Connection(
-            conn_id="cluster", conn_type="spark", host="yarn", extra='{"deploy-mode": "cluster"}'
-        ),
-    }
+    found = {connection.conn_id: connection for connection in connections}
     for owner in (module.BaseHook, hooks.BaseHook):
         monkeypatch.setattr(owner, "get_connection", found.__getitem__)
 
@@ -145,16 +140,20 @@ def test_the_connections_brokers_override_sparks_defaults(site: Site) -> None:
     assert len(site.emitted) == 1
 
 
+def raiser(error: Exception) -> Driver:
+    def raises(*_: object) -> None:
+        raise error
+
+    return raises
+
+
 def test_a_timed_out_task_ends_its_driver_before_it_emits(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happened: list[str] = []
     monkeypatch.setattr(SparkSubmitEventOperator, "on_kill", lambda _: happened.append("killed"))
 
-    def timed_out(*_: object) -> None:
-        raise AirflowTaskTimeout("after 1 s")
-
-    site.driver = timed_out
+    site.driver = raiser(AirflowTaskTimeout("after 1 s"))
     emit_all = site.emit_all
 
     def noted(events: list[Event], timeout_s: float) -> list[tuple[str, int, int]]:
@@ -174,13 +173,10 @@ def test_the_event_is_emitted_even_if_the_driver_does_not_end(
         def wait(self, timeout_s: float) -> int:
             raise subprocess.TimeoutExpired("spark-submit", timeout_s)
 
-    def timed_out(*_: object) -> None:
-        raise AirflowTaskTimeout("after 1 s")
-
     def kill(task: SparkSubmitEventOperator) -> None:
         task._hook._submit_sp = Stuck()
 
-    site.driver = timed_out
+    site.driver = raiser(AirflowTaskTimeout("after 1 s"))
     monkeypatch.setattr(SparkSubmitEventOperator, "on_kill", kill)
     with pytest.raises(AirflowTaskTimeout):
         run()
@@ -233,11 +229,7 @@ def test_an_unacknowledged_event_fails_the_task_only_if_required(site: Site) -> 
     run()
     with pytest.raises(EmitError):
         run(required=True)
-
-    def fails(*_: object) -> None:
-        raise RuntimeError("it failed by itself")
-
-    site.driver = fails
+    site.driver = raiser(RuntimeError("it failed by itself"))
     with pytest.raises(RuntimeError):
         run(required=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +27,7 @@ from interlock.operators import wait as module
 from interlock.testing import dag_run_end, wait_of
 from interlock.triggers.payload import Payload
 
-from tests.kit.state_store import StateStore
+from tests.kit.state_store import StateStore, task_instance
 
 SOLO = event("x")
 PAIR = event("x", by="data.day") & event("y", by="data.day")
@@ -41,14 +42,7 @@ def sensor(condition: Any = SOLO, **arguments: Any) -> EventSensor:
 
 def context(logical_date: datetime | None = DAY, run_after: datetime = DAY + 24 * HOUR) -> Any:
     return {
-        "ti": SimpleNamespace(
-            dag_id="dag",
-            run_id="run",
-            task_id="wait",
-            map_index=-1,
-            max_tries=0,
-            task=SimpleNamespace(retries=0),
-        ),
+        "ti": task_instance(task_id="wait"),
         "dag_run": SimpleNamespace(logical_date=logical_date, run_after=run_after, clear_number=0),
         "task_state_store": StateStore(),
     }
@@ -130,21 +124,28 @@ def test_a_condition_that_json_does_not_preserve_is_an_error() -> None:
         sensor(Special(SOLO, event("y")))
 
 
-def test_keys_that_do_not_fit_the_condition_are_errors() -> None:
-    with pytest.raises(ConditionError, match="a key is given"):
-        sensor(SOLO, key="d")
-    with pytest.raises(ConditionError, match="reads no key, but"):
-        sensor(MIXED)
-
-
-def test_waiting_in_a_worker_is_refused() -> None:
-    with pytest.raises(ValueError, match="deferrable=False is not supported"):
-        sensor(deferrable=False)
-
-
-def test_a_since_without_time_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match="no time zone"):
-        sensor(since=datetime(2026, 11, 20))  # noqa: DTZ001
+@pytest.mark.parametrize(
+    ("arguments", "error", "sentence"),
+    [
+        ({"key": "d"}, ConditionError, "a key is given"),
+        ({"condition": MIXED}, ConditionError, "reads no key, but"),
+        ({"key": None}, ConditionError, "key is .*None is not a key"),
+        ({"condition": PAIR, "key": None}, ConditionError, "key is .*None is not a key"),
+        ({"condition": PAIR, "key": ["a", None]}, ConditionError, "key is .*None is not a key"),
+        ({"deferrable": False}, ValueError, "deferrable=False is not supported"),
+        ({"since": datetime(2026, 11, 20)}, ValueError, "no time zone"),  # noqa: DTZ001
+        ({"lookback": 24}, ValueError, "lookback is .*give a timedelta"),
+        ({"lookback": "24h"}, ValueError, "lookback is .*give a timedelta"),
+        ({"lookback": -HOUR}, ValueError, "lookback is .*give a timedelta"),
+        ({"since": DAY, "lookback": HOUR}, ValueError, "since and lookback both set the earliest"),
+        ({"on_expired": "retry"}, ValueError, "'fail', 'skip', 'succeed'"),
+    ],
+)
+def test_invalid_arguments_are_import_errors_that_name_the_task(
+    arguments: dict[str, Any], error: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(error, match=f"'wait'.*{sentence}"):
+        sensor(**arguments)
 
 
 @pytest.mark.parametrize("rendered", [None, "", "None"])
@@ -167,12 +168,6 @@ def test_a_part_of_a_key_that_renders_to_nothing_fails_its_task() -> None:
 
 def test_the_text_none_is_an_ordinary_key() -> None:
     assert deferred(sensor(PAIR, key="None"))["key"] == "None"
-
-
-@pytest.mark.parametrize(("condition", "key"), [(PAIR, None), (SOLO, None), (PAIR, ["a", None])])
-def test_a_key_of_none_is_refused_and_does_not_mean_any_key(condition: Any, key: Any) -> None:
-    with pytest.raises(ConditionError, match=r"'wait': key is .*None is not a key"):
-        sensor(condition, key=key)
 
 
 # -- deferring
@@ -244,17 +239,6 @@ def test_lookback_overrides_the_setting() -> None:
     assert deferred(sensor(PAIR, key="d", lookback=0 * HOUR))["since_ms"] == int(DAY.timestamp() * 1000)
 
 
-@pytest.mark.parametrize("lookback", [24, "24h", -HOUR])
-def test_an_invalid_lookback_is_refused(lookback: Any) -> None:
-    with pytest.raises(ValueError, match=r"'wait': lookback is .*give a timedelta"):
-        sensor(lookback=lookback)
-
-
-def test_lookback_together_with_since_is_refused() -> None:
-    with pytest.raises(ValueError, match="since and lookback both set the earliest"):
-        sensor(since=DAY, lookback=HOUR)
-
-
 def test_the_look_back_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__INTERLOCK__LOOKBACK_HOURS", "0")
     assert deferred(sensor(PAIR, key="d"))["since_ms"] == int(DAY.timestamp() * 1000)
@@ -276,10 +260,13 @@ def test_every_try_registers_the_same_incarnation() -> None:
 # -- resumed
 
 FORM = {"specversion": "1.0", "id": "1", "source": "/s", "type": "x", "data": {"rows": 3}}
+OVER = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
+AWAY = UnreachableError("the broker is away")
 
 
-def payload(form: Any = FORM) -> dict[str, Any]:
-    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"x": [form]}, origins={})
+def payload(**changes: Any) -> dict[str, Any]:
+    given = {"outcome": "met", "events": {"x": [FORM]}, "origins": {}, **changes}
+    firing = Firing(id="f", key="d", fired_at="t", **given)
     action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
     return Payload.of_firing(action, ("i:n",)).to_json()
 
@@ -341,18 +328,7 @@ def test_an_acknowledged_firing_is_counted_by_the_metrics_of_the_worker(
 def test_when_the_condition_expires_the_task_follows_on_expired(
     acknowledged: list[Any], arguments: dict[str, Any], error: type[Exception] | None
 ) -> None:
-    firing = Firing(
-        id="f",
-        outcome="expired",
-        key="d",
-        fired_at="t",
-        events={"x": [FORM]},
-        origins={},
-        missing=["y"],
-        timer_ms=7,
-    )
-    action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
-    given = Payload.of_firing(action, ("i:n",)).to_json()
+    given = payload(outcome="expired", missing=["y"], timer_ms=7)
     task = sensor(PAIR.expires(after="2h"), key="d", **arguments)
     if error is None:
         result = task.execute_complete(context(), given)
@@ -363,20 +339,15 @@ def test_when_the_condition_expires_the_task_follows_on_expired(
     assert len(acknowledged) == 1  # whatever the task did with its firing
 
 
-def test_an_invalid_on_expired_is_an_error() -> None:
-    with pytest.raises(ValueError, match="'fail', 'skip', 'succeed'"):
-        sensor(on_expired="retry")
-
-
 def test_an_event_reduced_to_its_reference_is_returned_as_well(acknowledged: list[Any]) -> None:
-    result = sensor().execute_complete(context(), payload({"dataref": "kafka:t/0/1"}))
+    result = sensor().execute_complete(context(), payload(events={"x": [{"dataref": "kafka:t/0/1"}]}))
     assert result["events"] == {"x": [{"dataref": "kafka:t/0/1"}]}
 
 
 ANY_ERROR = pytest.mark.parametrize(
     "error",
     [
-        UnreachableError("the broker is away"),
+        AWAY,
         AirflowNotFoundException("the conn_id 'kafka_default' isn't defined"),
         AirflowFailException("of a secrets backend"),
         RuntimeError("of the client"),
@@ -385,7 +356,7 @@ ANY_ERROR = pytest.mark.parametrize(
 )
 
 
-def raiser(error: Exception) -> Any:
+def raiser(error: BaseException) -> Any:
     def raises(*_: object) -> None:
         raise error
 
@@ -393,21 +364,22 @@ def raiser(error: Exception) -> Any:
 
 
 @pytest.fixture
-def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    lines: list[str] = []
-    log = SimpleNamespace(
-        info=lambda *_: None,
-        error=lambda *_: None,
-        warning=lambda text, *args: lines.append(text % args),
-    )
-    monkeypatch.setattr(EventSensor, "log", log)
-    return lines
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The task's log."""
+    written: list[str] = []
+
+    def write(level: str, text: str, *arguments: Any) -> None:
+        written.append(f"{level}: {text % arguments}")
+
+    log = {level: partial(write, level) for level in ("info", "warning", "error")}
+    monkeypatch.setattr(EventSensor, "log", SimpleNamespace(**log))
+    return written
 
 
 @ANY_ERROR
 @pytest.mark.parametrize("where", ["connection", "acknowledgement"])
 def test_the_task_keeps_its_firing_whatever_the_acknowledgement_raises(
-    monkeypatch: pytest.MonkeyPatch, warnings: list[str], error: Exception, where: str
+    monkeypatch: pytest.MonkeyPatch, lines: list[str], error: Exception, where: str
 ) -> None:
     monkeypatch.setattr(stats, "incr", lambda *_, **__: pytest.fail("it is not acknowledged"))
     if where == "connection":
@@ -416,7 +388,7 @@ def test_the_task_keeps_its_firing_whatever_the_acknowledgement_raises(
         monkeypatch.setattr(module, "acknowledge", raiser(error))
     task = sensor(soft_fail=True)
     assert task.resume_execution("execute_complete", {"event": payload()}, context())["firing_id"] == "f"
-    [warning] = warnings
+    [warning] = [line for line in lines if line.startswith("warning: ")]
     assert "firing f could not be acknowledged" in warning
     assert str(error) in warning
     assert "retention removes the firing later" in warning
@@ -424,16 +396,13 @@ def test_the_task_keeps_its_firing_whatever_the_acknowledgement_raises(
 
 @ANY_ERROR
 def test_the_task_times_out_whatever_its_clean_up_raises(
-    monkeypatch: pytest.MonkeyPatch, warnings: list[str], error: Exception
+    monkeypatch: pytest.MonkeyPatch, lines: list[str], error: Exception
 ) -> None:
     monkeypatch.setattr(module.BaseHook, "get_connection", raiser(error))
-    over = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
     with pytest.raises(AirflowSensorTimeout):
-        sensor().resume_execution("execute_complete", {"event": over}, context())
-    assert any(
-        f"The registration could not be removed. It expires by itself. {type(error).__name__}" in w
-        for w in warnings
-    )
+        sensor().resume_execution("execute_complete", {"event": OVER}, context())
+    expected = f"The registration could not be removed. It expires by itself. {type(error).__name__}"
+    assert f"warning: {expected}" in "\n".join(lines)
 
 
 @pytest.mark.parametrize(
@@ -449,15 +418,11 @@ def test_at_the_timeout_the_task_fails_or_is_skipped_and_its_registration_is_rem
     message: str,
     away: bool,
 ) -> None:
-    def unreachable(*_: object) -> None:
-        raise UnreachableError("the broker is away")
-
     if away:
-        monkeypatch.setattr(module, "remove_registration", unreachable)
+        monkeypatch.setattr(module, "remove_registration", raiser(AWAY))
     task = sensor(timeout=7, soft_fail=soft_fail)
-    over = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
     with pytest.raises(error, match=message):
-        task.resume_execution("execute_complete", {"event": over}, context())
+        task.resume_execution("execute_complete", {"event": OVER}, context())
     assert acknowledged == ([] if away else [(None, ("i:n",))])
 
 
@@ -467,13 +432,9 @@ def test_the_registration_is_removed_before_the_worker_reads_events(
     class Killed(BaseException):
         """Stands for the end of the process."""
 
-    def why_not_met(*_: object) -> str:
-        raise Killed
-
-    monkeypatch.setattr("interlock.engine.admin.explaining.why_not_met", why_not_met)
-    over = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
+    monkeypatch.setattr("interlock.engine.admin.explaining.why_not_met", raiser(Killed()))
     with pytest.raises(Killed):
-        sensor(timeout=7).execute_complete(context(), over)
+        sensor(timeout=7).execute_complete(context(), OVER)
     assert acknowledged == [(None, ("i:n",))]
 
 
@@ -483,9 +444,7 @@ FAILED = event("z", by="data.day", label="z")
 
 
 def failed_payload() -> dict[str, Any]:
-    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"fail_on: z": [FORM]}, origins={})
-    action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
-    return Payload.of_firing(action, ("i:n",)).to_json()
+    return payload(events={"fail_on: z": [FORM]})
 
 
 def test_fail_on_is_registered_with_the_condition_under_its_expiry_and_key() -> None:
@@ -542,18 +501,10 @@ def test_a_firing_of_fail_on_fails_its_task_even_if_the_dag_has_no_fail_on_any_m
 
 
 def test_an_expiry_does_not_mention_fail_on(acknowledged: list[Any], asked_why_not_met: list[Any]) -> None:
-    firing = Firing(
-        id="f",
-        outcome="expired",
-        key="d",
-        fired_at="t",
-        events={"x": [FORM], "fail_on: a": [FORM]},
-        origins={"x": [{"timestamp_ms": 0}], "fail_on: a": [{"timestamp_ms": 0}]},
-        missing=["fail_on: b", "y"],
-        timer_ms=7,
-    )
-    action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
-    given = Payload.of_firing(action, ()).to_json()
+    origins = {"x": [{"timestamp_ms": 0}], "fail_on: a": [{"timestamp_ms": 0}]}
+    events = {"x": [FORM], "fail_on: a": [FORM]}
+    missing = ["fail_on: b", "y"]
+    given = payload(outcome="expired", events=events, origins=origins, missing=missing, timer_ms=7)
     task = sensor(PAIR.expires(after="2h"), fail_on=FAILED, key="d", on_expired="succeed")
     result = task.execute_complete(context(), given)
     assert (list(result["events"]), result["missing"]) == (["x"], ["y"])
@@ -565,9 +516,8 @@ def test_an_expiry_does_not_mention_fail_on(acknowledged: list[Any], asked_why_n
 def test_events_that_do_not_fit_into_the_firing_are_counted(acknowledged: list[Any]) -> None:
     forms = [{**FORM, "id": str(n)} for n in range(1000)]
     origins = [{"topic": "b-event", "partition": 3, "offset": n, "timestamp_ms": n} for n in range(1000)]
-    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"x": forms}, origins={"x": origins})
-    action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
-    result = sensor().execute_complete(context(), Payload.of_firing(action, ()).to_json())
+    given = payload(events={"x": forms}, origins={"x": origins})
+    result = sensor().execute_complete(context(), given)
     assert len(json.dumps(result)) <= 48 * 1024
     assert len(result["events"]["x"]) + result["left_out"]["x"] == 1000
     assert result["events"]["x"][0]["dataref"] == "kafka:b-event/3/0"
@@ -591,32 +541,17 @@ def test_with_a_failing_state_store_the_timeout_starts_at_this_try() -> None:
 @pytest.mark.parametrize("way", ["soft_fail", "never_fail"])
 def test_never_fail_skips_a_resumed_wait_that_would_fail(way: str, acknowledged: list[Any]) -> None:
     task = sensor(**{way: True})
-    given = Payload(outcome="timeout").to_json()
     with pytest.raises(AirflowSkipException):
-        task.resume_execution("execute_complete", {"event": given}, context())
+        task.resume_execution("execute_complete", {"event": OVER}, context())
 
 
 @pytest.mark.parametrize("away", [False, True])
 def test_at_its_end_the_log_has_near_misses_or_why_they_are_unknown(
-    acknowledged: list[Any], monkeypatch: pytest.MonkeyPatch, away: bool, caplog: pytest.LogCaptureFixture
+    acknowledged: list[Any], monkeypatch: pytest.MonkeyPatch, away: bool, lines: list[str]
 ) -> None:
-    def unreachable(*_: object) -> str:
-        raise UnreachableError("the broker is away")
-
     if away:
-        monkeypatch.setattr("interlock.engine.admin.explaining.why_not_met", unreachable)
-    lines: list[str] = []
-    task = sensor(PAIR, key="d", timeout=7)
-    monkeypatch.setattr(
-        EventSensor,
-        "log",
-        SimpleNamespace(
-            info=lambda text, *args: lines.append(text % args),
-            warning=lambda text, *args: lines.append(text % args),
-        ),
-    )
+        monkeypatch.setattr("interlock.engine.admin.explaining.why_not_met", raiser(AWAY))
     with pytest.raises(AirflowSensorTimeout):
-        task.execute_complete(context(), Payload(outcome="timeout").to_json())
-    assert (
-        "The search for events that nearly matched failed: the broker is away" if away else "y: nothing"
-    ) in lines
+        sensor(PAIR, key="d", timeout=7).execute_complete(context(), OVER)
+    failed = "The search for events that nearly matched failed: the broker is away"
+    assert (failed if away else "info: y: nothing") in "\n".join(lines)

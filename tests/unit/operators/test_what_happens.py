@@ -15,7 +15,7 @@ from interlock.conditions import Condition
 from interlock.operators import EventSensor
 from interlock.triggers.event import EventTrigger
 
-from tests.kit.state_store import StateStore
+from tests.kit.state_store import StateStore, task_instance
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -29,15 +29,7 @@ class Instance:
         self.store = StateStore()
         self.run = run or SimpleNamespace(logical_date=DAY, run_after=DAY + 24 * HOUR)
         self.run.clear_number = 0
-        self.ti = SimpleNamespace(
-            dag_id="dag",
-            run_id="run",
-            task_id="wait",
-            map_index=map_index,
-            try_number=1,
-            max_tries=retries,
-            task=SimpleNamespace(retries=retries),
-        )
+        self.ti = task_instance(retries, task_id="wait", map_index=map_index)
 
     def defers(self, task: EventSensor | None = None) -> EventTrigger:
         task = task or EventSensor(task_id="wait", condition=ORDERS, key="d", timeout=60)

@@ -178,6 +178,18 @@ def producer() -> Any:
     return ConditionTrigger.create_shared_stream_producer(trigger.serialize()[1])
 
 
+async def others_run() -> None:
+    """Lets all other coroutines run until they wait for something else than their turn."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+async def acknowledged(topic: Topic, *names: str) -> None:
+    async with asyncio.timeout(30):
+        while topic.acknowledged != [*names]:  # noqa: ASYNC110  # a thread's list
+            await asyncio.sleep(0)
+
+
 async def some(stream: Any, count: int) -> list[tuple[str, Any]]:
     """Reads them like a trigger: its filter yields the next one after Airflow has queued the event."""
     taken = []
@@ -227,8 +239,7 @@ def test_unstored_firings_are_handed_over_again_after_a_pause(topic: Topic) -> N
         handed = await some(stream, 3)
         await made.advance([AdvanceItem(place, unsubscribed) for _, place in handed])
         again = asyncio.create_task(some(stream, 1))
-        for _ in range(200):
-            await asyncio.sleep(0)
+        await others_run()
         assert not again.done()
         again.cancel()
 
@@ -266,8 +277,7 @@ def test_firings_wait_while_too_many_are_not_stored(topic: Topic, monkeypatch: p
         stream = made.open_stream()
         handed = await some(stream, 2)
         third = asyncio.create_task(some(stream, 1))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await others_run()
         assert not third.done()
         await made.advance([AdvanceItem(place, STORED) for _, place in handed])
         assert [name for name, _ in await third] == ["c"]
@@ -316,64 +326,6 @@ def test_an_unusable_connection_does_not_end_the_stream(topic: Topic, log: list[
     assert log == ["Connection 'c' cannot be read. It is tried again.", "The connection can be used."]
 
 
-def streamed(trigger: ConditionTrigger) -> tuple[SharedStreamManager, Any, Any]:
-    """Returns the triggerer's manager with the trigger subscribed, the key of its stream, and its events."""
-    manager, key = SharedStreamManager(log=structlog.get_logger()), trigger.shared_stream_key()
-    return (
-        manager,
-        key,
-        trigger.filter_shared_stream(manager.subscribe(trigger_id=1, trigger=trigger, key=key)),
-    )
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_stream_ends_without_waiting_for_an_unreachable_broker(topic: Topic) -> None:
-    topic.failures = 10_000
-    trigger = ConditionTrigger("n", CONDITION)
-
-    async def story() -> None:
-        manager, key, events = streamed(trigger)
-        await anext(events)
-        seq = manager.bind_pending_event(trigger_id=1, key=key)
-        more = asyncio.create_task(anext(events))
-        manager.confirm_persisted([seq])
-        async with asyncio.timeout(30):
-            while topic.failures == 10_000:  # noqa: ASYNC110  # a thread's count
-                await asyncio.sleep(0)
-            more.cancel()
-            await manager.stop_all()
-
-    asyncio.run(story())
-    assert (topic.acknowledged, topic.closed) == ([], topic.opened)
-
-
-def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored(
-    topic: Topic,
-) -> None:
-    """With the triggerer's own manager, called as the triggerer calls it."""
-    trigger = ConditionTrigger("n", CONDITION)
-
-    async def story() -> None:
-        manager, key, events = streamed(trigger)
-        seqs = []
-        for name in ("a", "b", "c"):
-            assert (await anext(events)).payload["firing_id"] == name
-            seqs.append(manager.bind_pending_event(trigger_id=1, key=key))
-        more = asyncio.create_task(anext(events))  # the triggerer also requests the next one at once
-        manager.confirm_persisted(seqs[:2])
-        async with asyncio.timeout(30):
-            while topic.acknowledged != ["a", "b"]:  # noqa: ASYNC110  # a thread's list
-                await asyncio.sleep(0)
-            manager.confirm_persisted(seqs[2:])
-            while topic.acknowledged != ["a", "b", "c"]:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        more.cancel()
-        await manager.stop_all()
-
-    asyncio.run(story())
-    assert topic.closed == topic.opened
-
-
 class Watched:
     """A trigger in Airflow's manager, used as a triggerer uses it."""
 
@@ -400,6 +352,45 @@ class Watched:
         await self._manager.unsubscribe(self._number, self._key)
 
 
+@pytest.mark.usefixtures("at_once")
+def test_a_stream_ends_without_waiting_for_an_unreachable_broker(topic: Topic) -> None:
+    topic.failures = 10_000
+
+    async def story() -> None:
+        manager = SharedStreamManager(log=structlog.get_logger())
+        trigger = Watched(manager, ConditionTrigger("n", CONDITION), 1)
+        numbers = await trigger.hands_over("a")
+        more = trigger.asks_for_more()
+        manager.confirm_persisted(numbers)
+        async with asyncio.timeout(30):
+            while topic.failures == 10_000:  # noqa: ASYNC110  # a thread's count
+                await asyncio.sleep(0)
+            more.cancel()
+            await manager.stop_all()
+
+    asyncio.run(story())
+    assert (topic.acknowledged, topic.closed) == ([], topic.opened)
+
+
+def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored(topic: Topic) -> None:
+    """With the triggerer's own manager, called as the triggerer calls it."""
+
+    async def story() -> None:
+        manager = SharedStreamManager(log=structlog.get_logger())
+        trigger = Watched(manager, ConditionTrigger("n", CONDITION), 1)
+        numbers = await trigger.hands_over("a", "b", "c")
+        more = trigger.asks_for_more()  # at once, as the triggerer does
+        manager.confirm_persisted(numbers[:2])
+        await acknowledged(topic, "a", "b")
+        manager.confirm_persisted(numbers[2:])
+        await acknowledged(topic, "a", "b", "c")
+        more.cancel()
+        await manager.stop_all()
+
+    asyncio.run(story())
+    assert topic.closed == topic.opened
+
+
 @pytest.mark.parametrize("edit", EDITS[1:5], ids=lambda edit: next(iter(edit)))
 def test_an_edited_watcher_hands_over_unacknowledged_and_new_firings(
     topic: Topic, edit: dict[str, Any]
@@ -418,17 +409,14 @@ def test_an_edited_watcher_hands_over_unacknowledged_and_new_firings(
         topic.ids.append("d")
         # Airflow dropped them, because the asset does not have the old watcher any more.
         manager.confirm_persisted(of_the_old)
-        for _ in range(200):
-            await asyncio.sleep(0)
+        await others_run()
         waiting.cancel()
         await old.ends()
         assert topic.acknowledged == []
         of_the_new += await new.hands_over("d")
         waiting = new.asks_for_more()
         manager.confirm_persisted(of_the_new)
-        async with asyncio.timeout(30):
-            while topic.acknowledged != ["a", "b", "c", "d"]:  # noqa: ASYNC110  # a thread's list
-                await asyncio.sleep(0)
+        await acknowledged(topic, "a", "b", "c", "d")
         waiting.cancel()
         await manager.stop_all()
 
@@ -452,8 +440,7 @@ def test_of_two_watchers_with_one_name_one_hands_over_and_the_other_logs_an_erro
         await first.hands_over("a", "b", "c")
         waiting = first.asks_for_more()
         await Watched(manager, ConditionTrigger("n", other), 2).hands_over("a", "b", "c")
-        for _ in range(200):
-            await asyncio.sleep(0)
+        await others_run()
         waiting.cancel()
         await manager.stop_all()
 
@@ -472,8 +459,7 @@ def test_an_edit_does_not_log_an_error_about_another_watcher(topic: Topic, log: 
         await old.hands_over("a", "b", "c")
         waiting = old.asks_for_more()
         await Watched(manager, ConditionTrigger("n", event("y", by="subject")), 2).hands_over("a")
-        for _ in range(200):
-            await asyncio.sleep(0)
+        await others_run()
         waiting.cancel()
         await old.ends()
         await manager.stop_all()
@@ -486,12 +472,13 @@ def test_a_firing_is_not_acknowledged_if_its_trigger_ends_before_its_event_is_qu
     topic: Topic,
 ) -> None:
     """Between the two Airflow's triggerer writes to its log, and takes what has no number yet for stored."""
-    trigger = ConditionTrigger("n", CONDITION)
 
     async def story() -> None:
-        manager, key, events = streamed(trigger)
-        assert (await anext(events)).payload["firing_id"] == "a"
-        await manager.unsubscribe(1, key)
+        trigger = Watched(
+            SharedStreamManager(log=structlog.get_logger()), ConditionTrigger("n", CONDITION), 1
+        )
+        assert (await trigger.asks_for_more()).payload["firing_id"] == "a"
+        await trigger.ends()
 
     asyncio.run(story())
     assert (topic.acknowledged, topic.closed) == ([], topic.opened)

@@ -6,30 +6,27 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import BaseHook, Connection
+from airflow.sdk import Connection
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import ConfigError
 from interlock.engine.waiting.dispatching import MORE_FIRINGS
 from interlock.engine.waiting.latest_firings import FiringRef
 from interlock.engine.waiting.notices import Notice, NoticeBoard
-from interlock.triggers import connections
 from interlock.triggers import dispatch as module
 from interlock.triggers.dispatch import DispatchTrigger
+
+from tests.unit.triggers.connecting import GOOD, Connections, in_seconds
 
 DURABLE = {
     "subscription": "airflow/dispatch/d", "condition": event("x").to_json(), "since_ms": 1,
     "since_given": False, "max_keys": 10, "at_limit": "dead-letter",
 }  # fmt: skip
-
-
-def in_seconds(seconds: float) -> str:
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+NOTHING = {"outcome": "renew", "places": [], "registered": True}
 
 
 def a_trigger(**changes: Any) -> DispatchTrigger:
@@ -88,12 +85,8 @@ class Stage:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage()
-
-    async def connection(_: str) -> Connection:
-        return Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
-
     monkeypatch.setattr("interlock.engine.runtime.runtime.Runtime.of", lambda *_: made)
-    monkeypatch.setattr(BaseHook, "aget_connection", connection)
+    Connections(monkeypatch, GOOD)
     monkeypatch.setattr(module, "runs_in_flight", made.runs_in_flight)
     monkeypatch.setattr(module, "ROOM_S", 0.001)
     return made
@@ -151,10 +144,9 @@ def test_firings_wait_while_the_target_has_no_room(stage: Stage) -> None:
 
 
 def test_at_renew_at_it_yields_no_places(stage: Stage) -> None:
-    nothing = {"outcome": "renew", "places": [], "registered": True}
-    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == nothing
+    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == NOTHING
     stage.offsets, stage.in_flight = [1], [10]
-    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == nothing
+    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == NOTHING
     assert stage.closed == 2
 
 
@@ -202,31 +194,12 @@ def test_problems_of_the_bus_are_logged_and_it_keeps_waiting(
 
 def test_its_event_says_if_nothing_was_registered(stage: Stage) -> None:
     stage.stream.registered = False
-    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == {
-        "outcome": "renew", "places": [], "registered": False,
-    }  # fmt: skip
-
-
-class Connections:
-    """The answers of `aget_connection`, the last one repeatedly. An exception is raised."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Connection | Exception) -> None:
-        self._answers = list(answers)
-        monkeypatch.setattr(BaseHook, "aget_connection", self.get)
-        monkeypatch.setattr(connections, "FRESH_S", 0.0)
-        monkeypatch.setattr(connections, "MAX_PAUSE_S", 0.01)
-
-    async def get(self, conn_id: str) -> Connection:
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == {**NOTHING, "registered": False}
 
 
 def test_an_unreadable_connection_is_read_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.offsets = [1]
-    good = Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
-    Connections(monkeypatch, OSError("the backend is away"), OSError("the backend is away"), good)
+    Connections(monkeypatch, OSError("the backend is away"), OSError("the backend is away"), GOOD)
     trigger, lines = a_trigger(), list[str]()
     monkeypatch.setattr(trigger.log, "warning", lambda text, *values: lines.append(text % values))
     assert outcome(trigger)["places"] == [(0, 1)]
@@ -240,8 +213,7 @@ def test_with_an_unreadable_connection_it_ends_at_renew_at_without_a_registratio
     """The resumed task reads the connection too, and fails with the reason."""
     monkeypatch.setattr(module, "READ_S", 0.1)
     Connections(monkeypatch, KeyError("not there"))
-    nothing = {"outcome": "renew", "places": [], "registered": False}
-    assert outcome(a_trigger(renew_at=in_seconds(0))) == nothing
+    assert outcome(a_trigger(renew_at=in_seconds(0))) == {**NOTHING, "registered": False}
     assert stage.opened == []
 
 

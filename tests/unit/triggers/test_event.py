@@ -6,13 +6,14 @@ import asyncio
 import logging
 import math
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from airflow.sdk import BaseHook, Connection
+from airflow.sdk import Connection
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from interlock import event
 from interlock.conditions.recipes.fail_on import with_fail_on
@@ -20,29 +21,20 @@ from interlock.engine.errors import ConfigError
 from interlock.engine.records import ActionRecord, Firing, Registration
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.waits import FiringDelivery, Wait
-from interlock.triggers import connections
 from interlock.triggers import event as module
 from interlock.triggers.event import EventTrigger
 from interlock.triggers.payload import Payload
 
+from tests.unit.triggers.connecting import GOOD, Connections, in_seconds
+
 CONDITION = event("x")
-
-
-def in_seconds(seconds: float) -> str:
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
 def a_trigger(**changes: Any) -> EventTrigger:
     kwargs = {
-        "subscription": "airflow/dag/run/task",
-        "condition": CONDITION.to_json(),
-        "key": None,
-        "since_ms": 17,
-        "kafka_conn_id": "kafka_default",
-        "bus": "b",
-        "deployment": "d",
-        "timeout_at": None,
-    }
+        "subscription": "airflow/dag/run/task", "condition": CONDITION.to_json(), "key": None, "since_ms": 17,
+        "kafka_conn_id": "kafka_default", "bus": "b", "deployment": "d", "timeout_at": None,
+    }  # fmt: skip
     trigger = EventTrigger(**{**kwargs, **changes})
     trigger._task_instance = task_instance()  # a triggerer sets it, dag.test() does not
     return trigger
@@ -52,18 +44,18 @@ def task_instance(map_index: int = -1) -> Any:
     return SimpleNamespace(dag_id="dag", run_id="run", task_id="wait", map_index=map_index)
 
 
-def delivery(wait: Wait) -> FiringDelivery:
-    firing = Firing(id="f", outcome="met", key=None, fired_at="t", events={}, origins={})
-    registration = wait.registration
-    return FiringDelivery(
-        ActionRecord(
-            subscription=registration.subscription,
-            incarnation=registration.incarnation,
-            state="fired",
-            firing=firing,
-        ),
-        ("i:n",),
+def firing_of(registration: Registration, outcome: Any = "met", label: str = "x") -> ActionRecord:
+    firing = Firing(id="f", outcome=outcome, key=None, fired_at="t", events={label: [{}]}, origins={})
+    return ActionRecord(
+        subscription=registration.subscription,
+        incarnation=registration.incarnation,
+        state="fired",
+        firing=firing,
     )
+
+
+def deliver(wait: Wait) -> None:
+    wait.deliver(FiringDelivery(firing_of(wait.registration), ("i:n",)))
 
 
 class FakeWaits:
@@ -122,13 +114,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
             cls.engines.append(with_engine)
             return cls()
 
-    async def connection(conn_id: str) -> Connection:
-        assert conn_id == "kafka_default"
-        return Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
-
     monkeypatch.setattr("interlock.engine.runtime.runtime.Runtime", FakeRuntime)
     made.runtime = FakeRuntime
-    monkeypatch.setattr(BaseHook, "aget_connection", connection)
+    Connections(monkeypatch, GOOD)
     yield made
     for thread in made.threads:
         thread.join(10)
@@ -140,10 +128,7 @@ def events_of(trigger: EventTrigger) -> list[dict[str, Any]]:
     async def collect() -> list[dict[str, Any]]:
         return [e.payload async for e in trigger.run()]
 
-    async def bounded(work: Awaitable[Any]) -> Any:
-        return await asyncio.wait_for(work, 20)
-
-    return asyncio.run(bounded(collect()))
+    return asyncio.run(asyncio.wait_for(collect(), 20))
 
 
 async def cancelled_while_it_waits(trigger: EventTrigger) -> None:
@@ -167,23 +152,20 @@ def test_serialization_keeps_all_arguments() -> None:
 
 
 def test_it_opens_a_wait_with_its_arguments_and_closes_it(waits: FakeWaits) -> None:
-    waits.then = lambda wait: wait.deliver(delivery(wait))
+    waits.then = deliver
     events_of(a_trigger())
     [wait] = waits.opened
     registration = wait.registration
-    assert (registration.subscription, registration.key, registration.since_ms) == (
-        "airflow/dag/run/task",
-        None,
-        17,
-    )
+    assert (registration.subscription, registration.key) == ("airflow/dag/run/task", None)
+    assert registration.since_ms == 17
     assert registration.build_condition() == CONDITION
     assert waits.closed == [wait]
 
 
 def test_it_yields_the_firing_once_however_often_it_is_delivered(waits: FakeWaits) -> None:
     def twice(wait: Wait) -> None:
-        wait.deliver(delivery(wait))
-        wait.deliver(delivery(wait))
+        deliver(wait)
+        deliver(wait)
 
     waits.then = twice
     [payload] = events_of(a_trigger())
@@ -195,24 +177,18 @@ def log_of(trigger: EventTrigger) -> list[tuple[str, str]]:
     """Returns the list of its later log lines."""
     lines: list[tuple[str, str]] = []
 
-    class Log:
-        def warning(self, text: str, *args: object) -> None:
-            lines.append(("warning", text % args))
+    def write(level: str, text: str, *arguments: object) -> None:
+        lines.append((level, text % arguments))
 
-        def info(self, text: str, *args: object) -> None:
-            lines.append(("info", text % args))
-
-    trigger._log = Log()
+    trigger._log = SimpleNamespace(info=partial(write, "info"), warning=partial(write, "warning"))
     return lines
 
 
-def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
-    waits: FakeWaits, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(waits: FakeWaits) -> None:
     def troubles(wait: Wait) -> None:
         wait.deliver(Notice("Cannot reach the bus."))
         wait.deliver(Notice(None))
-        wait.deliver(delivery(wait))
+        deliver(wait)
 
     waits.then = troubles
     trigger = a_trigger()
@@ -236,7 +212,7 @@ def test_during_a_problem_the_connection_is_read_again(
         wait.deliver(Notice("The password is wrong."))
         assert read_again.wait(10)
         wait.deliver(Notice(None))
-        wait.deliver(delivery(wait))
+        deliver(wait)
 
     waits.then = troubles
     [payload] = events_of(a_trigger())
@@ -255,7 +231,7 @@ def test_a_firing_from_before_the_timeout_counts_if_no_triggerer_ran_then(waits:
 
     def later(wait: Wait) -> None:
         looked.wait(0.3)
-        wait.deliver(delivery(wait))
+        deliver(wait)
 
     waits.then = later
     [payload] = events_of(a_trigger(timeout_at=in_seconds(-3600)))
@@ -273,7 +249,7 @@ def test_an_unreachable_bus_does_not_delay_the_timeout(
 
 
 def test_a_firing_is_held_until_resume_not_before(waits: FakeWaits) -> None:
-    waits.then = lambda wait: wait.deliver(delivery(wait))
+    waits.then = deliver
     floor = datetime.now(UTC) + timedelta(seconds=0.4)
     [payload] = events_of(a_trigger(resume_not_before=floor.isoformat()))
     assert payload["outcome"] == "fired"
@@ -286,33 +262,12 @@ def test_cancelling_closes_the_wait(waits: FakeWaits) -> None:
     assert waits.closed == waits.opened
 
 
-class Connections:
-    """The answers of `aget_connection`, the last one repeatedly. An exception is raised."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Connection | Exception) -> None:
-        self.answers, self.queries = list(answers), 0
-        monkeypatch.setattr(BaseHook, "aget_connection", self.get)
-        monkeypatch.setattr(connections, "FRESH_S", 0.0)
-        monkeypatch.setattr(connections, "MAX_PAUSE_S", 0.01)
-
-    async def get(self, conn_id: str) -> Connection:
-        self.queries += 1
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        await asyncio.sleep(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
-GOOD = Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
-
-
 def test_an_unreadable_connection_is_read_again_and_each_change_logged_once(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away, gone = OSError("the backend is away"), LookupError("it is not defined")
     Connections(monkeypatch, away, away, gone, gone, GOOD)
-    waits.then = lambda wait: wait.deliver(delivery(wait))
+    waits.then = deliver
     trigger = a_trigger()
     lines = log_of(trigger)
     [payload] = events_of(trigger)
@@ -348,11 +303,11 @@ def test_an_unusable_connection_fails_the_wait_at_once(
 def test_a_delivery_after_the_end_of_its_event_loop_has_no_other_effect(
     waits: FakeWaits, caplog: pytest.LogCaptureFixture
 ) -> None:
-    waits.then = lambda wait: wait.deliver(delivery(wait))
+    waits.then = deliver
     events_of(a_trigger())
     [wait] = waits.opened
     with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError, match="closed"):
-        wait.deliver(delivery(wait))  # raises, and the waits' thread catches it
+        deliver(wait)  # raises, and the waits' thread catches it
 
 
 # -- cancelled
@@ -471,7 +426,7 @@ def test_pending_state_queries_do_not_delay_other_waits(
         for trigger in killed:
             await cancelled_while_it_waits(trigger)
             await trigger.on_kill()
-        waits.then = lambda wait: wait.deliver(delivery(wait))
+        waits.then = deliver
         try:
             await asyncio.wait_for(anext(a_trigger().run()), 10)
         finally:
@@ -506,7 +461,7 @@ def test_dag_test_starts_an_engine_only_if_none_runs(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
     monkeypatch.setattr("interlock.engine.runtime.runtime.has_engine", lambda _: elsewhere)
-    waits.then = lambda wait: wait.deliver(delivery(wait))
+    waits.then = deliver
     trigger = a_trigger()
     trigger._task_instance = None
     events_of(trigger)
@@ -520,7 +475,7 @@ WITH_FAILURE = with_fail_on(event("x"), event("failed"))
 
 
 def opened_in_generation(waits: FakeWaits, generation: int, since_ms: int = 17) -> Wait:
-    waits.then = lambda wait: wait.deliver(delivery(wait))
+    waits.then = deliver
     events_of(a_trigger(condition=WITH_FAILURE.to_json(), generation=generation, since_ms=since_ms))
     return waits.opened[-1]
 
@@ -534,16 +489,6 @@ def test_a_cleared_wait_is_another_incarnation_whose_fail_on_ignores_earlier_eve
     assert WITH_FAILURE.labels[0].startswith("fail_on: ")
     assert first.incarnation != cleared.incarnation == again.incarnation
     assert (first.subscription, first.since_ms) == (cleared.subscription, cleared.since_ms)
-
-
-def firing_of(registration: Registration, outcome: Any = "met", label: str = "x") -> ActionRecord:
-    firing = Firing(id="f", outcome=outcome, key=None, fired_at="t", events={label: [{}]}, origins={})
-    return ActionRecord(
-        subscription=registration.subscription,
-        incarnation=registration.incarnation,
-        state="acked",
-        firing=firing,
-    )
 
 
 def test_a_cleared_wait_takes_its_earlier_firing_only_if_it_was_met(waits: FakeWaits) -> None:
