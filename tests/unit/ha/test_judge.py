@@ -6,6 +6,7 @@ import copy
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -28,7 +29,9 @@ from tests.ha.judge import (
 )
 
 NAME = "ha/ha_waits/run/wait/0"
-WAIT = Wait(NAME, frozenset({"first", "second"}))
+BOTH = ("first", "second")
+WAIT = Wait(NAME, frozenset(BOTH))
+NONE = {"missing": 0, "duplicated": 0, "unexpected": 0}
 
 
 def event(event_id: str, at_ms: int, offset: int = 0) -> Rec:
@@ -48,17 +51,13 @@ class Record:
 
     def __init__(self) -> None:
         self.events = [event("first", 1000), event("second", 2000, 1)]
-        self.actions = [
-            action("f1", 2010, ("first", "second")),
-            action("f1", 3000, ("first", "second"), "acked"),
-        ]
+        self.actions = [action("f1", 2010, BOTH), action("f1", 3000, BOTH, "acked")]
         self.tasks = [{"map_index": 0, "state": "success", "try_number": 1}]
         self.outputs: dict[int, Any] = {0: {"firing_id": "f1"}}
 
-    def judged(self) -> Differences:
-        return judge_waits(
-            {0: WAIT}, appended(self.events), actions(self.actions), self.tasks, copy.copy(self.outputs)
-        )
+    def judged(self, done: str = "success") -> Differences:
+        sent, fired = appended(self.events), actions(self.actions)
+        return judge_waits({0: WAIT}, sent, fired, self.tasks, copy.copy(self.outputs), done)
 
 
 @pytest.fixture
@@ -76,66 +75,49 @@ def test_an_event_sent_again_counts_from_its_first_append(record: Record) -> Non
     assert record.judged().lines() == []
 
 
-def test_a_condition_that_is_met_and_has_no_firing_is_missing(record: Record) -> None:
-    record.actions = []
-    record.tasks[0]["state"] = "deferred"
-    assert record.judged().counts() == {"missing": 1, "duplicated": 0, "unexpected": 0}
+def task_is(**changes: Any) -> Callable[[Record], None]:
+    return lambda record: record.tasks[0].update(changes)
 
 
-@pytest.mark.parametrize("state", ["deferred", "scheduled", "queued", "running"])
-def test_a_task_that_never_got_its_firing_is_missing(record: Record, state: str) -> None:
-    record.tasks[0]["state"] = state
-    assert record.judged().counts()["missing"] == 1
+def fires(at_ms: int, ids: tuple[str, ...] = BOTH, **changes: Any) -> Callable[[Record], None]:
+    """Replaces the firing that was decided."""
+    return lambda record: record.actions.__setitem__(0, action("f1", at_ms, ids, **changes))
 
 
-def test_a_task_that_failed_although_it_fired_is_unexpected(record: Record) -> None:
-    record.tasks[0]["state"] = "failed"
-    assert record.judged().counts()["unexpected"] == 1
+def also(*records: Rec) -> Callable[[Record], None]:
+    return lambda record: record.actions.extend(records)
 
 
-def test_a_second_firing_is_duplicated(record: Record) -> None:
-    record.actions.append(action("f2", 2020, ("first", "second")))
-    assert record.judged().counts()["duplicated"] == 1
+STRANGER = {"map_index": 7, "state": "success", "try_number": 1}
+# {what differs: (how to plant it, how the judge counts it)}
+PLANTED = {
+    "met, and no firing": (lambda record: record.actions.clear(), "missing"),
+    **{f"fired, and the task is {state}": (task_is(state=state), "missing")
+       for state in ("deferred", "scheduled", "queued", "running")},
+    "fired, and the task failed": (task_is(state="failed"), "unexpected"),
+    "a second firing": (also(action("f2", 2020, BOTH)), "duplicated"),
+    "the same firing decided twice": (also(action("f1", 2010, BOTH)), "duplicated"),
+    "a firing taken twice": (also(action("f1", 3000, BOTH, "acked")), "duplicated"),
+    "a second try": (task_is(try_number=2), "duplicated"),
+    "a firing of other events": (fires(2010, ("first", "other")), "unexpected"),
+    "a firing before its last event": (fires(1500), "unexpected"),
+    "an expiry": (fires(2010, outcome="expired"), "unexpected"),
+    "an output of another firing": (
+        lambda record: record.outputs.update({0: {"firing_id": "f9"}}), "unexpected"),
+    "a firing of an unknown subscription": (
+        also(action("f3", 2010, ("first",), subscription="ha/elsewhere")), "unexpected"),
+    "an unknown task instance": (lambda record: record.tasks.append(STRANGER), "unexpected"),
+    "no task instance": (lambda record: record.tasks.clear(), "missing"),
+    "two task instances": (lambda record: record.tasks.append(record.tasks[0]), "duplicated"),
+}  # fmt: skip
 
 
-def test_the_same_firing_decided_twice_is_duplicated(record: Record) -> None:
-    record.actions.append(record.actions[0])
-    assert record.judged().counts()["duplicated"] == 1
-
-
-def test_a_firing_that_was_taken_twice_is_duplicated(record: Record) -> None:
-    record.actions.append(record.actions[1])
-    assert record.judged().counts()["duplicated"] == 1
-
-
-def test_a_second_try_is_duplicated(record: Record) -> None:
-    record.tasks[0]["try_number"] = 2
-    assert record.judged().counts()["duplicated"] == 1
-
-
-def test_a_firing_of_other_events_is_unexpected(record: Record) -> None:
-    record.actions[0] = action("f1", 2010, ("first", "other"))
-    assert record.judged().counts()["unexpected"] == 1
-
-
-def test_a_firing_before_its_last_event_is_unexpected(record: Record) -> None:
-    record.actions[0] = action("f1", 1500, ("first", "second"))
-    assert record.judged().counts()["unexpected"] == 1
-
-
-def test_an_expiry_is_unexpected(record: Record) -> None:
-    record.actions[0] = action("f1", 2010, ("first", "second"), outcome="expired")
-    assert record.judged().counts()["unexpected"] == 1
-
-
-def test_an_output_of_another_firing_is_unexpected(record: Record) -> None:
-    record.outputs[0] = {"firing_id": "f9"}
-    assert record.judged().counts()["unexpected"] == 1
-
-
-def test_a_firing_of_an_unknown_subscription_is_unexpected(record: Record) -> None:
-    record.actions.append(action("f3", 2010, ("first",), subscription="ha/elsewhere"))
-    assert record.judged().counts()["unexpected"] == 1
+@pytest.mark.parametrize(("plant", "kind"), PLANTED.values(), ids=PLANTED)
+def test_a_planted_difference_is_counted(
+    record: Record, plant: Callable[[Record], object], kind: str
+) -> None:
+    plant(record)
+    assert record.judged().counts() == NONE | {kind: 1}
 
 
 def test_a_wait_with_half_of_its_events_stays_deferred(record: Record) -> None:
@@ -177,8 +159,7 @@ def dispatched(fired: list[Rec], runs: list[dict[str, Any]]) -> dict[str, int]:
 def test_a_dispatch_starts_one_run_for_each_event(
     fired: list[str], runs: list[dict[str, Any]], wrong: dict[str, int]
 ) -> None:
-    none = {"missing": 0, "duplicated": 0, "unexpected": 0}
-    assert dispatched([action(each, 1010, ("order",)) for each in fired], runs) == none | wrong
+    assert dispatched([action(each, 1010, ("order",)) for each in fired], runs) == NONE | wrong
 
 
 def test_times_within_a_minute_of_a_fault_are_not_measured() -> None:
@@ -197,18 +178,6 @@ def test_the_judge_imports_no_engine() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
-def test_an_unknown_task_instance_is_unexpected(record: Record) -> None:
-    record.tasks.append({"map_index": 7, "state": "success", "try_number": 1})
-    assert record.judged().counts() == {"missing": 0, "duplicated": 0, "unexpected": 1}
-
-
-def test_a_wait_without_its_task_instance_is_missing_and_with_two_duplicated(record: Record) -> None:
-    task = record.tasks.pop()
-    assert record.judged().counts()["missing"] == 1
-    record.tasks += [task, task]
-    assert record.judged().counts()["duplicated"] == 1
-
-
 def test_a_dispatched_firing_of_other_events_is_unexpected() -> None:
     fired = [action("f1", 1010, ("order",)), action("f2", 1010, ("order", "other"))]
     assert dispatched(fired, [run("f1")])["unexpected"] == 1
@@ -219,27 +188,16 @@ def test_an_order_that_was_never_appended_is_missing() -> None:
     assert wrong.counts()["missing"] == 1
 
 
-def held_back(record: Record) -> dict[str, int]:
-    return judge_waits(
-        {0: WAIT},
-        appended(record.events),
-        actions(record.actions),
-        record.tasks,
-        record.outputs,
-        done="scheduled",
-    ).counts()
-
-
 def test_a_task_that_no_worker_may_run_is_scheduled_with_its_firing(record: Record) -> None:
     record.actions.pop()
     record.tasks[0]["state"] = "scheduled"
-    assert held_back(record) == {"missing": 0, "duplicated": 0, "unexpected": 0}
+    assert record.judged("scheduled").counts() == NONE
     record.outputs[0] = {"next_method": "__fail__", "event": None}
-    assert held_back(record)["unexpected"] == 1
+    assert record.judged("scheduled").counts()["unexpected"] == 1
     record.tasks[0]["state"] = "deferred"
-    assert held_back(record)["missing"] == 1
+    assert record.judged("scheduled").counts()["missing"] == 1
     record.tasks[0]["state"] = "failed"
-    assert held_back(record)["unexpected"] == 1
+    assert record.judged("scheduled").counts()["unexpected"] == 1
 
 
 def registry(*entries: tuple[str, int, str | None]) -> Log:
@@ -274,9 +232,8 @@ def registry(*entries: tuple[str, int, str | None]) -> Log:
 def test_a_registration_stays_until_its_firing(
     record: Record, entries: list[tuple[str, int, str | None]], wrong: dict[str, int]
 ) -> None:
-    none = {"missing": 0, "duplicated": 0, "unexpected": 0}
     judged = judge_registrations({0: WAIT}, registry(*entries), actions(record.actions))
-    assert judged.counts() == none | wrong
+    assert judged.counts() == NONE | wrong
 
 
 def test_a_registration_of_a_wait_that_never_fired_stays_for_ever() -> None:

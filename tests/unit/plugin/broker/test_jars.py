@@ -39,6 +39,13 @@ def cache(tmp_path: Path) -> Path:
     return folder
 
 
+def fake_java(folder: Path, script: str) -> str:
+    java = folder / "java"
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    return str(java)
+
+
 def test_verified_jars_make_the_class_path_and_others_in_the_folder_do_not(
     checksums: Path, cache: Path
 ) -> None:
@@ -47,25 +54,20 @@ def test_verified_jars_make_the_class_path_and_others_in_the_folder_do_not(
     assert path.split(os.pathsep) == [str(cache / "a-1.jar"), str(cache / "b-2.jar")]
 
 
-def test_a_tampered_jar_is_refused_by_name(checksums: Path, cache: Path) -> None:
+def test_a_tampered_or_missing_jar_is_refused_by_name(checksums: Path, cache: Path) -> None:
     (cache / "b-2.jar").write_bytes(b"B")
     with pytest.raises(BrokerError, match=r"wrong SHA-512: b-2\.jar\. Remove that folder"):
         class_path(NO_JAVA, print, cache, checksums)
-
-
-def test_a_missing_jar_is_refused_by_name(checksums: Path, cache: Path) -> None:
     (cache / "a-1.jar").unlink()
     with pytest.raises(BrokerError, match=r"missing: a-1\.jar\. Remove that folder"):
         class_path(NO_JAVA, print, cache, checksums)
 
 
 def test_a_fetch_that_fails_leaves_no_cache_and_says_why(checksums: Path, tmp_path: Path) -> None:
-    java = tmp_path / "java"
-    java.write_text("#!/bin/sh\necho ':: UNRESOLVED DEPENDENCY: g.a#a;1: not found'\nexit 1\n")
-    java.chmod(0o755)
+    java = fake_java(tmp_path, "echo ':: UNRESOLVED DEPENDENCY: g.a#a;1: not found'\nexit 1")
     cache = tmp_path / "not there" / "kafka"
     with pytest.raises(BrokerError, match=r"cannot be fetched from Maven Central: .*not found.*network"):
-        class_path(str(java), print, cache, checksums)
+        class_path(java, print, cache, checksums)
     assert [f.name for f in cache.parent.iterdir()] == ["kafka.lock"]
 
 
@@ -81,27 +83,23 @@ def test_a_fetch_that_fails_leaves_no_cache_and_says_why(checksums: Path, tmp_pa
 def test_a_fetch_that_never_ends_is_abandoned(
     checksums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, limit: str, reason: str
 ) -> None:
-    java, pid = tmp_path / "java", tmp_path / "pid"
-    java.write_text(f"#!/bin/sh\necho $$ >{pid}\n{script}\n")
-    java.chmod(0o755)
+    pid = tmp_path / "pid"
+    java = fake_java(tmp_path, f"echo $$ >{pid}\n{script}")
     monkeypatch.setattr(jars, limit, 0.3)
     cache = tmp_path / "not there" / "kafka"
     with pytest.raises(BrokerError, match=f"Maven Central: {reason}. Check the network"):
-        class_path(str(java), print, cache, checksums)
+        class_path(java, print, cache, checksums)
     assert not psutil.pid_exists(int(pid.read_text()))
     assert not cache.exists()
 
 
 def test_a_fetched_jar_with_a_wrong_checksum_is_not_kept(checksums: Path, tmp_path: Path) -> None:
-    java = tmp_path / "java"
     # $1 is -Duser.home=<the working folder of the fetch>
-    java.write_text(
-        '#!/bin/sh\nd="${1#*=}/jars"; mkdir "$d"; printf a >"$d/a-1.jar"; printf x >"$d/b-2.jar"\n'
-    )
-    java.chmod(0o755)
+    script = 'd="${1#*=}/jars"; mkdir "$d"; printf a >"$d/a-1.jar"; printf x >"$d/b-2.jar"'
+    java = fake_java(tmp_path, script)
     cache = tmp_path / "not there" / "kafka"
     with pytest.raises(BrokerError, match=r"wrong SHA-512: b-2\.jar"):
-        class_path(str(java), print, cache, checksums)
+        class_path(java, print, cache, checksums)
     assert not cache.exists()
 
 
