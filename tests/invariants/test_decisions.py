@@ -80,8 +80,7 @@ def _remembering_beyond_a_firing_by_slots(patch: Patch) -> None:
 
 @needs(_remembering_events, _remembering_beyond_a_firing, _remembering_beyond_a_firing_by_slots)
 def test_i5_a_repeat_of_an_event_does_not_count_also_across_a_firing_and_a_takeover() -> None:
-    pool = Pool()
-    pool.register(durable("two", count(event("x"), 2)))
+    pool = Pool(durable("two", count(event("x"), 2)))
     pool.register(durable("pair", PAIR))
     pool.boot()
     for text in ("x1", "x1", "y2", "x1", "y2"):
@@ -116,8 +115,7 @@ def _remembering_for_an_hour(patch: Patch) -> None:
 
 @needs(_remembering_64_events, _remembering_for_an_hour)
 def test_i5_the_horizon_is_64_events_of_a_key_or_an_hour() -> None:
-    pool = Pool()
-    pool.register(durable("d", event("x")))
+    pool = Pool(durable("d", event("x")))
     pool.boot()
     ids = [f"{n}" for n in range(64)]
     for event_id in (*ids, ids[0]):
@@ -240,12 +238,10 @@ def test_i9_a_lookup_does_not_cost_more_with_a_hundred_times_as_many_that_do_not
 
 
 def _cost_of_passes(number: int) -> int:
-    pool = Pool()
-    pool.register(Registration.of("mine", event("x", by="data.k"), "mine", 0))
+    pool = Pool(Registration.of("mine", event("x", by="data.k"), "mine", 0))
     for n, (condition, key) in enumerate(strangers(number)):
         pool.register(Registration.of(f"w{n}", condition, key, 0, kind="one-shot"))
-    engine = pool.boot()
-    pool.run(40)
+    engine = pool.start(passes=40)
     pool.emit("x", {"k": "mine", "region": "here"})
     engine.run_pass()  # what is made once
     pool.run(40)
@@ -348,8 +344,7 @@ LIMIT: Final = Without("a limit", MadeOf(parts=Parts(evaluator=EvaluatorWithoutL
 
 @needs(LIMIT)
 def test_i10_the_open_keys_of_a_subscription_are_limited(made_of: MadeOf) -> None:
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", event("x", by="data.k") & event("y", by="data.k"), max_keys=10))
+    pool = Pool(durable("d", event("x", by="data.k") & event("y", by="data.k"), max_keys=10), made_of=made_of)
     pool.boot()
     for n in range(30):
         pool.emit("x", {"k": n})

@@ -91,11 +91,9 @@ class _KilledAfter(Alone):
 
 def _killed_at(step: int, made_of: MadeOf) -> tuple[Pool, bool]:
     """A bus at rest after an engine was killed at a step, and another went on; whether it came that far."""
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", PAIR))
+    pool = Pool(durable("d", PAIR), made_of=made_of)
     pool.emit("x", event_id="1")
-    pool.boot()
-    pool.run(20)
+    pool.start(passes=20)
     pool.emit("y", event_id="2")
     pool.emit("x", event_id="3")
     bus = pool.buses["one"]
@@ -131,8 +129,7 @@ def test_i1_a_crash_at_any_step_loses_nothing_and_repeats_nothing_that_a_reader_
 
 @needs(ONE_TRANSACTION)
 def test_i1_each_output_stands_in_the_transaction_that_moves_past_what_brought_it(made_of: MadeOf) -> None:
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", PAIR))
+    pool = Pool(durable("d", PAIR), made_of=made_of)
     pool.boot()
     pool.emit("x")
     pool.emit("y")
@@ -156,11 +153,9 @@ def matched_offset(tp: TopicPartition, value: bytes | None) -> int:
 
 @needs(ROLLBACK)
 def test_i1_of_an_aborted_transaction_nothing_is_seen_and_nothing_is_kept(made_of: MadeOf) -> None:
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", PAIR))
+    pool = Pool(durable("d", PAIR), made_of=made_of)
     pool.emit("x", event_id="1")
-    pool.boot()
-    pool.run()
+    pool.start()
     pool.emit("y", event_id="2")
     pool.buses["one"].aborts = 1
     pool.engines["one"].run_pass()  # the match is taken back
@@ -175,10 +170,8 @@ def test_i1_of_an_aborted_transaction_nothing_is_seen_and_nothing_is_kept(made_o
 def test_i1_what_an_engine_took_before_it_lost_its_partitions_is_committed_by_their_owner_alone(
     made_of: MadeOf,
 ) -> None:
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", event("x")))
-    pool.boot()
-    pool.run()
+    pool = Pool(durable("d", event("x")), made_of=made_of)
+    pool.start()
     first = pool.engines["one"]
     commit = pool.buses["one"].commit
 
@@ -217,8 +210,7 @@ OFFSETS_GO_ON: Final = Without("offsets that go on", MadeOf(parts=Parts(trigger_
 def test_i2_a_half_met_condition_holds_no_offset_back_and_outlives_retention_and_its_engine(
     made_of: MadeOf,
 ) -> None:
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", BY_KEY))
+    pool = Pool(durable("d", BY_KEY), made_of=made_of)
     pool.boot()
     for n in range(30):
         pool.emit("x", {"k": n}, event_id=f"x{n}")
@@ -268,8 +260,7 @@ def test_i3_each_event_at_or_after_since_counts_once_whether_before_or_after_the
         pool.emit("x", event_id="11")
         pool.run(2)
         pool.kill()  # another one goes on with the scan
-        pool.boot("two")
-        pool.run(20)
+        pool.start("two", passes=20)
     pool.cluster.now_ms += 5000
     pool.emit("x", event_id="12")
     pool.run()
@@ -279,16 +270,14 @@ def test_i3_each_event_at_or_after_since_counts_once_whether_before_or_after_the
 
 @needs(MARKS)
 def test_i3_offsets_that_an_administrator_sets_back_repeat_nothing(made_of: MadeOf) -> None:
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", event("x")))
+    pool = Pool(durable("d", event("x")), made_of=made_of)
     pool.boot()
     for n in range(80):  # more than a key remembers by their identity
         pool.emit("x", event_id=f"{n}")
     pool.run()
     pool.kill()
     pool.commit_by_hand(EVENT, 0)
-    pool.boot("two")
-    pool.run()
+    pool.start("two")
     assert len(matched(pool)) == 160
     assert ids_fired(pool, "d") == [[f"{n}"] for n in range(80)]
 
@@ -299,8 +288,7 @@ def test_i3_offsets_that_an_administrator_sets_back_repeat_nothing(made_of: Made
 @needs(LIVE)
 def test_i4_matches_of_a_key_are_evaluated_in_the_order_of_their_source_partition(made_of: MadeOf) -> None:
     pool = Pool(made_of=made_of)
-    pool.boot()
-    pool.run()
+    pool.start()
     for n in range(8):
         pool.emit("x", {"k": n % 2}, event_id=f"{n}")
     pool.run()
@@ -324,8 +312,7 @@ def _a_key_of_its_own_for_each_value(patch: Patch) -> None:
 
 @needs(_a_key_of_its_own_for_each_value)
 def test_i4_a_key_that_is_half_met_blocks_no_other(made_of: MadeOf) -> None:
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", BY_KEY))
+    pool = Pool(durable("d", BY_KEY), made_of=made_of)
     pool.boot()
     pool.emit("x", {"k": "stuck"}, event_id="1")
     for n in range(5):
@@ -387,8 +374,7 @@ CATCHES_EVENTS: Final = Without(
 def test_i8_a_bad_event_is_set_aside_in_the_transaction_that_moves_past_it_and_stops_nothing(
     made_of: MadeOf,
 ) -> None:
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", event("x")))
+    pool = Pool(durable("d", event("x")), made_of=made_of)
     pool.boot()
     pool.emit("x", event_id="1")
     bad = pool.write(EVENT, b"k", b"\xff", [("ce_id", b"x")])
@@ -420,8 +406,7 @@ def test_i8_an_event_that_cannot_be_set_aside_keeps_its_offset_and_holds_up_no_o
 ) -> None:
     pool = Pool(events=2, made_of=made_of)
     pool.register(durable("d", event("x")))
-    pool.boot()
-    pool.run()
+    pool.start()
     pool.cluster.delete(DEAD.topic)
     bad = pool.write(EVENT, b"k", b"\xff", [("ce_id", b"x")])
     pool.emit("x", event_id="behind it")
@@ -454,8 +439,7 @@ def test_i8_a_registration_that_cannot_be_read_stops_no_other(made_of: MadeOf) -
     pool.register(durable("d", event("x")))
     pool.emit("x", event_id="1")
     with unharmed("the engine"):
-        pool.boot()
-        pool.run()
+        pool.start()
     assert ids_fired(pool, "d") == [["1"]]
 
 
@@ -488,8 +472,7 @@ def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_lett
         pool.register(durable(name, event("x", label=name)))
     pool.emit("x", event_id="1")
     with unharmed("the engine"):
-        pool.boot()
-        pool.run()
+        pool.start()
     assert [ids_fired(pool, name) for name in ("a", "faulty", "z")] == [[["1"]], [], [["1"]]]
     assert len(pool.records(DEAD)) == 1
 
@@ -506,12 +489,9 @@ FENCES: Final = Without("fencing the dead", MadeOf(parts=Parts(fencing=FencesNob
 def test_i8_an_engine_killed_inside_a_transaction_holds_the_others_back_no_longer_than_seconds(
     made_of: MadeOf,
 ) -> None:
-    pool = Pool(made_of=made_of)
-    pool.register(durable("d", event("x")))
-    pool.boot()
-    pool.run()
-    pool.boot("two")
-    pool.run(20)
+    pool = Pool(durable("d", event("x")), made_of=made_of)
+    pool.start()
+    pool.start("two", passes=20)
     [owner] = [name for name, engine in pool.engines.items() if EVENT in engine.partitions]
     pool.buses[owner].host = _KilledAfter(pool, 3)
     pool.emit("x", event_id="1")

@@ -186,8 +186,7 @@ def test_i6_a_firing_outlives_its_triggerer_is_delivered_until_acknowledged_and_
     with brokers.lock:
         for n in (2, 3):
             pool.emit("x", event_id=f"{n}")
-    pool.boot("elsewhere")
-    pool.run()
+    pool.start("elsewhere")
     pool.engines.pop("elsewhere").close()
     assert len({action["firing"]["id"] for action in pool.actions()}) == 1, "it fired again"
     with process(brokers):
@@ -239,8 +238,7 @@ def test_i8_a_waiter_that_cannot_be_told_keeps_nobody_else_waiting() -> None:
     for each in registrations:
         pool.register(each)
     pool.emit("x")
-    pool.boot()
-    pool.run()
+    pool.start()
     told: list[str] = []
 
     def gone(item: FiringDelivery | Notice) -> None:
@@ -553,8 +551,7 @@ def _payloads_in_ascii(patch: Patch) -> None:
 @needs(_forms_that_every_hop_carries, _payloads_that_fit, _payloads_in_ascii)
 def test_i13_a_payload_is_small_strict_json_in_ascii_whatever_the_events_hold() -> None:
     for data in HOSTILE:
-        pool = Pool()
-        pool.register(Registration.of("w", X, None, 0))
+        pool = Pool(Registration.of("w", X, None, 0))
         pool.write(EVENT, *encode(Event.of("x", "/s", id="1", data=data, datacontenttype="application/json")))
         pool.boot()
         shown = repr(data[:20])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import new_class
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from interlock import Event
@@ -98,7 +98,7 @@ class Pool:
 
     def __init__(
         self,
-        *,
+        *registrations: Registration,
         partitions: int = 1,
         events: int = 1,
         topics: tuple[str, ...] = (),
@@ -117,9 +117,18 @@ class Pool:
         self.partitions = partitions
         self.record = BusRecord(partitions=partitions, topics=topics)
         self.write_bus_record(self.record)
+        for registration in registrations:
+            self.register(registration)
         self.engines: dict[str, Engine] = {}
         self.buses: dict[str, Bus] = {}
         self._made = 0
+
+    @classmethod
+    def started(cls, *registrations: Registration, **options: Any) -> Self:
+        """A pool, as `Pool` makes it, whose engine "one" has read all there is."""
+        pool = cls(*registrations, **options)
+        pool.start()
+        return pool
 
     # -- engines
 
@@ -127,6 +136,12 @@ class Pool:
         """A new engine, and its first pass: it asks to join."""
         engine = self.make(name)
         engine.run_pass()
+        return engine
+
+    def start(self, name: str = "one", passes: int = 30) -> Engine:
+        """A new engine, once it and the others have run so many passes."""
+        engine = self.boot(name)
+        self.run(passes)
         return engine
 
     def make(self, name: str = "one") -> Engine:
@@ -158,10 +173,15 @@ class Pool:
     def write_bus_record(self, record: BusRecord) -> None:
         self.write(REGISTRY, BUS_KEY, encode_json(record))
 
-    def emit(self, event_type: str, data: Any = None, *, partition: int = 0, event_id: str = "") -> int:
-        self._made += 1
-        made = Event.of(event_type, "/s", id=event_id or str(self._made), data=data)
-        return self.write(TopicPartition(EVENT.topic, partition), *encode(made))
+    def emit(
+        self, event_type: str, data: Any = None, *, partition: int = 0, event_id: str = "", times: int = 1
+    ) -> int:
+        """The offset of the last of so many new events."""
+        for _ in range(times):
+            self._made += 1
+            made = Event.of(event_type, "/s", id=event_id or str(self._made), data=data)
+            offset = self.write(TopicPartition(EVENT.topic, partition), *encode(made))
+        return offset
 
     def register(self, registration: Registration, nonce: str = "n") -> Registration:
         self.write(

@@ -24,8 +24,7 @@ def used(events: int = 1, *registrations: Registration) -> Pool:
         pool.register(registration)
     pool.boot()
     for number in range(events):
-        for _ in range(3):
-            pool.emit("x", partition=number)
+        pool.emit("x", partition=number, times=3)
     pool.run()
     pool.kill()
     return pool

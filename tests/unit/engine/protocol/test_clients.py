@@ -52,8 +52,7 @@ def readers(monkeypatch: pytest.MonkeyPatch) -> Readers:
 def taking_over(pool: Pool) -> None:
     """An engine in the middle of reading state."""
     pool.open_transaction("nobody", TopicPartition("b-action", 0), STATE)
-    pool.boot()
-    pool.run(5)
+    pool.start(passes=5)
     assert not pool.engines["one"].is_open
 
 

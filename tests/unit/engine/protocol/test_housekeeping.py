@@ -26,11 +26,9 @@ DAY = housekeeping.ORPHAN_MS // STEP_MS  # passes
 
 
 def test_matches_below_the_committed_offset_are_deleted_each_minute() -> None:
-    pool = Pool()
-    pool.register(ONE)
+    pool = Pool(ONE)
     pool.boot()
-    for _ in range(5):
-        pool.emit("x")
+    pool.emit("x", times=5)
     pool.run(20)
     assert pool.log(TRIGGER).start == 0
     pool.run(70, pass_ms=1000)
@@ -39,8 +37,7 @@ def test_matches_below_the_committed_offset_are_deleted_each_minute() -> None:
 
 def test_nothing_beyond_the_committed_offset_is_deleted() -> None:
     """A position that moved is committed a moment later; who takes over before that begins at the old one."""
-    pool = Pool()
-    pool.register(WAIT)
+    pool = Pool(WAIT)
     pool.boot()
     pool.emit("x")
     pool.run(20)
@@ -59,8 +56,7 @@ def test_nothing_beyond_the_committed_offset_is_deleted() -> None:
     assert pool.engines["one"].ownership.triggers[TRIGGER].position > at
     assert pool.log(TRIGGER).start <= at
     pool.kill()
-    pool.boot("two")
-    pool.run()
+    pool.start("two")
     assert pool.engines["two"].problems.all() == []
 
 
@@ -83,8 +79,7 @@ def test_a_wait_that_no_lease_has_named_for_a_day_is_removed(caplog: pytest.LogC
 
 
 def test_a_wait_that_a_lease_names_is_kept_and_so_is_a_durable_subscription() -> None:
-    pool = Pool()
-    pool.register(WAIT)
+    pool = Pool(WAIT)
     pool.register(ONE)
     engine = pool.boot()
     for _ in range(3):
@@ -95,8 +90,7 @@ def test_a_wait_that_a_lease_names_is_kept_and_so_is_a_durable_subscription() ->
 
 
 def test_waits_of_a_pool_that_comes_back_after_a_day_have_a_lease_interval_to_say_so() -> None:
-    pool = Pool()
-    pool.register(WAIT)
+    pool = Pool(WAIT)
     pool.register(GONE)
     pool.cluster.now_ms += 3 * housekeeping.ORPHAN_MS
     engine = pool.boot()
@@ -110,8 +104,7 @@ def test_waits_of_a_pool_that_comes_back_after_a_day_have_a_lease_interval_to_sa
 
 
 def test_the_state_of_a_wait_that_is_removed_goes_with_it() -> None:
-    pool = Pool()
-    pool.register(WAIT)
+    pool = Pool(WAIT)
     pool.boot()
     pool.emit("x")
     pool.run()
@@ -123,8 +116,7 @@ def test_leftovers_of_a_removal_are_nulled_and_later_registrations_stay() -> Non
     pool = Pool()
     pool.register(WAIT, "n1")
     pool.register(WAIT, "n2")
-    engine = pool.boot()
-    pool.run()
+    engine = pool.start()
     pool.remove(WAIT, "n1")
     pool.register(WAIT, "n3")
     pool.emit("x")
@@ -151,16 +143,14 @@ def test_only_the_owner_of_its_trigger_partition_removes_a_wait() -> None:
     pool = Pool(partitions=2)
     waits = [pool.register(Registration.of(f"w{n}", event("x"), None, 0)) for n in range(20)]
     pool.boot("one")
-    pool.boot("two")
-    pool.run(10)
+    pool.start("two", passes=10)
     pool.run(DAY + 60, pass_ms=STEP_MS)
     gone = [key for key, value in pool.records(REGISTRY) if value is None]
     assert sorted(gone) == sorted(f"{w.incarnation}:n".encode() for w in waits)
 
 
 def test_a_wait_that_comes_back_is_registered_again_and_finds_its_events() -> None:
-    pool = Pool()
-    pool.register(WAIT)
+    pool = Pool(WAIT)
     pool.boot()
     pool.emit("x")
     pool.run(DAY + 60, pass_ms=STEP_MS)
@@ -184,8 +174,7 @@ def test_the_lease_of_a_process_that_was_killed_is_removed_a_day_later_by_one_en
 
 
 def test_the_lease_of_a_process_that_lives_stays() -> None:
-    pool = Pool()
-    pool.register(WAIT)
+    pool = Pool(WAIT)
     pool.boot()
     for _ in range(4):
         pool.lease(WAIT)
@@ -201,8 +190,7 @@ def test_an_internal_topic_that_was_made_again_stops_the_engine(kind: str) -> No
     pool = Pool()
     ids = {k: pool.topic_id(f"b-{k}") for k in ("trigger", "state", "action", "subscription", "dead-letter")}
     pool.write_bus_record(BusRecord(partitions=1, topic_ids=ids))
-    pool.boot()
-    pool.run()
+    pool.start()
     old = pool.cluster.topics[f"b-{kind}"]
     pool.cluster.create(f"b-{kind}", 1)
     pool.cluster.topics[f"b-{kind}"].logs = old.logs
@@ -213,8 +201,7 @@ def test_an_internal_topic_that_was_made_again_stops_the_engine(kind: str) -> No
 @pytest.mark.parametrize("kind", ["event", "trigger", "state", "action", "subscription"])
 def test_a_topic_of_the_bus_that_is_gone_stops_the_engine(kind: str) -> None:
     pool = Pool()
-    pool.boot()
-    pool.run()
+    pool.start()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool.cluster, "describe", _without(pool, f"b-{kind}"))
         with pytest.raises(TopicsError, match=f"'b-{kind}' is gone"):
@@ -229,8 +216,7 @@ def _without(pool: Pool, name: str) -> Callable[[str], Topic | None]:
 @pytest.mark.parametrize("kind", ["trigger", "state", "action"])
 def test_an_internal_topic_with_another_number_of_partitions_stops_the_engine(kind: str) -> None:
     pool = Pool()
-    pool.boot()
-    pool.run()
+    pool.start()
     pool.cluster.add_partitions(f"b-{kind}", 2)
     with pytest.raises(EngineError):  # partitions of the trigger topic are assigned before anybody looks
         pool.run(40, pass_ms=1000)
@@ -246,10 +232,8 @@ def test_an_altered_bus_is_an_error_at_the_start() -> None:
 
 
 def test_a_listed_topic_that_is_not_there_stops_nothing() -> None:
-    pool = Pool(topics=("orders",))
-    pool.register(ONE)
-    pool.boot()
-    pool.run()
+    pool = Pool(ONE, topics=("orders",))
+    pool.start()
     assert TopicPartition("orders", 0) in pool.engines["one"].partitions
     pool.cluster.delete("orders")
     pool.emit("x")

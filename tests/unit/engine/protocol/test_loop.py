@@ -23,12 +23,10 @@ ONE = Registration.of("one", event("x"), None, 0)
 
 
 def test_two_hops_and_a_firing_with_the_offsets_of_both() -> None:
-    pool = Pool()
-    pool.register(PAIR)
+    pool = Pool(PAIR)
     pool.emit("x")
     pool.emit("y")
-    pool.boot()
-    pool.run()
+    pool.start()
     assert pool.fired() == [("pair", "met")]
     assert pool.committed(EVENT).offset == 2
     assert pool.metadata(TRIGGER).R == pool.metadata(EVENT).R == pool.log(REGISTRY).end
@@ -36,8 +34,7 @@ def test_two_hops_and_a_firing_with_the_offsets_of_both() -> None:
 
 def test_a_pass_with_nothing_to_do_commits_nothing() -> None:
     pool = Pool()
-    pool.boot()
-    pool.run()
+    pool.start()
     before = pool.buses["one"].calls.count("commit")
     pool.run(100)
     assert pool.buses["one"].calls.count("commit") == before
@@ -45,8 +42,7 @@ def test_a_pass_with_nothing_to_do_commits_nothing() -> None:
 
 def test_each_transaction_says_who_committed_it_and_its_number() -> None:
     pool = Pool()
-    pool.boot()
-    pool.run()
+    pool.start()
     before = pool.metadata(EVENT)
     pool.emit("x")
     pool.run()
@@ -58,8 +54,7 @@ def test_each_transaction_says_who_committed_it_and_its_number() -> None:
 def test_an_engine_that_starts_again_does_not_count_its_transactions_from_the_same_number() -> None:
     """Else what another engine kept of a partition could look like the last there is."""
     pool = Pool()
-    pool.boot()
-    pool.run()
+    pool.start()
     before = pool.metadata(EVENT).n
     pool.engines.pop("one").close()
     pool.boot()
@@ -71,8 +66,7 @@ def test_an_engine_that_starts_again_does_not_count_its_transactions_from_the_sa
 def test_a_partition_is_taken_over_in_the_order_that_misses_no_state() -> None:
     """Stable offsets, then the end of the state, and only then is anything fetched."""
     pool = Pool()
-    pool.boot()
-    pool.run()
+    pool.start()
     calls = pool.buses["one"].calls
     assert calls.index("committed") < calls.index(f"end {STATE.topic}") < calls.index("start")
 
@@ -80,8 +74,7 @@ def test_a_partition_is_taken_over_in_the_order_that_misses_no_state() -> None:
 def test_a_takeover_waits_for_the_open_transaction_of_the_owner_before() -> None:
     pool = Pool()
     transaction = pool.open_transaction("other", EVENT)
-    engine = pool.boot()
-    pool.run(5)
+    engine = pool.start(passes=5)
     assert not engine.is_open
     assert f"end {STATE.topic}" not in pool.buses["one"].calls
     pool.cluster.end(transaction, commit=False)
@@ -90,24 +83,20 @@ def test_a_takeover_waits_for_the_open_transaction_of_the_owner_before() -> None
 
 
 def test_the_state_of_a_half_met_condition_is_found_by_the_next_engine() -> None:
-    pool = Pool()
-    pool.register(PAIR)
+    pool = Pool(PAIR)
     pool.emit("x")
-    pool.boot()
-    pool.run()
+    pool.start()
     pool.kill()
     assert pool.fired() == []
     pool.emit("y")
-    pool.boot("two")
-    pool.run()
+    pool.start("two")
     assert pool.fired() == [("pair", "met")]
 
 
 @pytest.mark.parametrize("aborts", [1, 2, loop.MOST_ABORTS - 1])
 def test_an_aborted_transaction_is_done_again_from_what_is_committed(aborts: int) -> None:
     pool = Pool()
-    pool.boot()
-    pool.run()
+    pool.start()
     pool.register(PAIR)
     pool.emit("x")
     pool.emit("y")
@@ -171,8 +160,7 @@ def test_what_was_aborted_is_not_counted_twice() -> None:
 
 def test_an_engine_that_gives_up_after_aborts_leaves_nothing_for_the_next_to_count_again() -> None:
     pool = Pool()
-    engine = pool.boot()
-    pool.run(5)
+    engine = pool.start(passes=5)
     pool.emit("x")
     pool.buses["one"].aborts = loop.MOST_ABORTS
     with pytest.raises(EngineError, match="in a row"):
@@ -181,10 +169,8 @@ def test_an_engine_that_gives_up_after_aborts_leaves_nothing_for_the_next_to_cou
 
 
 def test_events_that_met_no_registration_are_counted_and_nothing_else() -> None:
-    pool = Pool()
-    pool.register(ONE)
-    engine = pool.boot()
-    pool.run(5)
+    pool = Pool(ONE)
+    engine = pool.start(passes=5)
     for kind in ("x", "a", "b"):
         pool.emit(kind)
     pool.write(EVENT, None, b"no event")
@@ -199,11 +185,9 @@ def test_events_that_met_no_registration_are_counted_and_nothing_else() -> None:
 
 
 def test_an_abort_does_not_read_the_state_again() -> None:
-    pool = Pool()
-    pool.register(PAIR)
+    pool = Pool(PAIR)
     pool.emit("x")
-    pool.boot()
-    pool.run()
+    pool.start()
     read = pool.engines["one"].stats.recovered_records
     pool.buses["one"].aborts = 1
     pool.emit("y")
@@ -221,10 +205,8 @@ def test_aborts_without_end_are_an_error_and_the_next_engine_starts_anew() -> No
 
 
 def test_records_of_a_lost_assignment_are_not_processed() -> None:
-    pool = Pool()
-    pool.register(ONE)
-    engine = pool.boot()
-    pool.run()
+    pool = Pool(ONE)
+    engine = pool.start()
     pool.cluster.rebalance()
     pool.emit("x")
     engine.run_pass()
@@ -238,12 +220,9 @@ def test_what_a_batch_holds_beyond_a_transaction_is_kept_for_the_next_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(outputs, "MAX_PASS_RECORDS", 10)
-    pool = Pool()
-    pool.register(Registration.of("many", event("x"), None, 0, kind="durable"))
-    pool.boot()
-    pool.run()
-    for _ in range(95):
-        pool.emit("x")
+    pool = Pool(Registration.of("many", event("x"), None, 0, kind="durable"))
+    pool.start()
+    pool.emit("x", times=95)
     pool.run(100)
     assert len(pool.fired()) == 95
     assert pool.buses["one"].most_records <= 2 * 10  # matches of one hop, and firings of the other
@@ -251,12 +230,9 @@ def test_what_a_batch_holds_beyond_a_transaction_is_kept_for_the_next_pass(
 
 def test_the_rest_of_a_batch_is_forgotten_with_the_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs, "MAX_PASS_RECORDS", 10)
-    pool = Pool()
-    pool.register(Registration.of("many", event("x"), None, 0, kind="durable"))
-    engine = pool.boot()
-    pool.run()
-    for _ in range(40):
-        pool.emit("x")
+    pool = Pool(Registration.of("many", event("x"), None, 0, kind="durable"))
+    engine = pool.start()
+    pool.emit("x", times=40)
     engine.run_pass()
     assert 0 < len(pool.records(TRIGGER)) < 40
     pool.cluster.rebalance()
@@ -268,13 +244,11 @@ def test_the_rest_of_a_batch_is_forgotten_with_the_assignment(monkeypatch: pytes
 def test_a_record_in_the_trigger_topic_that_is_no_match_is_dead_lettered_and_stops_nothing(
     value: bytes | None,
 ) -> None:
-    pool = Pool()
-    pool.register(PAIR)
+    pool = Pool(PAIR)
     pool.write(TRIGGER, b"k", value)
     pool.emit("x")
     pool.emit("y")
-    pool.boot()
-    pool.run()
+    pool.start()
     assert pool.fired() == [("pair", "met")]
     assert pool.records(DEAD) == [(b"k", value)]
     headers = dict(pool.log(DEAD).entries[0].headers or ())
@@ -285,8 +259,7 @@ def test_a_record_in_the_trigger_topic_that_is_no_match_is_dead_lettered_and_sto
 def test_a_record_that_is_no_match_is_passed_even_where_nothing_follows() -> None:
     pool = Pool()
     pool.write(TRIGGER, None, b"rubbish")
-    pool.boot()
-    pool.run()
+    pool.start()
     assert pool.committed(TRIGGER).offset == 1
     assert len(pool.records(DEAD)) == 1
 
@@ -306,8 +279,7 @@ def test_a_match_of_a_later_version_is_never_passed_by(value: Any) -> None:
 
 def test_a_registration_applied_on_idle_partitions_is_committed_within_a_second() -> None:
     pool = Pool()
-    pool.boot()
-    pool.run()
+    pool.start()
     before = pool.committed(EVENT)
     pool.register(PAIR)
     pool.run(3)
@@ -318,10 +290,8 @@ def test_a_registration_applied_on_idle_partitions_is_committed_within_a_second(
 
 def test_it_is_committed_on_idle_partitions_as_soon_while_others_are_busy() -> None:
     """Timers of the registration wait for it."""
-    pool = Pool(events=2)
-    pool.register(Registration.of("busy", event("x"), None, 0, kind="durable"))
-    pool.boot()
-    pool.run()
+    pool = Pool(Registration.of("busy", event("x"), None, 0, kind="durable"), events=2)
+    pool.start()
     pool.register(PAIR)
     for _ in range(40):
         pool.emit("x", partition=1)
@@ -331,8 +301,7 @@ def test_it_is_committed_on_idle_partitions_as_soon_while_others_are_busy() -> N
 
 def test_a_filter_that_fails_is_counted_live_and_in_scans() -> None:
     pool = Pool()
-    engine = pool.boot()
-    pool.run()
+    engine = pool.start()
     pool.emit("x")
     pool.run()
     pool.register(Registration.of("back", event("x", where="data.n > 1"), None, 0))
@@ -345,10 +314,8 @@ def test_a_filter_that_fails_is_counted_live_and_in_scans() -> None:
 
 def test_a_pass_ends_early_where_filters_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the group takes the engine for dead, and the next owner is as slow."""
-    pool = Pool()
-    pool.register(Registration.of("many", event("x"), None, 0, kind="durable"))
-    engine = pool.boot()
-    pool.run()
+    pool = Pool(Registration.of("many", event("x"), None, 0, kind="durable"))
+    engine = pool.start()
     match = SourceTask.match
 
     def slow(*args: Any) -> bool:
@@ -356,8 +323,7 @@ def test_a_pass_ends_early_where_filters_are_slow(monkeypatch: pytest.MonkeyPatc
         return match(*args)
 
     monkeypatch.setattr(SourceTask, "match", slow)
-    for _ in range(20):
-        pool.emit("x")
+    pool.emit("x", times=20)
     assert engine.run_pass() == 4
     pool.run(40)
     assert len(pool.fired()) == 20
@@ -368,10 +334,8 @@ def test_a_topic_that_was_made_anew_repeats_nothing_of_a_backlog(monkeypatch: py
     pool = Pool(topics=("orders",))
     pool.write(TopicPartition("orders", 0), b"k", b"1")
     pool.register(Registration.of("many", event("x"), None, 0, kind="durable"))
-    engine = pool.boot()
-    pool.run()
-    for _ in range(10):
-        pool.emit("x")
+    engine = pool.start()
+    pool.emit("x", times=10)
     pool.run(3)
     assert 0 < len(pool.records(TRIGGER)) < 10
     # The engine finds it before the group does, whose rebalance would drop the backlog.
@@ -400,23 +364,19 @@ def test_a_registry_that_cannot_be_read_to_its_end_is_an_error_that_says_where_i
 
 
 def test_closing_leaves_the_group_so_that_another_takes_over_at_once() -> None:
-    pool = Pool()
-    pool.register(PAIR)
+    pool = Pool(PAIR)
     pool.emit("x")
-    pool.boot()
-    pool.run()
+    pool.start()
     pool.engines.pop("one").close()
     assert not pool.cluster.group.members
     pool.emit("y")
-    pool.boot("two")
-    pool.run(10)
+    pool.start("two", passes=10)
     assert pool.fired() == [("pair", "met")]
 
 
 def test_a_partition_is_first_committed_with_a_record_that_it_is_in_use() -> None:
     pool = Pool()
-    pool.boot()
-    pool.run()
+    pool.start()
     keys = [key for key, _ in pool.records(REGISTRY)]
     assert keys.count(registry_key("source", *EVENT)) == keys.count(registry_key("source", *TRIGGER)) == 1
     writer = next(
@@ -426,8 +386,7 @@ def test_a_partition_is_first_committed_with_a_record_that_it_is_in_use() -> Non
     )
     assert EVENT in writer.offsets
     pool.kill()
-    pool.boot("two")
-    pool.run()
+    pool.start("two")
     assert [key for key, _ in pool.records(REGISTRY)] == keys
 
 
@@ -437,8 +396,7 @@ def test_a_topic_that_is_listed_later_is_read_without_a_restart() -> None:
     orders = TopicPartition("orders", 0)
     pool.write(orders, b"before", b"1")
     pool.register(Registration.of("w", event("org.apache.kafka.record", subject="after"), None, 0))
-    pool.boot()
-    pool.run()
+    pool.start()
     pool.write_bus_record(BusRecord(partitions=1, topics=("orders",)))
     pool.run()
     assert pool.committed(orders).offset == 1
@@ -458,18 +416,15 @@ def test_a_listed_topic_is_read_from_its_end_and_since_brings_what_came_before()
         pool.cluster.now_ms += 1000
     back = pool.cluster.now_ms - 2500
     pool.register(Registration.of("w", event("org.apache.kafka.record"), None, back, kind="durable"))
-    pool.boot()
-    pool.run()
+    pool.start()
     offsets = [msgspec.msgpack.decode(v or b"", type=MatchRecord).offset for _, v in pool.records(TRIGGER)]
     assert offsets == [3, 4]
     assert pool.metadata(orders).g == []
 
 
 def test_a_partition_that_is_added_is_read_from_its_start() -> None:
-    pool = Pool()
-    pool.register(Registration.of("w", event("x"), None, 0))
-    pool.boot()
-    pool.run()
+    pool = Pool(Registration.of("w", event("x"), None, 0))
+    pool.start()
     pool.cluster.add_partitions(EVENT.topic, 2)
     pool.emit("x", partition=1)
     pool.run(80)  # until the group has seen it

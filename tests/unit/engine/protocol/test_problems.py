@@ -18,12 +18,10 @@ def lost(*, partitions: int = 2, events: int = 2) -> Pool:
     """A bus whose first event partition has lost records that nobody had read."""
     pool = Pool(partitions=partitions, events=events)
     pool.boot()
-    for _ in range(3):
-        pool.emit("x")
+    pool.emit("x", times=3)
     pool.run()
     pool.kill()
-    for _ in range(4):
-        pool.emit("x")
+    pool.emit("x", times=4)
     pool.cluster.delete_below(EVENT, 5)
     return pool
 
@@ -35,8 +33,7 @@ def told(pool: Pool) -> list[bytes | None]:
 def test_every_engine_reports_a_stopped_partition_until_it_resumes() -> None:
     pool = lost()
     pool.boot("one")
-    pool.boot("two")
-    pool.run(100)
+    pool.start("two", passes=100)
     (owner,) = [name for name, engine in pool.engines.items() if engine.ownership.unread]
     (other,) = pool.engines.keys() - {owner}
     reason = pool.engines[owner].ownership.unread[EVENT]
@@ -54,8 +51,7 @@ def test_every_engine_reports_a_look_back_that_misses_records_for_a_while() -> N
     pool = Pool(partitions=2, events=2)
     pool.boot("one")
     pool.boot("two")
-    for _ in range(5):
-        pool.emit("b")
+    pool.emit("b", times=5)
     pool.run()
     pool.log(EVENT).start = 3
     pool.cluster.now_ms += 3_600_000
@@ -72,8 +68,7 @@ def test_every_engine_reports_a_look_back_that_misses_records_for_a_while() -> N
 def test_the_next_owner_removes_what_a_dead_engine_reported_about_a_partition() -> None:
     pool = Pool()
     pool.write(REGISTRY, KEY, encode_json(ProblemRecord(text="b-event[0] is not read: why not.")))
-    pool.boot()
-    pool.run(100)
+    pool.start(passes=100)
     assert told(pool)[1:] == [None]
 
 
@@ -81,8 +76,7 @@ def test_problems_of_a_topic_that_was_removed_from_the_bus_are_not_reported() ->
     pool = Pool()
     key = registry_key("problem", "gone", 0)
     pool.write(REGISTRY, key, encode_json(ProblemRecord(text="gone[0] is not read.")))
-    engine = pool.boot()
-    pool.run()
+    engine = pool.start()
     assert engine.problems.elsewhere() == []
 
 
@@ -92,8 +86,7 @@ def test_every_engine_reports_a_wait_without_room_for_new_keys_until_it_is_over(
     wait = msgspec.structs.replace(Registration.of("w", half, None, 0), max_keys=3)
     pool.register(wait)
     pool.boot("one")
-    pool.boot("two")
-    pool.run()
+    pool.start("two")
     for n in range(8):
         pool.emit("x", {"k": n})
         pool.run(100)
@@ -113,15 +106,13 @@ def test_every_engine_reports_a_wait_without_room_for_new_keys_until_it_is_over(
 
 def test_a_problem_that_stays_is_written_once() -> None:
     pool = lost(partitions=1, events=1)
-    pool.boot()
-    pool.run(300)
+    pool.start(passes=300)
     assert len(told(pool)) == 1
 
 
 def test_a_very_long_text_is_cut() -> None:
     pool = Pool()
-    engine = pool.boot()
-    pool.run()
+    engine = pool.start()
     engine.ownership.pause(EVENT, "x" * 100_000)
     pool.run(200)
     assert len(told(pool)[-1] or b"") < problems.MOST_CHARS + 100
@@ -130,8 +121,7 @@ def test_a_very_long_text_is_cut() -> None:
 def test_an_engine_without_an_open_partition_has_no_transaction_to_report_with() -> None:
     pool = lost(partitions=1, events=1)
     pool.boot("one")
-    pool.boot("two")
-    pool.run(200)
+    pool.start("two", passes=200)
     owners = [each for each in pool.engines.values() if each.ownership.unread]
     assert len(owners) == 1
     assert bool(told(pool)) == bool(owners[0].ownership.tasks())

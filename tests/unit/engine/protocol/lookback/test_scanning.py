@@ -25,10 +25,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("removed", [True, False])
 def test_look_backs_that_overlap_without_end_keep_no_more_than_is_in_a_scan(removed: bool) -> None:
     pool = Pool()
-    for _ in range(12):
-        pool.emit("a")
-    engine = pool.boot()
-    pool.run()
+    pool.emit("a", times=12)
+    engine = pool.start()
     most = 0
     for n in range(4 * LEAST_KEPT):
         made = pool.register(Registration.of(f"w{n}", event("x"), None, 0))
@@ -48,8 +46,7 @@ DAY_MS = 24 * HOUR_MS
 
 def began(pool: Pool) -> None:
     """An engine that has read all there is."""
-    pool.boot()
-    pool.run()
+    pool.start()
 
 
 def look_back(pool: Pool, name: str = "w", since_ms: int = 0) -> Registration:
@@ -152,8 +149,7 @@ def test_retention_that_overtakes_a_scan_is_reported_once_with_offsets_and_subsc
 @pytest.mark.usefixtures("slow")
 def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_reported_by_the_next_one() -> None:
     pool = Pool()
-    for _ in range(40):
-        pool.emit("b")
+    pool.emit("b", times=40)
     began(pool)
     look_back(pool, since_ms=-1)
     while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
@@ -161,16 +157,14 @@ def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_reported_by_the
     at = pool.metadata(EVENT).g[0][2]
     pool.kill()
     pool.log(EVENT).start = 30
-    pool.boot("two")
-    pool.run()
+    pool.start("two")
     assert f"records {at} to 29 are gone" in pool.engines["two"].problems.all()[0]
 
 
 @pytest.mark.usefixtures("slow")
 def test_a_scan_whose_remaining_records_are_all_removed_is_reported() -> None:
     pool = Pool()
-    for _ in range(40):
-        pool.emit("b")
+    pool.emit("b", times=40)
     began(pool)
     look_back(pool)
     while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
@@ -254,8 +248,7 @@ def test_a_gap_names_all_that_are_still_in_a_scan(monkeypatch: pytest.MonkeyPatc
 
 def test_a_wait_beyond_the_retention_is_reported_when_no_record_is_left() -> None:
     pool = Pool()
-    for _ in range(3):
-        pool.emit("a")
+    pool.emit("a", times=3)
     began(pool)
     pool.kill()
     pool.cluster.now_ms += 60 * DAY_MS
@@ -274,8 +267,7 @@ def test_a_wait_beyond_the_retention_is_reported_when_no_record_is_left() -> Non
 def test_a_wait_within_the_retention_is_not_reported_when_no_record_is_left() -> None:
     """Otherwise every wait would be reported for every partition that was idle for a month."""
     pool = Pool()
-    for _ in range(3):
-        pool.emit("a")
+    pool.emit("a", times=3)
     began(pool)
     pool.kill()
     pool.cluster.now_ms += 60 * DAY_MS
@@ -288,8 +280,7 @@ def test_a_wait_within_the_retention_is_not_reported_when_no_record_is_left() ->
 
 def test_a_wait_beyond_the_retention_is_not_reported_when_all_records_left_are_older() -> None:
     pool = Pool()
-    for _ in range(3):
-        pool.emit("a")
+    pool.emit("a", times=3)
     began(pool)
     pool.kill()
     pool.cluster.now_ms += 60 * DAY_MS

@@ -32,15 +32,12 @@ def die_while_writing(pool: Pool, tp: TopicPartition) -> None:
 
 
 def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_second_only() -> None:
-    pool = Pool()
-    pool.register(ONE)
-    pool.boot("dead")
-    pool.run()
+    pool = Pool(ONE)
+    pool.start("dead")
     pool.open_transaction("dead", EVENT, TRIGGER)
     pool.kill("dead")
     pool.emit("x")
-    engine = pool.boot()
-    pool.run(5)
+    engine = pool.start(passes=5)
     assert fenced(pool) == []
     pool.run(15)
     assert fenced(pool) == ["fence dead"]
@@ -57,8 +54,7 @@ def test_an_engine_that_died_before_its_first_commit_is_known_as_an_earlier_memb
     """What stands in the way is a record of its, and no offset says whose."""
     pool = Pool()
     pool.boot()
-    pool.boot("dead")
-    pool.run(10)
+    pool.start("dead", passes=10)
     die_while_writing(pool, tp)
     pool.run(40, pass_ms=100)
     assert fenced(pool) == ["fence dead"]
@@ -67,8 +63,7 @@ def test_an_engine_that_died_before_its_first_commit_is_known_as_an_earlier_memb
 def test_an_engine_that_died_in_its_first_transaction_is_known_to_one_that_began_while_it_was_a_member() -> (
     None
 ):
-    pool = Pool()
-    pool.register(ONE)
+    pool = Pool(ONE)
     pool.emit("x")
     pool.boot("dead")
     pool.make()
@@ -80,11 +75,9 @@ def test_an_engine_that_died_in_its_first_transaction_is_known_to_one_that_began
 
 
 def test_a_dead_engine_is_ended_while_another_partition_is_busy() -> None:
-    pool = Pool(events=2)
-    pool.register(ONE)
+    pool = Pool(ONE, events=2)
     pool.boot()
-    pool.boot("dead")
-    pool.run(10)
+    pool.start("dead", passes=10)
     die_while_writing(pool, TRIGGER)
     for _ in range(80):
         pool.emit("y", partition=0)
@@ -94,10 +87,8 @@ def test_a_dead_engine_is_ended_while_another_partition_is_busy() -> None:
 
 
 def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
-    pool = Pool()
-    pool.register(ONE)
-    pool.boot("dead")
-    pool.run()
+    pool = Pool(ONE)
+    pool.start("dead")
     die_while_writing(pool, STATE)
     engine = pool.boot()
     pool.run(30, pass_ms=100)
@@ -107,16 +98,13 @@ def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
 
 def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_took_over() -> None:
     """The first commit of that one writes its own name over that of the dead."""
-    pool = Pool()
-    pool.register(ONE)
-    dead = pool.boot("dead")
-    pool.run()
+    pool = Pool(ONE)
+    dead = pool.start("dead")
     pool.emit("x")
     dead.run_pass()
     die_while_writing(pool, TRIGGER)
     pool.emit("x")
-    pool.boot()
-    pool.run(4)
+    pool.start(passes=4)
     assert pool.metadata(EVENT).c == pool.metadata(TRIGGER).c == "one"
     assert pool.fired() == [("one", "met")]
     pool.run(40)
@@ -127,10 +115,8 @@ def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_t
 def test_an_engine_continues_when_it_cannot_ask_about_the_action_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pool = Pool()
-    pool.register(ONE)
-    pool.boot()
-    pool.run(10)
+    pool = Pool(ONE)
+    pool.start(passes=10)
     asked = [0]
 
     def refuse(_: object) -> dict[TopicPartition, int]:
@@ -173,8 +159,7 @@ def test_fencing_that_fails_is_tried_again_and_does_not_keep_others_from_being_f
 def test_a_member_with_an_open_transaction_is_left_alone(written: tuple[TopicPartition, ...]) -> None:
     pool = Pool()
     pool.boot()
-    pool.boot("slow")
-    pool.run(10)
+    pool.start("slow", passes=10)
     transaction = pool.cluster.begin("slow", pool.cluster.producers["slow"].epoch)
     assert transaction is not None
     for tp in written:
@@ -244,8 +229,7 @@ def test_a_group_that_cannot_be_asked_for_is_asked_again_and_ends_no_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = Pool()
-    pool.boot("one")
-    pool.run(10)
+    pool.start("one", passes=10)
     bus = pool.buses["one"]
     members, refused = bus.members, [0]
 
@@ -254,8 +238,7 @@ def test_a_group_that_cannot_be_asked_for_is_asked_again_and_ends_no_engine(
         raise UnreachableError("The coordinator is loading.")
 
     monkeypatch.setattr(bus, "members", refuse)
-    pool.boot("dead")
-    pool.run(40)
+    pool.start("dead", passes=40)
     assert refused[0] > 1
     monkeypatch.setattr(bus, "members", members)
     pool.run(40)

@@ -71,8 +71,7 @@ def two_engines(*registrations: Registration) -> Pool:
     for registration in registrations:
         pool.register(registration)
     pool.boot("one")
-    pool.boot("two")
-    pool.run(60)
+    pool.start("two", passes=60)
     return pool
 
 
@@ -90,8 +89,7 @@ def owned(pool: Pool) -> bool:
 def test_every_engine_reports_a_deleted_topic_and_reads_the_others() -> None:
     pool = two_engines(EACH)
     pool.cluster.delete("orders")
-    for _ in range(3):
-        pool.emit("x")
+    pool.emit("x", times=3)
     pool.run(300, pass_ms=200)
     [text] = told(pool)
     assert text.startswith(
@@ -291,8 +289,7 @@ def test_timers_do_not_wait_any_longer_when_the_topic_may_be_read_again(
 
 def test_the_engine_does_not_continue_without_the_buss_own_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool()
-    engine = pool.boot()
-    pool.run()
+    engine = pool.start()
 
     def refused(*_: object) -> Committed:
         raise NotReadable(EVENT.topic, "Topic authorization failed.")

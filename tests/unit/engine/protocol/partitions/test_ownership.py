@@ -20,8 +20,7 @@ from tests.unit.engine.protocol.taken_over import EACH, OTHER, PAIR, metadata, s
 def test_a_partition_without_a_committed_offset_and_without_a_source_record_begins() -> None:
     pool = Pool()
     pool.emit("x")
-    pool.boot()
-    pool.run()
+    pool.start()
     assert stopped(pool) == {}
     assert pool.committed(EVENT).offset == 1
 
@@ -29,8 +28,7 @@ def test_a_partition_without_a_committed_offset_and_without_a_source_record_begi
 def test_a_partition_whose_committed_offset_is_gone_stops() -> None:
     pool = used()
     del pool.cluster.group.offsets[EVENT]
-    pool.boot()
-    pool.run()
+    pool.start()
     assert list(stopped(pool)) == [EVENT]
     assert "the group's committed offset is gone" in stopped(pool)[EVENT]
     assert "airflow interlock topics resume b-event 0 --from start|end|OFFSET --bus b" in stopped(pool)[EVENT]
@@ -39,11 +37,9 @@ def test_a_partition_whose_committed_offset_is_gone_stops() -> None:
 def test_a_partition_whose_next_records_were_removed_stops_and_the_others_go_on() -> None:
     pool = used(2, EACH)
     for number in (0, 1):
-        for _ in range(4):
-            pool.emit("x", partition=number)
+        pool.emit("x", partition=number, times=4)
     pool.cluster.delete_below(EVENT, 5)
-    engine = pool.boot()
-    pool.run()
+    engine = pool.start()
     assert list(stopped(pool)) == [EVENT]
     assert "records 3 to 4 were removed before they were read" in stopped(pool)[EVENT]
     assert engine.problems.all() == [stopped(pool)[EVENT]]
@@ -55,8 +51,7 @@ def test_a_partition_at_the_first_existing_record_continues() -> None:
     pool = used()
     pool.emit("x")
     pool.cluster.delete_below(EVENT, 3)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert stopped(pool) == {}
     assert pool.committed(EVENT).offset == 4
 
@@ -66,19 +61,16 @@ def test_a_partition_of_a_topic_that_was_made_again_stops() -> None:
     kept = pool.committed(EVENT)
     pool.cluster.delete(EVENT.topic)
     pool.cluster.create(EVENT.topic, 1)
-    for _ in range(5):
-        pool.emit("x")
+    pool.emit("x", times=5)
     pool.cluster.group.offsets[EVENT] = kept
-    pool.boot()
-    pool.run()
+    pool.start()
     assert "was deleted and created again" in stopped(pool)[EVENT]
 
 
 def test_a_partition_that_ends_before_its_committed_offset_stops() -> None:
     pool = used()
     pool.cluster.group.offsets[EVENT] = Committed(9, metadata(pool, EVENT))
-    pool.boot()
-    pool.run()
+    pool.start()
     assert "the committed offset 9 lies beyond its end 3" in stopped(pool)[EVENT]
 
 
@@ -87,8 +79,7 @@ def test_an_offset_that_an_administrator_committed_is_taken_as_it_is() -> None:
     pool = used(1, EACH)
     assert len(pool.fired()) == 3
     pool.commit_by_hand(EVENT, 1)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert stopped(pool) == {}
     assert pool.committed(EVENT).offset == 3
     assert len(pool.fired()) == 3
@@ -96,12 +87,9 @@ def test_an_offset_that_an_administrator_committed_is_taken_as_it_is() -> None:
 
 def test_a_partition_that_loses_records_while_it_is_read_stops_and_the_others_go_on() -> None:
     """The client says "offset out of range"; this engine made the last commit itself."""
-    pool = Pool(events=2)
-    pool.register(EACH)
-    engine = pool.boot()
-    pool.run()
-    for _ in range(5):
-        pool.emit("x")
+    pool = Pool(EACH, events=2)
+    engine = pool.start()
+    pool.emit("x", times=5)
     pool.cluster.delete_below(EVENT, 4)
     pool.run()
     assert list(stopped(pool)) == [EVENT]
@@ -115,8 +103,7 @@ def test_a_partition_that_loses_records_while_it_is_read_stops_and_the_others_go
 def test_a_topic_that_is_made_again_under_a_running_engine_stops_within_half_a_minute() -> None:
     pool = Pool(topics=("orders",))
     orders = TopicPartition("orders", 0)
-    pool.boot()
-    pool.run()
+    pool.start()
     kept = pool.committed(orders)
     pool.cluster.delete("orders")
     pool.cluster.create("orders", 1)
@@ -212,11 +199,9 @@ def test_what_compaction_removed_was_not_lost() -> None:
 
 
 def test_a_partition_that_comes_back_is_not_read_again() -> None:
-    pool = Pool()
-    pool.register(PAIR)
+    pool = Pool(PAIR)
     pool.emit("x")
-    pool.boot()
-    pool.run()
+    pool.start()
     read = pool.engines["one"].stats.recovered_records
     pool.cluster.rebalance()
     pool.run()
@@ -227,10 +212,8 @@ def test_a_partition_that_comes_back_is_not_read_again() -> None:
 
 
 def test_a_partition_that_another_engine_had_in_between_is_read_again() -> None:
-    pool = Pool()
-    pool.register(PAIR)
-    pool.boot("one")
-    pool.run()
+    pool = Pool(PAIR)
+    pool.start("one")
     bus = pool.buses["one"]
     pool.cluster.leave(bus._member)
     pool.boot("two")
@@ -248,8 +231,7 @@ def test_a_recovery_that_a_rebalance_cut_short_begins_again(monkeypatch: pytest.
     for n in range(5):
         pool.register(Registration.of(f"pair{n}", event("x") & event("y"), None, 0))
     pool.emit("x")
-    pool.boot()
-    pool.run()
+    pool.start()
     pool.kill()
     pool.boot("two")
     slow = recovery.Recovery.advance

@@ -27,10 +27,8 @@ def relisted(registration: Registration, *, forgotten: bool = False) -> Pool:
 
     forgotten: the group's offsets of it are gone by then, as they are after a week.
     """
-    pool = Pool(topics=(ORDERS.topic,))
-    pool.register(registration)
-    pool.boot()
-    pool.run()
+    pool = Pool(registration, topics=(ORDERS.topic,))
+    pool.start()
     for value in (b"1", b"2"):
         pool.write(ORDERS, None, value)
     pool.run()
@@ -65,22 +63,19 @@ def test_an_owner_that_has_not_read_its_own_source_records_yet_does_not_begin_ag
 ) -> None:
     monkeypatch.setattr(RegistryReader, "read_new", lambda _: None)
     pool = Pool(topics=(ORDERS.topic,))
-    engine = pool.boot()
-    pool.run()
+    engine = pool.start()
     engine.ownership.reopen()
     pool.run()
     assert [key for key, _ in pool.records(REGISTRY)].count(registry_key("source", *ORDERS)) == 1
 
 
 def test_a_topic_that_is_listed_again_is_read_from_its_end() -> None:
-    pool = Pool(topics=(ORDERS.topic,))
-    pool.register(Registration.of("w", event("org.apache.kafka.record"), None, 10**15))
+    pool = Pool(Registration.of("w", event("org.apache.kafka.record"), None, 10**15), topics=(ORDERS.topic,))
     pool.commit_by_hand(ORDERS, 1, metadata(pool, ORDERS))
     for _ in range(5):
         pool.write(ORDERS, None, b"1")
     pool.cluster.delete_below(ORDERS, 3)
-    engine = pool.boot()
-    pool.run()
+    engine = pool.start()
     assert stopped(pool) == {}
     assert engine.stats.consumed == 0
     assert pool.committed(ORDERS).offset == 5
@@ -95,21 +90,18 @@ def test_an_offset_without_a_source_record_counts_but_for_an_engines_on_a_topic_
     pool.commit_by_hand(tp, 1, "" if tp is ORDERS else metadata(pool, tp))
     for _ in range(3):
         pool.write(tp, None, b"1", [("ce_id", b"1")])
-    engine = pool.boot()
-    pool.run()
+    engine = pool.start()
     assert engine.stats.consumed == 2
 
 
 def test_scans_continue_up_to_where_the_partition_resumes() -> None:
     pool = used(1, EACH)
-    for _ in range(4):
-        pool.emit("x")
+    pool.emit("x", times=4)
     r = pool.log(REGISTRY).end
     pool.cluster.group.offsets[EVENT] = Committed(4, metadata(pool, EVENT, R=r, g=[[0, r, 3]]))
     pool.cluster.delete_below(EVENT, 6)
     pool.resume(EVENT, 6)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert pool.metadata(EVENT).g == []
     assert len(pool.fired()) == 3 + 1
 
@@ -137,8 +129,7 @@ def test_a_resumption_that_is_read_in_the_middle_of_a_pass_costs_no_match(
     """A match of a registration that is not read yet: the registry is read up to it, and tells more."""
     pool = used(2)
     del pool.cluster.group.offsets[OTHER]
-    engine = pool.boot("one")
-    pool.run()
+    engine = pool.start("one")
     assert list(stopped(pool)) == [OTHER]
     pool.register(EACH)
     pool.resume(OTHER, 0)

@@ -15,11 +15,9 @@ from tests.unit.engine.protocol.taken_over import EACH, stopped, used
 
 def test_a_stopped_partition_resumes_where_an_administrator_says_without_a_restart() -> None:
     pool = used(1, EACH)
-    for _ in range(4):
-        pool.emit("x")
+    pool.emit("x", times=4)
     pool.cluster.delete_below(EVENT, 5)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert len(pool.fired()) == 3
     pool.resume(EVENT, 5)
     pool.run()
@@ -31,12 +29,10 @@ def test_a_stopped_partition_resumes_where_an_administrator_says_without_a_resta
 @pytest.mark.parametrize(("said", "first"), [(-5, 5), (0, 5), (6, 6), (10**9, 7)])
 def test_a_partition_resumes_within_its_existing_offsets(said: int, first: int) -> None:
     pool = used(1, EACH)
-    for _ in range(4):
-        pool.emit("x")
+    pool.emit("x", times=4)
     pool.cluster.delete_below(EVENT, 5)
     pool.resume(EVENT, said)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert len(pool.fired()) == 3 + (7 - first)
 
 
@@ -45,14 +41,12 @@ def test_a_resumption_counts_once() -> None:
     pool = used()
     del pool.cluster.group.offsets[EVENT]
     pool.resume(EVENT, 0)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert stopped(pool) == {}
     assert pool.records(REGISTRY)[-1][0] == registry_key("source", *EVENT)
     pool.kill()
     del pool.cluster.group.offsets[EVENT]
-    pool.boot()
-    pool.run()
+    pool.start()
     assert list(stopped(pool)) == [EVENT]
 
 
@@ -63,8 +57,7 @@ def test_a_resumption_for_the_topic_before_it_was_made_again_does_not_count() ->
     pool.cluster.delete(EVENT.topic)
     pool.cluster.create(EVENT.topic, 1)
     pool.cluster.group.offsets[EVENT] = kept
-    pool.boot()
-    pool.run()
+    pool.start()
     assert list(stopped(pool)) == [EVENT]
 
 
@@ -73,8 +66,7 @@ def test_a_recreated_topic_resumes_from_its_start_and_its_events_are_new() -> No
     pool.cluster.delete(EVENT.topic)
     pool.cluster.create(EVENT.topic, 1)
     pool.emit("x")
-    pool.boot()
-    pool.run()
+    pool.start()
     assert list(stopped(pool)) == [EVENT]
     pool.resume(EVENT, 0)
     pool.run()
@@ -86,8 +78,7 @@ def test_going_on_from_the_start_repeats_nothing() -> None:
     del pool.cluster.group.offsets[EVENT]
     pool.emit("x")
     pool.resume(EVENT, 0)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert len(pool.fired()) == 4
 
 
@@ -100,8 +91,7 @@ def test_look_backs_do_not_read_what_a_resumed_partition_without_metadata_skips(
     pool.register(EACH)
     del pool.cluster.group.offsets[EVENT]
     pool.resume(EVENT, said)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert stopped(pool) == {}
     assert len(pool.fired()) == fired
     pool.emit("x")
@@ -121,20 +111,17 @@ def test_look_backs_do_not_read_what_a_resumed_partition_with_unreadable_metadat
     pool.register(EACH)
     pool.commit_by_hand(EVENT, 1, "nonsense")
     pool.resume(EVENT, said)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert len(pool.fired()) == fired
 
 
 def test_registrations_that_were_not_applied_yet_look_back_to_what_a_resumed_partition_skips() -> None:
     pool = used()
-    for _ in range(4):
-        pool.emit("x")
+    pool.emit("x", times=4)
     pool.register(EACH)
     pool.cluster.delete_below(EVENT, 5)
     pool.resume(EVENT, 7)
-    pool.boot()
-    pool.run()
+    pool.start()
     assert stopped(pool) == {}
     assert len(pool.fired()) == 2
 

@@ -61,8 +61,7 @@ def test_a_clock_that_is_set_back_is_no_pause() -> None:
 
 
 def test_an_engine_that_slept_through_a_removal_and_its_compaction_does_not_fire_what_was_removed() -> None:
-    pool = Pool()
-    pool.register(WAIT)
+    pool = Pool(WAIT)
     pool.boot()
     pool.emit("x")
     pool.run()
@@ -75,7 +74,6 @@ def test_an_engine_that_slept_through_a_removal_and_its_compaction_does_not_fire
     with pytest.raises(EngineError):
         pool.run()
     pool.kill()
-    pool.boot("two")
-    pool.run()
+    pool.start("two")
     assert pool.fired() == []
     assert pool.committed(TRIGGER).offset == pool.log(TRIGGER).end

@@ -22,8 +22,7 @@ def test_a_record_that_ends_processes_is_dead_lettered_after_five_and_the_rest_i
 ) -> None:
     pool = Pool()
     waiting(pool)
-    for _ in range(20):
-        pool.emit("x")
+    pool.emit("x", times=20)
     lethal.add((EVENT, 7))
     assert run(pool) == 2 + len(WIDTHS) + MOST_TRIES  # one by one, seven went well: once more
     (letter,) = dead_letters(pool)
@@ -43,8 +42,7 @@ def test_a_match_that_ends_processes_is_dead_lettered_from_the_trigger_topic(
 ) -> None:
     pool = Pool()
     waiting(pool)
-    for _ in range(4):
-        pool.emit("x")
+    pool.emit("x", times=4)
     lethal.add((TRIGGER, 1))
     run(pool)
     (letter,) = dead_letters(pool)
@@ -128,8 +126,7 @@ def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
     assert pool.metadata(EVENT).e is True
     pool.kill("b-engine-d-a.1")
     pool.emit("x")
-    engine = pool.boot("b-engine-d-b.1")
-    pool.run(1)
+    engine = pool.start("b-engine-d-b.1", passes=1)
     while not engine.is_open:
         pool.run(1)
     assert engine.ownership.sources[EVENT].suspects.trial is None
@@ -178,8 +175,7 @@ def test_a_record_far_behind_the_committed_offset_is_found_when_nothing_is_match
 ) -> None:
     pool = Pool()
     waiting(pool)
-    for _ in range(3500):
-        pool.emit("of no interest")
+    pool.emit("of no interest", times=3500)
     lethal.add((EVENT, 3250))
     # two widths are taken once more, behind records that went well
     assert run(pool) == 1 + len(WIDTHS) + 2 + MOST_TRIES
@@ -192,8 +188,7 @@ def test_kills_that_no_record_is_to_blame_for_make_nothing_narrower() -> None:
     waiting(pool)
     widths = []
     for n in range(6):
-        for _ in range(2000):
-            pool.emit("of no interest")
+        pool.emit("of no interest", times=2000)
         name = f"b-engine-d-{n}.1"
         engine = pool.boot(name)
         while not engine.is_open:

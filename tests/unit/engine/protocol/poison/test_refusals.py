@@ -203,8 +203,7 @@ def test_lives_that_end_by_refusals_make_no_record_suspect_whoever_takes_over_me
     assert sum(lives) > 12
     for name in at_work.values():
         pool.kill(name)
-    pool.boot("b-engine-d-last.1")
-    pool.run()
+    pool.start("b-engine-d-last.1")
     assert (pool.fired(), dead_letters(pool)) == ([("w", "met")], [])
 
 

@@ -75,8 +75,7 @@ def test_an_expiry_fires_when_its_time_has_come_and_not_before() -> None:
 
 def test_a_timer_fires_within_a_second_of_its_cut_by_the_clock_of_the_brokers() -> None:
     pool = Pool()
-    pool.boot()
-    pool.run(20)
+    pool.start(passes=20)
     for n in range(20):
         waiting(pool, expires=f"{5_000 + 137 * n}ms", name=f"w{n}")
     pool.run(200)
@@ -96,8 +95,7 @@ def test_an_event_that_came_in_time_is_not_overtaken_after_a_downtime() -> None:
     pool.kill()
     pool.emit("y")
     pool.cluster.now_ms += 3_600_000
-    pool.boot("two")
-    pool.run()
+    pool.start("two")
     assert pool.fired() == [("w", "met")]
 
 
@@ -110,8 +108,7 @@ def test_an_event_that_came_too_late_does_not_count_after_a_downtime() -> None:
     pool.kill()
     pool.cluster.now_ms += 3_600_000
     pool.emit("y")
-    pool.boot("two")
-    pool.run()
+    pool.start("two")
     assert pool.fired() == [("w", "expired")]
 
 
@@ -256,8 +253,7 @@ def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_
 ) -> None:
     """Its offset is beyond its end, so the cut is reached; its owner applies nothing any more."""
     pool = Pool(events=2)
-    pool.boot()
-    pool.run()
+    pool.start()
     pool.kill()
     applied = pool.metadata(OTHER).R
     elsewhere(pool, OTHER, offset=5, R=applied)
