@@ -170,8 +170,7 @@ def test_i1_of_an_aborted_transaction_nothing_is_seen_and_nothing_is_kept(made_o
 def test_i1_what_an_engine_took_before_it_lost_its_partitions_is_committed_by_their_owner_alone(
     made_of: MadeOf,
 ) -> None:
-    pool = Pool(durable("d", event("x")), made_of=made_of)
-    pool.start()
+    pool = Pool.started(durable("d", event("x")), made_of=made_of)
     first = pool.engines["one"]
     commit = pool.buses["one"].commit
 
@@ -216,9 +215,8 @@ def test_i2_a_half_met_condition_holds_no_offset_back_and_outlives_retention_and
         pool.emit("x", {"k": n}, event_id=f"x{n}")
     pool.run()
     for tp in (EVENT, TRIGGER):
-        committed = pool.committed(tp)
-        assert committed is not None
-        assert committed.offset == pool.log(tp).end, f"the offset of {tp} waits at {committed.offset}"
+        offset = pool.committed(tp).offset
+        assert offset == pool.log(tp).end, f"the offset of {tp} waits at {offset}"
         pool.cluster.delete_below(tp, pool.log(tp).end)  # all that the topics held is gone
     pool.kill()
     pool.boot("two")
@@ -287,8 +285,7 @@ def test_i3_offsets_that_an_administrator_sets_back_repeat_nothing(made_of: Made
 
 @needs(LIVE)
 def test_i4_matches_of_a_key_are_evaluated_in_the_order_of_their_source_partition(made_of: MadeOf) -> None:
-    pool = Pool(made_of=made_of)
-    pool.start()
+    pool = Pool.started(made_of=made_of)
     for n in range(8):
         pool.emit("x", {"k": n % 2}, event_id=f"{n}")
     pool.run()
@@ -413,9 +410,7 @@ def test_i8_an_event_that_cannot_be_set_aside_keeps_its_offset_and_holds_up_no_o
     pool.emit("x", event_id="elsewhere", partition=1)
     with unharmed("the engine"):
         pool.run()
-    committed = pool.committed(EVENT)
-    assert committed is not None
-    assert committed.offset == bad, "the offset moved past what was set aside nowhere"
+    assert pool.committed(EVENT).offset == bad, "the offset moved past what was set aside nowhere"
     assert ids_fired(pool, "d") == [["elsewhere"]]
     pool.cluster.create(DEAD.topic, 1)
     pool.run(200)
@@ -489,8 +484,7 @@ FENCES: Final = Without("fencing the dead", MadeOf(parts=Parts(fencing=FencesNob
 def test_i8_an_engine_killed_inside_a_transaction_holds_the_others_back_no_longer_than_seconds(
     made_of: MadeOf,
 ) -> None:
-    pool = Pool(durable("d", event("x")), made_of=made_of)
-    pool.start()
+    pool = Pool.started(durable("d", event("x")), made_of=made_of)
     pool.start("two", passes=20)
     [owner] = [name for name, engine in pool.engines.items() if EVENT in engine.partitions]
     pool.buses[owner].host = _KilledAfter(pool, 3)

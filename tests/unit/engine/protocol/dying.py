@@ -9,6 +9,8 @@ from interlock.engine.records import Registration
 
 from tests.kit.pool import DEAD, Pool
 
+EACH = Registration.of("w", event(type="x"), None, 0, kind="durable")
+
 
 class Died(BaseException):
     """The process ends."""
@@ -38,10 +40,6 @@ def dead_letters(pool: Pool) -> list[dict[str, str]]:
         {name: (value or b"").decode() for name, value in entry.headers or ()}
         for _, entry in pool.log(DEAD).history()
     ]
-
-
-def waiting(pool: Pool) -> None:
-    pool.register(Registration.of("w", event(type="x"), None, 0, kind="durable"))
 
 
 def alone(pool: Pool, lethal: set[tuple[TopicPartition, int]], tp: TopicPartition) -> str:

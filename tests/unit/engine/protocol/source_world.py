@@ -78,6 +78,14 @@ class World:
         self.reader = FakeReader(self)
         self.scanning = self._scanning()
 
+    @classmethod
+    def after(cls, *events: tuple[str, int]) -> World:
+        """A world that has read these events: type and timestamp."""
+        world = cls()
+        world.append_all(*events)
+        world.run()
+        return world
+
     def _scanning(self) -> Scanning:
         self.reader = FakeReader(self)
         return Scanning(self.context, Gaps(self.context))
@@ -93,6 +101,11 @@ class World:
         self.records.append(Record(TP, self.end + gap, timestamp_ms, key, value, headers))
         self.end += gap + 1
         return self.records[-1]
+
+    def append_all(self, *events: tuple[str, int]) -> None:
+        """Records of these events: type and timestamp."""
+        for event_type, timestamp_ms in events:
+            self.append(event_type, timestamp_ms)
 
     def register(
         self,

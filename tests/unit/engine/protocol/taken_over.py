@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from interlock import event
 from interlock.engine.bus import TopicPartition
-from interlock.engine.records import (
-    OffsetMetadata,
-    Registration,
-    encode_json,
-)
+from interlock.engine.records import OffsetMetadata, Registration, encode_json
 
 from tests.kit.pool import EVENT, Pool
 
@@ -19,9 +15,7 @@ EACH = Registration.of("each", event("x"), None, 0, kind="durable")
 
 def used(events: int = 1, *registrations: Registration) -> Pool:
     """A bus whose engine has read three events of each partition, and was killed."""
-    pool = Pool(events=events)
-    for registration in registrations:
-        pool.register(registration)
+    pool = Pool(*registrations, events=events)
     pool.boot()
     for number in range(events):
         pool.emit("x", partition=number, times=3)

@@ -12,9 +12,14 @@ def ends(*offsets: int) -> list[End]:
     return [End(TP, offset) for offset in offsets]
 
 
-def test_iteration_continues_where_it_was_left_and_new_records_follow() -> None:
+def holding(*offsets: int) -> Backlog:
     backlog = Backlog()
-    backlog.add(ends(1, 2, 3))
+    backlog.add(ends(*offsets))
+    return backlog
+
+
+def test_iteration_continues_where_it_was_left_and_new_records_follow() -> None:
+    backlog = holding(1, 2, 3)
     for item in backlog:
         if item.offset == 2:
             break
@@ -26,8 +31,7 @@ def test_iteration_continues_where_it_was_left_and_new_records_follow() -> None:
 
 
 def test_one_that_was_left_at_its_last_item_takes_more() -> None:
-    backlog = Backlog()
-    backlog.add(ends(1))
+    backlog = holding(1)
     for _ in backlog:
         break
     assert len(backlog) == 0
@@ -36,8 +40,7 @@ def test_one_that_was_left_at_its_last_item_takes_more() -> None:
 
 
 def test_records_put_back_come_first_also_when_nothing_else_is_left() -> None:
-    backlog = Backlog()
-    backlog.add(ends(1, 2, 3, 4))
+    backlog = holding(1, 2, 3, 4)
     given = []
     for item in backlog:
         given.append(item)
@@ -53,8 +56,7 @@ def test_records_put_back_come_first_also_when_nothing_else_is_left() -> None:
 
 
 def test_cleared_while_it_is_gone_through_it_gives_nothing_more() -> None:
-    backlog = Backlog()
-    backlog.add(ends(1, 2))
+    backlog = holding(1, 2)
     backlog.add(ends(3))
     given = []
     for item in backlog:

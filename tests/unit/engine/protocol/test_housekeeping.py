@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import pytest
 from interlock import event
-from interlock.engine.bus import Topic, TopicPartition
+from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.protocol import housekeeping
 from interlock.engine.records import LeaseRecord, Registration, encode_json
@@ -78,20 +77,19 @@ def test_a_wait_that_no_lease_has_named_for_a_day_is_removed(caplog: pytest.LogC
     assert "'wait'" in caplog.text
 
 
-def test_a_wait_that_a_lease_names_is_kept_and_so_is_a_durable_subscription() -> None:
-    pool = Pool(WAIT)
-    pool.register(ONE)
+def test_a_wait_that_a_lease_names_is_kept_with_the_lease_and_so_is_a_durable_subscription() -> None:
+    pool = Pool(WAIT, ONE)
     engine = pool.boot()
-    for _ in range(3):
+    for _ in range(4):
         pool.lease(WAIT)
         pool.run(DAY // 2, pass_ms=STEP_MS)
     assert engine.registry.get(WAIT.incarnation) is not None
     assert engine.registry.get(ONE.incarnation) is not None
+    assert [key for key, value in pool.records(REGISTRY) if value is None] == []
 
 
 def test_waits_of_a_pool_that_comes_back_after_a_day_have_a_lease_interval_to_say_so() -> None:
-    pool = Pool(WAIT)
-    pool.register(GONE)
+    pool = Pool(WAIT, GONE)
     pool.cluster.now_ms += 3 * housekeeping.ORPHAN_MS
     engine = pool.boot()
     pool.emit("z")
@@ -173,15 +171,6 @@ def test_the_lease_of_a_process_that_was_killed_is_removed_a_day_later_by_one_en
     assert sorted(key for key, value in pool.records(REGISTRY) if value is None) == sorted(keys)
 
 
-def test_the_lease_of_a_process_that_lives_stays() -> None:
-    pool = Pool(WAIT)
-    pool.boot()
-    for _ in range(4):
-        pool.lease(WAIT)
-        pool.run(DAY // 2, pass_ms=STEP_MS)
-    assert [key for key, value in pool.records(REGISTRY) if value is None] == []
-
-
 # -- topics that were altered
 
 
@@ -199,24 +188,19 @@ def test_an_internal_topic_that_was_made_again_stops_the_engine(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["event", "trigger", "state", "action", "subscription"])
-def test_a_topic_of_the_bus_that_is_gone_stops_the_engine(kind: str) -> None:
-    pool = Pool()
-    pool.start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool.cluster, "describe", _without(pool, f"b-{kind}"))
-        with pytest.raises(TopicsError, match=f"'b-{kind}' is gone"):
-            pool.run(40, pass_ms=1000)
-
-
-def _without(pool: Pool, name: str) -> Callable[[str], Topic | None]:
+def test_a_topic_of_the_bus_that_is_gone_stops_the_engine(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool.started()
     describe = pool.cluster.describe
-    return lambda asked: None if asked == name else describe(asked)
+    monkeypatch.setattr(
+        pool.cluster, "describe", lambda name: None if name == f"b-{kind}" else describe(name)
+    )
+    with pytest.raises(TopicsError, match=f"'b-{kind}' is gone"):
+        pool.run(40, pass_ms=1000)
 
 
 @pytest.mark.parametrize("kind", ["trigger", "state", "action"])
 def test_an_internal_topic_with_another_number_of_partitions_stops_the_engine(kind: str) -> None:
-    pool = Pool()
-    pool.start()
+    pool = Pool.started()
     pool.cluster.add_partitions(f"b-{kind}", 2)
     with pytest.raises(EngineError):  # partitions of the trigger topic are assigned before anybody looks
         pool.run(40, pass_ms=1000)
@@ -232,8 +216,7 @@ def test_an_altered_bus_is_an_error_at_the_start() -> None:
 
 
 def test_a_listed_topic_that_is_not_there_stops_nothing() -> None:
-    pool = Pool(ONE, topics=("orders",))
-    pool.start()
+    pool = Pool.started(ONE, topics=("orders",))
     assert TopicPartition("orders", 0) in pool.engines["one"].partitions
     pool.cluster.delete("orders")
     pool.emit("x")

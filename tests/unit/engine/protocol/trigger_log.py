@@ -133,6 +133,18 @@ def durable(log: Log, condition: Condition = PAIR, *, offset: int = 0, **more: A
     return register(log.registry, offset, Registration.of("d", condition, None, 0, kind="durable", **more))
 
 
+def log_of_durable(condition: Condition = PAIR, **more: Any) -> tuple[Log, Registration]:
+    """A log, and the durable subscription of its registry."""
+    log = Log()
+    return log, durable(log, condition, **more)
+
+
+def log_of_wait(condition: Condition, key: str | None = None, at_ms: int = 0) -> tuple[Log, Registration]:
+    """A log, and the wait of its registry."""
+    log = Log()
+    return log, wait(log, condition, at_ms, key)
+
+
 def pair(d: Registration, origin: int, event_type: str, event_id: str, key: str) -> MatchRecord:
     number = 0 if event_type == "x" else 1
     return met(origin, an_event(event_type, event_id), Target(0, d.incarnation, (number,), key))

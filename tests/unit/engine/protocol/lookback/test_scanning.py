@@ -44,9 +44,34 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 
-def began(pool: Pool) -> None:
-    """An engine that has read all there is."""
+def hourly(event_type: str, count: int, start: int) -> Pool:
+    """An engine that has read an event of each hour; retention has removed those below `start` since then."""
+    pool = Pool()
+    for _ in range(count):
+        pool.emit(event_type)
+        pool.cluster.now_ms += HOUR_MS
     pool.start()
+    pool.log(EVENT).start = start
+    return pool
+
+
+def scanned_up_to(pool: Pool) -> int:
+    """Run until a scan has read and committed two records; its committed position."""
+    while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
+        pool.run(1)
+    return pool.metadata(EVENT).g[0][2]
+
+
+def idle_since(count: int, start: int) -> Pool:
+    """A new engine two months after so many events; retention has removed those below `start`."""
+    pool = Pool()
+    pool.emit("a", times=count)
+    pool.start()
+    pool.kill()
+    pool.cluster.now_ms += 60 * DAY_MS
+    pool.start()
+    pool.log(EVENT).start = start
+    return pool
 
 
 def look_back(pool: Pool, name: str = "w", since_ms: int = 0) -> Registration:
@@ -60,12 +85,7 @@ def lost(pool: Pool) -> int:
 def test_a_look_back_beyond_the_first_record_is_reported_with_its_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    pool = Pool()
-    for _ in range(5):
-        pool.emit("b")
-        pool.cluster.now_ms += HOUR_MS
-    began(pool)
-    pool.log(EVENT).start = 3
+    pool = hourly("b", 5, start=3)
     look_back(pool)
     pool.run()
     (told,) = pool.engines["one"].problems.all()
@@ -78,12 +98,7 @@ def test_a_look_back_beyond_the_first_record_is_reported_with_its_time(
 
 
 def test_a_wait_that_looks_back_too_far_is_in_force_for_the_records_that_are_left() -> None:
-    pool = Pool()
-    for _ in range(5):
-        pool.emit("a")
-        pool.cluster.now_ms += HOUR_MS
-    began(pool)
-    pool.log(EVENT).start = 3
+    pool = hourly("a", 5, start=3)
     look_back(pool)
     pool.run()
     assert pool.fired() == [("w", "met")]
@@ -92,14 +107,8 @@ def test_a_wait_that_looks_back_too_far_is_in_force_for_the_records_that_are_lef
 def test_a_look_back_within_the_existing_records_is_not_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    pool = Pool()
-    stamps = []
-    for _ in range(5):
-        stamps.append(pool.cluster.now_ms)
-        pool.emit("b")
-        pool.cluster.now_ms += HOUR_MS
-    began(pool)
-    pool.log(EVENT).start = 3
+    pool = hourly("b", 5, start=3)
+    stamps = [entry.timestamp_ms for _, entry in pool.log(EVENT).history()]
     look_back(pool, since_ms=stamps[3])  # with the first that is left
     look_back(pool, "later", since_ms=stamps[4])
     pool.run()
@@ -111,7 +120,7 @@ def test_a_look_back_within_the_existing_records_is_not_reported(
 def test_a_look_back_to_the_start_of_a_whole_partition_tells_nothing() -> None:
     pool = Pool()
     pool.emit("b")
-    began(pool)
+    pool.start()
     look_back(pool)
     pool.run()
     assert lost(pool) == 0
@@ -125,11 +134,10 @@ def test_retention_that_overtakes_a_scan_is_reported_once_with_offsets_and_subsc
     for _ in range(40):
         pool.emit("b")
         pool.cluster.now_ms += 1
-    began(pool)
+    pool.start()
     for n in range(7):
         look_back(pool, f"w{n}")
-    while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
-        pool.run(1)
+    scanned_up_to(pool)
     at = pool.engines["one"].ownership.sources[EVENT].scans.standing
     pool.log(EVENT).start = 30
     pool.run(5)
@@ -150,11 +158,9 @@ def test_retention_that_overtakes_a_scan_is_reported_once_with_offsets_and_subsc
 def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_reported_by_the_next_one() -> None:
     pool = Pool()
     pool.emit("b", times=40)
-    began(pool)
+    pool.start()
     look_back(pool, since_ms=-1)
-    while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
-        pool.run(1)
-    at = pool.metadata(EVENT).g[0][2]
+    at = scanned_up_to(pool)
     pool.kill()
     pool.log(EVENT).start = 30
     pool.start("two")
@@ -165,10 +171,9 @@ def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_reported_by_the
 def test_a_scan_whose_remaining_records_are_all_removed_is_reported() -> None:
     pool = Pool()
     pool.emit("b", times=40)
-    began(pool)
+    pool.start()
     look_back(pool)
-    while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
-        pool.run(1)
+    scanned_up_to(pool)
     pool.log(EVENT).start = 40
     pool.run(5)
     assert (
@@ -194,12 +199,7 @@ def test_a_jump_over_records_that_never_were_events_tells_nothing() -> None:
 
 
 def test_a_gap_is_a_problem_for_a_minute_at_least_and_then_no_more() -> None:
-    pool = Pool()
-    for _ in range(3):
-        pool.emit("b")
-        pool.cluster.now_ms += HOUR_MS
-    began(pool)
-    pool.log(EVENT).start = 1
+    pool = hourly("b", 3, start=1)
     look_back(pool)
     pool.run(10)
     engine = pool.engines["one"]
@@ -215,12 +215,7 @@ def test_a_gap_is_a_problem_for_a_minute_at_least_and_then_no_more() -> None:
 def test_a_gap_is_reported_and_counted_once_when_the_pass_that_found_it_is_aborted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    pool = Pool()
-    for _ in range(10):
-        pool.emit("b")
-        pool.cluster.now_ms += HOUR_MS
-    began(pool)
-    pool.log(EVENT).start = 3
+    pool = hourly("b", 10, start=3)
     pool.buses["one"].aborts = 2
     look_back(pool)
     pool.run(40)
@@ -232,12 +227,7 @@ def test_a_gap_is_reported_and_counted_once_when_the_pass_that_found_it_is_abort
 @pytest.mark.usefixtures("slow")
 def test_a_gap_names_all_that_are_still_in_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "TURN", 1)
-    pool = Pool()
-    for _ in range(20):
-        pool.emit("b")
-        pool.cluster.now_ms += HOUR_MS
-    began(pool)
-    pool.log(EVENT).start = 3
+    pool = hourly("b", 20, start=3)
     look_back(pool, "one")
     pool.run(5)
     look_back(pool, "two")
@@ -247,13 +237,7 @@ def test_a_gap_names_all_that_are_still_in_a_scan(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_wait_beyond_the_retention_is_reported_when_no_record_is_left() -> None:
-    pool = Pool()
-    pool.emit("a", times=3)
-    began(pool)
-    pool.kill()
-    pool.cluster.now_ms += 60 * DAY_MS
-    began(pool)
-    pool.log(EVENT).start = pool.log(EVENT).end
+    pool = idle_since(3, start=3)
     look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
     pool.run()
     (told,) = pool.engines["one"].problems.all()
@@ -264,28 +248,18 @@ def test_a_wait_beyond_the_retention_is_reported_when_no_record_is_left() -> Non
     assert lost(pool) == 1
 
 
-def test_a_wait_within_the_retention_is_not_reported_when_no_record_is_left() -> None:
-    """Otherwise every wait would be reported for every partition that was idle for a month."""
-    pool = Pool()
-    pool.emit("a", times=3)
-    began(pool)
-    pool.kill()
-    pool.cluster.now_ms += 60 * DAY_MS
-    began(pool)
-    pool.log(EVENT).start = pool.log(EVENT).end
-    look_back(pool, since_ms=pool.cluster.now_ms - 29 * DAY_MS)
-    pool.run()
-    assert lost(pool) == 0
-
-
-def test_a_wait_beyond_the_retention_is_not_reported_when_all_records_left_are_older() -> None:
-    pool = Pool()
-    pool.emit("a", times=3)
-    began(pool)
-    pool.kill()
-    pool.cluster.now_ms += 60 * DAY_MS
-    began(pool)
-    pool.log(EVENT).start = 2  # a segment is removed as a whole
-    look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
+@pytest.mark.parametrize(
+    ("days", "start"),
+    [
+        # Otherwise every wait would be reported for every partition that was idle for a month.
+        pytest.param(29, 3, id="within the retention, no record is left"),
+        pytest.param(31, 2, id="beyond it, and a record is left that is older: segments go as a whole"),
+    ],
+)
+def test_a_wait_that_retention_costs_nothing_is_not_reported_after_an_idle_time(
+    days: int, start: int
+) -> None:
+    pool = idle_since(3, start)
+    look_back(pool, since_ms=pool.cluster.now_ms - days * DAY_MS)
     pool.run()
     assert lost(pool) == 0

@@ -26,8 +26,8 @@ ENDS = Registration.of("ends", event("never").expires(after="1m"), None, 0)
 class Refusal:
     """What the brokers refuse of `orders`, as the clients of a pool's engines are told."""
 
-    def __init__(self, pool: Pool, patch: pytest.MonkeyPatch) -> None:
-        self.operation = ""
+    def __init__(self, pool: Pool, patch: pytest.MonkeyPatch, operation: str) -> None:
+        self.operation = operation
         describe = pool.cluster.describe
 
         def described(name: str) -> Topic | None:
@@ -67,9 +67,7 @@ class Refusal:
 
 
 def two_engines(*registrations: Registration) -> Pool:
-    pool = Pool(events=2, topics=("orders",))
-    for registration in registrations:
-        pool.register(registration)
+    pool = Pool(*registrations, events=2, topics=("orders",))
     pool.boot("one")
     pool.start("two", passes=60)
     return pool
@@ -180,8 +178,7 @@ def test_a_topic_whose_reading_is_refused_is_reported_and_continues_once_it_is_a
     pool.write(ORDERS, b"k", b"{}")
     pool.run(30)
     assert pool.fired() == [("order", "met")]
-    refusal = Refusal(pool, monkeypatch)
-    refusal.operation = operation
+    refusal = Refusal(pool, monkeypatch, operation)
     pool.write(ORDERS, b"k", b'{"n": 2}')
     for _ in range(3):
         pool.emit("x")
@@ -230,7 +227,7 @@ def test_a_topic_whose_offsets_the_brokers_refuse_is_left_out_before_the_engine_
 
 def test_the_owner_tells_health_of_a_partition_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = two_engines()
-    Refusal(pool, monkeypatch).operation = "Read"
+    Refusal(pool, monkeypatch, "Read")
     pool.run(200)
     key = registry_key("problem", *ORDERS)
     [record] = [value for found, value in pool.records(REGISTRY) if found == key]
@@ -241,8 +238,7 @@ def test_a_refusal_that_the_brokers_do_not_own_up_to_is_tried_again_now_and_then
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = two_engines(ORDER)
-    refusal = Refusal(pool, monkeypatch)
-    refusal.operation = "Read"
+    refusal = Refusal(pool, monkeypatch, "Read")
     describe = pool.cluster.describe
     monkeypatch.setattr(
         pool.cluster, "describe", lambda name: (t := describe(name)) and t._replace(refused="")
@@ -261,8 +257,7 @@ def test_timers_wait_for_a_topic_that_may_not_be_read_and_then_say_that_they_wen
     operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = two_engines()
-    refusal = Refusal(pool, monkeypatch)
-    refusal.operation = operation
+    Refusal(pool, monkeypatch, operation)
     pool.write(ORDERS, b"k", b"{}")
     pool.register(ENDS)
     pool.emit("x")
@@ -276,8 +271,7 @@ def test_timers_do_not_wait_any_longer_when_the_topic_may_be_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = two_engines()
-    refusal = Refusal(pool, monkeypatch)
-    refusal.operation = "Describe"
+    refusal = Refusal(pool, monkeypatch, "Describe")
     pool.register(ENDS)
     pool.run(400, pass_ms=1000)
     assert pool.fired() == []

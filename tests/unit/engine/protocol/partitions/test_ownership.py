@@ -7,9 +7,7 @@ from interlock import event
 from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.protocol.partitions import recovery
-from interlock.engine.records import (
-    Registration,
-)
+from interlock.engine.records import Registration
 
 from tests.kit.pool import EVENT, REGISTRY, STATE, TRIGGER, Pool
 from tests.unit.engine.protocol.taken_over import EACH, OTHER, PAIR, metadata, stopped, used
@@ -196,19 +194,6 @@ def test_what_compaction_removed_was_not_lost() -> None:
 
 
 # -- what is kept over a change of the assignment
-
-
-def test_a_partition_that_comes_back_is_not_read_again() -> None:
-    pool = Pool(PAIR)
-    pool.emit("x")
-    pool.start()
-    read = pool.engines["one"].stats.recovered_records
-    pool.cluster.rebalance()
-    pool.run()
-    assert pool.engines["one"].stats.recovered_records == read
-    pool.emit("y")
-    pool.run()
-    assert pool.fired() == [("pair", "met")]
 
 
 def test_a_partition_that_another_engine_had_in_between_is_read_again() -> None:

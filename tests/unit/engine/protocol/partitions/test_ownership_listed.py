@@ -8,13 +8,7 @@ from interlock import Event, event
 from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.protocol.partitions import recovery
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
-from interlock.engine.records import (
-    MatchRecord,
-    Registration,
-    Target,
-    encode_msgpack,
-    registry_key,
-)
+from interlock.engine.records import MatchRecord, Registration, Target, encode_msgpack, registry_key
 
 from tests.kit.pool import EVENT, REGISTRY, TRIGGER, Pool
 from tests.unit.engine.protocol.taken_over import EACH, OTHER, PAIR, metadata, stopped, used
@@ -27,8 +21,7 @@ def relisted(registration: Registration, *, forgotten: bool = False) -> Pool:
 
     forgotten: the group's offsets of it are gone by then, as they are after a week.
     """
-    pool = Pool(registration, topics=(ORDERS.topic,))
-    pool.start()
+    pool = Pool.started(registration, topics=(ORDERS.topic,))
     for value in (b"1", b"2"):
         pool.write(ORDERS, None, value)
     pool.run()

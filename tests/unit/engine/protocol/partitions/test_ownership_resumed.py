@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 from interlock import event
-from interlock.engine.records import (
-    Registration,
-    registry_key,
-)
+from interlock.engine.records import Registration, registry_key
 
 from tests.kit.pool import EVENT, REGISTRY, TRIGGER
 from tests.unit.engine.protocol.taken_over import EACH, stopped, used

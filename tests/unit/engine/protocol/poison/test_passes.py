@@ -12,7 +12,7 @@ from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import MatchRecord, decode_msgpack
 
 from tests.kit.pool import EVENT, TRIGGER, Pool
-from tests.unit.engine.protocol.dying import dead_letters, run, waiting
+from tests.unit.engine.protocol.dying import EACH, dead_letters, run
 
 SUSPECTED = dict(zip(WIDTHS, (SUSPECTS, *WIDTHS), strict=False))
 
@@ -20,8 +20,7 @@ SUSPECTED = dict(zip(WIDTHS, (SUSPECTS, *WIDTHS), strict=False))
 def test_a_record_that_ends_processes_is_dead_lettered_after_five_and_the_rest_is_matched(
     lethal: set[tuple[TopicPartition, int]],
 ) -> None:
-    pool = Pool()
-    waiting(pool)
+    pool = Pool(EACH)
     pool.emit("x", times=20)
     lethal.add((EVENT, 7))
     assert run(pool) == 2 + len(WIDTHS) + MOST_TRIES  # one by one, seven went well: once more
@@ -31,17 +30,14 @@ def test_a_record_that_ends_processes_is_dead_lettered_after_five_and_the_rest_i
     assert letter["interlock_stage"] == "event"
     assert all(f"b-engine-d-{n}.1" in letter["interlock_reason"] for n in range(6, 11))
     assert len(pool.fired()) == 19
-    committed = pool.committed(EVENT)
-    assert committed is not None
-    assert committed.offset == 20
+    assert pool.committed(EVENT).offset == 20
     assert not pool.metadata(EVENT).a
 
 
 def test_a_match_that_ends_processes_is_dead_lettered_from_the_trigger_topic(
     lethal: set[tuple[TopicPartition, int]],
 ) -> None:
-    pool = Pool()
-    waiting(pool)
+    pool = Pool(EACH)
     pool.emit("x", times=4)
     lethal.add((TRIGGER, 1))
     run(pool)
@@ -55,8 +51,7 @@ def test_a_match_that_ends_processes_is_dead_lettered_from_the_trigger_topic(
 def test_processes_that_lose_their_partitions_while_they_try_count_for_nothing(
     lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = Pool()
-    waiting(pool)
+    pool = Pool(EACH)
     pool.emit("x")
     lethal.add((EVENT, 0))
     run(pool, ends=1 + len(WIDTHS))
@@ -144,8 +139,7 @@ def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
 def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed(
     lethal: set[tuple[TopicPartition, int]],
 ) -> None:
-    pool = Pool()
-    waiting(pool)
+    pool = Pool(EACH)
     for n in range(2 * MOST_CONDEMNED):
         pool.emit("x")
         lethal.add((EVENT, n))
@@ -163,9 +157,7 @@ def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed
     lethal.clear()
     pool.resume(EVENT, 8)
     pool.run(60)
-    committed = pool.committed(EVENT)
-    assert committed is not None
-    assert committed.offset == 2 * MOST_CONDEMNED
+    assert pool.committed(EVENT).offset == 2 * MOST_CONDEMNED
     assert len(pool.fired()) == MOST_CONDEMNED
     assert not pool.metadata(EVENT).s
 
@@ -173,8 +165,7 @@ def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed
 def test_a_record_far_behind_the_committed_offset_is_found_when_nothing_is_matched(
     lethal: set[tuple[TopicPartition, int]],
 ) -> None:
-    pool = Pool()
-    waiting(pool)
+    pool = Pool(EACH)
     pool.emit("of no interest", times=3500)
     lethal.add((EVENT, 3250))
     # two widths are taken once more, behind records that went well
@@ -184,8 +175,7 @@ def test_a_record_far_behind_the_committed_offset_is_found_when_nothing_is_match
 
 
 def test_kills_that_no_record_is_to_blame_for_make_nothing_narrower() -> None:
-    pool = Pool()
-    waiting(pool)
+    pool = Pool(EACH)
     widths = []
     for n in range(6):
         pool.emit("of no interest", times=2000)
@@ -206,8 +196,7 @@ def test_kills_that_no_record_is_to_blame_for_make_nothing_narrower() -> None:
 def test_suspected_partitions_are_worked_on_together_and_each_in_its_order(
     lethal: set[tuple[TopicPartition, int]], ends: int
 ) -> None:
-    pool = Pool(events=4)
-    waiting(pool)
+    pool = Pool(EACH, events=4)
     for n in range(800):
         pool.emit("x", partition=n % 4)
     lethal.add((EVENT, 0))

@@ -14,7 +14,7 @@ from interlock.engine.records import Registration
 from interlock.events.kafka import encode
 
 from tests.kit.pool import DEAD, EVENT, TRIGGER, Bus, Pool
-from tests.unit.engine.protocol.dying import alone, dead_letters, waiting
+from tests.unit.engine.protocol.dying import EACH, alone, dead_letters
 
 OTHER = TopicPartition(EVENT.topic, 1)
 Refused = Callable[[Sequence[Output], Mapping[TopicPartition, Committed]], bool]
@@ -95,8 +95,7 @@ def test_a_partition_whose_dead_letters_are_refused_pauses_and_the_others_are_re
 ) -> None:
     if later:
         fetched_later(monkeypatch, OTHER)
-    pool = Pool(events=2)
-    waiting(pool)
+    pool = Pool(EACH, events=2)
     pool.write(OTHER, None, b"no event")
     engine = pool.engines[alone(pool, lethal, OTHER)] if tried_alone else pool.boot()
     with monkeypatch.context() as patch:
@@ -115,8 +114,7 @@ def test_a_partition_whose_dead_letters_are_refused_pauses_and_the_others_are_re
 def test_engines_that_end_in_order_beside_a_partition_that_waits_leave_nothing_suspect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pool = Pool(events=2)
-    waiting(pool)
+    pool = Pool(EACH, events=2)
     refusing(monkeypatch, no_dead_letters)
     pool.write(OTHER, None, b"no event")
     for n in range(5):
@@ -137,8 +135,7 @@ def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_
     lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is committed in between, that it is tried and of another partition, does not hide the aborts."""
-    pool = Pool(events=2)
-    waiting(pool)
+    pool = Pool(EACH, events=2)
     pool.emit("x", partition=1)
     alone(pool, lethal, OTHER)
     refusing(monkeypatch, lambda outputs, offsets: bool(outputs) and OTHER in offsets)
@@ -154,25 +151,21 @@ def test_work_that_brokers_always_refuse_ends_the_engine_whatever_is_committed_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fetched_later(monkeypatch, OTHER)
-    pool = Pool(events=2)
-    waiting(pool)
+    pool = Pool(EACH, events=2)
     pool.emit("x", partition=1)
     pool.boot()
     refusing(monkeypatch, lambda outputs, offsets: OTHER in offsets and offsets[OTHER].offset > 0)
 
     with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine restarts"):
         passes(pool, 100)
-    done = pool.committed(EVENT)
-    assert done is not None
-    assert done.offset > 0
+    assert pool.committed(EVENT).offset > 0
 
 
 def test_lives_that_end_by_refusals_make_no_record_suspect_whoever_takes_over_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As `part.py` does it: a process makes new clients after a pause, in which it is no member."""
-    r, pool = random.Random(1), Pool()
-    waiting(pool)
+    r, pool = random.Random(1), Pool(EACH)
     began = pool.cluster.now_ms
     lives, fails, begins = [0] * 6, [0] * 6, [0.0] * 6
     at_work: dict[int, str] = {}

@@ -47,6 +47,14 @@ def size(scans: Scans, at: int = WORST) -> int:
     return len(encode_json(metadata))
 
 
+def added(*registrations: tuple[int, int, int]) -> Scans:
+    """The scans after each of these was added: first place, the place behind the last, and first offset."""
+    scans = Scans([])
+    for each in registrations:
+        scans.add(*each)
+    return scans
+
+
 def positions(scans: Scans) -> list[int]:
     return [group.position for group in scans.groups]
 
@@ -55,15 +63,12 @@ def positions(scans: Scans) -> list[int]:
 
 
 def test_a_group_nobody_reads_yet_is_joined_at_its_position() -> None:
-    scans = Scans([])
-    scans.add(0, 3, 100)
-    scans.add(3, 5, 100)
+    scans = added((0, 3, 100), (3, 5, 100))
     assert scans.metadata() == [(0, 5, 100)]
 
 
 def test_a_begun_group_is_joined_only_by_whose_first_offset_lies_ahead() -> None:
-    scans = Scans([])
-    scans.add(0, 1, 100)
+    scans = added((0, 1, 100))
     scans.position()
     scans.advance(150)
     scans.add(1, 2, 150)
@@ -75,17 +80,13 @@ def test_a_begun_group_is_joined_only_by_whose_first_offset_lies_ahead() -> None
 
 def test_a_group_does_not_join_over_registrations_that_are_live() -> None:
     """Its interval would take them in, and they would see everything twice."""
-    scans = Scans([])
-    scans.add(0, 1, 100)
-    scans.add(2, 3, 100)
+    scans = added((0, 1, 100), (2, 3, 100))
     assert scans.metadata() == [(0, 1, 100), (2, 3, 100)]
     assert not scans.covers(1)
 
 
 def test_groups_that_a_scan_reaches_travel_along() -> None:
-    scans = Scans([])
-    scans.add(0, 1, 100)
-    scans.add(1, 2, 105)
+    scans = added((0, 1, 100), (1, 2, 105))
     assert scans.position() == 100
     assert [group.start for group in scans.front(100)] == [0]
     scans.advance(101)
@@ -98,9 +99,7 @@ def test_groups_that_a_scan_reaches_travel_along() -> None:
 
 
 def test_positions_are_read_in_turns() -> None:
-    scans = Scans([])
-    scans.add(0, 1, 1000)
-    scans.add(1, 2, 500_000)
+    scans = added((0, 1, 1000), (1, 2, 500_000))
     assert scans.position() == 1000
     scans.advance(1000 + TURN, TURN)
     assert scans.position() == 500_000
@@ -109,18 +108,14 @@ def test_positions_are_read_in_turns() -> None:
 
 
 def test_a_turn_lasts_until_its_slice_is_over() -> None:
-    scans = Scans([])
-    scans.add(0, 1, 1000)
-    scans.add(1, 2, 500_000)
+    scans = added((0, 1, 1000), (1, 2, 500_000))
     scans.position()
     scans.advance(2000, TURN - 1)
     assert scans.position() == 2000
 
 
 def test_a_scan_that_is_over_gives_its_turn_away() -> None:
-    scans = Scans([])
-    scans.add(0, 1, 90)
-    scans.add(1, 2, 10)
+    scans = added((0, 1, 90), (1, 2, 10))
     assert scans.position() == 10
     scans.position()
     scans.advance(95)  # reaches the other one, which travels along
@@ -219,17 +214,18 @@ def test_whatever_is_added_when_the_metadata_never_overflow(
 # -- the index
 
 
-def registered(registry: Registry, count: int) -> None:
+def registered(count: int) -> Registry:
+    registry = Registry()
     made = [Registration.of(f"w{n}", event("x"), None, 0) for n in range(count)]
     for offset, registration in enumerate(made):
         key = RegistrationKey(registration.incarnation, "n").encode()
         registry.apply(Record(TopicPartition("r", 0), offset, 0, key, encode_json(registration), None))
+    return registry
 
 
 def test_the_index_drops_what_no_group_covers_while_others_are_in_a_scan() -> None:
     """Look-backs that overlap for days: there is always one, and never many."""
-    registry = Registry()
-    registered(registry, 1000)
+    registry = registered(1000)
     index = ScanIndex(registry)
     most = 0
     for n in range(990):
@@ -243,8 +239,7 @@ def test_the_index_drops_what_no_group_covers_while_others_are_in_a_scan() -> No
 
 
 def test_the_index_keeps_what_a_group_still_covers() -> None:
-    registry = Registry()
-    registered(registry, 10)
+    registry = registered(10)
     index = ScanIndex(registry)
     index.of(Scans([(0, 4, 0), (4, 8, 0)]).groups)
     left = Scans([(4, 8, 5)]).groups
@@ -256,8 +251,7 @@ def test_the_index_keeps_what_a_group_still_covers() -> None:
 
 
 def test_the_index_forgets_what_the_registry_removed() -> None:
-    registry = Registry()
-    registered(registry, 3)
+    registry = registered(3)
     index = ScanIndex(registry)
     groups = Scans([(0, 2, 0)]).groups
     index.of(groups)
@@ -269,8 +263,7 @@ def test_the_index_forgets_what_the_registry_removed() -> None:
 
 
 def test_the_index_of_a_scan_holds_the_members_of_its_groups_alone_and_nothing_when_all_are_over() -> None:
-    registry = Registry()
-    registered(registry, 10)
+    registry = registered(10)
     index = ScanIndex(registry)
     found = index.of(Scans([(3, 5, 0)]).groups)
     assert [r in found for r in registry.between(0, 10)] == [n in (3, 4) for n in range(10)]

@@ -21,9 +21,7 @@ from tests.unit.engine.protocol.source_world import CONFIG, FAR, World
 
 
 def test_a_registration_without_past_events_is_live_at_once() -> None:
-    world = World()
-    world.append("a", 10)
-    world.run()
+    world = World.after(("a", 10))
     late = world.register("late", "a", 11)
     world.append("a", 11)
     world.run()
@@ -33,26 +31,18 @@ def test_a_registration_without_past_events_is_live_at_once() -> None:
 
 def test_an_event_stamped_before_since_does_not_count_wherever_it_stands() -> None:
     """Topics of others keep their producers' times, which may go back."""
-    world = World()
-    world.append("a", 50)
-    world.append("a", 9)
-    world.run()
+    world = World.after(("a", 50), ("a", 9))
     w = world.register("w", "a", 10)
-    world.append("a", 8)
-    world.append("a", 10)
+    world.append_all(("a", 8), ("a", 10))
     world.run()
     world.run()
     assert world.reached(w) == [0, 3]
 
 
 def test_a_fresh_matcher_counts_no_event_from_before_its_registration_and_the_others_do() -> None:
-    world = World()
-    for event_type, at_ms in (("a", 50), ("b", 60), ("a", 100), ("a", 99)):
-        world.append(event_type, at_ms)
-    world.run()
+    world = World.after(("a", 50), ("b", 60), ("a", 100), ("a", 99))
     w = world.register("w", event("a") | event("b"), 10, at_ms=100, generation=1, fresh=(0,))
-    world.append("a", 101)
-    world.append("b", 99)
+    world.append_all(("a", 101), ("b", 99))
     world.run()
     world.run()
     assert world.reached(w) == [1, 2, 4, 5]
@@ -62,18 +52,14 @@ def test_an_event_that_meets_a_fresh_matcher_and_another_counts_for_the_other() 
     world = World()
     condition = event("a", label="one") | event("a", label="two")
     w = world.register("w", condition, 10, at_ms=100, generation=1, fresh=(0,))
-    world.append("a", 50)
-    world.append("a", 100)
+    world.append_all(("a", 50), ("a", 100))
     world.run()
     assert [[t.matchers for t in match.targets] for _, match in world.matches] == [[(1,)], [(0, 1)]]
     assert world.reached(w) == [0, 1]
 
 
 def test_past_events_come_before_live_ones_and_each_once() -> None:
-    world = World()
-    for n in range(4):
-        world.append("a", n)
-    world.run()
+    world = World.after(*(("a", n) for n in range(4)))
     back = world.register("back", "a", 1)
     world.run(live=0, back=1)
     assert world.task().scans.metadata() == [(0, 1, 2)]
@@ -87,10 +73,7 @@ def test_past_events_come_before_live_ones_and_each_once() -> None:
 
 
 def test_others_are_live_while_one_scans() -> None:
-    world = World()
-    world.append("a", 0)
-    world.append("a", 1)
-    world.run()
+    world = World.after(("a", 0), ("a", 1))
     now = world.register("now", "a", 100)
     world.run(back=0)
     back = world.register("back", "a", 0)
@@ -101,9 +84,7 @@ def test_others_are_live_while_one_scans() -> None:
 
 
 def test_a_scan_that_reads_beyond_the_live_position_leaves_that_to_live_reading() -> None:
-    world = World()
-    world.append("a", 0)
-    world.run()
+    world = World.after(("a", 0))
     world.append("a", 1)
     back = world.register("back", "a", 0)
     world.run(live=0)
@@ -138,10 +119,7 @@ def test_registrations_beyond_r_are_not_live_yet() -> None:
 
 
 def test_while_there_is_no_room_for_another_scan_r_waits() -> None:
-    world = World()
-    for n in range(10):
-        world.append("a", n)
-    world.run()
+    world = World.after(*(("a", n) for n in range(10)))
     made = []
     for n in range(scans.MAX_GROUPS + 6):
         made.append(world.register(f"w{n}", "a", n % 10))
@@ -163,8 +141,7 @@ def test_while_there_is_no_room_for_another_scan_r_waits() -> None:
 
 def test_a_rollback_goes_back_to_what_is_committed() -> None:
     world = World()
-    for n in range(6):
-        world.append("a", n)
+    world.append_all(*(("a", n) for n in range(6)))
     world.run(live=3)
     w = world.register("w", "a", 0)
     task = world.task()

@@ -39,8 +39,7 @@ def test_an_event_that_only_a_scan_cannot_match_is_dead_lettered_once_and_the_sc
 ) -> None:
     world = World()
     before = world.register("before", "a", 0)
-    world.append("a", 5)
-    world.append("a", 6)
+    world.append_all(("a", 5), ("a", 6))
     world.run()
     w = world.register("w", "a", 0)
     lookup = MatcherIndex.lookup
@@ -63,8 +62,7 @@ def test_a_matcher_that_raises_makes_the_event_a_dead_letter_and_the_next_is_mat
 ) -> None:
     world = World()
     w = world.register("w", "a", 0)
-    world.append("a", 5)
-    world.append("a", 6)
+    world.append_all(("a", 5), ("a", 6))
     task = world.task()
     lookup, calls = world.index.lookup, []
 
@@ -148,8 +146,7 @@ def test_a_match_of_a_large_event_has_fewer_targets_for_all_may_fire_in_one_tran
     world = World()
     for n in range(1500):
         world.register(f"w{n}", "a", 0)
-    key, value, headers = encode(Event.of("a", "/s", id="1", data="x" * 60_000))
-    world.put(key, value, headers)
+    world.put(*encode(Event.of("a", "/s", id="1", data="x" * 60_000)))
     world.run()
     assert sum(len(match.targets) for _, match in world.matches) == 1500
     assert all(len(match.targets) * 60_000 <= MAX_PASS_BYTES for _, match in world.matches)
@@ -158,8 +155,7 @@ def test_a_match_of_a_large_event_has_fewer_targets_for_all_may_fire_in_one_tran
 def test_all_matchers_of_a_registration_that_an_event_met_travel_as_one_target() -> None:
     world = World()
     world.register("w", event("a") & event("a", subject="s") & event("b"), 0)
-    key, value, headers = encode(Event.of("a", "/s", id="1", subject="s"))
-    world.put(key, value, headers)
+    world.put(*encode(Event.of("a", "/s", id="1", subject="s")))
     world.run()
     [(_, match)] = world.matches
     [target] = match.targets

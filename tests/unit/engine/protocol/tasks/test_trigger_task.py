@@ -36,7 +36,8 @@ from tests.unit.engine.protocol.trigger_log import (
     Log,
     an_event,
     at,
-    durable,
+    log_of_durable,
+    log_of_wait,
     met,
     pair,
     register,
@@ -45,8 +46,7 @@ from tests.unit.engine.protocol.trigger_log import (
 
 
 def test_a_pair_fires_once_and_closes_and_its_states_are_nulled() -> None:
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", PAIR, "d", 0))
+    log, w = log_of_wait(PAIR, "d")
     x, y = Target(0, w.incarnation, (0,), "d"), Target(0, w.incarnation, (1,), "d")
     log.run(met(0, an_event("x", "1"), x))
     assert log.firings == []
@@ -65,8 +65,7 @@ def test_a_pair_fires_once_and_closes_and_its_states_are_nulled() -> None:
 
 
 def test_an_origin_at_or_below_its_sources_mark_is_dropped_after_a_rewind() -> None:
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
+    log, w = log_of_wait(EITHER)
     x, y = Target(0, w.incarnation, (0,), ""), Target(0, w.incarnation, (1,), "")
     log.run(met(5, an_event("x", "1"), x))
     before = log.live_states()
@@ -77,23 +76,16 @@ def test_an_origin_at_or_below_its_sources_mark_is_dropped_after_a_rewind() -> N
 
 
 def test_an_event_that_reaches_a_registration_under_two_keys_enters_the_state_of_each() -> None:
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", TWO_PATHS, None, 0))
-    both = met(
-        0,
-        an_event("x", "1", k="p", l="q"),
-        Target(0, w.incarnation, (0,), "p"),
-        Target(0, w.incarnation, (1,), "q"),
-    )
-    log.run(both)
+    log, w = log_of_wait(TWO_PATHS)
+    both = Target(0, w.incarnation, (0,), "p"), Target(0, w.incarnation, (1,), "q")
+    log.run(met(0, an_event("x", "1", k="p", l="q"), *both))
     assert {state_key(w.incarnation, key) for key in ("p", "q")} <= log.live_states().keys()
     log.run(met(1, an_event("x", "2", k="q"), Target(0, w.incarnation, (0,), "q")))
     assert [f["firing"]["key"] for f in log.firings] == ["q"]
 
 
 def test_a_target_that_is_gone_or_replaced_is_dropped() -> None:
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
+    log, w = log_of_wait(event("x"))
     register(log.registry, 1, Registration.of("w", event("x"), None, 7))
     log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "")))
     assert (log.firings, log.states) == ([], [])
@@ -101,8 +93,7 @@ def test_a_target_that_is_gone_or_replaced_is_dropped() -> None:
 
 def test_a_match_of_a_removed_registration_does_not_count_for_the_one_registered_again() -> None:
     """Scans of both stood at the event: one match names both places."""
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
+    log, w = log_of_wait(event("x"))
     unregister(log.registry, 1, w)
     register(log.registry, 2, w, "again")
     places = [Target(place, w.incarnation, (0,), "") for place in (0, 2)]
@@ -113,8 +104,7 @@ def test_a_match_of_a_removed_registration_does_not_count_for_the_one_registered
 @pytest.mark.parametrize("read_at_once", [True, False])
 def test_an_incarnation_registered_again_starts_with_no_state(read_at_once: bool) -> None:
     """A wait timed out and its task was cleared: matches of the old place lie in between."""
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
+    log, w = log_of_wait(EITHER)
     old_x, new_x = Target(0, w.incarnation, (0,), ""), Target(2, w.incarnation, (0,), "")
     new_y = Target(2, w.incarnation, (1,), "")
     log.run(met(3, an_event("x", "1"), old_x))
@@ -135,12 +125,10 @@ def test_an_incarnation_registered_again_starts_with_no_state(read_at_once: bool
 
 
 def test_states_of_registrations_that_went_while_nobody_owned_the_partition_are_nulled() -> None:
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
+    log, w = log_of_wait(EITHER)
     again = register(log.registry, 1, Registration.of("again", EITHER, None, 0))
-    log.run(
-        met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), ""), Target(1, again.incarnation, (0,), ""))
-    )
+    both = Target(0, w.incarnation, (0,), ""), Target(1, again.incarnation, (0,), "")
+    log.run(met(0, an_event("x", "1"), *both))
     unregister(log.registry, 2, w)
     unregister(log.registry, 3, again)
     register(log.registry, 4, again, "m")
@@ -167,8 +155,7 @@ HUGE = 2**70
     ],
 )
 def test_data_that_not_every_hop_can_carry_are_fired_as_base64(data: bytes, travels: bool) -> None:
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
+    log, w = log_of_wait(event("x"))
     made = Event.of("x", "/s", id="1", data=data, datacontenttype="application/json")
     log.run(met(0, made, Target(0, w.incarnation, (0,), "")))
     [form] = log.firings[0]["firing"]["events"]["x"]
@@ -196,8 +183,7 @@ def test_a_firing_larger_than_a_record_may_be_refers_to_its_data() -> None:
 
 
 def test_an_event_that_would_make_a_state_too_large_is_dead_lettered_and_the_wait_continues() -> None:
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", event("x") & event("y"), None, 0))
+    log, w = log_of_wait(event("x") & event("y"))
     big = Event.of("x", "/s", id="1", data=b"0" * MAX_INTERNAL_BYTES, datacontenttype="a/b")
     log.run(met(0, big, Target(0, w.incarnation, (0,), "")))
     [dead] = log.dead
@@ -207,13 +193,6 @@ def test_an_event_that_would_make_a_state_too_large_is_dead_lettered_and_the_wai
         met(2, an_event("y", "3"), Target(0, w.incarnation, (1,), "")),
     )
     assert len(log.firings) == 1
-
-
-def test_a_state_that_cannot_be_read_is_an_error_that_names_its_record() -> None:
-    task = Log().task()
-    for key, value in ((b"inc/k", b"rubbish"), (b"inc", b"rubbish"), (b"\xff", b"x")):
-        with pytest.raises(RecordError, match=r"b-state\[0\]@4|state key"):
-            task.load(Record(STATE, 4, 0, key, value, None))
 
 
 def test_a_record_that_is_no_match_is_an_error_that_names_it() -> None:
@@ -247,8 +226,7 @@ def test_the_committed_metadata_says_how_far_the_registry_was_applied_and_who_co
 
 
 def test_a_subscription_with_one_key_writes_one_record_a_step() -> None:
-    log = Log()
-    w = register(log.registry, 0, Registration.of("w", PAIR, "p", 0))
+    log, w = log_of_wait(PAIR, "p")
     log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "p")))
     assert [r.key for r in log.states] == [state_key(w.incarnation, None)]
     log.run(met(1, an_event("y", "2"), Target(0, w.incarnation, (1,), "p")))
@@ -262,19 +240,15 @@ def test_a_target_that_raises_is_dead_lettered_and_the_others_are_stepped() -> N
     log = Log()
     bad = register(log.registry, 0, Registration.of("bad", event("x"), None, 0))
     good = register(log.registry, 1, Registration.of("good", event("x"), None, 0))
-    log.run(
-        met(
-            0, an_event("x", "1"), Target(0, bad.incarnation, (7,), ""), Target(1, good.incarnation, (0,), "")
-        )
-    )
+    both = Target(0, bad.incarnation, (7,), ""), Target(1, good.incarnation, (0,), "")
+    log.run(met(0, an_event("x", "1"), *both))
     assert [f["subscription"] for f in log.firings] == ["good"]
     [dead] = log.dead
     assert b"'bad': ConditionError: a match names matchers (7,)" in dict(dead.headers)["interlock_reason"]
 
 
 def test_a_key_whose_tick_raises_is_kept_and_the_others_get_theirs() -> None:
-    log = Log()
-    d = durable(log, absent(event("x", by="data.k"), "1s"))
+    log, d = log_of_durable(absent(event("x", by="data.k"), "1s"))
     log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "x", "2", "q"))
     broken = StateRecord(1, 0, 10, b"\x91\x02rubbish")
     log.states.append(Record(STATE, 99, 0, state_key(d.incarnation, "p"), encode_msgpack(broken), None))

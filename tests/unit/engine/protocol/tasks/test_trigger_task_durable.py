@@ -30,6 +30,7 @@ from tests.unit.engine.protocol.trigger_log import (
     an_event,
     at,
     durable,
+    log_of_durable,
     met,
     pair,
     register,
@@ -37,8 +38,7 @@ from tests.unit.engine.protocol.trigger_log import (
 
 
 def test_a_durable_subscription_fires_again_and_again_each_firing_under_its_own_key() -> None:
-    log = Log()
-    d = durable(log)
+    log, d = log_of_durable()
     log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "y", "2", "p"), pair(d, 2, "x", "3", "p"))
     log.run(pair(d, 3, "y", "4", "p"), pair(d, 4, "x", "5", "q"), pair(d, 5, "y", "6", "q"))
     assert [[e["id"] for e in f["firing"]["events"]["x"]] for f in log.firings] == [["1"], ["3"], ["5"]]
@@ -49,8 +49,7 @@ def test_a_durable_subscription_fires_again_and_again_each_firing_under_its_own_
 
 
 def test_every_firing_of_one_tick_is_written() -> None:
-    log = Log()
-    d = durable(log, absent(event("h"), "1s"))
+    log, d = log_of_durable(absent(event("h"), "1s"))
     target = Target(0, d.incarnation, (0,), "")
     for n, stamp in enumerate((1000, 3000, 5000)):
         log.run(MatchRecord(1, "b-event", 0, n, stamp, an_event("h", str(n)), [target]))
@@ -64,8 +63,7 @@ def test_every_firing_of_one_tick_is_written() -> None:
 
 
 def test_a_repeat_after_a_firing_is_known_until_the_key_closes() -> None:
-    log = Log()
-    d = durable(log, event("x", by="data.k"))
+    log, d = log_of_durable(event("x", by="data.k"))
     log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "x", "1", "p"))
     assert len(log.firings) == 1
     assert log.task().due_at() == 1000 + SEEN_MS + 1
@@ -92,8 +90,7 @@ def test_at_the_limit_a_new_key_goes_to_the_dead_letters_and_open_ones_continue(
 def test_at_the_limit_the_key_that_was_opened_first_is_dropped_where_that_is_wanted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    log = Log()
-    d = durable(log, max_keys=2, at_limit="drop-oldest")
+    log, d = log_of_durable(max_keys=2, at_limit="drop-oldest")
     with caplog.at_level("WARNING", "interlock.engine"):
         log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pqrs")))
     assert (log.dead, log.task().open_keys) == ([], 2)
@@ -106,8 +103,7 @@ def test_at_the_limit_the_key_that_was_opened_first_is_dropped_where_that_is_wan
 def test_at_the_limit_keys_with_nothing_pending_make_room_first(
     at_limit: Literal["dead-letter", "drop-oldest"], together: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = Log()
-    d = durable(log, max_keys=3, at_limit=at_limit)
+    log, d = log_of_durable(max_keys=3, at_limit=at_limit)
     matches = [
         pair(d, 0, "x", "0", "open"),
         *(pair(d, 2 * n + half, kind, f"{kind}{n}", f"k{n}") for n in range(1, 20) for half, kind in HALVES),
@@ -122,8 +118,7 @@ def test_at_the_limit_keys_with_nothing_pending_make_room_first(
 
 
 def test_a_key_that_has_something_pending_again_makes_no_room() -> None:
-    log = Log()
-    d = durable(log, max_keys=2)
+    log, d = log_of_durable(max_keys=2)
     log.run(*(pair(d, n, kind, kind, "p") for n, kind in HALVES), pair(d, 2, "x", "2", "q"))
     log.run(pair(d, 3, "x", "3", "p"), pair(d, 4, "x", "4", "r"))
     assert len(log.dead) == 1
@@ -131,8 +126,7 @@ def test_a_key_that_has_something_pending_again_makes_no_room() -> None:
 
 
 def test_room_that_was_made_in_a_transaction_that_aborts_was_not_made() -> None:
-    log = Log()
-    d = durable(log, max_keys=2)
+    log, d = log_of_durable(max_keys=2)
     log.run(*(pair(d, n, kind, kind, "p") for n, kind in HALVES), pair(d, 2, "x", "2", "q"))
     task = log.task()
     offset = log.committed.offset
@@ -149,8 +143,7 @@ def test_room_that_was_made_in_a_transaction_that_aborts_was_not_made() -> None:
 
 
 def test_an_event_that_cannot_be_judged_drops_no_key_at_the_limit() -> None:
-    log = Log()
-    d = durable(log, max_keys=2, at_limit="drop-oldest")
+    log, d = log_of_durable(max_keys=2, at_limit="drop-oldest")
     log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pq")))
     log.run(met(2, an_event("x", "2"), Target(0, d.incarnation, (7,), "r")))
     assert len(log.dead) == 1
@@ -221,8 +214,7 @@ def test_keys_of_a_wait_that_have_nothing_pending_make_room_first() -> None:
 
 
 def test_a_key_that_fired_closes_when_its_events_are_forgotten_not_when_they_would_have_been() -> None:
-    log = Log()
-    d = durable(log)
+    log, d = log_of_durable()
     log.run(pair(d, 0, "x", "1", "p"))
     assert log.task().due_at() == 1000 + TTL
     log.run(pair(d, 1, "y", "2", "p"))
@@ -232,8 +224,7 @@ def test_a_key_that_fired_closes_when_its_events_are_forgotten_not_when_they_wou
 def test_a_changed_durable_subscription_drops_what_the_old_one_had_and_says_how_much(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    log = Log()
-    d = durable(log)
+    log, d = log_of_durable()
     log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "x", "2", "q"))
     task, outputs = log.task(), log.outputs()
     durable(log, EITHER, offset=1)

@@ -9,11 +9,7 @@ from interlock.engine.bus import Committed
 from interlock.engine.protocol import outputs as outputs_module
 from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
-from interlock.engine.records import (
-    Registration,
-    Target,
-    partition_of,
-)
+from interlock.engine.records import Registration, Target, partition_of
 from interlock.engine.registry.registry import Registry
 
 from tests.unit.engine.protocol.trigger_log import (
@@ -26,18 +22,18 @@ from tests.unit.engine.protocol.trigger_log import (
     an_event,
     at,
     durable,
+    log_of_durable,
+    log_of_wait,
     met,
     pair,
     register,
     seen_by_all,
     unregister,
-    wait,
 )
 
 
 def test_an_expiry_runs_from_the_registration_though_no_event_comes() -> None:
-    log = Log()
-    wait(log, LATE, 5000)
+    log, _ = log_of_wait(LATE, at_ms=5000)
     task, outputs = log.task(), log.outputs()
     task.apply()
     assert task.due_at() == 5000 + HOUR
@@ -55,8 +51,7 @@ def test_an_expiry_runs_from_the_registration_though_no_event_comes() -> None:
 
 @pytest.mark.parametrize("match_first", [True, False])
 def test_timers_are_opened_once_whether_a_match_or_the_registry_comes_first(match_first: bool) -> None:
-    log = Log()
-    w = wait(log, LATE, 5000)
+    log, w = log_of_wait(LATE, at_ms=5000)
     x = met(90_000, an_event("x", "1"), Target(0, w.incarnation, (0,), ""))
     task, outputs = log.task(), log.outputs()
     if match_first:
@@ -88,27 +83,21 @@ def test_timers_are_opened_on_the_partition_of_the_subscription_only() -> None:
         register(log.registry, n, Registration.of(f"w{n}", LATE, None, 0), at_ms=5000) for n in range(12)
     ]
     here = [partition_of("one-shot", r.subscription, "", 4) == TP.partition for r in registrations]
-    task = log.task()
-    task.apply()
-    outputs = log.outputs()
-    assert task.tick(HOUR * 2, outputs, 0, seen_by_all, False)
-    log.commit(task, outputs)
+    log.tick(HOUR * 2)
     expired = {f"w{n}" for n, is_here in enumerate(here) if is_here}
     assert {f["subscription"] for f in log.firings} == expired
     assert 0 < len(expired) < 12
 
 
 def test_timers_of_keys_that_events_bring_are_not_opened_by_the_registration() -> None:
-    log = Log()
-    wait(log, PAIR.expires(after="1h"), 5000)
+    log, _ = log_of_wait(PAIR.expires(after="1h"), at_ms=5000)
     task = log.task()
     task.apply()
     assert (task.due_at(), task.changed) == (None, False)
 
 
 def test_states_of_registrations_that_are_not_read_yet_are_kept_and_ticked_once_they_are() -> None:
-    log = Log()
-    w = wait(log, absent(event("x", by="data.k"), "1h"), 5000, key="p")
+    log, w = log_of_wait(absent(event("x", by="data.k"), "1h"), at_ms=5000, key="p")
     log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "p")))
     later = Registry()
     task = TriggerTask(TaskStart(TP, Committed(0, ""), 1), log.context(later))
@@ -126,8 +115,7 @@ def test_states_of_registrations_that_are_not_read_yet_are_kept_and_ticked_once_
 
 
 def test_an_abort_undoes_apply_and_tick_and_both_can_be_repeated() -> None:
-    log = Log()
-    wait(log, LATE, 5000)
+    log, _ = log_of_wait(LATE, at_ms=5000)
     task = log.task()
     for _ in range(2):
         outputs = log.outputs()
@@ -152,8 +140,7 @@ def test_a_tick_stops_when_the_pass_is_full_and_continues_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(outputs_module, "MAX_PASS_RECORDS", 4)  # each tick: a firing and a state
-    log = Log()
-    d = durable(log, absent(event("x", by="data.k"), "1s"))
+    log, d = log_of_durable(absent(event("x", by="data.k"), "1s"))
     log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pqrst")))
     task, done, passes = log.task(), False, 0
     while not done:
@@ -169,17 +156,9 @@ def test_keys_of_registrations_that_have_not_seen_all_events_before_a_tick_stay_
     silent = absent(event("x", by="data.k"), "1s")
     d = durable(log, silent)
     e = register(log.registry, 1, Registration.of("e", silent, None, 0, kind="durable"))
-    log.run(
-        *(
-            met(
-                n,
-                an_event("x", str(n)),
-                Target(0, d.incarnation, (0,), key),
-                Target(1, e.incarnation, (0,), key),
-            )
-            for n, key in enumerate("pqr")
-        )
-    )
+    for n, key in enumerate("pqr"):
+        both = Target(0, d.incarnation, (0,), key), Target(1, e.incarnation, (0,), key)
+        log.run(met(n, an_event("x", str(n)), *both))
     task, outputs = log.task(), log.outputs()
     assert task.tick(HOUR, outputs, HOUR, lambda place: place == 1, False)
     assert task.due_at() == 2000
@@ -192,8 +171,7 @@ def test_keys_of_registrations_that_have_not_seen_all_events_before_a_tick_stay_
 
 
 def test_where_keys_close_only_no_timer_is_due() -> None:
-    log = Log()
-    d = durable(log)
+    log, d = log_of_durable()
     log.run(pair(d, 0, "x", "1", "p"))
     task = log.task()
     assert task.due_at() == 1000 + TTL
@@ -206,8 +184,7 @@ def test_where_keys_close_only_no_timer_is_due() -> None:
 
 
 def test_a_window_closes_when_its_events_are_let_go_of() -> None:
-    log = Log()
-    d = durable(log, PAIR.within("2h"))
+    log, d = log_of_durable(PAIR.within("2h"))
     log.run(pair(d, 0, "x", "1", "p"))
     due = log.task().due_at()
     assert due is not None

@@ -60,10 +60,21 @@ def with_another_engine() -> Pool:
     return pool
 
 
-def test_an_expiry_fires_when_its_time_has_come_and_not_before() -> None:
+def waiting_beside_another_engine() -> Pool:
+    pool = with_another_engine()
+    waiting(pool)
+    return pool
+
+
+def waiting_pool(expires: str = "10s") -> Pool:
     pool = Pool()
     pool.boot()
-    waiting(pool)
+    waiting(pool, expires)
+    return pool
+
+
+def test_an_expiry_fires_when_its_time_has_come_and_not_before() -> None:
+    pool = waiting_pool()
     pool.run(100)
     assert pool.fired() == []
     pool.run(100)
@@ -86,36 +97,25 @@ def test_a_timer_fires_within_a_second_of_its_cut_by_the_clock_of_the_brokers() 
     assert max(late) <= 1000
 
 
-def test_an_event_that_came_in_time_is_not_overtaken_after_a_downtime() -> None:
-    pool = Pool()
-    pool.boot()
-    waiting(pool)
+@pytest.mark.parametrize("in_time", [True, False])
+def test_after_a_downtime_an_event_that_came_in_time_counts_and_one_that_came_too_late_does_not(
+    in_time: bool,
+) -> None:
+    pool = waiting_pool()
     pool.emit("x")
     pool.run()
     pool.kill()
-    pool.emit("y")
+    if in_time:
+        pool.emit("y")
     pool.cluster.now_ms += 3_600_000
+    if not in_time:
+        pool.emit("y")
     pool.start("two")
-    assert pool.fired() == [("w", "met")]
-
-
-def test_an_event_that_came_too_late_does_not_count_after_a_downtime() -> None:
-    pool = Pool()
-    pool.boot()
-    waiting(pool)
-    pool.emit("x")
-    pool.run()
-    pool.kill()
-    pool.cluster.now_ms += 3_600_000
-    pool.emit("y")
-    pool.start("two")
-    assert pool.fired() == [("w", "expired")]
+    assert pool.fired() == [("w", "met" if in_time else "expired")]
 
 
 def test_a_record_is_written_for_the_time_when_nothing_was_committed_for_long() -> None:
-    pool = Pool()
-    pool.boot()
-    waiting(pool, "5m")
+    pool = waiting_pool("5m")
     pool.run()
     before = len([key for key, _ in pool.records(STATE) if key == CLOCK_KEY])
     pool.run(40, pass_ms=10_000)
@@ -140,8 +140,7 @@ def test_the_clock_of_the_machine_decides_nothing() -> None:
 
 
 def test_a_cut_waits_for_a_source_partition_that_another_engine_reads() -> None:
-    pool = with_another_engine()
-    waiting(pool)
+    pool = waiting_beside_another_engine()
     pool.emit("x", partition=1)
     elsewhere(pool, OTHER, offset=0)
     pool.run(60, pass_ms=500)
@@ -152,8 +151,7 @@ def test_a_cut_waits_for_a_source_partition_that_another_engine_reads() -> None:
 
 
 def test_a_cut_waits_for_a_source_partition_that_nobody_has_opened() -> None:
-    pool = with_another_engine()
-    waiting(pool)
+    pool = waiting_beside_another_engine()
     pool.run(100, pass_ms=500)
     assert pool.fired() == []
     assert pool.engines["one"].problems.all() == [
@@ -195,8 +193,7 @@ def test_a_cut_waits_until_a_topic_that_was_listed_before_its_time_is_known() ->
 
 
 def test_a_cut_waits_for_the_open_transaction_of_another_engine() -> None:
-    pool = with_another_engine()
-    waiting(pool)
+    pool = waiting_beside_another_engine()
     elsewhere(pool, OTHER)
     transaction = pool.open_transaction("other", OTHER)
     pool.run(60, pass_ms=500)
@@ -208,8 +205,7 @@ def test_a_cut_waits_for_the_open_transaction_of_another_engine() -> None:
 
 def test_an_offset_that_was_committed_by_hand_is_waited_for() -> None:
     """The owner commits it anew, with what it knows."""
-    pool = with_another_engine()
-    waiting(pool)
+    pool = waiting_beside_another_engine()
     pool.commit_by_hand(OTHER, 0)
     pool.run(100, pass_ms=500)
     assert pool.fired() == []
@@ -217,8 +213,7 @@ def test_an_offset_that_was_committed_by_hand_is_waited_for() -> None:
 
 
 def test_an_offset_of_a_topic_before_it_was_made_again_is_no_offset_of_this_one() -> None:
-    pool = with_another_engine()
-    waiting(pool)
+    pool = waiting_beside_another_engine()
     elsewhere(pool, OTHER, offset=100, t="another")
     pool.run(100, pass_ms=500)
     assert pool.fired() == []
@@ -252,8 +247,7 @@ def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its offset is beyond its end, so the cut is reached; its owner applies nothing any more."""
-    pool = Pool(events=2)
-    pool.start()
+    pool = Pool.started(events=2)
     pool.kill()
     applied = pool.metadata(OTHER).R
     elsewhere(pool, OTHER, offset=5, R=applied)
@@ -302,8 +296,7 @@ def test_timers_wait_for_a_scan_that_makes_progress_and_report_it() -> None:
 
 
 def test_a_scan_that_stands_still_is_waited_for_no_longer_than_patience() -> None:
-    pool = with_another_engine()
-    waiting(pool)
+    pool = waiting_beside_another_engine()
     r = pool.log(REGISTRY).end
     elsewhere(pool, OTHER, g=[(r - 1, r, 0)])
     pool.run(int(cut.PATIENCE_S), pass_ms=1000)
@@ -344,8 +337,7 @@ def test_registrations_that_have_no_room_for_a_scan_wait_for_those_that_make_pro
 
 
 def test_keys_that_are_not_ready_cost_a_cut_a_second_and_no_transaction() -> None:
-    pool = with_another_engine()
-    waiting(pool)
+    pool = waiting_beside_another_engine()
     elsewhere(pool, OTHER, R=pool.log(REGISTRY).end - 1)
     pool.run(200)
     stats, began = pool.engines["one"].stats, pool.cluster.now_ms
@@ -381,8 +373,7 @@ def test_matches_that_stand_in_the_trigger_topic_when_the_sources_are_reached_ar
 def test_without_a_cut_within_patience_the_tick_comes_and_the_firing_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    pool = with_another_engine()
-    waiting(pool)
+    pool = waiting_beside_another_engine()
     with caplog.at_level(logging.WARNING, "interlock.engine"):
         pool.run(20, pass_ms=500)
         pool.run(int(cut.PATIENCE_S), pass_ms=1000)
@@ -396,9 +387,7 @@ def test_without_a_cut_within_patience_the_tick_comes_and_the_firing_says_so(
 
 
 def test_a_trigger_partition_that_is_not_read_to_its_end_within_patience_is_incomplete_as_well() -> None:
-    pool = Pool()
-    pool.boot()
-    waiting(pool)
+    pool = waiting_pool()
     pool.run()
     pool.open_transaction("nobody", TopicPartition("b-action", 0), TRIGGER)
     pool.cluster.join("999", "nobody", (EVENT.topic,))  # a living member is not fenced
@@ -422,8 +411,7 @@ def test_one_cut_serves_all_timers_that_are_due() -> None:
 
 
 def test_a_cut_starts_again_with_another_assignment() -> None:
-    pool = with_another_engine()
-    waiting(pool)
+    pool = waiting_beside_another_engine()
     pool.run(60, pass_ms=500)
     assert pool.engines["one"].cuts.wants_commits
     pool.cluster.leave("999")
@@ -432,9 +420,7 @@ def test_a_cut_starts_again_with_another_assignment() -> None:
 
 
 def test_an_aborted_tick_is_given_again_and_fires_once() -> None:
-    pool = Pool()
-    pool.boot()
-    waiting(pool)
+    pool = waiting_pool()
     pool.run(100)
     pool.run(60)
     pool.buses["one"].aborts = 2
@@ -461,9 +447,7 @@ def test_cuts_that_only_close_keys_are_made_at_most_once_a_second() -> None:
 
 
 def test_nothing_is_asked_of_the_brokers_while_no_timer_is_due() -> None:
-    pool = Pool()
-    pool.boot()
-    waiting(pool, "1h")
+    pool = waiting_pool("1h")
     pool.run()
     calls = len(pool.buses["one"].calls)
     pool.run(5)
