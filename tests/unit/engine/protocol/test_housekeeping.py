@@ -83,7 +83,8 @@ def test_a_wait_that_a_lease_names_is_kept_with_the_lease_and_so_is_a_durable_su
     for _ in range(4):
         pool.lease(WAIT)
         pool.run(DAY // 2, pass_ms=STEP_MS)
-        pool.emit("z")  # whose commit tells the engine the brokers' time: it looks for what is old
+        pool.emit("x")  # whose state tells the engine the brokers' time: it looks for what is old
+        pool.run(5, pass_ms=STEP_MS)
     assert engine.registry.get(WAIT.incarnation) is not None
     assert engine.registry.get(ONE.incarnation) is not None
     assert [key for key, value in pool.records(REGISTRY) if value is None] == []
