@@ -11,7 +11,6 @@ import heapq
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final
 
 from ...events.errors import EventError
@@ -20,7 +19,6 @@ from ..bus import Headers, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError
 from ..kafka.admin import Admin
-from ..kafka.clients import ClientErrors
 from ..kafka.reader import KafkaReader, drain
 from ..kafka.topics import read_registry
 from ..protocol.outputs import ATTEMPTS
@@ -147,21 +145,15 @@ class Selection:
 
 
 class DeadLetters:
-    """Reads the dead letters of a bus; a context manager. Raises UnreachableError if no broker answers."""
+    """Reads the dead letters of a bus. Raises UnreachableError if no broker answers."""
 
     def __init__(self, config: BusConfig) -> None:
         self._config = config
         self._topic = config.topic("dead-letter")
-        errors = ClientErrors()
-        self._admin = Admin(config, errors)
-        self._reader = KafkaReader(config, errors)
+        self._admin = Admin(config)
+        self._reader = KafkaReader(config)
 
-    def __enter__(self) -> DeadLetters:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._reader.close()
         self._admin.close()
 

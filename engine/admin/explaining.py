@@ -30,12 +30,11 @@ from ..bus import TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, HasFired, NoSubscription, RecordError
 from ..kafka.admin import Admin
-from ..kafka.clients import ClientErrors
 from ..kafka.positions import positions
 from ..kafka.topics import read_registry
 from ..protocol.partitions.missing_records import inspect_commit
 from ..protocol.tasks.trigger_task import single_key
-from ..reading.sources import last_events, read_between
+from ..reading.sources import last_events, read_to_end
 from ..records import ActionRecord, OffsetMetadata, decode_json, partition_of
 from ..registry.registry import Registered
 from ..waiting.open_firings import OpenFirings
@@ -133,7 +132,7 @@ def why_not_met(
     the events cannot be read.
     """
     since_ms = max(1, since_ms)
-    Admin(config, ClientErrors()).close()  # raises UnreachableError sooner than the reader would
+    Admin(config).close()  # raises UnreachableError sooner than the reader would
     events, _ = last_events(config, read_registry(config), WHY_NOT_MET_EVENTS)
     waited = condition.of if isinstance(condition, Expires) else condition  # the expiry itself has passed
     explained = explain_rehearsal(
@@ -186,12 +185,8 @@ def _firings(
     wanted: Callable[[str], bool],
 ) -> dict[str, bytes]:
     """{one-shot subscription: value of its last firing}, in the last `most` records of each partition."""
-    with closing(Admin(config, ClientErrors())) as admin:
-        lows, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
-    if most is not None:
-        lows = {tp: max(low, ends[tp] - most) for tp, low in lows.items()}
     found: dict[str, bytes] = {}
-    for record in read_between(config, lows, ends):
+    for record in read_to_end(config, partitions, most):
         key = (record.key or b"").decode("utf-8", "replace")
         # The key of a durable subscription's firing contains "\0" and the firing's id.
         if record.value is not None and "\0" not in key and wanted(key):
@@ -202,11 +197,8 @@ def _firings(
 def _undispatched(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
     """A sentence about the latest open firings of a durable subscription."""
     every = [TopicPartition(config.topic("action"), number) for number in range(partitions)]
-    with closing(Admin(config, ClientErrors())) as admin:
-        lows, ends = admin.start_offsets(every), admin.end_offsets(every)
-    lows = {tp: max(low, ends[tp] - MOST_FIRINGS // partitions) for tp, low in lows.items()}
     found = OpenFirings()
-    for record in read_between(config, lows, ends):
+    for record in read_to_end(config, every, MOST_FIRINGS // partitions):
         found.follow(record)
     if oldest := found.oldest(name, 1, ()):
         since = datetime.fromtimestamp(oldest[0].timestamp_ms / 1000, UTC).isoformat(timespec="seconds")
@@ -272,7 +264,7 @@ def _delays(config: BusConfig, registered: Registered, subscriptions: Subscripti
     """What delays the subscription: no engine, stopped partitions, unprocessed records."""
     registry, notes = subscriptions.registry, []
     listed = () if registry.bus is None else registry.bus.topics
-    with closing(Admin(config, ClientErrors())) as admin:
+    with closing(Admin(config)) as admin:
         members, found = admin.group_members(), positions(admin, config, listed)
     if not members:
         notes.append(f"The bus has no engine. Start a triggerer, or run: {config.command('engine')}")

@@ -17,7 +17,6 @@ from ..bus import Committed, Topic, TopicPartition
 from ..config import KINDS, BusConfig
 from ..errors import RecordError, TopicsError
 from ..kafka.admin import Admin, Member
-from ..kafka.clients import ClientErrors
 from ..kafka.positions import Position, positions
 from ..kafka.topics import check, read_registry
 from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
@@ -64,7 +63,7 @@ def examine(config: BusConfig) -> Health:
         check(config)
     except TopicsError as e:
         health.problems += e.problems
-    with closing(Admin(config, ClientErrors())) as admin:
+    with closing(Admin(config)) as admin:
         return _examine(health, config, admin)
 
 
@@ -77,7 +76,10 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
     except RecordError as e:  # a bus of a later version
         health.problems.append(str(e))
         return health
-    _look_at_bus_record(health, config, registry)
+    if registry.bus is None:
+        health.problems.append(
+            f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
+        )
     _look_at_registrations(health, registry)
     members = admin.group_members()
     listed = () if registry.bus is None else registry.bus.topics
@@ -94,13 +96,6 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
     _look_for_alterations(health, config, registry, topics)
     _look_for_removed(health, config, admin, topics)
     return health
-
-
-def _look_at_bus_record(health: Health, config: BusConfig, registry: Registry) -> None:
-    if registry.bus is None:
-        health.problems.append(
-            f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
-        )
 
 
 def _look_for_alterations(

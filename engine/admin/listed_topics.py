@@ -15,8 +15,7 @@ import msgspec
 from ..config import KINDS, BusConfig
 from ..errors import TopicsError
 from ..kafka.admin import Admin
-from ..kafka.clients import ClientErrors
-from ..kafka.topics import read_registry, write_bus_record, write_registry_records
+from ..kafka.topics import read_registry, write_bus_record, write_registry
 from ..records import BUS_KEY, BusRecord, encode_json, registry_key
 from ..registry.registry import Registry
 
@@ -34,7 +33,7 @@ def sources(config: BusConfig) -> list[Source]:
     """The topics that the bus reads, its own event topic first."""
     record = _bus_record(config, read_registry(config))
     own = config.topic("event")
-    with _admin(config) as admin:
+    with closing(Admin(config)) as admin:
         found = admin.topics([own, *record.topics])
     return [
         Source(name, None if (topic := found[name]) is None else topic.partitions, name != own)
@@ -50,7 +49,7 @@ def add_topics(config: BusConfig, names: Sequence[str]) -> list[str]:
     record = _bus_record(config, read_registry(config))
     problems = [f"Topic {name!r} belongs to the bus itself." for name in names if name in _own(config)]
     others = [name for name in dict.fromkeys(names) if name not in _own(config)]
-    with _admin(config) as admin:
+    with closing(Admin(config)) as admin:
         found = admin.topics(others)
     problems += [f"Topic {name!r} does not exist." for name in others if found[name] is None]
     if problems:
@@ -86,7 +85,7 @@ def remove_topics(config: BusConfig, names: Sequence[str]) -> None:
             changed[registry_key("source", *tp)] = None
             changed[registry_key("resume", *tp)] = None
             changed[registry_key("problem", *tp)] = None
-    write_registry_records(config, changed)
+    write_registry(config, changed)
 
 
 def _bus_record(config: BusConfig, registry: Registry) -> BusRecord:
@@ -97,7 +96,3 @@ def _bus_record(config: BusConfig, registry: Registry) -> BusRecord:
 
 def _own(config: BusConfig) -> frozenset[str]:
     return frozenset(config.topic(kind) for kind in KINDS)
-
-
-def _admin(config: BusConfig) -> closing[Admin]:
-    return closing(Admin(config, ClientErrors()))

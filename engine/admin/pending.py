@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,11 +10,9 @@ from ...conditions import EMPTY, ConditionError, State, opened
 from ..bus import TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, RecordError
-from ..kafka.admin import Admin
-from ..kafka.clients import ClientErrors
 from ..protocol.tasks.store import Store
 from ..protocol.tasks.trigger_task import runs_from_registration, single_key
-from ..reading.sources import read_between
+from ..reading.sources import read_to_end
 from ..records import parse_state_key, partition_of
 from ..registry.registry import Registered
 
@@ -58,12 +55,10 @@ def pending_of(
     topic = config.topic("state")
     found = {registered.incarnation: Pending() for registered in wanted}
     places = {TopicPartition(topic, n) for each in wanted for n in _partitions(each, partitions, key)}
-    with closing(Admin(config, ClientErrors())) as admin:
-        lows, ends = admin.start_offsets(places), admin.end_offsets(places)
     stores: dict[TopicPartition, Store] = {tp: Store() for tp in places}
     sizes: dict[tuple[TopicPartition, bytes], int] = {}
     size = 0
-    for record in read_between(config, lows, ends):
+    for record in read_to_end(config, places):
         try:
             incarnation, state_key = parse_state_key(record.key or b"")
         except RecordError:

@@ -13,9 +13,8 @@ from ..bus import TopicPartition
 from ..config import BusConfig
 from ..errors import TopicsError
 from ..kafka.admin import Admin
-from ..kafka.clients import ClientErrors
 from ..kafka.positions import Position, positions
-from ..kafka.topics import read_registry, write_registry_records
+from ..kafka.topics import read_registry, write_registry
 from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
 from ..protocol.partitions.missing_records import inspect_commit
 from ..records import ResumeRecord, encode_json, registry_key
@@ -82,7 +81,7 @@ class Resumption:
 
 def write(config: BusConfig, resumptions: Iterable[Resumption]) -> None:
     """Write the resumptions to the registry; the partitions' owners then continue at once."""
-    write_registry_records(
+    write_registry(
         config,
         {
             registry_key("resume", *each.partition): encode_json(
@@ -135,7 +134,7 @@ def _read_positions(config: BusConfig, topic: str | None) -> tuple[Registry, lis
         raise TopicsError(
             (f"Bus {config.name!r} does not read {topic!r}; its engines share {', '.join(shared)}.",)
         )
-    with closing(Admin(config, ClientErrors())) as admin:
+    with closing(Admin(config)) as admin:
         found = positions(admin, config, registry.bus.topics)
         if topic is not None and not any(each.tp.topic == topic for each in found):
             if topic in registry.bus.topics:

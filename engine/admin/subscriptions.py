@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
 from ..bus import Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, NoSubscription, RecordError, TopicsError
-from ..kafka.admin import Admin
-from ..kafka.clients import ClientErrors
 from ..kafka.topics import read_registry
-from ..reading.sources import read_between
+from ..reading.sources import read_to_end
 from ..records import ActionRecord, LeaseRecord, decode_json
 from ..registry.registry import Registered, Registry
 from ..waiting.acknowledge import remove_registration
@@ -170,11 +167,9 @@ def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
                 f"{found!r} is a wait, whose firing belongs to its task: end the task in Airflow instead."
             )
     every = [TopicPartition(config.topic("action"), number) for number in range(subscriptions.partitions)]
-    with closing(Admin(config, ClientErrors())) as admin:
-        lows, ends = admin.start_offsets(every), admin.end_offsets(every)
     keys = [f"{each}\0{firing_id}".encode() for each in names]
     values: dict[bytes, bytes | None] = {}
-    for record in read_between(config, lows, ends):
+    for record in read_to_end(config, every):
         if record.key in keys:
             values[record.key] = record.value
     value = next((values[key] for key in keys if key in values), None)

@@ -43,13 +43,13 @@ class Admin:
     concerns one topic.
     """
 
-    def __init__(self, config: BusConfig, errors: ClientErrors) -> None:
+    def __init__(self, config: BusConfig, errors: ClientErrors | None = None) -> None:
         from confluent_kafka.admin import AdminClient
 
-        self._config, self._errors = config, errors
+        self._config, self._errors = config, errors or ClientErrors()
         self._consumers: dict[str, Consumer] = {}
-        self._client = connect(AdminClient, config, errors)
-        errors.require_answer(self._client, config)
+        self._client = connect(AdminClient, config, self._errors)
+        self._errors.require_answer(self._client, config)
 
     # -- the group
     #

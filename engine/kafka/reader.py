@@ -171,10 +171,12 @@ class KafkaReader:
     sparing: prefetch little, to save memory.
     """
 
-    def __init__(self, config: BusConfig, errors: ClientErrors, *, sparing: bool = False) -> None:
+    def __init__(
+        self, config: BusConfig, errors: ClientErrors | None = None, *, sparing: bool = False
+    ) -> None:
         from confluent_kafka import Consumer
 
-        self._config, self._errors = config, errors
+        self._config, self._errors = config, errors or ClientErrors()
         ahead = {
             "queued_min_messages": SPARING_MESSAGES,
             "fetch_message_max_bytes": SPARING_BYTES,
@@ -182,7 +184,7 @@ class KafkaReader:
         self._consumer = connect(
             Consumer,
             config,
-            errors,
+            self._errors,
             group_id=config.group,  # librdkafka requires one; this reader commits nothing
             enable_auto_commit=False,
             isolation_level="read_committed",

@@ -205,15 +205,10 @@ def read_registry(config: BusConfig, on_record: Callable[[Record], None] | None 
 
 def write_bus_record(config: BusConfig, record: BusRecord) -> None:
     """Write the bus record. Raises UnreachableError if the cluster does not accept it."""
-    write_registry(config, BUS_KEY, encode_json(record))
+    write_registry(config, {BUS_KEY: encode_json(record)})
 
 
-def write_registry(config: BusConfig, key: bytes, value: bytes | None) -> None:
-    """Write a record to the registry. Raises UnreachableError if the cluster does not accept it."""
-    write_registry_records(config, {key: value})
-
-
-def write_registry_records(config: BusConfig, records: Mapping[bytes, bytes | None]) -> None:
+def write_registry(config: BusConfig, records: Mapping[bytes, bytes | None]) -> None:
     """Write records {key: value} to the registry, in this order.
 
     Raises UnreachableError if the cluster does not accept all; the first ones may have been written.
@@ -246,9 +241,8 @@ def write_registry_records(config: BusConfig, records: Mapping[bytes, bytes | No
 def topic_ids(config: BusConfig) -> dict[str, str]:
     """{kind: id} of the bus's topics. A topic that is deleted and created again gets another id."""
     from .admin import Admin
-    from .clients import ClientErrors
 
-    found = Admin(config, ClientErrors()).topics([config.topic(kind) for kind in KINDS])
+    found = Admin(config).topics([config.topic(kind) for kind in KINDS])
     return {kind: topic.id for kind in KINDS if (topic := found[config.topic(kind)]) is not None and topic.id}
 
 

@@ -27,7 +27,6 @@ from ..bus import TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, TopicsError
 from ..kafka.admin import Admin
-from ..kafka.clients import ClientErrors
 from .sources import read_between
 
 EventIdentity = tuple[str, str]  # source and id
@@ -47,7 +46,7 @@ class Emitted:
     def __init__(self, config: BusConfig, now_s: Callable[[], float] = time.time) -> None:
         self._config, self._now_s = config, now_s
         self._topic = topic = config.topic("event")
-        with closing(Admin(config, ClientErrors())) as admin:
+        with closing(Admin(config)) as admin:
             found = admin.topics((topic,))[topic]
             if found is None:
                 raise TopicsError(
@@ -64,7 +63,7 @@ class Emitted:
         removed (E4), with the reason.
         """
         partitions = list(self._ends)
-        with closing(Admin(self._config, ClientErrors())) as admin:
+        with closing(Admin(self._config)) as admin:
             first = admin.offsets_since(partitions, since_ms)
             last = {} if until_ms is None else admin.offsets_since(partitions, until_ms)
             starts = {tp: _least(first[tp], end) for tp, end in self._ends.items()}

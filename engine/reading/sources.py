@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from heapq import heappop, heappush
 from typing import Final
@@ -46,7 +46,7 @@ def last_events(config: BusConfig, registry: Registry, count: int) -> tuple[list
 
     Each partition contributes an equal share. Raises UnreachableError if they cannot be read.
     """
-    with closing(Admin(config, ClientErrors())) as admin:
+    with closing(Admin(config)) as admin:
         partitions = source_partitions(admin, config, registry)
         lows, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
     share = -(-count // max(1, len(partitions)))
@@ -180,8 +180,19 @@ def read_between(
 
     sparing: prefetch little, for records of any size (see `KafkaReader`).
     """
-    with closing(KafkaReader(config, ClientErrors(), sparing=sparing)) as reader:
+    with closing(KafkaReader(config, sparing=sparing)) as reader:
         yield from drain(reader, starts, ends)
+
+
+def read_to_end(
+    config: BusConfig, partitions: Collection[TopicPartition], most: int | None = None
+) -> Iterator[Record]:
+    """The committed records of partitions up to their current ends, at most the last `most` of each."""
+    with closing(Admin(config)) as admin:
+        lows, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
+    if most is not None:
+        lows = {tp: max(low, ends[tp] - most) for tp, low in lows.items()}
+    yield from read_between(config, lows, ends)
 
 
 def _size(record: Record) -> int:

@@ -14,7 +14,6 @@ from typing import Final, Protocol
 from ..config import BusConfig
 from ..errors import EngineError
 from ..kafka.admin import Admin
-from ..kafka.clients import ClientErrors
 from ..kafka.positions import Position, positions
 from ..log import log
 from ..protocol.stats import Stats
@@ -110,7 +109,7 @@ class Publisher:
         config = self._config()
         if self._admin is None or self._admin_of is not config:
             self._close()
-            self._admin, self._admin_of = Admin(config, ClientErrors()), config
+            self._admin, self._admin_of = Admin(config), config
         found = positions(self._admin, config, self._status.size.topics)
         trigger = config.topic("trigger")
         sources = [each for each in found if each.tp.topic != trigger]

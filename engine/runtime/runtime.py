@@ -23,7 +23,6 @@ from ..errors import EngineError, UnreachableError
 from ..identity import Identity
 from ..kafka.admin import Admin
 from ..kafka.bus import KafkaBus
-from ..kafka.clients import ClientErrors
 from ..kafka.topics import check, check_settings
 from ..log import log
 from ..protocol.loop import Engine
@@ -44,15 +43,16 @@ _lock = threading.Lock()
 
 @dataclass
 class EngineProcess:
-    """What the successive engines of a process share, and how they are made.
+    """What the successive engines of a process share, and how they and its waits are made.
 
-    open_ids: the transactional ids of engines that were not closed yet. Tests inject faults by a subclass
-    whose `make_engine` passes other `Parts`.
+    open_ids: the transactional ids of engines that were not closed yet. end: see `Watchdog`. Tests inject
+    faults by a subclass whose `make_engine` passes other `Parts`.
     """
 
     status: EngineStatus = field(default_factory=EngineStatus)
     identity: Identity = field(default_factory=Identity)
     open_ids: set[str] = field(default_factory=set)
+    end: Callable[[str], None] | None = None
 
     def make_bus(self, config: BusConfig) -> Bus:
         return KafkaBus(config, identity=self.identity)
@@ -60,12 +60,14 @@ class EngineProcess:
     def make_engine(self, bus: Bus, config: BusConfig) -> Engine:
         return Engine(bus, config, stats=self.status.stats)
 
+    def make_waits(self, config: BusConfig, board: NoticeBoard) -> Waits:
+        return Waits(config, board)
+
 
 class Runtime:
     """An engine and the waits of one bus in this process. Use `Runtime.of`.
 
-    sink: receives metrics. runs: "engine", "waits" or both.
-    end_process: see `Watchdog`. process: what makes the engines. make_waits: what makes the waits.
+    sink: receives metrics. runs: "engine", "waits" or both. process: what makes the engines and the waits.
     """
 
     # By process id, bus, deployment and connection.
@@ -77,14 +79,12 @@ class Runtime:
         sink: Sink | None = None,
         *,
         runs: Literal["engine", "waits", "both"] = "both",
-        end_process: Callable[[str], None] | None = None,
         process: EngineProcess | None = None,
-        make_waits: Callable[[BusConfig, NoticeBoard], Waits] = Waits,
     ) -> None:
         self.config = config
         self.board = NoticeBoard()
-        self.waits = make_waits(config, self.board)
         self._process = process or EngineProcess()
+        self.waits = self._process.make_waits(config, self.board)
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._read_again_at = 0.0
@@ -94,7 +94,7 @@ class Runtime:
         if runs != "engine":
             self._loops.append(LoopThread(WAITS, self._run_waits, config, self.board))
         helpers: dict[str, Callable[[threading.Event], None]] = {}
-        helpers["watchdog"] = Watchdog(self._loops, end_process).run
+        helpers["watchdog"] = Watchdog(self._loops, self._process.end).run
         if sink is not None:
             helpers["metrics"] = Publisher(sink, self._process.status, self._counts, lambda: self.config).run
         self._helpers = [
@@ -178,7 +178,7 @@ class Runtime:
 def has_engine(config: BusConfig) -> bool:
     """Whether the bus has an engine. False if the cluster does not answer."""
     try:
-        with closing(Admin(config, ClientErrors())) as admin:
+        with closing(Admin(config)) as admin:
             return bool(admin.members())
     except EngineError:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from .console import answering_bus, bus_arguments, confirmed, counted, moment, or_exit, printable, say, show
@@ -86,7 +87,7 @@ def list_(args: Namespace) -> None:
     def work() -> None:
         if args.limit < 1:
             raise SystemExit("--limit: give 1 or more.")
-        with DeadLetters(answering_bus(args)) as letters:
+        with closing(DeadLetters(answering_bus(args))) as letters:
             show(args, _rows(args, letters.find(_wanted(args), args.limit)))
 
     or_exit("dead-letters list", work)
@@ -97,7 +98,7 @@ def show_one(args: Namespace) -> None:
     from ...engine.admin.dead_letters import DeadLetters
 
     def work() -> None:
-        with DeadLetters(answering_bus(args)) as letters:
+        with closing(DeadLetters(answering_bus(args))) as letters:
             [(letter, record)] = letters.records(letters.at([args.place]))
         found = _whole(letter, record)
         if args.output in ("table", "plain"):
@@ -120,7 +121,7 @@ def redrive(args: Namespace) -> None:
         if args.places and (args.since or args.stage or args.reason):
             raise SystemExit("--since, --stage and --reason need --all; leave them out if you give places.")
         config = answering_bus(args)
-        with DeadLetters(config) as letters:
+        with closing(DeadLetters(config)) as letters:
             chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
             chosen.reverse()  # the oldest first
             sendable = _sendable(args, config, letters, chosen)

@@ -51,14 +51,14 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     from ...engine.errors import ConfigError
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
-    from ...engine.runtime.runtime import Runtime
+    from ...engine.runtime.runtime import EngineProcess, Runtime
     from ...triggers.stats import initialised_stats
 
     config = bus_of(args)
     require_usable(config)
     bind_contextvars(bus=config.name)
     log.info("Starting an engine for %s.", config.describe())
-    runtime = Runtime(config, initialised_stats(), runs="engine", end_process=_end)
+    runtime = Runtime(config, initialised_stats(), runs="engine", process=EngineProcess(end=_end))
     problem: list[str | None] = [None]
 
     def on_notice(notice: Notice) -> None:

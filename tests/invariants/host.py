@@ -25,6 +25,8 @@ from interlock.engine.protocol.loop import Engine
 from interlock.engine.runtime import loop_thread, runtime  # all that makes clients
 from interlock.engine.runtime.metrics import Sink
 from interlock.engine.runtime.runtime import EngineProcess, Runtime
+from interlock.engine.waiting.notices import NoticeBoard
+from interlock.engine.waiting.waits import Waits
 from interlock.triggers import event as trigger_module
 from interlock.triggers.event import EventTrigger
 
@@ -172,7 +174,7 @@ class TaskLog:
 
 
 class Process(EngineProcess):
-    """A process whose engines reach the brokers, and are made of what they say."""
+    """A process whose engines reach the brokers; they and its waits are made of what these say."""
 
     def __init__(self, brokers: Brokers) -> None:
         super().__init__()
@@ -184,6 +186,9 @@ class Process(EngineProcess):
     def make_engine(self, bus: Bus, config: BusConfig) -> Engine:
         made_of = self._brokers.made_of
         return made_of.engine(bus, config, stats=self.status.stats, parts=made_of.parts)
+
+    def make_waits(self, config: BusConfig, board: NoticeBoard) -> Waits:
+        return self._brokers.made_of.waits(config, board)
 
 
 @contextmanager
@@ -203,15 +208,14 @@ def process(brokers: Brokers) -> Iterator[type[Runtime]]:
         running: ClassVar[dict[tuple[int, str, str, str], Runtime]] = {}
 
         def __init__(self, config: BusConfig, sink: Sink | None = None, **given: Any) -> None:
-            waits = brokers.made_of.waits
-            super().__init__(config, sink, process=Process(brokers), make_waits=waits, **given)
+            super().__init__(config, sink, process=Process(brokers), **given)
 
     with Patch.context() as patch:
         patch.setattr(runtime, "Runtime", OfBrokers)
         patch.setattr(runtime, "has_engine", lambda config: False)
         patch.setattr(runtime.atexit, "register", lambda call: None)
         for name, real, ours in (
-            ("KafkaReader", KafkaReader, lambda config, errors, **_: _Reader(brokers)),
+            ("KafkaReader", KafkaReader, lambda *_, **__: _Reader(brokers)),
             ("check", topics.check, brokers.check),
             ("connect", clients.connect, connect),
         ):

@@ -22,7 +22,6 @@ from interlock.engine.bus import TopicPartition as Place
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
 from interlock.engine.kafka.admin import Admin
-from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import bus_record, create, write_bus_record, write_registry
 from interlock.engine.records import Registration, RegistrationKey, ResumeRecord, encode_json, registry_key
 from interlock.engine.runtime.runtime import run_engine
@@ -115,7 +114,7 @@ class Bench:
         """Register a durable subscription."""
         registration = Registration.of(name, condition, None, since_ms, kind="durable", **limits)
         key = RegistrationKey(registration.incarnation, "test").encode()
-        write_registry(self.config, key, encode_json(registration))
+        write_registry(self.config, {key: encode_json(registration)})
         return registration
 
     def eventually_fired(self, name: str, count: int) -> list[dict[str, Any]]:
@@ -137,12 +136,12 @@ class Bench:
     def resume(self, kind: str, partition: int) -> None:
         """Let a partition that stopped go on at its first record."""
         topic = self.config.topic(kind)
-        found = Admin(self.config, ClientErrors())
+        found = Admin(self.config)
         tp = Place(topic, partition)
         known = found.topics([topic])[topic]
         assert known is not None
         record = ResumeRecord(topic_id=known.id, offset=found.start_offsets([tp])[tp])
-        write_registry(self.config, registry_key("resume", topic, partition), encode_json(record))
+        write_registry(self.config, {registry_key("resume", topic, partition): encode_json(record)})
 
     def partition_of(self, key: str) -> int:
         """The partition of the event topic on which events with this record key lie."""

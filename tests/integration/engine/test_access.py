@@ -32,7 +32,6 @@ from interlock.engine.admin.subscriptions import Subscriptions
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka.admin import Admin
-from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import check, create
 from interlock.engine.records import Registration
 from interlock.engine.runtime.runtime import Runtime, has_engine
@@ -216,7 +215,7 @@ def test_an_emitter_may_do_nothing_else(user: Any) -> None:
 
 def test_a_topics_settings_are_none_to_whoever_may_not_see_them(user: Any) -> None:
     def retention(name: str) -> str | None:
-        with closing(Admin(user(name), ClientErrors())) as admin:
+        with closing(Admin(user(name))) as admin:
             settings = admin.settings("bus-event")
         return None if settings is None else settings["retention.ms"]
 

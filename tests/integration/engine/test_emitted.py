@@ -14,7 +14,6 @@ from interlock import Event
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.kafka.admin import Admin
-from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
 from interlock.engine.reading.emitted import Emitted, EventIdentity
 from interlock.events import Emitter
@@ -81,7 +80,7 @@ def test_where_records_are_gone_the_topics_retention_tells_whether_any_of_the_ti
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(timeout=30)
-        with closing(Admin(bus, ClientErrors())) as asked:
+        with closing(Admin(bus)) as asked:
             eventually("the setting holds", lambda: (asked.settings(topic) or {})[name] == value)
 
     removed_below(1)

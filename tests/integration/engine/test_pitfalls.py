@@ -27,7 +27,6 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, LostRange, TransactionAborted, UnreachableError
 from interlock.engine.kafka import admin, transactions
 from interlock.engine.kafka.bus import KafkaBus
-from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
 from interlock.engine.kafka.transactions import Transactions
 from interlock.plugin.broker import LocalBroker
@@ -43,10 +42,9 @@ import sys
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
 from interlock.engine.kafka import admin
-from interlock.engine.kafka.clients import ClientErrors
 admin.REQUEST_TIMEOUT_S = 2.0
 name, servers = sys.argv[1:]
-asked = admin.Admin(BusConfig(name=name, client={"bootstrap.servers": servers}), ClientErrors())
+asked = admin.Admin(BusConfig(name=name, client={"bootstrap.servers": servers}))
 place = admin.TopicPartition(f"{name}-event", 0)
 for question in (asked.members, lambda: asked.committed([place], stable=True)):
     try:
@@ -404,7 +402,7 @@ def test_a_pass_that_takes_too_long_loses_its_place_in_the_group_and_nothing_els
     assert fired() == sorted(map(str, range(sent))), "another engine has the partitions"
     emit()
     hold.unlink()
-    asked = admin.Admin(bench.config, ClientErrors())
+    asked = admin.Admin(bench.config)
     eventually("the slow one is back", lambda: len(asked.members()) == 2)
     emit()
     assert fired() == sorted(map(str, range(sent)))

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.admin import Admin
-from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
 
@@ -275,7 +274,7 @@ class Site:
 
     def members(self) -> frozenset[str]:
         """The engines that share the bus."""
-        admin = Admin(self.bus, ClientErrors())
+        admin = Admin(self.bus)
         try:
             return admin.members()
         finally:

@@ -61,10 +61,10 @@ def test_what_is_wrong_is_told_with_what_to_do_and_ends_with_1(interlock: Any, b
         future.result()
     registration = Registration.of("airflow/elsewhere/run/w", event("t"), None, 0)
     write_registry(
-        bench.config, RegistrationKey(registration.incarnation, "n").encode(), encode_json(registration)
+        bench.config, {RegistrationKey(registration.incarnation, "n").encode(): encode_json(registration)}
     )
     lease = LeaseRecord(deployment="airflow", incarnations=[registration.incarnation], host="other-host")
-    write_registry(bench.config, b"lease/airflow-p/0", encode_json(lease))
+    write_registry(bench.config, {b"lease/airflow-p/0": encode_json(lease)})
     ran = interlock("doctor", "--role", "engine")
     assert ran.code == 1
     wrong = {

@@ -55,7 +55,7 @@ def engine(config: BusConfig) -> Iterator[None]:
 def subscribe(config: BusConfig, name: str, condition: Condition) -> None:
     registration = Registration.of(name, condition, None, 0, kind="durable")
     write_registry(
-        config, RegistrationKey(registration.incarnation, "test").encode(), encode_json(registration)
+        config, {RegistrationKey(registration.incarnation, "test").encode(): encode_json(registration)}
     )
 
 

@@ -84,9 +84,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(resuming, "positions", lambda *_: cluster.positions())
     for module in (resuming, listed_topics):
         monkeypatch.setattr(module, "read_registry", lambda _: cluster.registry)
-        monkeypatch.setattr(
-            module, "write_registry_records", lambda _, records: cluster.written.update(records)
-        )
+        monkeypatch.setattr(module, "write_registry", lambda _, records: cluster.written.update(records))
     return cluster
 
 

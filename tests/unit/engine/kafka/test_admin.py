@@ -14,7 +14,6 @@ from interlock.engine.bus import Topic, TopicPartition
 from interlock.engine.errors import NotReadable, UnreachableError
 from interlock.engine.kafka import admin as module
 from interlock.engine.kafka.admin import Admin
-from interlock.engine.kafka.clients import ClientErrors
 
 from .clients import CONFIG, failure
 
@@ -74,7 +73,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeAdminClient:
 
 @pytest.fixture
 def admin(client: FakeAdminClient) -> Admin:
-    return Admin(CONFIG, ClientErrors())
+    return Admin(CONFIG)
 
 
 @pytest.mark.parametrize(

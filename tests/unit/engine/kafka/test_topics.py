@@ -101,7 +101,7 @@ def test_a_refused_registry_record_is_an_error_with_the_clusters_reason(
 
     monkeypatch.setattr(clients, "connect", connect)
     with pytest.raises(UnreachableError, match="refuses registry records: not supported by any broker"):
-        write_registry(CONFIG, b"bus", None)
+        write_registry(CONFIG, {b"bus": None})
 
 
 class FakeAdmin:
