@@ -9,6 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 
+def _option(
+    description: str, *, default: str = "", kind: str = "string", example: str | None = None
+) -> dict[str, Any]:
+    return {
+        "description": description,
+        "version_added": "0.1.0",
+        "type": kind,
+        "example": example,
+        "default": default,
+    }
+
+
 def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-interlock",
@@ -19,108 +31,64 @@ def get_provider_info() -> dict[str, Any]:
             "interlock": {
                 "description": "Event conditions on Kafka.",
                 "options": {
-                    "bus": {
-                        "description": "Name of the bus: the prefix of its topics and of its consumer group.",
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": None,
-                        "default": "interlock",
-                    },
-                    "deployment": {
-                        "description": (
-                            "Name of this Airflow installation. It is part of the names of waits and of "
-                            "event sources. Set it if several installations share a bus; `airflow interlock "
-                            "doctor` reports two installations that use the same name."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": "finance",
-                        "default": "airflow",
-                    },
-                    "lookback_hours": {
-                        "description": (
-                            "How many hours before its logical date a wait with a key counts events. Events "
-                            "older than the retention of the event topic are gone."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "float",
-                        "example": None,
-                        "default": "24",
-                    },
-                    "allowed_client_properties": {
-                        "description": (
-                            "Kafka client properties, separated by commas, that connections may set although "
-                            "they run a program, load a library, disable a certificate check, or accept "
-                            "unsigned tokens or a token endpoint without https. Other properties of this "
-                            "kind are refused."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": "sasl.kerberos.kinit.cmd",
-                        "default": "",
-                    },
-                    "listener": {
-                        "description": (
-                            "Which completion events Airflow emits by itself: dag_run, task_instance, or "
-                            "both separated by a comma. Empty: no listener is registered."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": "dag_run,task_instance",
-                        "default": "",
-                    },
-                    "listener_dags": {
-                        "description": (
-                            "The listener emits events only for DAGs whose id matches one of these patterns, "
-                            "separated by commas. A pattern that begins with ! excludes. Empty: all DAGs."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": "ledger_*,!ledger_test*",
-                        "default": "",
-                    },
-                    "listener_tags": {
-                        "description": (
-                            "The listener emits events only for DAGs that have one of these tags, separated "
-                            "by commas. Empty: all DAGs."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": "published",
-                        "default": "",
-                    },
-                    "listener_conn_id": {
-                        "description": (
-                            "Airflow connection of type kafka that the listener uses, and the default for "
-                            "airflow interlock reconcile."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": None,
-                        "default": "kafka_default",
-                    },
-                    "listener_timeout": {
-                        "description": (
-                            "How many seconds a task's process, or a scheduler that stops, waits at its end "
-                            "for the broker to acknowledge the listener's events. At most 15."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "float",
-                        "example": None,
-                        "default": "5",
-                    },
-                    "resume_margin": {
-                        "description": (
-                            "A deferred task is resumed no earlier than [workers] min_heartbeat_interval "
-                            "plus this many seconds after its deferral, so that the scheduler has seen the "
-                            "deferral. Raise it if Airflow fails resumed tasks with `state mismatch`. At "
-                            "most 300."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "float",
-                        "example": None,
-                        "default": "5",
-                    },
+                    "bus": _option(
+                        "Name of the bus: the prefix of its topics and of its consumer group.",
+                        default="interlock",
+                    ),
+                    "deployment": _option(
+                        "Name of this Airflow installation. It is part of the names of waits and of "
+                        "event sources. Set it if several installations share a bus; `airflow interlock "
+                        "doctor` reports two installations that use the same name.",
+                        default="airflow",
+                        example="finance",
+                    ),
+                    "lookback_hours": _option(
+                        "How many hours before its logical date a wait with a key counts events. Events "
+                        "older than the retention of the event topic are gone.",
+                        default="24",
+                        kind="float",
+                    ),
+                    "allowed_client_properties": _option(
+                        "Kafka client properties, separated by commas, that connections may set although "
+                        "they run a program, load a library, disable a certificate check, or accept "
+                        "unsigned tokens or a token endpoint without https. Other properties of this "
+                        "kind are refused.",
+                        example="sasl.kerberos.kinit.cmd",
+                    ),
+                    "listener": _option(
+                        "Which completion events Airflow emits by itself: dag_run, task_instance, or "
+                        "both separated by a comma. Empty: no listener is registered.",
+                        example="dag_run,task_instance",
+                    ),
+                    "listener_dags": _option(
+                        "The listener emits events only for DAGs whose id matches one of these patterns, "
+                        "separated by commas. A pattern that begins with ! excludes. Empty: all DAGs.",
+                        example="ledger_*,!ledger_test*",
+                    ),
+                    "listener_tags": _option(
+                        "The listener emits events only for DAGs that have one of these tags, separated "
+                        "by commas. Empty: all DAGs.",
+                        example="published",
+                    ),
+                    "listener_conn_id": _option(
+                        "Airflow connection of type kafka that the listener uses, and the default for "
+                        "airflow interlock reconcile.",
+                        default="kafka_default",
+                    ),
+                    "listener_timeout": _option(
+                        "How many seconds a task's process, or a scheduler that stops, waits at its end "
+                        "for the broker to acknowledge the listener's events. At most 15.",
+                        default="5",
+                        kind="float",
+                    ),
+                    "resume_margin": _option(
+                        "A deferred task is resumed no earlier than [workers] min_heartbeat_interval "
+                        "plus this many seconds after its deferral, so that the scheduler has seen the "
+                        "deferral. Raise it if Airflow fails resumed tasks with `state mismatch`. At "
+                        "most 300.",
+                        default="5",
+                        kind="float",
+                    ),
                 },
             }
         },

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -20,7 +21,7 @@ from ..engine.errors import ConfigError, EngineError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit
 from .firing_json import asset_payload
 from .firings import Firings
-from .settings import DEFAULT_CONNECTION, settings
+from .settings import DEFAULT_CONNECTION, read_bus_config, settings
 from .stats import airflow_stats, count_acknowledged
 
 if TYPE_CHECKING:
@@ -195,9 +196,8 @@ class _Producer(SharedStreamProducer):
             max_keys=trigger.max_keys,
             at_limit=trigger.at_limit,
         )
-        self._firings = firings = Firings(
-            durable, trigger.kafka_conn_id, trigger.bus, trigger.deployment, trigger.log
-        )
+        read_config = partial(read_bus_config, trigger.kafka_conn_id, trigger.bus, trigger.deployment)
+        self._firings = firings = Firings(durable, read_config, trigger.log)
         try:
             await self._open(firings)
             while True:

@@ -12,8 +12,13 @@ from ..engine.errors import ConfigError
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from ..engine.config import BusConfig
+    from ..engine.runtime.runtime import Runtime
+    from ..engine.waiting.notices import Notice
+
 FRESH_S: Final = 5.0  # how long an answer is used for later reads
 MAX_PAUSE_S: Final = 15.0  # between two reads of an unreadable connection
+READ_AGAIN_S = 15.0  # between two reads of a connection with which something is wrong
 
 Read = TypeVar("Read")
 
@@ -79,6 +84,39 @@ async def until_readable(
     if logged is not None:
         log.info("Connection %r can be read now.", conn_id)
     return found
+
+
+class Troubles:
+    """Logs a runtime's notices, and reads the connection again while something is wrong.
+
+    An administrator may have corrected it. read: returns the bus with the current connection.
+    """
+
+    def __init__(self, runtime: Runtime, read: Callable[[], Awaitable[BusConfig]], log: Any) -> None:
+        self._runtime, self._read, self._log = runtime, read, log
+        self._rereading: asyncio.Task[None] | None = None
+
+    def note(self, notice: Notice) -> None:
+        if notice.text is not None:
+            self._log.warning("%s The trigger keeps waiting.", notice.text)
+            self._rereading = self._rereading or asyncio.create_task(self._read_again())
+        else:
+            self._log.info("The bus works again.")
+            self.close()
+
+    def close(self) -> None:
+        if self._rereading is not None:
+            self._rereading.cancel()
+            self._rereading = None
+
+    async def _read_again(self) -> None:
+        while True:
+            await asyncio.sleep(READ_AGAIN_S)
+            if self._runtime.may_read_connection():
+                try:
+                    self._runtime.use(await self._read())
+                except ConfigError as e:
+                    self._log.warning("%s The trigger continues with the earlier connection.", e)
 
 
 def _is_usable(read: asyncio.Task[_Answer]) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from .connections import until_readable
 from .firings import Firings
+from .settings import read_bus_config
 
 MAX_FIRINGS: Final = 500  # in one event; their places take about 6 kB
 ROOM_S: Final = 5.0  # between two counts of the runs of a full target
@@ -75,7 +77,8 @@ class DispatchTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         from ..engine.waiting.dispatching import Durable  # a heavy import, not needed to parse a DAG file
 
-        firings = Firings(Durable(**self.durable), self.kafka_conn_id, self.bus, self.deployment, self.log)
+        read_config = partial(read_bus_config, self.kafka_conn_id, self.bus, self.deployment)
+        firings = Firings(Durable(**self.durable), read_config, self.log)
         places: list[tuple[int, int]] = []
         try:
             within_s = max(_seconds_until(self.renew_at), READ_S)

@@ -15,8 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from ..conditions import from_json
 from ..conditions.recipes.fail_on import failure_matchers, is_failure
 from ..engine.config import BusConfig
-from ..engine.errors import ConfigError
-from .connections import until_readable
+from .connections import Troubles, until_readable
 from .payload import Payload
 from .settings import read_bus_config
 from .stats import airflow_stats
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from ..engine.waiting.notices import Notice
     from ..engine.waiting.waits import FiringDelivery, Wait
 
-READ_AGAIN_S = 15.0
 STATE_S = 25.0  # `on_kill` waits at most this long for the task's state; Airflow allows it 30 s
 # The query then continues in the background: the first one took 36 s on a busy machine.
 MAX_STATE_S = 600.0
@@ -121,7 +119,7 @@ class EventTrigger(BaseTrigger):
         look_until = loop.time() + LOOK_S
         wait = runtime.waits.open(self._registration(condition), deliver, self._accepts(condition))
         self._open = runtime, wait
-        rereading: asyncio.Task[None] | None = None
+        troubles = Troubles(runtime, self._bus_config, self.log)
         try:
             while True:
                 item = await self.next_item(arrived, wait, look_until)
@@ -134,17 +132,9 @@ class EventTrigger(BaseTrigger):
                     payload = await asyncio.to_thread(Payload.of_firing, item.action, item.registration_keys)
                     yield TriggerEvent(payload.to_json())
                     return
-                if item.text is not None:
-                    self.log.warning("%s The wait continues.", item.text)
-                    rereading = rereading or asyncio.create_task(self._read_connection_again(runtime))
-                    continue
-                self.log.info("The bus works again.")
-                if rereading is not None:
-                    rereading.cancel()
-                    rereading = None
+                troubles.note(item)
         finally:
-            if rereading is not None:
-                rereading.cancel()
+            troubles.close()
             runtime.waits.close(wait)
 
     async def on_kill(self) -> None:
@@ -258,16 +248,6 @@ class EventTrigger(BaseTrigger):
             await asyncio.sleep(0.1)
         await asyncio.sleep(0)  # let a delivery from just before `checked_firings` arrive in the queue
         return None if arrived.empty() else arrived.get_nowait()
-
-    async def _read_connection_again(self, runtime: Runtime) -> None:
-        """Reads the connection again while something is wrong: an administrator may have corrected it."""
-        while True:
-            await asyncio.sleep(READ_AGAIN_S)
-            if runtime.may_read_connection():
-                try:
-                    runtime.use(await self._bus_config())
-                except ConfigError as e:
-                    self.log.warning("%s The wait continues with the earlier connection.", e)
 
     async def _bus_config(self) -> BusConfig:
         return await read_bus_config(self.kafka_conn_id, self.bus, self.deployment)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ..engine.config import BusConfig
-from ..engine.errors import ConfigError
-from .settings import read_bus_config
+from .connections import Troubles
 from .stats import airflow_stats
 
 if TYPE_CHECKING:
@@ -17,31 +16,33 @@ if TYPE_CHECKING:
     from ..engine.waiting.dispatching import Durable, MoreFirings, Stream
     from ..engine.waiting.notices import Notice
 
-READ_AGAIN_S: Final = 15.0
+_NOT_OPENED: Final = "These firings were not opened."
 POLL_S: Final = 30.0  # fallback poll interval, should a notification be lost
 
 
 class Firings:
     """The open firings of a durable subscription. Call `open` first and `close` at the end.
 
+    read_config: returns the bus with the current connection; raises ConfigError if that is not usable.
     It does not fail if Kafka does not answer: it logs the problem, once per change, and keeps trying.
     """
 
-    def __init__(self, durable: Durable, conn_id: str, bus: str, deployment: str, log: Any) -> None:
+    def __init__(self, durable: Durable, read_config: Callable[[], Awaitable[BusConfig]], log: Any) -> None:
         self.durable = durable
-        self._connection = (conn_id, bus, deployment)
+        self._read_config = read_config
         self._log = log
         self._arrived: asyncio.Queue[MoreFirings | Notice] = asyncio.Queue()
         self._runtime: Runtime | None = None
         self._stream: Stream | None = None
-        self._rereading: asyncio.Task[None] | None = None
+        self._troubles: Troubles | None = None
 
     async def open(self) -> BusConfig:
         """Registers the subscription. Raises ConfigError if the connection is missing or not usable."""
         from ..engine.runtime.runtime import Runtime
 
-        config = await read_bus_config(*self._connection)
+        config = await self._read_config()
         self._runtime = runtime = Runtime.of(config, airflow_stats())
+        self._troubles = Troubles(runtime, self._read_config, self._log)
         loop = asyncio.get_running_loop()
 
         def deliver(item: MoreFirings | Notice) -> None:  # runs in the waits' thread
@@ -55,7 +56,7 @@ class Firings:
     def config(self) -> BusConfig:
         """The bus with the current connection, which may have been corrected since `open`."""
         if self._runtime is None:
-            raise RuntimeError("These firings were not opened.")
+            raise RuntimeError(_NOT_OPENED)
         return self._runtime.config
 
     @property
@@ -86,37 +87,19 @@ class Firings:
         """Returns when there may be firings to take, or after `timeout_s`."""
         from ..engine.waiting.notices import Notice
 
+        if self._troubles is None:
+            raise RuntimeError(_NOT_OPENED)
         with suppress(TimeoutError, asyncio.TimeoutError):
             async with asyncio.timeout(min(timeout_s, POLL_S)):
                 while isinstance(item := await self._arrived.get(), Notice):
-                    self._log_notice(item)
+                    self._troubles.note(item)
                 while not self._arrived.empty():  # there may be hundreds of notifications
                     if isinstance(item := self._arrived.get_nowait(), Notice):
-                        self._log_notice(item)
+                        self._troubles.note(item)
 
     def close(self) -> None:
-        if self._rereading is not None:
-            self._rereading.cancel()
+        if self._troubles is not None:
+            self._troubles.close()
         if self._runtime is not None and self._stream is not None:
             self._runtime.board.ignore(self)
             self._runtime.waits.dispatching.close(self._stream)
-
-    def _log_notice(self, notice: Notice) -> None:
-        if notice.text is not None:
-            self._log.warning("%s The trigger keeps waiting.", notice.text)
-            self._rereading = self._rereading or asyncio.create_task(self._read_connection_again())
-            return
-        self._log.info("The bus works again.")
-        if self._rereading is not None:
-            self._rereading.cancel()
-            self._rereading = None
-
-    async def _read_connection_again(self) -> None:
-        """Reads the connection again while something is wrong: an administrator may have corrected it."""
-        while self._runtime is not None:
-            await asyncio.sleep(READ_AGAIN_S)
-            if self._runtime.may_read_connection():
-                try:
-                    self._runtime.use(await read_bus_config(*self._connection))
-                except ConfigError as e:
-                    self._log.warning("%s The trigger continues with the earlier connection.", e)

@@ -1,7 +1,6 @@
 """The commands under `airflow interlock`.
 
-Airflow builds its parser from these for every `airflow ...` call. So a module here declares arguments and
-names its function as a string; heavy imports wait until the command runs.
+Airflow builds its parser from these for every `airflow ...` call. So heavy imports wait until a command runs.
 """
 
 from __future__ import annotations

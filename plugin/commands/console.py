@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Sequence
 
-    from airflow.cli.cli_config import Arg
+    from airflow.cli.cli_config import ActionCommand, Arg
 
     from ...engine.config import BusConfig
 
@@ -34,6 +34,15 @@ def bus_arguments(*, listeners: bool = False) -> tuple[Arg, ...]:
         Arg(("--bus",), help="name of the bus, the prefix of its topics (default: [interlock] bus)"),
         ARG_OUTPUT,
     )
+
+
+def action(
+    name: str, help_text: str, run: Callable[[Namespace], None], *args: Arg, description: str | None = None
+) -> ActionCommand:
+    """Returns a command with these arguments and those of the bus."""
+    from airflow.cli.cli_config import ActionCommand
+
+    return ActionCommand(name, help_text, run, (*args, *bus_arguments()), description)
 
 
 def bus_of(args: Namespace) -> BusConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, confirmed, counted, moment, or_exit, printable, say, show
+from .console import action, answering_bus, confirmed, counted, moment, or_exit, printable, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,10 +22,8 @@ _REASON_CHARS = 100
 
 
 def command() -> GroupCommand:
-    from airflow.cli.cli_config import ARG_YES, ActionCommand, Arg, GroupCommand, lazy_load_command
+    from airflow.cli.cli_config import ARG_YES, Arg, GroupCommand
 
-    path = "interlock.plugin.commands.dead_letters."
-    bus = bus_arguments()
     filters = (
         Arg(("--since",), metavar="DURATION", help='only those not older than this, such as "1h" or "2d"'),
         Arg(("--stage",), choices=("event", "trigger"), help="only those that failed at this stage"),
@@ -36,44 +34,38 @@ def command() -> GroupCommand:
         name="dead-letters",
         help="Records that could not be processed",
         subcommands=(
-            ActionCommand(
-                name="list",
-                help="List dead letters, the newest first",
-                func=lazy_load_command(f"{path}list_"),
-                args=(
-                    *filters,
-                    Arg(("--limit",), type=int, default=100, help="show at most this many (100)"),
-                    *bus,
+            action(
+                "list",
+                "List dead letters, the newest first",
+                list_,
+                *filters,
+                Arg(("--limit",), type=int, default=100, help="show at most this many (100)"),
+            ),
+            action(
+                "show",
+                "Show one dead letter with key, value and headers",
+                show_one,
+                Arg(("place",), metavar="PLACE", help=places),
+            ),
+            action(
+                "redrive",
+                "Send dead letters to their original partition again",
+                redrive,
+                Arg(("places",), metavar="PLACE", nargs="*", help=places),
+                Arg(("--all",), action="store_true", help="all dead letters that match the filters"),
+                *filters,
+                Arg(
+                    ("--to-event-topic",),
+                    action="store_true",
+                    help="send records that one subscription could not process (stage trigger) to the event "
+                    "topic, where all subscriptions see them again",
                 ),
-            ),
-            ActionCommand(
-                name="show",
-                help="Show one dead letter with key, value and headers",
-                func=lazy_load_command(f"{path}show_one"),
-                args=(Arg(("place",), metavar="PLACE", help=places), *bus),
-            ),
-            ActionCommand(
-                name="redrive",
-                help="Send dead letters to their original partition again",
+                Arg(("--again",), action="store_true", help="also those that were sent again before"),
+                Arg(("--dry-run",), action="store_true", help="show what would be sent; send nothing"),
+                ARG_YES,
                 description=(
                     "Sends records unchanged to their original partition again. A dead letter that was sent "
                     "again before, or must not be sent, is skipped with --all and refused if you name it."
-                ),
-                func=lazy_load_command(f"{path}redrive"),
-                args=(
-                    Arg(("places",), metavar="PLACE", nargs="*", help=places),
-                    Arg(("--all",), action="store_true", help="all dead letters that match the filters"),
-                    *filters,
-                    Arg(
-                        ("--to-event-topic",),
-                        action="store_true",
-                        help="send records that one subscription could not process (stage trigger) to the "
-                        "event topic, where all subscriptions see them again",
-                    ),
-                    Arg(("--again",), action="store_true", help="also those that were sent again before"),
-                    Arg(("--dry-run",), action="store_true", help="show what would be sent; send nothing"),
-                    ARG_YES,
-                    *bus,
                 ),
             ),
         ),

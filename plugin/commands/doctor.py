@@ -19,7 +19,7 @@ RAN_LATELY: Final = timedelta(minutes=10)  # longer than the age of the leases w
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+    from airflow.cli.cli_config import ActionCommand, Arg
 
     return ActionCommand(
         name="doctor",
@@ -29,7 +29,7 @@ def command() -> ActionCommand:
             "else uses the bus. Exits with 1 if anything is wrong. Writes one empty record, which all "
             "readers ignore, and begins a transaction that it aborts."
         ),
-        func=lazy_load_command("interlock.plugin.commands.doctor.run"),
+        func=run,
         args=(
             Arg(
                 ("--role",),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+    from airflow.cli.cli_config import ActionCommand, Arg
 
     return ActionCommand(
         name="emit",
@@ -24,7 +24,7 @@ def command() -> ActionCommand:
             "replicas have it. Exits with 1 if the broker does not acknowledge it: run the command again "
             "with the same --id then."
         ),
-        func=lazy_load_command("interlock.plugin.commands.emit.run"),
+        func=run,
         args=(
             Arg(("type",), metavar="TYPE", help="type of the event, such as com.shop.orders.done"),
             Arg(("--source",), help="its source (default: /DEPLOYMENT/cli)"),

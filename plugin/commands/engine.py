@@ -18,7 +18,7 @@ READ_AGAIN_S = 15.0
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, lazy_load_command
+    from airflow.cli.cli_config import ActionCommand
 
     return ActionCommand(
         name="engine",
@@ -29,7 +29,7 @@ def command() -> ActionCommand:
             "cluster refuses or does not answer. Exits with 1 when a connection or setting cannot be used, "
             "and when its threads keep hanging; let a supervisor restart it."
         ),
-        func=lazy_load_command("interlock.plugin.commands.engine.run"),
+        func=run,
         args=tuple(arg for arg in bus_arguments() if "--output" not in arg.flags),
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+    from airflow.cli.cli_config import ActionCommand, Arg
 
     return ActionCommand(
         name="explain",
@@ -26,7 +26,7 @@ def command() -> ActionCommand:
             "misses. Prints which parts are met and by which events, what is missing, what nearly matched "
             "and why it did not, and what else prevents the firing. Changes nothing."
         ),
-        func=lazy_load_command("interlock.plugin.commands.explain.run"),
+        func=run,
         args=(
             name_argument(),
             Arg(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, lazy_load_command
+    from airflow.cli.cli_config import ActionCommand
 
     return ActionCommand(
         name="health",
@@ -25,7 +25,7 @@ def command() -> ActionCommand:
             "Reads from the cluster: topics, engines and their partitions, positions and lag, registrations, "
             "dead letters. Exits with 1 and a sentence for each problem."
         ),
-        func=lazy_load_command("interlock.plugin.commands.health.run"),
+        func=run,
         args=bus_arguments(),
     )
 

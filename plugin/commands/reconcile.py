@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+    from airflow.cli.cli_config import ActionCommand, Arg
 
     when = 'as "24h" (before now) or "2026-11-20T06:00:00Z"'
     return ActionCommand(
@@ -29,7 +29,7 @@ def command() -> ActionCommand:
             "repeat. Prints what it emitted. The defaults for DAGs, kinds and connection are the listener's "
             "settings."
         ),
-        func=lazy_load_command("interlock.plugin.commands.reconcile.run"),
+        func=run,
         args=(
             Arg(("--since",), metavar="WHEN", default="24h", help=f"ended at or after, {when} (24h)"),
             Arg(("--until",), metavar="WHEN", default="1m", help=f"ended before, {when} (1m)"),

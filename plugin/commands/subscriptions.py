@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, confirmed, counted, moment, or_exit, print_whole, say, show
+from .console import action, answering_bus, confirmed, counted, moment, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -17,72 +17,56 @@ if TYPE_CHECKING:
 
 
 def command() -> GroupCommand:
-    from airflow.cli.cli_config import ARG_YES, ActionCommand, GroupCommand, lazy_load_command
+    from airflow.cli.cli_config import ARG_YES, GroupCommand
     from airflow.cli.cli_config import Arg as Argument
 
-    bus = bus_arguments()
-    path = "interlock.plugin.commands.subscriptions."
     return GroupCommand(
         name="subscriptions",
         help="Subscriptions that are registered on a bus",
         subcommands=(
-            ActionCommand(
-                name="list",
-                help="List registered subscriptions, the newest first",
-                func=lazy_load_command(f"{path}list_"),
-                args=(
-                    Argument(("--name",), metavar="TEXT", help="only those whose name contains TEXT"),
-                    Argument(
-                        ("--kind",),
-                        choices=("one-shot", "durable"),
-                        help="only one-shot (waiting tasks) or durable ones (dispatchers)",
-                    ),
-                    Argument(
-                        ("--pending",),
-                        action="store_true",
-                        help="also show what each has pending; reads the states",
-                    ),
-                    Argument(("--limit",), type=int, default=100, help="show at most this many (100)"),
-                    *bus,
+            action(
+                "list",
+                "List registered subscriptions, the newest first",
+                list_,
+                Argument(("--name",), metavar="TEXT", help="only those whose name contains TEXT"),
+                Argument(
+                    ("--kind",),
+                    choices=("one-shot", "durable"),
+                    help="only one-shot (waiting tasks) or durable ones (dispatchers)",
                 ),
+                Argument(
+                    ("--pending",),
+                    action="store_true",
+                    help="also show what each has pending; reads the states",
+                ),
+                Argument(("--limit",), type=int, default=100, help="show at most this many (100)"),
             ),
-            ActionCommand(
-                name="show",
-                help="Show one subscription in full",
-                func=lazy_load_command(f"{path}show_one"),
-                args=(name_argument(), *bus),
-            ),
-            ActionCommand(
-                name="skip",
-                help="Discard a firing of a dispatcher",
+            action("show", "Show one subscription in full", show_one, name_argument()),
+            action(
+                "skip",
+                "Discard a firing of a dispatcher",
+                skip,
+                name_argument(),
+                Argument(("firing",), metavar="FIRING_ID", help="id of the firing"),
+                ARG_YES,
                 description=(
                     "Acknowledges an open firing of a durable subscription, so that no run is created for "
                     "it. Use it for a firing that a dispatcher holds because its run cannot be created; the "
                     "log of the dispatcher's task names it."
                 ),
-                func=lazy_load_command(f"{path}skip"),
-                args=(
-                    name_argument(),
-                    Argument(("firing",), metavar="FIRING_ID", help="id of the firing"),
-                    ARG_YES,
-                    *bus,
-                ),
             ),
-            ActionCommand(
-                name="cancel",
-                help="Remove a registration, so that it cannot fire",
+            action(
+                "cancel",
+                "Remove a registration, so that it cannot fire",
+                cancel,
+                name_argument(),
+                Argument(
+                    ("--force",), action="store_true", help="also cancel a wait that a process may hold"
+                ),
+                ARG_YES,
                 description=(
                     "Removes the registration and drops what it has pending. Refuses a wait that a process "
                     "holds: that process would register it again. End its task in Airflow instead."
-                ),
-                func=lazy_load_command(f"{path}cancel"),
-                args=(
-                    name_argument(),
-                    Argument(
-                        ("--force",), action="store_true", help="also cancel a wait that a process may hold"
-                    ),
-                    ARG_YES,
-                    *bus,
                 ),
             ),
         ),

@@ -20,7 +20,7 @@ MOST_CHARS = 2000  # of data shown on a line
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+    from airflow.cli.cli_config import ActionCommand, Arg
 
     return ActionCommand(
         name="tail",
@@ -31,7 +31,7 @@ def command() -> ActionCommand:
             "the start. Events from before the start (--since) are sorted by time. Records that are not "
             "valid CloudEvents are reported on stderr."
         ),
-        func=lazy_load_command("interlock.plugin.commands.tail.run"),
+        func=run,
         args=(
             Arg(
                 ("matcher",),

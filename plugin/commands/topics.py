@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, bus_of, confirmed, counted, or_exit, print_whole, say, show
+from .console import action, answering_bus, bus_of, confirmed, counted, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -16,19 +16,11 @@ if TYPE_CHECKING:
 
 
 def command() -> GroupCommand:
-    from airflow.cli.cli_config import ARG_YES, ActionCommand, Arg, GroupCommand, lazy_load_command
+    from airflow.cli.cli_config import ARG_YES, Arg, GroupCommand
 
     from ...engine.config import DEFAULT_PARTITIONS
 
-    bus = bus_arguments()
     names = Arg(("names",), metavar="NAME", nargs="+", help="name of a topic")
-
-    def action(name: str, help_text: str, *args: Arg, description: str | None = None) -> ActionCommand:
-        func = lazy_load_command(f"interlock.plugin.commands.topics.{name}")
-        return ActionCommand(
-            name=name, help=help_text, description=description, func=func, args=(*args, *bus)
-        )
-
     return GroupCommand(
         name="topics",
         help="Topics of a bus, and other topics that it reads",
@@ -36,6 +28,7 @@ def command() -> GroupCommand:
             action(
                 "create",
                 "Create the topics that are missing",
+                create,
                 Arg(("--partitions",), type=int, help=f"partitions of each topic ({DEFAULT_PARTITIONS})"),
                 Arg(
                     ("--replication-factor",),
@@ -49,12 +42,15 @@ def command() -> GroupCommand:
                     help="print topics with their settings, and the ACLs of each role; create nothing",
                 ),
             ),
-            action("check", "Show the topics, and report those that are missing or have wrong settings"),
-            action("add", "Add other topics to those that the bus reads", names),
-            action("remove", "Remove other topics from those that the bus reads", names),
+            action(
+                "check", "Show the topics, and report those that are missing or have wrong settings", check
+            ),
+            action("add", "Add other topics to those that the bus reads", add, names),
+            action("remove", "Remove other topics from those that the bus reads", remove, names),
             action(
                 "resume",
                 "Resume stopped partitions",
+                resume,
                 Arg(
                     ("topic",),
                     metavar="TOPIC",

@@ -35,7 +35,7 @@ def bench(
     async def read_bus_config(*_: Any) -> BusConfig:
         return config
 
-    monkeypatch.setattr("interlock.triggers.firings.read_bus_config", read_bus_config)
+    monkeypatch.setattr("interlock.triggers.asset.read_bus_config", read_bus_config)
     runtimes: dict[Any, Runtime] = {}
     monkeypatch.setattr(Runtime, "running", runtimes)
     made = Bench(config, 2, eventually)

@@ -196,7 +196,7 @@ def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(waits: FakeWaits) -
     [payload] = events_of(trigger)
     assert payload["outcome"] == "fired"
     assert lines == [
-        ("warning", "Cannot reach the bus. The wait continues."),
+        ("warning", "Cannot reach the bus. The trigger keeps waiting."),
         ("info", "The bus works again."),
     ]
 
@@ -204,7 +204,7 @@ def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(waits: FakeWaits) -
 def test_during_a_problem_the_connection_is_read_again(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "READ_AGAIN_S", 0.01)
+    monkeypatch.setattr(connections, "READ_AGAIN_S", 0.01)
     read_again = threading.Event()
     monkeypatch.setattr(waits.runtime, "use", lambda self, config: read_again.set())
 
