@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from local.polling import poll
 
+from local.polling import poll
 from local.spark_conf import jvm_options
 from tests.kit.budget import Budget, read_budget
 from tests.kit.scheduling import GroupScheduling, rank_of

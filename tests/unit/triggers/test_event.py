@@ -21,6 +21,7 @@ from interlock.engine.errors import ConfigError
 from interlock.engine.records import ActionRecord, Firing, Registration
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.waits import FiringDelivery, Wait
+from interlock.triggers import connections
 from interlock.triggers import event as module
 from interlock.triggers.event import EventTrigger
 from interlock.triggers.payload import Payload
