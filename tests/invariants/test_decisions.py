@@ -80,8 +80,7 @@ def _remembering_beyond_a_firing_by_slots(patch: Patch) -> None:
 
 @needs(_remembering_events, _remembering_beyond_a_firing, _remembering_beyond_a_firing_by_slots)
 def test_i5_a_repeat_of_an_event_does_not_count_also_across_a_firing_and_a_takeover() -> None:
-    pool = Pool(durable("two", count(event("x"), 2)))
-    pool.register(durable("pair", PAIR))
+    pool = Pool(durable("two", count(event("x"), 2)), durable("pair", PAIR))
     pool.boot()
     for text in ("x1", "x1", "y2", "x1", "y2"):
         pool.emit(text[0], event_id=text[1])
@@ -89,16 +88,8 @@ def test_i5_a_repeat_of_an_event_does_not_count_also_across_a_firing_and_a_takeo
     assert ids_fired(pool, "two") == []
     pool.kill()
     pool.boot("another")
-    for kind, event_id in (
-        ("x", "1"),
-        ("x", "3"),
-        ("x", "1"),
-        ("y", "2"),
-        ("x", "3"),
-        ("x", "4"),
-        ("y", "5"),
-    ):
-        pool.emit(kind, event_id=event_id)
+    for text in ("x1", "x3", "x1", "y2", "x3", "x4", "y5"):
+        pool.emit(text[0], event_id=text[1])
     pool.run()
     assert ids_fired(pool, "two") == [["1", "3"]]
     assert ids_fired(pool, "pair") == [["1", "2"], ["4", "5"]]
@@ -146,10 +137,8 @@ def _leaving_what_takes_no_part_by_slots(patch: Patch) -> None:
 
 @needs(_leaving_what_takes_no_part, _leaving_what_takes_no_part_by_slots)
 def test_i7_a_firing_consumes_the_events_that_took_part_and_leaves_the_pending_ones() -> None:
-    pool = Pool()
     pending = event("b") & event("c")
-    pool.register(durable("slots", event("a") | pending))
-    pool.register(durable("run", count(event("a"), 2) | pending))
+    pool = Pool(durable("slots", event("a") | pending), durable("run", count(event("a"), 2) | pending))
     pool.boot()
     for kind, event_id in (("b", "b1"), ("a", "a1"), ("a", "a2"), ("c", "c1"), ("c", "c2")):
         pool.emit(kind, event_id=event_id)
@@ -314,9 +303,7 @@ def states_left(pool: Pool) -> list[bytes]:
 
 @needs(TIME_TO_LIVE, CLOSINGS)
 def test_i10_every_key_of_every_kind_of_condition_closes_and_leaves_nothing(made_of: MadeOf) -> None:
-    pool = Pool(made_of=made_of)
-    for n, condition in enumerate(ALL):
-        pool.register(durable(f"d{n}", condition))
+    pool = Pool(*(durable(f"d{n}", condition) for n, condition in enumerate(ALL)), made_of=made_of)
     pool.boot()
     for n in range(40):
         made = Event.of("abc"[n % 3], "/s", id=f"{n}", subject=f"k{n % 20}")

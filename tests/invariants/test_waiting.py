@@ -91,8 +91,7 @@ def test_i6_the_same_decision_has_the_same_id_wherever_its_events_lie_and_whoeve
 ) -> None:
     found = set()
     for kinds in ("xy", "yx"):
-        pool = Pool(events=2, made_of=made_of)
-        pool.register(durable("d", PAIR))
+        pool = Pool(durable("d", PAIR), events=2, made_of=made_of)
         pool.boot()
         pool.emit("z")
         for place, kind in enumerate(kinds):

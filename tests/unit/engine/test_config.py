@@ -12,10 +12,9 @@ from interlock.engine.kafka.clients import ClientErrors, settings
 SERVERS = {"bootstrap.servers": "broker:9092"}
 
 
-def made(extra: dict[str, Any], **names: str) -> BusConfig:
-    return BusConfig.from_extra(
-        {**SERVERS, **extra}, name=names.get("name", "b"), deployment="d", connection="kafka_default"
-    )
+def made(extra: dict[str, Any], **more: Any) -> BusConfig:
+    given = {"name": "b", "deployment": "d", "connection": "kafka_default", **more}
+    return BusConfig.from_extra({**SERVERS, **extra}, **given)
 
 
 def test_client_properties_arrive_as_text() -> None:
@@ -51,13 +50,7 @@ def test_properties_the_protocols_depend_on_are_left_out(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "plugin.library.paths",
-        "sasl.kerberos.kinit.cmd",
-        "ssl.engine.location",
-        "ssl.providers",
-    ],
+    "name", ["plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location", "ssl.providers"]
 )
 def test_properties_that_load_or_run_programs_are_refused_by_name(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"'kafka_default' sets {name}") as refused:
@@ -182,13 +175,7 @@ def test_the_administrator_allows_properties_by_name_and_no_others() -> None:
     }
 
     def allowing(*names: str) -> BusConfig:
-        return BusConfig.from_extra(
-            {**SERVERS, **extra},
-            name="b",
-            deployment="d",
-            connection="kafka_default",
-            allowed_client_properties=names,
-        )
+        return made(extra, allowed_client_properties=names)
 
     assert allowing(*extra).client == SERVERS | extra
     with pytest.raises(ConfigError, match=r"sets ssl\.providers: .*\[interlock\] allowed_client_properties"):

@@ -59,6 +59,7 @@ def test_a_commit_writes_all_sends_the_offsets_and_returns_the_brokers_time(
 def test_the_producers_settings_are_those_the_protocols_need(
     bus: Transactions, made: list[FakeProducer]
 ) -> None:
+    """Its times lie below the transaction's timeout, and markers are not waited for."""
     settings = dict(made[0].settings)
     assert isinstance(settings.pop("logger"), LostConnections)
     assert settings == {
@@ -75,6 +76,8 @@ def test_the_producers_settings_are_those_the_protocols_need(
         "message_max_bytes": MAX_INTERNAL_BYTES,
         "partitioner": "murmur2_random",
     }
+    most_ms = (transactions.TIMEOUT_S + transactions.LAST_STEP_S) * 1000
+    assert settings["socket_timeout_ms"] > most_ms, "the client repeats nothing for want of an answer"
 
 
 @pytest.mark.parametrize("name", ["acks", "request.required.acks"])
@@ -333,16 +336,3 @@ def test_a_closed_bus_without_an_open_transaction_initialises_nothing(
     bus.close()
     assert made[0].calls == [*WELL, "purge"]
     assert len(made) == 1
-
-
-def test_times_of_the_producer_lie_below_the_transactions_timeout_and_markers_are_not_waited_for(
-    made: list[FakeProducer], bus: Transactions
-) -> None:
-    settings = made[0].settings
-    assert settings["transaction_timeout_ms"] == 15_000
-    assert settings["delivery_timeout_ms"] < settings["transaction_timeout_ms"]
-    assert settings["socket_timeout_ms"] < settings["transaction_timeout_ms"]
-    most_ms = (transactions.TIMEOUT_S + transactions.LAST_STEP_S) * 1000
-    assert settings["socket_timeout_ms"] > most_ms, "the client repeats nothing for want of an answer"
-    assert (settings["retry_backoff_ms"], settings["retry_backoff_max_ms"]) == (1, 10)
-    assert settings["partitioner"] == "murmur2_random"

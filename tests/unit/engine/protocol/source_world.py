@@ -157,7 +157,6 @@ class World:
         for output in outputs.records:
             if output.topic == "b-trigger":
                 assert output.partition is not None
-                assert output.value is not None
                 assert len(output.value) <= MAX_VALUE_BYTES
                 match = msgspec.msgpack.decode(output.value, type=MatchRecord)
                 self.matches.append((output.partition, match))

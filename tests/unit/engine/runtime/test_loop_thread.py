@@ -143,8 +143,8 @@ def test_another_config_ends_the_run_and_the_next_one_has_that_config(board: Not
 class Hanging:
     """The first run makes some passes and hangs until `returns` is set; the second one works."""
 
-    def __init__(self, passes: int = 2) -> None:
-        self.passes = passes
+    def __init__(self) -> None:
+        self.passes = 2
         self.hangs, self.returns, self.ended = threading.Event(), threading.Event(), threading.Event()
         self.second, self.over = threading.Event(), threading.Event()
         self.runs: list[LoopRun] = []
@@ -179,18 +179,29 @@ def looks(watchdog: Watchdog, seconds: float) -> None:
         watchdog.look()
 
 
+def hung(board: NoticeBoard, body: Hanging) -> LoopThread:
+    """A loop whose first run hangs."""
+    loop = LoopThread("The loop", body, CONFIG, board)
+    loop.start()
+    assert body.hangs.wait(30)
+    return loop
+
+
+def is_replaced_after(watchdog: Watchdog, loop: LoopThread, patience_s: float) -> None:
+    """The watchdog replaces the loop when it has hung for so long, and not before."""
+    before = loop.replaced
+    watchdog.look()
+    looks(watchdog, patience_s - LOOK_S)
+    assert loop.replaced == before
+    watchdog.look()
+    assert loop.replaced == before + 1
+
+
 def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_posted(
     board: NoticeBoard, heard: list[Notice], body: Hanging, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop = LoopThread("The loop", body, CONFIG, board)
-    watchdog = Watchdog([loop])
-    loop.start()
-    assert body.hangs.wait(30)
-    watchdog.look()
-    looks(watchdog, SILENT_S - LOOK_S)
-    assert loop.replaced == 0
-    watchdog.look()
-    assert loop.replaced == 1
+    loop = hung(board, body)
+    is_replaced_after(Watchdog([loop]), loop, SILENT_S)
     assert body.second.wait(30)
     assert body.runs[0].abandoned
     assert not body.runs[1].abandoned
@@ -203,9 +214,7 @@ def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_posted(
 def test_an_abandoned_thread_that_returns_ends_and_posts_nothing(
     board: NoticeBoard, heard: list[Notice], body: Hanging, eventually: Any
 ) -> None:
-    loop = LoopThread("The loop", body, CONFIG, board)
-    loop.start()
-    assert body.hangs.wait(30)
+    loop = hung(board, body)
     loop.replace("hangs.")
     assert body.second.wait(30)
     assert loop.hung == 1
@@ -219,27 +228,15 @@ def test_an_abandoned_thread_that_returns_ends_and_posts_nothing(
 
 
 def test_the_first_pass_may_take_longer_and_each_thread_that_hangs_doubles_the_patience(
-    board: NoticeBoard,
+    board: NoticeBoard, body: Hanging
 ) -> None:
-    body = Hanging(passes=0)
-    loop = LoopThread("The loop", body, CONFIG, board)
+    body.passes = 0
+    loop = hung(board, body)
     watchdog = Watchdog([loop])
-    loop.start()
-    assert body.hangs.wait(30)
-    watchdog.look()
-    looks(watchdog, START_S - LOOK_S)
-    assert loop.replaced == 0
-    watchdog.look()
-    assert loop.replaced == 1
+    is_replaced_after(watchdog, loop, START_S)
     assert body.second.wait(30)
-    watchdog.look()
-    looks(watchdog, 2 * START_S - LOOK_S)
-    assert loop.replaced == 1
-    watchdog.look()
-    assert loop.replaced == 2
+    is_replaced_after(watchdog, loop, 2 * START_S)
     loop.stop()
-    body.returns.set()
-    body.over.set()
 
 
 class AllHang:
@@ -343,10 +340,8 @@ def test_a_loop_that_makes_passes_is_left_alone(board: NoticeBoard) -> None:
 def test_a_loop_that_hangs_while_its_connection_changes_is_replaced_as_well(
     board: NoticeBoard, body: Hanging
 ) -> None:
-    loop = LoopThread("The loop", body, CONFIG, board)
+    loop = hung(board, body)
     watchdog = Watchdog([loop])
-    loop.start()
-    assert body.hangs.wait(30)
     loop.use(OTHER)
     watchdog.look()
     looks(watchdog, START_S)
@@ -394,9 +389,7 @@ def test_a_part_that_no_thread_can_be_started_for_is_tried_again_and_the_others_
 def test_if_no_thread_can_be_started_the_abandoned_one_continues_when_it_returns(
     board: NoticeBoard, body: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = LoopThread("The loop", body, CONFIG, board)
-    loop.start()
-    assert body.hangs.wait(30)
+    loop = hung(board, body)
 
     def no_thread(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -408,8 +401,6 @@ def test_if_no_thread_can_be_started_the_abandoned_one_continues_when_it_returns
     body.returns.set()
     assert body.second.wait(30)
     loop.stop()
-    body.over.set()
-    loop.join(30)
 
 
 @pytest.mark.parametrize("collects", [True, False])

@@ -25,6 +25,13 @@ def places(firings: OpenFirings, most: int = 100, without: Any = ()) -> list[tup
     return [(p.source.partition, p.offset) for p in firings.oldest("s", most, without)]
 
 
+def following(*records: Record) -> OpenFirings:
+    firings = OpenFirings()
+    for record in records:
+        firings.follow(record)
+    return firings
+
+
 def test_a_firing_is_open_until_it_is_acknowledged_or_removed() -> None:
     firings = OpenFirings()
     assert firings.follow(fired("a", 0)) == "s"
@@ -45,29 +52,18 @@ def test_firings_of_one_shot_waits_and_what_cannot_be_read_are_passed_over() -> 
 
 
 def test_a_firing_that_is_written_again_stands_once_and_at_its_last_place() -> None:
-    firings = OpenFirings()
-    firings.follow(fired("a", 0))
-    firings.follow(fired("a", 5))
-    assert places(firings) == [(0, 5)]
+    assert places(following(fired("a", 0), fired("a", 5))) == [(0, 5)]
 
 
 def test_the_oldest_come_first_and_those_of_a_partition_in_its_order() -> None:
-    firings = OpenFirings()
-    for record in (
-        fired("a", 0, at=10),
-        fired("b", 1, at=10),
-        fired("c", 0, T1, at=5),
-        fired("d", 1, T1, 20),
-    ):
-        firings.follow(record)
+    one, other = (fired("a", 0, at=10), fired("b", 1, at=10)), (fired("c", 0, T1, 5), fired("d", 1, T1, 20))
+    firings = following(*one, *other)
     assert places(firings) == [(1, 0), (0, 0), (0, 1), (1, 1)]
     assert places(firings, 2, without={(1, 0)}) == [(0, 0), (0, 1)]
 
 
 def test_what_is_gone_from_the_topic_is_forgotten() -> None:
-    firings = OpenFirings()
-    firings.follow(fired("a", 0))
-    firings.follow(fired("b", 1))
+    firings = following(fired("a", 0), fired("b", 1))
     firings.forget("s", {(0, 0)})
     assert places(firings) == [(0, 1)]
 
@@ -77,9 +73,7 @@ def test_beyond_the_limit_a_partition_waits_to_be_read_again_and_keeps_its_order
 ) -> None:
     monkeypatch.setattr(module, "MOST_HELD", 2)
     monkeypatch.setattr(module, "FEW", 1)
-    firings = OpenFirings()
-    for n in range(4):
-        firings.follow(fired(f"f{n}", n))
+    firings = following(*(fired(f"f{n}", n) for n in range(4)))
     assert places(firings) == [(0, 0), (0, 1)]
     assert firings.reread_from("s") == {}  # too many are left
     firings.follow(fired("f0", 4, state="acked"))

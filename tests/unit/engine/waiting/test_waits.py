@@ -69,6 +69,7 @@ class Stage:
         self.refusals: list[Exception] = []
         self.undelivered: list[Any] = []
         self.broker_says: KafkaError | None = None
+        self.removed = False  # whether all firings are, by compaction or retention
         self.read_so_far: dict[tuple[TopicPartition, int], bytes] = {}
         self.now = 0.0
 
@@ -94,7 +95,8 @@ class Stage:
         pass
 
     def fetch(self, _: object, places: Any, __: object) -> Any:
-        return [(place, self.read_so_far.get((place.source, place.offset))) for place in places]
+        found = {} if self.removed else self.read_so_far
+        return [(place, found.get((place.source, place.offset))) for place in places]
 
     # -- the producer
 
@@ -121,6 +123,15 @@ class Stage:
         return 0
 
     # -- the test
+
+    def after(self, seconds: float, *records: Record) -> Callable[[], list[Any]]:
+        """An entry of a script: the time goes by, and then these records come."""
+
+        def take() -> list[Any]:
+            self.now += seconds
+            return list(records)
+
+        return take
 
     def run(self, *script: Any) -> None:
         """One run of the waits' thread: an entry is the result of a `take`, or a function for it."""
@@ -153,14 +164,8 @@ def test_a_process_that_stood_still_for_hours_reads_all_again(stage: Stage) -> N
     """A removal from that time may be gone: its registration would look as if it were in force."""
     stage.open(W)
     stage.run(ENDS)
-    registered = stage.registered()
-
-    def stand_still() -> list[Any]:
-        stage.now += MOST_PAUSE_S + 1
-        return []
-
     with pytest.raises(EngineError, match=r"b-subscription\[0\] was not read for 6\.0 hours"):
-        stage.run([registered, *ENDS], stand_still)
+        stage.run([stage.registered(), *ENDS], stage.after(MOST_PAUSE_S + 1))
     stage.run(ENDS)
     assert len(stage.produced) == 2
 
@@ -178,10 +183,7 @@ def test_a_wait_is_registered_once_all_is_read_and_not_before(stage: Stage) -> N
 def test_what_is_waited_for_is_leased_now_and_then_and_the_lease_ends_with_the_process(stage: Stage) -> None:
     wait, _ = stage.open(W)
     stage.open(V)
-
-    def later() -> list[Any]:
-        stage.now += LEASE_S + 1
-        return []
+    later = stage.after(LEASE_S + 1)
 
     def closes() -> list[Any]:
         stage.waits.close(wait)
@@ -205,23 +207,14 @@ def test_durable_subscriptions_whose_firings_are_handed_on_here_are_leased_too(s
     registration = durable.registration()
     key = RegistrationKey(registration.incarnation, "n").encode()
     stage.waits.dispatching.open(durable, [].append)
-
-    def later() -> list[Any]:
-        stage.now += LEASE_S + 1
-        return []
-
-    stage.run([bus_record(2), Record(REGISTRY, 1, 0, key, encode_json(registration), None), *ENDS], later)
+    shown = Record(REGISTRY, 1, 0, key, encode_json(registration), None)
+    stage.run([bus_record(2), shown, *ENDS], stage.after(LEASE_S + 1))
     [(_, value), _] = stage.leases
-    assert value is not None
     assert decode_json(LeaseRecord, value, "x").incarnations == [registration.incarnation]
 
 
 def test_a_process_without_waits_leases_nothing(stage: Stage) -> None:
-    def later() -> list[Any]:
-        stage.now += LEASE_S + 1
-        return []
-
-    stage.run(ENDS, later, later)
+    stage.run(ENDS, stage.after(LEASE_S + 1), stage.after(LEASE_S + 1))
     assert stage.leases == []
 
 
@@ -363,28 +356,20 @@ def test_an_existing_firing_is_delivered_without_registering(stage: Stage) -> No
     assert stage.produced == []
 
 
-def test_a_firing_that_was_replaced_while_it_was_fetched_is_looked_for_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_firing_that_was_replaced_while_it_was_fetched_is_looked_for_again(stage: Stage) -> None:
     """The task wrote it again, acknowledged, and compaction removed the first."""
     _, heard = stage.open(W)
-    monkeypatch.setattr(
-        "interlock.engine.waiting.waits.fetch", lambda _, places, __: [(p, None) for p in places]
-    )
+    stage.removed = True
     stage.run([action(W), *ENDS])
     assert heard == []
-    monkeypatch.setattr("interlock.engine.waiting.waits.fetch", stage.fetch)
+    stage.removed = False
     stage.run([action(W), *ENDS], [action(W, offset=1, state="acked")])
     assert "acked" in [d.action.state for d in heard]
 
 
-def test_a_wait_whose_firing_retention_removed_is_registered_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wait_whose_firing_retention_removed_is_registered_again(stage: Stage) -> None:
     _, heard = stage.open(W)
-    monkeypatch.setattr(
-        "interlock.engine.waiting.waits.fetch", lambda _, places, __: [(p, None) for p in places]
-    )
+    stage.removed = True
     stage.run([action(W), *ENDS], *([[]] * MOST_MISSES))
     assert heard == []
     assert len(stage.produced) == 1
@@ -403,19 +388,11 @@ def test_a_firing_read_before_the_registry_waits_for_the_keys_it_must_null(stage
     stage.open(W)
     stage.run(ENDS)
     shown = stage.registered()
-    other = Stage.__new__(Stage)  # another triggerer, which did not register this wait itself
-    other.__dict__ |= {**stage.__dict__, "waits": stage.new_waits()}
-    _, heard = other.open(W)
-    stage.script = []
-    other.waits.run(_script(stage, [action(W)], [shown, *ENDS]))
+    stage.waits = stage.new_waits()  # another triggerer's, which did not register this wait itself
+    _, heard = stage.open(W)
+    stage.run([action(W)], [shown, *ENDS])
     [delivery] = heard
     assert [key.encode() for key in delivery.registration_keys] == [shown.key]
-
-
-def _script(stage: Stage, *script: list[Any]) -> threading.Event:
-    stage.script = [(lambda entry=entry: entry) for entry in script]
-    stage.stop.clear()
-    return stage.stop
 
 
 def test_a_wait_knows_the_key_it_registered_before_the_registry_shows_it(stage: Stage) -> None:
@@ -514,18 +491,12 @@ def test_a_wait_whose_registration_is_not_there_is_registered_again(stage: Stage
     """It was lost on its way, or somebody removed what another triggerer had registered."""
     stage.open(W)
     if by_me:
-        start: list[Any] = []
+        stage.run(ENDS, stage.after(100), list)
     else:
         stage.open(V)
-        key = f"{W.incarnation}:theirs".encode()
-        start = [Record(REGISTRY, 0, 0, key, encode_json(W), None)]
-        gone = Record(REGISTRY, 1, 0, key, None, None)
-
-    def later() -> list[Any]:
-        stage.now += 100
-        return [] if by_me else [gone]
-
-    stage.run([*start, *ENDS], later, list)
+        theirs = Record(REGISTRY, 0, 0, f"{W.incarnation}:theirs".encode(), encode_json(W), None)
+        gone = theirs._replace(offset=1, value=None)
+        stage.run([theirs, *ENDS], stage.after(100, gone), list)
     mine = [key for key, _ in stage.produced if key.startswith(W.incarnation.encode())]
     assert len(mine) == (2 if by_me else 1)
 

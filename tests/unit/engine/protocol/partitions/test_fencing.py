@@ -26,7 +26,6 @@ def fenced(pool: Pool) -> list[str]:
 def die_while_writing(pool: Pool, tp: TopicPartition) -> None:
     """The engine "dead" leaves a record of an open transaction there, and no offset that says whose it is."""
     transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
-    assert transaction is not None
     pool.cluster.write(transaction, tp, b"k", b"v", None)
     pool.kill("dead")
 
@@ -161,7 +160,6 @@ def test_a_member_with_an_open_transaction_is_left_alone(written: tuple[TopicPar
     pool.boot()
     pool.start("slow", passes=10)
     transaction = pool.cluster.begin("slow", pool.cluster.producers["slow"].epoch)
-    assert transaction is not None
     for tp in written:
         pool.cluster.write(transaction, tp, b"k", b"v", None)
     pool.run(100, "one", pass_ms=100)

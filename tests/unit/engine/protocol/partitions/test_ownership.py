@@ -123,7 +123,6 @@ def test_a_partition_whose_metadata_cannot_be_read_stops_and_the_others_go_on(
 ) -> None:
     pool = used(2, EACH)
     before = pool.committed(tp)
-    assert before is not None
     pool.commit_by_hand(tp, before.offset, text)
     pool.boot()
     pool.emit("x", partition=1)
@@ -146,7 +145,6 @@ def test_timers_wait_for_a_partition_whose_metadata_cannot_be_read_and_stop_nobo
     engine = pool.boot()
     pool.register(Registration.of("w", event("x").expires(after="10s"), None, pool.cluster.now_ms))
     pool.run(80, pass_ms=1000)
-    assert engine.cuts.waits_for is not None
     assert "b-event[0], which is stopped: its committed offset holds" in engine.cuts.waits_for
     assert pool.fired() == []
     pool.resume(EVENT, 3)
@@ -238,7 +236,6 @@ def test_a_state_partition_that_cannot_be_read_to_its_end_is_an_error_that_says_
     pool = used(1, PAIR)
     pool.cluster.init_producer("nobody")
     transaction = pool.cluster.begin("nobody", pool.cluster.producers["nobody"].epoch)
-    assert transaction is not None
     pool.cluster.write(transaction, STATE, b"k", b"v", None)
     pool.boot()
     with pytest.raises(EngineError, match=r"State could not be read: b-state\[0\] up to "):

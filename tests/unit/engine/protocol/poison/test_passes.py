@@ -60,7 +60,6 @@ def test_processes_that_lose_their_partitions_while_they_try_count_for_nothing(
 
     def lost(task: SourceTask, *rest: Any) -> Any:
         nonlocal made
-        assert task.suspects.trial is not None
         assert not task.suspects.trial.ended
         if made:  # whoever has the least name is given the partition
             made -= 1
@@ -132,7 +131,6 @@ def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
     while not engine.is_open:
         engine.run_pass()
     trial = engine.ownership.sources[EVENT].suspects.trial
-    assert trial is not None
     assert trial.width == WIDTHS[0]
 
 

@@ -68,7 +68,6 @@ def owners_of(trial: Trial, offsets: list[int]) -> list[tuple[int, int, int]]:
     seen = []
     for n, offset in enumerate(offsets):
         found = taken_over(left_by(f"b-engine-d-{n}.1", trial), offset=offset).trial
-        assert found is not None
         seen.append((found.width, found.left, found.at))
         trial = found
     return seen
@@ -195,7 +194,6 @@ def test_a_record_is_condemned_after_five_processes_and_not_tried_again() -> Non
     suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended)))
     suspects.begin(5)
     assert suspects.stage is SuspectStage.CONDEMNED
-    assert suspects.trial is not None
     assert not suspects.trial.trying
     suspects.begin(6)
     assert suspects.stage is SuspectStage.ALONE, "they ended on another record"
@@ -210,7 +208,6 @@ def test_only_eight_records_near_each_other_are_dead_lettered_then_the_partition
     near = left_by("x", Trial(ALONE, 2, MOST_CONDEMNED, ended=ended), condemned=suspects.condemned)
     assert Suspects(near).stage is SuspectStage.TOO_MANY
     told = why_stopped(near)
-    assert told is not None
     assert f"record {MOST_CONDEMNED}" in told
     far = left_by("x", Trial(ALONE, 2, MOST_CONDEMNED + NEAR, ended=ended), condemned=suspects.condemned)
     assert Suspects(far).stage is SuspectStage.CONDEMNED
@@ -233,10 +230,8 @@ def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
 def test_a_very_long_id_is_counted_without_its_beginning() -> None:
     long = f"{'b' * 100}-engine-{'d' * 100}-{'0' * 12}"
     counted = taken_over(left_by(f"{long}.9", Trial(ALONE, 9, 5, trying=True))).trial
-    assert counted is not None
     assert counted.ended == (f"{'d' * 87}-{'0' * 12}.9",)
     again = taken_over(left_by("b-engine-d-c.1", counted), "b-engine-d-new.1", f"{long}.10").trial
-    assert again is not None
     assert again.ended == (), "it is a member again"
 
 

@@ -188,7 +188,6 @@ def test_a_wait_without_room_is_reported_until_a_tenth_of_its_keys_are_closed_or
     [said] = task.full_waits()
     assert "'w' waits without a key" in said
     kept = task.store.get(w.incarnation)
-    assert kept is not None
     task.store.close(w.incarnation, kept, "k0")
     assert task.full_waits() == [said]
     task.store.close(w.incarnation, kept, "k1")
