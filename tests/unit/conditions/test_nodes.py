@@ -9,7 +9,18 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from interlock.conditions import AtLeast, Condition, ConditionError, absent, at_least, count, event, sequence
+from interlock.conditions import (
+    AllOf,
+    AtLeast,
+    Condition,
+    ConditionError,
+    absent,
+    at_least,
+    count,
+    event,
+    from_json,
+    sequence,
+)
 from interlock.conditions.nodes.condition import MAX_NODES
 
 from .timeline import NAMES
@@ -212,9 +223,10 @@ def test_keys_of_different_numbers_of_values_never_meet() -> None:
 
 
 def test_a_key_goes_with_every_node() -> None:
-    """K21, K22, B2"""
+    """K21, K22, K23, B2"""
     keyed, other, plain = event("x", by="subject"), event("y", by="subject"), event("z")
     for condition in (
+        keyed & event("b", by="data.x"),
         sequence(keyed, other),
         (keyed & ~other).within("1h"),
         absent(keyed, "1m"),
@@ -223,6 +235,7 @@ def test_a_key_goes_with_every_node() -> None:
         condition.check_key(True)
         condition.check_key(False)
     for condition in (
+        a & b,
         sequence(a, b),
         (a & ~b).within("1h"),
         absent(a, "1m"),
@@ -231,7 +244,13 @@ def test_a_key_goes_with_every_node() -> None:
         condition.check_key(False)
         with pytest.raises(ConditionError, match="no matcher reads one: add by="):
             condition.check_key(True)
-    for condition in (sequence(keyed, plain), (keyed & ~plain).within("1h"), absent(plain, "1m") & keyed):
+    for condition in (
+        keyed & plain,
+        sequence(keyed, plain),
+        (keyed & ~plain).within("1h"),
+        absent(plain, "1m") & keyed,
+    ):
+        assert condition.keyed
         condition.check_key(True)
         with pytest.raises(
             ConditionError, match="reads no key, but other matchers of the condition do: add by="
@@ -245,8 +264,9 @@ def test_a_key_goes_with_every_node() -> None:
 
 
 def test_every_node_counts_towards_the_limit() -> None:
-    full = AtLeast(2, *(event(f"t{n}") for n in range(MAX_NODES - 1)))
-    assert full.nodes == MAX_NODES
+    many = [event(f"t{n}") for n in range(MAX_NODES - 1)]
+    full = AtLeast(2, *many)
+    assert full.nodes == AllOf(*many).nodes == MAX_NODES
     half = [event(f"t{n}") for n in range(MAX_NODES - 4)]
     assert (sequence(*half[:-1]) & ~half[-1]).within("1h").nodes == MAX_NODES
     for too_many in (
@@ -255,12 +275,14 @@ def test_every_node_counts_towards_the_limit() -> None:
         lambda: full.expires(after="1h"),
         lambda: full.ordered(),
         lambda: full.resets("0 0 * * *"),
+        lambda: AllOf(*many, a),
     ):
         with pytest.raises(ConditionError, match="257 nodes: at most 256"):
             too_many()
     with pytest.raises(ConditionError, match="33 levels deep: at most 32"):
         _deep(32)
-    assert _deep(31).depth == 32
+    deep = _deep(31)
+    assert (deep.depth, from_json(deep.to_json())) == (32, deep)
 
 
 def _deep(levels: int) -> Condition:

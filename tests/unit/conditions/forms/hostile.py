@@ -32,66 +32,18 @@ NAMES: dict[str, Condition] = {f"n{number}": event(f"t{number}") for number in r
 LONGEST = 70_000
 MOST_BYTES = 1_048_576  # of a Kafka record, by default
 WORDS = (
-    *(
-        "event",
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        ",",
-        ":",
-        "=",
-        ".",
-        "&",
-        "|",
-        "&&",
-        "||",
-        "~",
-        "!",
-        "'",
-        '"',
-        "\\",
-    ),
-    *(
-        "n1",
-        "n2",
-        "n-3",
-        "4",
-        "1.5",
-        "'a'",
-        '"b"',
-        "True",
-        "type=",
-        "by=",
-        "where='true'",
-        "filters=",
-        "label='l'",
-    ),
+    *("event", "(", ")", "[", "]", "{", "}", ",", ":", "=", ".", "&", "|", "&&", "||"),
+    *("~", "!", "'", '"', "\\", "n1", "n2", "n-3", "4", "1.5", "'a'", '"b"', "True"),
+    *("type=", "by=", "where='true'", "filters=", "label='l'"),
     *("at_least(2,", "count(", "sequence(", "absent(", ".within('1h')", ".within(hours=", ".quiet('5m')"),
     *(".resets('0 0 * * *')", ".expires(after='2h')", ".ordered()", ".keep('all')", "Exact(", "Any(", "Not("),
     *("all_of(", "daily(", "burst(", "debounce(", "heartbeat(", "armed_by='event'", ", '1h')", "2h"),
-    *(
-        "Sql('a = 1')",
-        "Prefix(subject='a')",
-        "{'any': [",
-        "ordered=False",
-        " ",
-        "\n",
-        "\x00",
-        "\u00e9",
-        "\U0001f600",
-    ),
+    *("Sql('a = 1')", "Prefix(subject='a')", "{'any': [", "ordered=False"),
+    *" \n\x00\u00e9\U0001f600",
 )
 CRONS = (
-    "0 0 * * *",
-    "*/5 6-18 * * MON-FRI",
-    "30 1 L * *",
-    "@daily",
-    "0 0 29 2 *",
-    "1,2,3 */7 1-5 JAN 0",
-    "0 0 * * 5#5",
+    *("0 0 * * *", "*/5 6-18 * * MON-FRI", "30 1 L * *", "@daily"),
+    *("0 0 29 2 *", "1,2,3 */7 1-5 JAN 0", "0 0 * * 5#5"),
 )
 SQLS = (
     "a = 'b' AND INT(c) > 3 OR NOT (x LIKE '%y_')",
@@ -186,48 +138,12 @@ def values(rng: random.Random, depth: int = 3) -> Any:
     """Any JSON value, and some values that JSON does not have."""
     kind = rng.randrange(12 if depth else 9)
     if kind < 9:
-        return rng.choice(
-            (
-                None,
-                True,
-                0,
-                1,
-                2,
-                -1,
-                10**20,
-                10**5000,
-                1.5,
-                3.0,
-                1e300,
-                float("nan"),
-                "",
-                "a",
-                "x" * 3000,
-                "\ud800",
-                b"a",
-                (),
-            )
-        )
+        numbers = (0, 1, 2, -1, 10**20, 10**5000, 1.5, 3.0, 1e300, float("nan"))
+        return rng.choice((None, True, *numbers, "", "a", "x" * 3000, "\ud800", b"a", ()))
     if kind == 9:
         return [values(rng, depth - 1) for _ in range(rng.choice((0, 1, 3, 300)))]
-    names = (
-        "all",
-        "any",
-        "not",
-        "event",
-        "exact",
-        "type",
-        "of",
-        "n",
-        "where",
-        "sql",
-        "by",
-        "",
-        "prefix",
-        1,
-        None,
-    )
-    return {rng.choice(names): values(rng, depth - 1) for _ in range(rng.choice((0, 1, 2, 3)))}
+    names = ("all", "any", "not", "event", "exact", "type", "of", "n", "where", "sql", "by", "", "prefix", 1)
+    return {rng.choice((*names, None)): values(rng, depth - 1) for _ in range(rng.choice((0, 1, 2, 3)))}
 
 
 def changed(rng: random.Random, obj: Any) -> Any:
@@ -315,66 +231,40 @@ def joined(sign: str, parts: Iterator[str]) -> str:
 def worst_texts() -> Iterator[tuple[str, str]]:
     keyed = AllOf(*(event(f"t{n}", by="subject", label=f"l{n}") for n in range(255)))
     yield "255 matchers", str(keyed)
-    yield (
-        "255 matchers of long values",
-        joined("&", (f"event('{n}', source='{'s' * 220}')" for n in range(255))),
-    )
+    long = (f"event('{n}', source='{'s' * 220}')" for n in range(255))
+    yield "255 matchers of long values", joined("&", long)
     yield "255 names", joined("&&", (f"n{n}" for n in range(255)))
     yield "at_least of 255", f"at_least(2, {', '.join(f'n{n}' for n in range(255))})"
     yield "one name 256 times", joined("&", ("n1" for _ in range(256)))
     yield "levels", "(" * 31 + "n0" + "".join(f" {'&|'[n % 2]} n{n + 1})" for n in range(31))
-    yield (
-        "levels and width",
-        "(" * 30
-        + joined("&", (f"n{n}" for n in range(190)))
-        + "".join(f") {'|&'[n % 2]} n{n + 200}" for n in range(30)),
-    )
-    yield (
-        "keep 128 times on 127 names",
-        f"({joined('&', (f'n{n}' for n in range(127)))})" + ".keep('all')" * 128,
-    )
+    levels = "".join(f") {'|&'[n % 2]} n{n + 200}" for n in range(30))
+    yield "levels and width", "(" * 30 + joined("&", (f"n{n}" for n in range(190))) + levels
+    names = joined("&", (f"n{n}" for n in range(127)))
+    yield "keep 128 times on 127 names", f"({names})" + ".keep('all')" * 128
     yield "names, calls and ~", "~" * 4400 + "n1"
     yield "brackets", "(" * 64 + "n1" + ")" * 64
     yield "open brackets", "(" * LONGEST
     yield "tokens", "event(filters=[" + "1," * 2230 + "])"
     yield "a dict", "event(filters=[{" + ",".join(f"'a{n}':1" for n in range(1100)) + "}])"
-    yield (
-        "filters",
-        joined(
-            "&",
-            (
-                "event(filters=[Any(" + ",".join(f"Exact(a='{n}{m}')" for m in range(80)) + ")])"
-                for n in range(8)
-            ),
-        ),
-    )
+    exacts = (",".join(f"Exact(a='{n}{m}')" for m in range(80)) for n in range(8))
+    yield "filters", joined("&", (f"event(filters=[Any({some})])" for some in exacts))
     yield "a string of 64 KiB", "event('" + "x" * 65_000 + "')"
     yield "escapes", "event('" + "\\x41" * 16_000 + "')"
     yield "an open string", "event('" + "x" * 65_000
     yield "a name of 64 KiB", "x" * 65_536
     yield "spaces", " " * 65_536
     yield "lines", "\n" * 65_535 + "("
-    yield (
-        "where up to the limit",
-        joined("&", (f"event(where='{where}')" for where in worst_predicates(4, 1000))),
-    )
     wheres = joined("&", (f"event(where='{where}')" for where in worst_predicates(4, 1000)))
+    yield "where up to the limit", wheres
     yield "where up to the limit, and tokens", f"{wheres} & event(filters=[{'1,' * 2200}])"
-    yield (
-        "sql up to the limit",
-        joined("&", (f"event(filters=[Sql('{sql}')])" for sql in worst_expressions(8, 500))),
-    )
+    sqls = joined("&", (f"event(filters=[Sql('{sql}')])" for sql in worst_expressions(8, 500)))
+    yield "sql up to the limit", sqls
     yield "resets", joined("&", (f"(n{n} & n{n + 1}).resets('{n} {n % 24} * * *')" for n in range(50)))
-    yield (
-        "windows in windows",
-        joined(
-            "&",
-            (
-                f"(((n{n} & n{n + 1}).within('1m') & n{n + 2}).within('1h') & n{n + 3}).within('2h')"
-                for n in range(25)
-            ),
-        ),
+    windows = (
+        f"(((n{n} & n{n + 1}).within('1m') & n{n + 2}).within('1h') & n{n + 3}).within('2h')"
+        for n in range(25)
     )
+    yield "windows in windows", joined("&", windows)
     yield "sequence of 200", f"sequence({', '.join(f'n{n}' for n in range(200))})"
     yield "counts", joined("&", (f"count(n{n}, 1000)" for n in range(120)))
 
@@ -397,45 +287,11 @@ def worst_forms() -> Iterator[tuple[str, Any]]:
             yield name, parse(text, NAMES).to_json()
         except ConditionError:
             continue
-    yield (
-        "a form of 1 MiB",
-        of_condition(
-            {
-                "all": [
-                    {"event": {"exact": {f"a{m}": f"{n}" + "x" * 998 for m in range(4)}}} for n in range(255)
-                ]
-            }
-        ),
-    )
-    yield (
-        "a form of 1 MiB, not ASCII",
-        of_condition(
-            {
-                "all": [
-                    {"event": {"exact": {f"a{m}": f"{n}" + "\u00e9" * 998 for m in range(4)}}}
-                    for n in range(255)
-                ]
-            }
-        ),
-    )
-    yield (
-        "16,384 values",
-        of_condition(
-            {"all": [{"event": {"exact": {f"a{m}": f"{n}" for m in range(63)}}} for n in range(250)]}
-        ),
-    )
-    yield (
-        "prefixes up to the limit",
-        of_condition(
-            {
-                "all": [
-                    {"event": {"filters": [{"any": [{"prefix": {"a": f"{n}.{m}"}} for m in range(80)]}]}}
-                    for n in range(60)
-                ]
-            }
-        ),
-    )
-    yield "20,000 operands", of_condition({"all": [{"event": {"exact": {"a": "x"}}}] * 20_000})
+    yield "a form of 1 MiB", of_matchers(255, lambda n: exact(4, f"{n}" + "x" * 998))
+    yield "a form of 1 MiB, not ASCII", of_matchers(255, lambda n: exact(4, f"{n}" + "\u00e9" * 998))
+    yield "16,384 values", of_matchers(250, lambda n: exact(63, f"{n}"))
+    yield "prefixes up to the limit", of_matchers(60, lambda n: {"filters": [{"any": prefixes(n)}]})
+    yield "20,000 operands", of_matchers(20_000, lambda _: {"exact": {"a": "x"}})
     deep: Any = {}
     for _ in range(900):
         deep = {"all": [deep]}
@@ -444,6 +300,19 @@ def worst_forms() -> Iterator[tuple[str, Any]]:
 
 def of_condition(node: Any) -> dict[str, Any]:
     return {"v": 1, "condition": node}
+
+
+def of_matchers(count: int, matcher: Callable[[int], dict[str, Any]]) -> dict[str, Any]:
+    """The form of so many matchers, all of which must be met."""
+    return of_condition({"all": [{"event": matcher(number)} for number in range(count)]})
+
+
+def exact(count: int, value: str) -> dict[str, Any]:
+    return {"exact": {f"a{number}": value for number in range(count)}}
+
+
+def prefixes(number: int) -> list[Any]:
+    return [{"prefix": {"a": f"{number}.{each}"}} for each in range(80)]
 
 
 def worst_form_texts() -> Iterator[tuple[str, bytes]]:
@@ -566,10 +435,7 @@ READERS: dict[str, Reader] = {
         texts(*CRONS, words=(*"0123456789*/,-#L ?", "MON", "JAN", "@daily")),
         lambda: iter(
             [
-                (
-                    "all values",
-                    ",".join(map(str, range(60))) + " " + ",".join(map(str, range(24))) + " * * *",
-                ),
+                ("all values", f"{','.join(map(str, range(60)))} {','.join(map(str, range(24)))} * * *"),
                 ("longer than allowed", "* " * 100_000),
                 ("never", "0 0 31 2 *"),
                 ("rarely", "0 0 29 2 1"),

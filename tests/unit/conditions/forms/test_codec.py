@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -17,14 +19,18 @@ from interlock.conditions import (
     at_least,
     count,
     event,
+    filters,
     from_json,
     sequence,
 )
 from interlock.conditions.filters import Exact, Prefix, Sql
 from interlock.conditions.forms import codec
 
+from tests.unit.conditions.timeline import NAMES
+
 from .generators import conditions
 
+FILTERS = {name: getattr(filters, name) for name in filters.__all__}
 a, b, c = event("a"), event("b"), event("c")
 A, B, C = ({"event": {"exact": {"type": name}}} for name in "abc")
 
@@ -44,6 +50,14 @@ def test_the_json_of_a_condition_reads_back_equal(condition: Condition) -> None:
     assert read == condition
     assert hash(read) == hash(condition)
     assert text(read) == text(condition)
+
+
+@settings(max_examples=200)
+@given(conditions())
+def test_a_copy_of_a_condition_and_what_its_text_builds_are_equal(condition: Condition) -> None:
+    assert pickle.loads(pickle.dumps(condition)) == copy.deepcopy(condition) == condition
+    assert eval(str(condition), {**NAMES, **FILTERS}) == condition
+    assert len(set(condition.labels)) == len(condition.matchers)
 
 
 @given(conditions(), conditions())

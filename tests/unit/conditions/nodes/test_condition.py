@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import json
-import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from interlock.conditions import AllOf, AnyOf, Condition, ConditionError, Matcher, event, from_json
-from interlock.conditions.filters import Exact
-from interlock.conditions.nodes.condition import MAX_DEPTH, MAX_NODES
+from interlock.conditions import AllOf, AnyOf, ConditionError, event, from_json
 from interlock.events import Event
 
 a, b, c = event("a"), event("b"), event("c")
@@ -173,57 +165,11 @@ def test_matchers_that_differ_in_label_alone_are_two_parts() -> None:
     assert (left.exact, left.by) == (right.exact, right.by)
 
 
-def test_a_key_given_to_an_unkeyed_condition_is_refused() -> None:
-    """K21"""
-    (a & b).check_key(False)
-    with pytest.raises(ConditionError, match="no matcher reads one"):
-        (a & b).check_key(True)
-
-
-def test_keyed_beside_unkeyed_matchers_need_a_key() -> None:
-    """K22, K23"""
-    mixed = a & event("b", by="subject")
-    assert mixed.keyed
-    mixed.check_key(True)
-    with pytest.raises(ConditionError, match="reads no key, but"):
-        mixed.check_key(False)
-    (event("a", by="subject") & event("b", by="data.x")).check_key(False)
-
-
 def test_a_condition_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         a.by = "x"  # type: ignore[misc]
     with pytest.raises(AttributeError):
         (a & b).operands = ()  # type: ignore[misc]
-
-
-def test_a_condition_is_limited_in_nodes() -> None:
-    many = [event(f"t{n}") for n in range(MAX_NODES - 1)]
-    assert AllOf(*many).nodes == MAX_NODES
-    with pytest.raises(ConditionError, match="257 nodes: at most 256"):
-        AllOf(*many, a)
-    with pytest.raises(ConditionError, match="more than 256 nodes"):
-        from_json(
-            {"v": 1, "condition": {"all": [{"event": {"exact": {"type": f"{n}"}}} for n in range(300)]}}
-        )
-
-
-def test_a_condition_is_limited_in_depth() -> None:
-    condition: Condition = a
-    for level in range(MAX_DEPTH - 1):
-        other = event(f"t{level}")
-        condition = condition & other if level % 2 else condition | other
-    assert condition.depth == MAX_DEPTH
-    assert from_json(condition.to_json()) == condition
-    with pytest.raises(ConditionError, match="33 levels deep: at most 32"):
-        condition | b if MAX_DEPTH % 2 else (condition & b) | c
-    deep: Any = {}
-    for _ in range(100_000):
-        deep = {"all": [deep]}
-    with pytest.raises(ConditionError, match="more than 32 levels"):
-        from_json({"v": 1, "condition": deep})
-    while deep:  # taken apart here: CPython frees nested objects recursively
-        deep = deep["all"][0]
 
 
 @pytest.mark.parametrize(
@@ -234,15 +180,9 @@ def test_a_condition_is_limited_in_depth() -> None:
         ({"v": 2, "condition": {}}, "$.v is 2: this release reads version 1"),
         ({"v": True, "condition": {}}, "$.v"),
         ({"v": 10**5000, "condition": {}}, "$.v"),
-        ({"v": 1, "condition": {}}, "$.condition must be"),
-        ({"v": 1, "condition": {"none": []}}, "$.condition has the member 'none'"),
-        ({"v": 1, "condition": {"all": {}}}, "$.condition.all is a dict"),
-        ({"v": 1, "condition": {"all": [{"event": {"exact": {"type": "x"}}}]}}, "$.condition.all: AllOf"),
         ({"v": 1, "condition": {"all": [{"event": {}}]}}, "$.condition.all[0].event: event() without"),
-        ({"v": 1, "condition": {"event": {"exact": {}}}}, "$.condition.event.exact is empty: leave it out"),
         ({"v": 1, "condition": {"event": {"exact": ["x"]}}}, "$.condition.event.exact is a list"),
         ({"v": 1, "condition": {"event": {"exact": {"type": "x"}, "by": None}}}, "$.condition.event.by"),
-        ({"v": 1, "condition": {"event": {"exact": {"type": "x"}, "n": 1}}}, "unknown member 'n'"),
         ({"v": 1, "condition": {"event": {"exact": {"type": "x"}}}, "x": 1}, "$ has an unknown member 'x'"),
     ],
 )
@@ -250,89 +190,3 @@ def test_bad_json_is_refused_with_its_path(obj: object, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         from_json(obj)
     assert message in str(caught.value)
-
-
-names = st.sampled_from(["type", "source", "subject", "tenant", "x1"])
-texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)
-matchers = st.builds(
-    Matcher,
-    st.dictionaries(names, texts, min_size=1, max_size=3).map(lambda wanted: tuple(wanted.items())),
-    st.none() | st.sampled_from(["subject", "data.a.b", "time"]),
-)
-
-
-def _join(parts: tuple[Condition, Condition, bool]) -> Condition:
-    left, right, all_ = parts
-    return left & right if all_ else left | right
-
-
-conditions = st.recursive(
-    matchers, lambda inner: st.tuples(inner, inner, st.booleans()).map(_join), max_leaves=8
-)
-
-
-@given(conditions)
-def test_every_form_of_a_condition_builds_it_again(condition: Condition) -> None:
-    form = json.loads(json.dumps(condition.to_json()))
-    assert from_json(form) == condition
-    assert hash(from_json(form)) == hash(condition)
-    assert eval(str(condition), {"event": event, "Exact": Exact}) == condition
-    assert pickle.loads(pickle.dumps(condition)) == condition
-    assert copy.deepcopy(condition) == condition
-    assert len(set(condition.labels)) == len(condition.matchers)
-
-
-@given(conditions, conditions)
-def test_conditions_are_equal_exactly_when_their_json_is(one: Condition, other: Condition) -> None:
-    assert (one == other) == (json.dumps(one.to_json()) == json.dumps(other.to_json()))
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["v", "condition", "all", "any", "event", "exact", "by", "label", "type"])
-            | st.text(max_size=3),
-            inner,
-            max_size=3,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@settings(max_examples=500)
-@given(json_values, json_values)
-def test_any_json_gives_a_condition_or_a_condition_error(whole: object, inner: object) -> None:
-    for obj in (whole, {"v": 1, "condition": inner}, {"v": 1, "condition": {"all": [inner, inner]}}):
-        with contextlib.suppress(ConditionError):
-            from_json(obj)
-
-
-def test_the_first_published_form_still_loads() -> None:
-    form = {
-        "v": 1,
-        "condition": {
-            "any": [
-                {
-                    "all": [
-                        {
-                            "event": {
-                                "exact": {"type": "com.shop.orders.done"},
-                                "by": "data.date",
-                                "label": "orders",
-                            }
-                        },
-                        {"event": {"exact": {"type": "com.bank.rates.published"}, "by": "data.day"}},
-                    ]
-                },
-                {"event": {"exact": {"type": "com.ops.override", "tenant": "bank"}, "by": "subject"}},
-            ]
-        },
-    }
-    orders = event("com.shop.orders.done", by="data.date", label="orders")
-    rates = event("com.bank.rates.published", by="data.day")
-    built = (orders & rates) | event("com.ops.override", tenant="bank", by="subject")
-    assert from_json(form) == built
-    assert built.to_json() == form
