@@ -1,4 +1,4 @@
-"""The firing and its id (C6, W8). More of the id: test_step.py."""
+"""The firing and its id (C6, W8)."""
 
 from __future__ import annotations
 
@@ -54,6 +54,11 @@ decisions = st.tuples(
 def decided(decision: tuple[str, str, str, list[tuple[str, str]], int | None]) -> tuple[object, ...]:
     incarnation, key, outcome, events, timer = decision
     return (incarnation, key, outcome, tuple(sorted(events)), timer)
+
+
+def test_an_event_that_takes_part_twice_counts_once_in_the_id() -> None:
+    """C6"""
+    assert firing_id("inc", "k", "met", [*reversed(PAIR), *PAIR]) == firing_id("inc", "k", "met", PAIR)
 
 
 @given(decisions, decisions)

@@ -15,6 +15,14 @@ from interlock.events import Event
 Subscription = tuple[Condition, str | None]
 
 
+def index_of(**conditions: Condition) -> MatcherIndex[str]:
+    """An index of subscriptions without a key, by their handles."""
+    index: MatcherIndex[str] = MatcherIndex()
+    for handle, condition in conditions.items():
+        index.add(handle, condition)
+    return index
+
+
 def test_a_given_key_gathers_keyed_and_unkeyed_matchers_under_it() -> None:
     """K23"""
     index: MatcherIndex[str] = MatcherIndex()
@@ -35,28 +43,24 @@ def test_a_composite_key_is_given_as_its_values_or_as_its_text() -> None:
 
 def test_an_event_read_with_two_keys_reaches_both() -> None:
     """K24"""
-    index: MatcherIndex[str] = MatcherIndex()
-    index.add("d", event("a", by="subject") & event("a", by="tenant"))
+    index = index_of(d=event("a", by="subject") & event("a", by="tenant"))
     hits = index.lookup(Event.of("a", "/s", subject="x", tenant="y"))
     assert set(hits) == {Hit("d", (0,), "x"), Hit("d", (1,), "y")}
 
 
 def test_equal_matchers_with_two_labels_are_one_hit_with_both_numbers() -> None:
     """M8"""
-    index: MatcherIndex[str] = MatcherIndex()
-    index.add("s", event("a", label="l") & event("a", label="r", keep="all", limit=3))
+    index = index_of(s=event("a", label="l") & event("a", label="r", keep="all", limit=3))
     assert index.lookup(Event.of("a", "/s")) == [Hit("s", (0, 1), "")]
 
 
 def test_a_negated_matcher_is_found_as_any_other() -> None:
-    index: MatcherIndex[str] = MatcherIndex()
-    index.add("s", (event("a") & ~event("b")).within("1h"))
+    index = index_of(s=(event("a") & ~event("b")).within("1h"))
     assert index.lookup(Event.of("b", "/s")) == [Hit("s", (1,), "")]
 
 
 def test_a_handle_is_taken_once() -> None:
-    index: MatcherIndex[str] = MatcherIndex()
-    index.add("s", event("a"))
+    index = index_of(s=event("a"))
     with pytest.raises(ConditionError, match="'s' is in the index already"):
         index.add("s", event("b"))
     index.remove("s")
@@ -79,19 +83,16 @@ def test_a_condition_that_cannot_stand_alone_is_refused_and_leaves_nothing() -> 
 
 
 def test_a_subscription_that_lies_twice_in_a_place_is_removed_without_its_neighbour() -> None:
-    index: MatcherIndex[str] = MatcherIndex()
-    alone: MatcherIndex[str] = MatcherIndex()
-    for each in (index, alone):
-        each.add("stays", event("a"))
-    index.add("goes", event("a", label="l") & event("a", label="r"))
+    alone = index_of(stays=event("a"))
+    index = index_of(stays=event("a"), goes=event("a", label="l") & event("a", label="r"))
     index.remove("goes")
     assert index.lookup(Event.of("a", "/s")) == [Hit("stays", (0,), "")]
     assert index._types == alone._types  # nothing is left
 
 
 def test_conditions_whose_filters_contradict_each_other_reach_nothing_and_can_be_removed() -> None:
-    index: MatcherIndex[str] = MatcherIndex()
-    index.add("s", event("a", filters=[Any(Exact(type="b"), All(Exact(tenant="x"), Exact(tenant="y")))]))
+    contradiction = All(Exact(tenant="x"), Exact(tenant="y"))
+    index = index_of(s=event("a", filters=[Any(Exact(type="b"), contradiction)]))
     assert index.lookup(Event.of("a", "/s", tenant="x")) == []
     assert index.lookup(Event.of("b", "/s", tenant="x")) == []
     index.remove("s")
@@ -146,43 +147,33 @@ def _asked_nothing() -> None:
 SENT = Event.of("t", "/s", subject="orders/7/x.csv", tenant="x", data={"k": "v"})
 
 
-@pytest.mark.parametrize(
-    "subscribe",
-    [
-        lambda n: (event(f"other{n}"), None),
-        lambda n: (event("t", subject=f"s{n}"), None),
-        lambda n: (event("t", by="subject"), f"other{n}"),
-        lambda n: (event("t", by=("subject", "data.k")), f'["other","{n}"]'),
-        lambda n: (event(source=f"/{n}"), None),
-        lambda n: (event("t", filters=[Prefix(subject=f"orders/7{n}/")]), None),
+# {what they are subscribed by: the subscription with this number}
+SUBSCRIBED: dict[str, Callable[[int], Subscription]] = {
+    "types": lambda n: (event(f"other{n}"), None),
+    "subjects": lambda n: (event("t", subject=f"s{n}"), None),
+    "keys": lambda n: (event("t", by="subject"), f"other{n}"),
+    "composite keys": lambda n: (event("t", by=("subject", "data.k")), f'["other","{n}"]'),
+    "sources": lambda n: (event(source=f"/{n}"), None),
+    "prefixes": lambda n: (event("t", filters=[Prefix(subject=f"orders/7{n}/")]), None),
+    "prefixes of many lengths":
         lambda n: (event("t", filters=[Prefix(subject="orders/" + "9" * (n + 1))]), None),
-        lambda n: (event("t", filters=[Suffix(subject=f"{n}.csv")]), None),
-        lambda n: (event(filters=[Prefix(type=f"t{n}")]), None),
+    "suffixes": lambda n: (event("t", filters=[Suffix(subject=f"{n}.csv")]), None),
+    "prefixes of the type": lambda n: (event(filters=[Prefix(type=f"t{n}")]), None),
+    "suffixes below one prefix":
         lambda n: (event("t", filters=[Prefix(subject="orders/"), Suffix(subject=f"{n}.csv")]), None),
+    "alternatives":
         lambda n: (event("t", filters=[Any(Exact(tenant=f"x{n}"), Prefix(subject=f"b{n}"))]), None),
+    "alternatives below one prefix":
         lambda n: (event("t", filters=[Prefix(subject="orders/"), Any(Exact(tenant=f"{n}"))]), None),
+    "joined with what is evaluated":
         lambda n: (event("t", filters=[All(Prefix(tenant=f"{n}"), Not(Exact(tenant="y")))]), None),
+    "evaluated below a prefix":
         lambda n: (event("t", filters=[Prefix(subject=f"{n}"), Asked(f"other{n}")]), None),
-        lambda n: (event("t", filters=[Asked(f"other{n}")], by="subject"), f"other{n}"),
-    ],
-    ids=[
-        "types",
-        "subjects",
-        "keys",
-        "composite keys",
-        "sources",
-        "prefixes",
-        "prefixes of many lengths",
-        "suffixes",
-        "prefixes of the type",
-        "suffixes below one prefix",
-        "alternatives",
-        "alternatives below one prefix",
-        "joined with what is evaluated",
-        "evaluated below a prefix",
-        "evaluated below a key",
-    ],
-)
+    "evaluated below a key": lambda n: (event("t", filters=[Asked(f"other{n}")], by="subject"), f"other{n}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("subscribe", SUBSCRIBED.values(), ids=SUBSCRIBED)
 def test_a_lookup_touches_no_subscription_that_the_event_does_not_reach(
     subscribe: Callable[[int], Subscription], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,17 +252,17 @@ def test_equal_predicates_are_evaluated_once_an_event(
 
 
 def test_cheap_filters_decide_before_predicates() -> None:
-    index: MatcherIndex[str] = MatcherIndex()
-    index.add("s", event("t", filters=[Asked("f"), Not(Prefix(subject="orders/"))]))
+    index = index_of(s=event("t", filters=[Asked("f"), Not(Prefix(subject="orders/"))]))
     assert index.lookup(SENT) == []
     assert not Asked.times
 
 
 def test_a_filter_that_is_no_longer_used_is_not_evaluated() -> None:
-    index: MatcherIndex[str] = MatcherIndex()
-    index.add("one", event("t", filters=[Not(Asked("f"))]))
-    index.add("other", event("t", filters=[Not(Asked("f")), Asked("g")]))
-    index.add("third", event("t", filters=[Asked("g")]))
+    index = index_of(
+        one=event("t", filters=[Not(Asked("f"))]),
+        other=event("t", filters=[Not(Asked("f")), Asked("g")]),
+        third=event("t", filters=[Asked("g")]),
+    )
     index.remove("other")
     index.remove("one")
     assert index.lookup(SENT) == [Hit("third", (0,), "")]
@@ -303,9 +294,7 @@ def test_a_filter_that_raises_is_no_match_and_counted() -> None:
         def verdict(self, event: Event) -> Verdict:
             raise KeyError("k")
 
-    index: MatcherIndex[str] = MatcherIndex()
-    index.add("s", event("t", filters=[Faulty("f")]))
-    index.add("other", event("t"))
+    index = index_of(s=event("t", filters=[Faulty("f")]), other=event("t"))
     assert index.lookup(SENT) == [Hit("other", (0,), "")]
     assert index.errors == {"Asked(f)": 1}
 
@@ -346,9 +335,8 @@ def test_a_predicate_found_by_its_equalities_decides_as_it_does_alone(
     where: str, data: dict[str, object], reached: bool
 ) -> None:
     sent = Event.of("t", "/s", id="1", tenant="bank", data=data)
-    index: MatcherIndex[str] = MatcherIndex()
     matcher = event("t", where=where)
-    index.add("w", matcher)
+    index = index_of(w=matcher)
     assert bool(index.lookup(sent)) is reached is matcher.accepts(sent)
     index.remove("w")
     assert len(index) == 0

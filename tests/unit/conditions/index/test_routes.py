@@ -16,66 +16,49 @@ def exact(**pairs: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(pairs.items()))
 
 
-@pytest.mark.parametrize(
-    ("matcher", "routes"),
-    [
-        (event("t", tenant="a"), [Route(exact(type="t", tenant="a"), (), ())]),
-        (
-            event("t", filters=[Prefix(subject="p", source="/q"), Suffix(subject="sx")]),
-            [
-                Route(
-                    TYPE,
-                    (
-                        Affix("source", False, "/q"),
-                        Affix("subject", False, "p"),
-                        Affix("subject", True, "xs"),
-                    ),
-                    (),
-                )
-            ],
-        ),
-        (
-            event("t", filters=[Any(A, C)]),
-            [Route(exact(type="t", tenant="a"), (), ()), Route(exact(type="t", region="c"), (), ())],
-        ),
-        (event("t", filters=[Any(A, SQL)]), [Route(TYPE, (), (Any(A, SQL),))]),
-        (event("t", filters=[Any(A, Not(B))]), [Route(TYPE, (), (Any(A, Not(B)),))]),
-        (
-            event("t", filters=[Any(All(A, SQL), Any(C, All(Prefix(subject="p"), Not(B))))]),
-            [
-                Route(exact(type="t", tenant="a"), (), (SQL,)),
-                Route(exact(type="t", region="c"), (), ()),
-                Route(TYPE, (Affix("subject", False, "p"),), (Not(B),)),
-            ],
-        ),
-        (event("t", filters=[Any(A, A)]), [Route(exact(type="t", tenant="a"), (), ())]),
-        (
-            event("t", tenant="b", filters=[Any(A, C)]),
-            [Route(exact(type="t", tenant="b", region="c"), (), ())],
-        ),
-        (event("t", filters=[Any(Exact(type="u"))]), []),
-        (event(filters=[Not(A)]), [Route((), (), (Not(A),))]),
-        (
-            event("t", where="data == data", filters=[SQL, Not(SQL), Not(A)]),
-            [Route(TYPE, (), (Not(A), SQL, Not(SQL), Where("data == data")))],
-        ),
-        (event(filters=[SQL, All(SQL, A)]), [Route(exact(tenant="a"), (), (SQL,))]),
-    ],
-    ids=[
-        "exact",
-        "beginnings and endings",
-        "alternatives that are looked up",
-        "an alternative that is not",
-        "a negated alternative",
-        "nested alternatives",
-        "equal alternatives",
-        "an alternative that cannot be",
-        "no alternative that can be",
-        "nothing to look up",
-        "cheap checks first",
-        "equal checks",
-    ],
-)
+# {what a matcher has: (the matcher, its routes)}
+ROUTES: dict[str, tuple[Matcher, list[Route]]] = {
+    "exact": (event("t", tenant="a"), [Route(exact(type="t", tenant="a"), (), ())]),
+    "beginnings and endings": (
+        event("t", filters=[Prefix(subject="p", source="/q"), Suffix(subject="sx")]),
+        [
+            Route(
+                TYPE,
+                (Affix("source", False, "/q"), Affix("subject", False, "p"), Affix("subject", True, "xs")),
+                (),
+            )
+        ],
+    ),
+    "alternatives that are looked up": (
+        event("t", filters=[Any(A, C)]),
+        [Route(exact(type="t", tenant="a"), (), ()), Route(exact(type="t", region="c"), (), ())],
+    ),
+    "an alternative that is not": (event("t", filters=[Any(A, SQL)]), [Route(TYPE, (), (Any(A, SQL),))]),
+    "a negated alternative": (event("t", filters=[Any(A, Not(B))]), [Route(TYPE, (), (Any(A, Not(B)),))]),
+    "nested alternatives": (
+        event("t", filters=[Any(All(A, SQL), Any(C, All(Prefix(subject="p"), Not(B))))]),
+        [
+            Route(exact(type="t", tenant="a"), (), (SQL,)),
+            Route(exact(type="t", region="c"), (), ()),
+            Route(TYPE, (Affix("subject", False, "p"),), (Not(B),)),
+        ],
+    ),
+    "equal alternatives": (event("t", filters=[Any(A, A)]), [Route(exact(type="t", tenant="a"), (), ())]),
+    "an alternative that cannot be": (
+        event("t", tenant="b", filters=[Any(A, C)]),
+        [Route(exact(type="t", tenant="b", region="c"), (), ())],
+    ),
+    "no alternative that can be": (event("t", filters=[Any(Exact(type="u"))]), []),
+    "nothing to look up": (event(filters=[Not(A)]), [Route((), (), (Not(A),))]),
+    "cheap checks first": (
+        event("t", where="data == data", filters=[SQL, Not(SQL), Not(A)]),
+        [Route(TYPE, (), (Not(A), SQL, Not(SQL), Where("data == data")))],
+    ),
+    "equal checks": (event(filters=[SQL, All(SQL, A)]), [Route(exact(tenant="a"), (), (SQL,))]),
+}
+
+
+@pytest.mark.parametrize(("matcher", "routes"), ROUTES.values(), ids=ROUTES)
 def test_a_route_looks_up_everything_possible(matcher: Matcher, routes: list[Route]) -> None:
     assert routes_of(matcher) == tuple(routes)
 

@@ -90,6 +90,13 @@ def events_forgotten_as_seen_by_a_firing(right: Any, self: Run, found: Found) ->
     self.seen = b""
 
 
+@fault(Run, "consume")
+def events_that_a_firing_drops_though_it_does_not_take_them(right: Any, self: Run, found: Found) -> None:
+    """C3, I7"""
+    right(self, found)
+    self.pools = [[] for _ in self.pools]
+
+
 @fault(CombinationNode, "met")
 def a_last_branch_that_goes_before_the_first(
     right: Any, self: CombinationNode, view: evaluation.View
