@@ -134,6 +134,7 @@ def own_bench(
             yield OwnBench(made, broker, pid)
 
 
+@pytest.mark.long
 def test_a_broker_that_is_paused_under_load_costs_time_only(own_bench: OwnBench, eventually: Any) -> None:
     """Longer than commits and sessions last; events go on coming as soon as it takes them again.
 

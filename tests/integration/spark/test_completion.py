@@ -121,6 +121,7 @@ def test_kafka_that_is_away_during_the_job_and_returns_gets_every_event_and_the_
     assert ended["written"]["rows"] == 15
 
 
+@pytest.mark.long
 def test_kafka_that_leaves_during_the_job_for_good_costs_the_timeout_and_is_logged(
     configured: SparkSession, own_broker: LocalBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -338,6 +339,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_a_stream_that_outlives_its_block_does_not_block_a_spark_connect_job(
     bootstrap_servers: str, bus: str
 ) -> None:

@@ -148,6 +148,7 @@ def test_the_task_reports_the_failure_of_a_driver_that_never_began(
     assert data["error"]["class"].endswith("AirflowException")
 
 
+@pytest.mark.long
 def test_a_job_in_the_wrapper_without_a_session_has_an_event_with_its_name(jobs: Jobs) -> None:
     process = jobs.submit(WRAPPER, str(jobs.write("import no_such_module\n")))
     output = finished(process)
@@ -155,6 +156,7 @@ def test_a_job_in_the_wrapper_without_a_session_has_an_event_with_its_name(jobs:
     assert jobs.emitted() == [("job.py", FAILED)], output[-3000:]
 
 
+@pytest.mark.long
 def test_blocks_with_the_wrappers_name_replace_its_event(
     jobs: Jobs, submitted: Callable[..., Exception | None]
 ) -> None:

@@ -77,6 +77,7 @@ def cluster(tmp_path: Path, eventually: Callable[..., Any]) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.long
 def test_an_application_of_a_standalone_cluster_emits_its_end_and_what_its_executors_wrote(
     jobs: Jobs, cluster: str
 ) -> None:

@@ -257,6 +257,23 @@ DAGS = {
 }
 
 
+SITE = pytest.StashKey["Site"]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Any:
+    """Stops the Airflow behind the last test of this folder: it would take half a core from all that follow.
+
+    A fixture of scope "package" would not: without an __init__.py it lasts as long as the session.
+    """
+    torn_down = yield
+    if (site := item.session.stash.get(SITE, None)) and (
+        nextitem is None or HERE not in nextitem.path.parents
+    ):
+        site.airflow.stop()
+    return torn_down
+
+
 class Site:
     """The Airflow, its broker, and the port where a broker is missing at first."""
 
@@ -285,8 +302,13 @@ class Site:
         return "\n".join(str(line) for line in self.api.log(dag_id, run_id, task_id))
 
 
-@pytest.fixture(scope="package")
-def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory, eventually: Any) -> Iterator[Site]:
+@pytest.fixture(scope="session")
+def site(
+    request: pytest.FixtureRequest,
+    broker: LocalBroker,
+    tmp_path_factory: pytest.TempPathFactory,
+    eventually: Any,
+) -> Iterator[Site]:
     """Airflow with the DAGs above; the bus `interlock` is there, the bus `elsewhere` is not."""
     folder = tmp_path_factory.mktemp("airflow")
     dags = folder / "dags"
@@ -322,4 +344,6 @@ def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory, eventual
     ) as airflow:
         files = {path.name for path in dags.glob("*.py")} - {"sensors.py"}  # which has no DAG
         eventually("each DAG file was parsed", lambda: files <= airflow.api.files(), 180)
-        yield Site(airflow, broker, port_down)
+        made = Site(airflow, broker, port_down)
+        request.session.stash[SITE] = made
+        yield made

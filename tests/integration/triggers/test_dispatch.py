@@ -178,6 +178,7 @@ def test_an_emitting_task_that_is_retried_starts_one_run_and_when_it_is_cleared_
     assert told == sorted([first, cleared])
 
 
+@pytest.mark.long
 def test_runs_of_a_target_whose_tasks_depend_on_the_past_wait_for_one_that_failed_if_they_have_logical_dates(
     site: Any, eventually: Any
 ) -> None:
@@ -221,6 +222,7 @@ def test_runs_of_a_target_whose_tasks_depend_on_the_past_wait_for_one_that_faile
     assert dates["run_after"] != dates["logical_date"]
 
 
+@pytest.mark.long
 def test_dag_test_of_a_dispatcher_creates_the_runs_of_what_fired_and_ends(site: Any, eventually: Any) -> None:
     emit(site, *(Event.of("tried", "/test", subject=market) for market in ("lse", "nyse")))
     for _ in range(3):

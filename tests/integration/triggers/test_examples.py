@@ -29,6 +29,8 @@ from local.topics import read_all
 from tests.integration.triggers.test_dispatch import registered
 from tests.kit.airflow import MIGRATED
 
+pytestmark = pytest.mark.long  # an Airflow of its own; in `make test` the examples run without one
+
 EXAMPLES = Path(__file__).parents[3] / "dags_examples"
 FILES = (
     "absence_alert",

@@ -61,6 +61,7 @@ def test_an_engine_alone_fires_a_wait_and_leaves_the_group_on_sigterm(
     assert "has left the group" in log
 
 
+@pytest.mark.long
 def test_in_json_its_lines_have_bus_engine_and_place_as_fields(
     bench: Any, start: Start, tmp_path: Path, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,27 +14,29 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from interlock import event
 
+from local.airflow import LocalAirflow
 from tests.integration.engine.conftest import Bench
 from tests.integration.plugin.commands.conftest import Ran
+from tests.kit.airflow import MIGRATED
 
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs an `airflow` command in an Airflow of its own."""
     home = tmp_path_factory.mktemp("airflow-home")
-    environment = {**os.environ, "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    made = LocalAirflow(home, home / "dags", migrated=MIGRATED)
+    made.prepare()
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(Path(sys.executable).parent / "airflow"), *arguments],
-            env=environment,
+            env=made.processes.environment,
             cwd=home,
             capture_output=True,
             text=True,
             timeout=120,
         )
 
-    assert run("db", "migrate").returncode == 0
     return run
 
 

@@ -74,6 +74,7 @@ def compare(spark: SparkSession, folder: Path, site: Site, load: Load) -> None:
         kept.unpersist()
 
 
+@pytest.mark.long
 def test_the_archive_has_what_was_sent_although_its_job_was_killed(
     spark: SparkSession,
     site: Site,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bench.backtest.log import CONDITION, write
 from bench.backtest.measuring import backtest, loop
 
 
+@pytest.mark.long
 def test_a_backtest_in_512_mb_fires_as_the_plain_loop_does(tmp_path: Path) -> None:
     write(tmp_path / "archive", events=20_000, keys=2_000)
     plain = loop(tmp_path / "archive", CONDITION)
