@@ -381,6 +381,7 @@ def test_a_missing_archive_is_an_error(spark: SparkSession, tmp_path: Path) -> N
         make_report(spark, str(tmp_path / "nothing"), str(tmp_path / "report"), now_ms=NOW)
 
 
+@pytest.mark.long
 def test_the_job_prints_its_summary_as_one_json_object(archive: str, tmp_path: Path) -> None:
     confs = [f"--conf={name}={value}" for name, value in LOCAL.items()]
     command = [str(SUBMIT), *confs, job("report"), "--archive", archive, "--output", str(tmp_path / "report")]
