@@ -67,7 +67,7 @@ def main() -> None:
     elif given.ask:
         if os.getpgrp() == os.getpid():  # otherwise a user runs it, with other processes in its group
             threading.Thread(target=_end_with_parent, daemon=True).start()
-        QUESTIONS[given.ask].ask(given.at)
+        QUESTIONS[given.ask].function()(given.at)
     else:
         questions = chosen(given.names, parser)
         require_sizes(questions, parser)

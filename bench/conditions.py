@@ -354,13 +354,9 @@ def measure_filters() -> None:
         report(f"filter {name}{parsing}", best_of_turns(side)[0])
 
 
-def main() -> None:
+def run(_: str) -> None:
     measure_index()
     measure_step()
     measure_dear_steps()
     measure_filters()
     measure_predicates()
-
-
-if __name__ == "__main__":
-    main()

@@ -68,7 +68,7 @@ def _name(frame: FrameType) -> str:
     return f"{where} {frame.f_code.co_qualname}"
 
 
-def ask(bootstrap_servers: str) -> None:
+def run(bootstrap_servers: str) -> None:
     """Runs the benchmark."""
     took_us, shares = profiled(bootstrap_servers, PAIRS, EVENTS)
     report("processor time of the engine's thread, every event half of a pair", took_us, "us/event")

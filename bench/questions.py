@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Final
-
-from .sizes import number
 
 
 @dataclass(frozen=True)
 class Question:
     """A benchmark.
 
-    ask: runs it, with the address of its own broker, or "" if it needs none; prints lines (lines.py).
+    code: its module and the function that runs it, `run` if none is named. That gets the address of its own
+    broker, or "" if it needs none, and prints lines (lines.py).
     seconds: time limit. sizes: names of the sizes it takes. needs_broker: whether to start one for it;
     has_broker: whether it uses one. ratio: what its ratios compare with. axis: the horizontal axis of its
     pictures.
@@ -23,7 +22,7 @@ class Question:
     name: str
     group: str
     about: str
-    ask: Callable[[str], None]
+    code: str
     seconds: int = 180
     sizes: tuple[str, ...] = ()
     needs_broker: bool = True
@@ -32,125 +31,10 @@ class Question:
     ratio: str = ""
     axis: str = "size"
 
-
-def _conditions(_: str) -> None:
-    from . import conditions
-
-    conditions.main()
-
-
-def _throughput(at: str) -> None:
-    from .engine import throughput
-
-    throughput.run(at, number("EVENTS", 120_000), number("SUBSCRIPTIONS", 100_000))
-
-
-def _factors(at: str) -> None:
-    from .engine import factors
-
-    factors.run(at, number("EVENTS", 45_000))
-
-
-def _hops(_: str) -> None:
-    from .engine import hops
-
-    hops.run()
-
-
-def _profile(at: str) -> None:
-    from . import profile
-
-    profile.ask(at)
-
-
-def _replicas(_: str) -> None:
-    from .engine import replicas
-
-    replicas.run(number("EVENTS", 45_000))
-
-
-def _combinations(at: str) -> None:
-    from .engine import factors
-
-    factors.full(at, number("EVENTS", 120_000))
-
-
-def _latency(at: str) -> None:
-    from .engine import latency
-
-    latency.run(at, [number("RATE", 1)] if os.environ.get("RATE") else [100, 2_000, 20_000])
-
-
-def _emit(at: str) -> None:
-    from . import emit
-
-    emit.run(at)
-
-
-def _eventloop(at: str) -> None:
-    from .engine import eventloop
-
-    eventloop.run(at, 20_000, 10)
-
-
-def _timers(at: str) -> None:
-    from .engine import timers
-
-    timers.run(at, number("RATE", 2_000))
-
-
-def _recovery(at: str) -> None:
-    from .engine import recovery
-
-    recovery.run(at, [number("KEYS", 1)] if os.environ.get("KEYS") else [1_000, 10_000, 100_000, 1_000_000])
-
-
-def _failover(at: str) -> None:
-    from .engine import failover
-
-    failover.run(at)
-
-
-def _protocols(_: str) -> None:
-    from .engine import protocols
-
-    protocols.run()
-
-
-def _start(at: str) -> None:
-    from .engine import start
-
-    start.run(at, number("ENDED", 1_000_000))
-
-
-def _registration(at: str) -> None:
-    from .engine import registration
-
-    registration.run(at, number("EVENTS", 1_000_000))
-
-
-def _peers(at: str) -> None:
-    from .peers import waits
-
-    waits.run(at)
-
-
-def _hooks(at: str) -> None:
-    from .spark import hooks
-
-    hooks.run(at)
-
-
-def _archive(at: str) -> None:
-    from .spark import archive
-
-    archive.run(at, number("EVENTS", 500_000))
-
-
-def _backtest(_: str) -> None:
-    from .backtest import scale
-
-    scale.run(number("EVENTS", 200_000), number("KEYS", 100_000))
+    def function(self) -> Callable[[str], None]:
+        module, _, name = self.code.partition(":")
+        found: Callable[[str], None] = getattr(import_module(f"bench.{module}"), name or "run")
+        return found
 
 
 QUESTIONS: Final = {
@@ -160,7 +44,7 @@ QUESTIONS: Final = {
             "conditions",
             "conditions",
             "index, step, filters",
-            _conditions,
+            "conditions",
             sizes=("SUBSCRIPTIONS", "HISTORY"),
             needs_broker=False,
             has_broker=False,
@@ -173,7 +57,7 @@ QUESTIONS: Final = {
             "throughput",
             "engine",
             "events a second, compared with client loops",
-            _throughput,
+            "engine.throughput",
             240,
             sizes=("EVENTS", "SUBSCRIPTIONS"),
             ratio="to the faster raw client loop of the same turns, or to what the row names; with waits for"
@@ -183,7 +67,7 @@ QUESTIONS: Final = {
             "hops",
             "engine",
             "the engine's two hops on records in memory",
-            _hops,
+            "engine.hops",
             needs_broker=False,
             has_broker=False,
             ratio="to an event that matches nothing",
@@ -192,7 +76,7 @@ QUESTIONS: Final = {
             "factors",
             "engine",
             "events a second by what a user chooses, one factor at a time",
-            _factors,
+            "engine.factors",
             300,
             sizes=("EVENTS",),
             ratio="to the centre's turns, measured in turn with the row's. Compare ratios, not figures:"
@@ -204,7 +88,7 @@ QUESTIONS: Final = {
             "replicas",
             "replicas",
             "events a second by replicas of each partition, on two brokers",
-            _replicas,
+            "engine.replicas",
             240,
             sizes=("EVENTS",),
             needs_broker=False,
@@ -215,13 +99,13 @@ QUESTIONS: Final = {
             "profile",
             "profile",
             "where the engine's thread spends its time: a function's share includes what it calls",
-            _profile,
+            "profile",
         ),
         Question(
             "combinations",
             "full",
             "all combinations of those factors",
-            _combinations,
+            "engine.factors:full",
             12 * 3600,
             sizes=("EVENTS",),
             by_name=True,
@@ -230,7 +114,7 @@ QUESTIONS: Final = {
             "latency",
             "waits",
             "event stored -> firing readable, each event fires",
-            _latency,
+            "engine.latency",
             240,
             sizes=("RATE", "PARTITIONS"),
             ratio="to a client loop of two hops at the same rate; less is better",
@@ -240,7 +124,7 @@ QUESTIONS: Final = {
             "emit",
             "emit",
             "emitting an event",
-            _emit,
+            "emit",
             sizes=("PARTITIONS",),
             ratio="to the Kafka client alone with as many events; less is better",
             axis="events in a batch",
@@ -249,7 +133,7 @@ QUESTIONS: Final = {
             "eventloop",
             "waits",
             "delay of the event loop in a process with a busy engine",
-            _eventloop,
+            "engine.eventloop",
             sizes=("PARTITIONS",),
             ratio="to the event loop of a process with the same load and no engine; less is better",
         ),
@@ -257,7 +141,7 @@ QUESTIONS: Final = {
             "registration",
             "waits",
             "registering waits, and looking back",
-            _registration,
+            "engine.registration",
             300,
             sizes=("EVENTS", "PARTITIONS"),
             ratio="to a plain client with the same records; for waits per second more is better, for"
@@ -268,17 +152,17 @@ QUESTIONS: Final = {
             "peers",
             "peers",
             "other ways to wait for an event",
-            _peers,
+            "peers.waits",
             1800,
             ratio="to Interlock's figure for the same number of waits; less is better",
             axis="waits",
         ),
-        Question("timers", "waits", "how late timers fire", _timers, sizes=("RATE", "PARTITIONS")),
+        Question("timers", "waits", "how late timers fire", "engine.timers", sizes=("RATE", "PARTITIONS")),
         Question(
             "recovery",
             "takeover",
             "taking over open keys",
-            _recovery,
+            "engine.recovery",
             240,
             sizes=("KEYS", "PARTITIONS"),
             ratio="to a plain client that reads the same records; less is better",
@@ -288,7 +172,7 @@ QUESTIONS: Final = {
             "failover",
             "takeover",
             "an engine killed inside a transaction",
-            _failover,
+            "engine.failover",
             sizes=("PARTITIONS",),
             ratio="to a plain consumer group with the same session timeout; less is better",
         ),
@@ -296,7 +180,7 @@ QUESTIONS: Final = {
             "protocols",
             "takeover",
             "failover of a bare consumer group, by group protocol",
-            _protocols,
+            "engine.protocols",
             300,
             needs_broker=False,
             ratio="to the classic protocol with the range assignor, in turns with it; less is better",
@@ -305,7 +189,7 @@ QUESTIONS: Final = {
             "start",
             "takeover",
             "an engine's start with a long registry",
-            _start,
+            "engine.start",
             240,
             sizes=("ENDED", "PARTITIONS"),
             ratio="to a start with an empty registry; less is better",
@@ -314,7 +198,7 @@ QUESTIONS: Final = {
             "hooks",
             "spark",
             "completion events on a job",
-            _hooks,
+            "spark.hooks",
             240,
             ratio="of runs with them to runs without them, alternating; less is better",
         ),
@@ -322,7 +206,7 @@ QUESTIONS: Final = {
             "archive",
             "spark",
             "events archived a second",
-            _archive,
+            "spark.archive",
             240,
             sizes=("EVENTS",),
             ratio="to Spark's Kafka connector alone, which reads the same and writes nothing; more is better",
@@ -331,7 +215,7 @@ QUESTIONS: Final = {
             "backtest",
             "spark",
             "a backtest compared with a plain loop of step",
-            _backtest,
+            "backtest.scale",
             600,
             sizes=("EVENTS", "KEYS", "CORES", "CONDITION"),
             needs_broker=False,

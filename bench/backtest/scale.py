@@ -7,12 +7,14 @@ import sys
 
 from ..folders import folder
 from ..lines import progress, report
+from ..sizes import number
 from .log import CONDITION, write
 from .measuring import backtest, loop
 
 
-def run(events: int, keys: int) -> None:
+def run(_: str) -> None:
     """Runs both; CORES and CONDITION come from the environment."""
+    events, keys = number("EVENTS", 200_000), number("KEYS", 100_000)
     condition = os.environ.get("CONDITION") or CONDITION
     with folder() as place:
         progress(f"== {events} events of {keys} keys; {condition}")

@@ -22,7 +22,7 @@ TICK_S = 0.01
 ONE_IN = 100
 
 
-def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
+def run(bootstrap_servers: str, rate: int = 20_000, seconds: int = 10) -> None:
     """Measures the delay. The load is produced in the same process; the baseline has the load alone."""
     alone = _delays_beside(new_bus("eventloop-alone", bootstrap_servers), rate, seconds)[0]
     config = new_bus("eventloop", bootstrap_servers)

@@ -9,6 +9,7 @@ from typing import Final
 
 from .. import lines
 from ..lines import report
+from ..sizes import number
 from .points import Point, Side, Throughput
 
 CENTRE: Final = Point()
@@ -23,8 +24,9 @@ FACTORS: Final[Mapping[str, tuple[str, tuple[int, ...]]]] = {
 }
 
 
-def run(bootstrap_servers: str, events: int) -> None:
+def run(bootstrap_servers: str) -> None:
     """Measures the centre, and each factor's other values alternating with it; ratios are to its turns."""
+    events = number("EVENTS", 45_000)
     with Side(bootstrap_servers, "centre", CENTRE, events) as centre:
         centre.turn()  # a freshly started broker is slower
         first = Throughput([centre.turn() for _ in range(TURNS)], centre.kib)
@@ -76,11 +78,12 @@ def combinations() -> Iterator[Point]:
             yield point
 
 
-def full(bootstrap_servers: str, events: int) -> None:
+def full(bootstrap_servers: str) -> None:
     """Measures every combination in one turn, beside a turn of the centre."""
+    events = number("EVENTS", 120_000)
     with Side(bootstrap_servers, "centre", CENTRE, events) as centre:
-        for number, point in enumerate(combinations()):
-            with Side(bootstrap_servers, f"full-{number}", point, events) as side:
+        for n, point in enumerate(combinations()):
+            with Side(bootstrap_servers, f"full-{n}", point, events) as side:
                 beside, own = centre.turn(), side.turn()
             values = {factor: getattr(point, factor) for factor in FACTORS}
             report(description(point), own, "events/s", own / beside, **values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from interlock.engine.kafka.reader import consume
 from interlock.events.kafka import encode
 
 from ..lines import Aim, percentile, point, report
+from ..sizes import number
 from .firings import firings_of
 from .load import PARTITIONS, SOLO, new_bus, put, run_until_open, solos, subscribe
 from .process import command
@@ -31,12 +33,13 @@ LEAD_S = 1.0  # at the start of a turn, not counted
 FIRST_WARM_S = 20.0  # a freshly started broker is several times slower
 
 
-def run(bootstrap_servers: str, rates: Sequence[int]) -> None:
+def run(bootstrap_servers: str) -> None:
     """Measures event stored -> firing readable (read_committed), by the clock of this machine.
 
     The baseline is a client loop of two hops with the engine's settings (two_hops.py), which takes turns with
     the engine at the same rate.
     """
+    rates = [number("RATE", 1)] if os.environ.get("RATE") else [100, 2_000, 20_000]
     warm_s = FIRST_WARM_S
     for rate in rates:
         with ExitStack() as stack:

@@ -42,7 +42,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 
 
-def run() -> None:
+def run(_: str) -> None:
     """Measures the seconds from a SIGKILL of one of two members until the other reads its partitions."""
     with brokers.started(BROKER) as bootstrap_servers:
         took: dict[str, list[float]] = {name: [] for name in PROTOCOLS}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
-from collections.abc import Sequence
 
 from confluent_kafka import Producer
 from interlock import Event
@@ -20,6 +20,7 @@ from interlock.engine.records import (
 )
 
 from ..lines import Aim, point, progress, report
+from ..sizes import number
 from .load import PAIR, PARTITIONS, new_bus, put, subscribe
 from .opening import opened
 from .plain_client import read_whole
@@ -29,12 +30,13 @@ TURNS = 3
 MOST_KEYS_REPEATED = 100_000  # more are measured once: writing them takes longer than reading
 
 
-def run(bootstrap_servers: str, sizes: Sequence[int]) -> None:
+def run(bootstrap_servers: str) -> None:
     """Measures how long an engine takes to recover open keys of one durable pair, and their memory.
 
     The baseline is a plain client that reads the same records. Each engine is a new process; its memory is
     compared with that of an engine without open keys.
     """
+    sizes = [number("KEYS", 1)] if os.environ.get("KEYS") else [1_000, 10_000, 100_000, 1_000_000]
     _recovered(bootstrap_servers, 0)  # not counted: a freshly started broker is slower
     _, bare_kib, _ = _recovered(bootstrap_servers, 0)
     for keys in sizes:

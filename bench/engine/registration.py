@@ -24,6 +24,7 @@ from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Waits
 
 from ..lines import percentile, point, progress, report
+from ..sizes import number
 from .load import PAIR, PARTITIONS, PRODUCER, SOLO, new_bus, one, produce, send, solos, subscribe, unmatched
 from .plain_client import read_whole, write_and_read
 
@@ -41,9 +42,9 @@ WRITER: Final[Mapping[str, Any]] = {  # as the writer of waits
 DEADLINE_S = 600.0
 
 
-def run(bootstrap_servers: str, events: int) -> None:
+def run(bootstrap_servers: str) -> None:
     _registered(bootstrap_servers)
-    _looked_back(bootstrap_servers, events)
+    _looked_back(bootstrap_servers, number("EVENTS", 1_000_000))
 
 
 def _registered(bootstrap_servers: str) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from .. import brokers
 from ..lines import point, report
+from ..sizes import number
 from .points import Point, Side, in_turns
 
 TURNS: Final = 3
@@ -15,11 +16,12 @@ LOADS: Final = (10, 100)  # % of the events match
 CENTRE: Final = Point()
 
 
-def run(events: int) -> None:
+def run(_: str) -> None:
     """Measures a condition of two parts with one replica and with two, in turns; ratios are to one replica.
 
     Kafka's internal topics have two replicas. All acknowledgements wait for both.
     """
+    events = number("EVENTS", 45_000)
     with brokers.two_started() as bootstrap_servers:
         with Side(bootstrap_servers, "warm", CENTRE, events) as warm:  # freshly started brokers are slower
             warm.turn()

@@ -7,13 +7,15 @@ from interlock.engine.config import BusConfig
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 
 from ..lines import progress, report
+from ..sizes import number
 from .load import PAIR, new_bus, put, run_until_open
 from .opening import opened
 
 
-def run(bootstrap_servers: str, ended: int) -> None:
+def run(bootstrap_servers: str) -> None:
     """Measures the time until an engine is open with a registry of ended waits; the baseline: an empty
     one."""
+    ended = number("ENDED", 1_000_000)
     config, empty = (new_bus(name, bootstrap_servers) for name in ("start", "start-empty"))
     for bus in (config, empty):
         run_until_open(bus)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from interlock.engine.protocol.loop import MOST_RECORDS
 
 from ..lines import Aim, report
+from ..sizes import number
 from .points import RAW, TWO_HOPS, Point, Side, Throughput, in_turns
 
 TURNS = 3
@@ -17,8 +18,9 @@ ALONE = Point(match_percent=0, others=0)
 FIRES = Point(match_percent=100, parts=1, others=0)
 
 
-def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
+def run(bootstrap_servers: str) -> None:
     """Measures client loops; no matches, also with many subscriptions; one matcher; keyed pairs."""
+    events, subscriptions = number("EVENTS", 120_000), number("SUBSCRIPTIONS", 100_000)
 
     def measured(points: Mapping[str, Point]) -> Mapping[str, Throughput]:
         # If each event fires, a turn takes long enough with half of the events.

@@ -11,6 +11,7 @@ from interlock import Condition, absent, event
 from interlock.engine.config import BusConfig
 
 from ..lines import Aim, percentile, progress, report
+from ..sizes import number
 from .eventloop import produce_steadily
 from .firings import firings_of
 from .load import PARTITIONS, new_bus, run_until_open, subscribe
@@ -21,8 +22,9 @@ FIRST_S, SPREAD_S = 15, 20  # the first is due when the engine has long been ope
 DEADLINE_S = 120.0
 
 
-def run(bootstrap_servers: str, rate: int) -> None:
+def run(bootstrap_servers: str) -> None:
     """Measures timers of one-shot waits, without other events and with them."""
+    rate = number("RATE", 2_000)
     for load in (0, rate):
         config = new_bus(f"timers-{load}", bootstrap_servers)
         run_until_open(config)

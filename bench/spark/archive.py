@@ -10,13 +10,15 @@ from interlock.engine.kafka.topics import create
 
 from ..folders import folder
 from ..lines import progress, report
+from ..sizes import number
 from .session import session
 
 PARTITIONS = 8
 TYPES = 10
 
 
-def run(bootstrap_servers: str, events: int) -> None:
+def run(bootstrap_servers: str) -> None:
+    events = number("EVENTS", 500_000)
     config = BusConfig(name="bench-archive", client={"bootstrap.servers": bootstrap_servers})
     create(config, partitions=PARTITIONS)
     _produce(config, events // 10)
@@ -58,17 +60,17 @@ def _produce(config: BusConfig, count: int) -> None:
     """Events of some 300 bytes, ten types."""
     producer = Producer({**config.client, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
     data = b'{"day": "2026-11-20", "rows": 7, "output": "' + b"x" * 150 + b'"}'
-    for number in range(count):
+    for n in range(count):
         headers: list[tuple[str, str | bytes | None]] = [
             ("ce_specversion", b"1.0"),
-            ("ce_id", f"{count}-{number}".encode()),
+            ("ce_id", f"{count}-{n}".encode()),
             ("ce_source", b"/bench"),
-            ("ce_type", f"com.example.type{number % TYPES}".encode()),
-            ("ce_subject", f"{number % 1000}".encode()),
+            ("ce_type", f"com.example.type{n % TYPES}".encode()),
+            ("ce_subject", f"{n % 1000}".encode()),
             ("content-type", b"application/json"),
         ]
-        producer.produce(config.topic("event"), data, f"{number % 1000}".encode(), headers=headers)
-        if number % 10_000 == 0:
+        producer.produce(config.topic("event"), data, f"{n % 1000}".encode(), headers=headers)
+        if n % 10_000 == 0:
             producer.poll(0)
     if producer.flush(120):
         raise RuntimeError("the broker did not take all events")

@@ -37,6 +37,10 @@ def test_all_run_or_those_of_the_given_names_and_groups() -> None:
     ]
 
 
+def test_each_benchmark_has_a_function_that_runs_it() -> None:
+    assert [name for name, each in QUESTIONS.items() if not callable(each.function())] == []
+
+
 def test_an_unknown_name_is_an_error_that_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         chosen(["engin"], PARSER)
