@@ -46,7 +46,7 @@ class HasFired(NoSubscription):
 class TopicsError(EngineError):
     """Topics of the bus are missing or set up differently. `problems`: one sentence for each."""
 
-    def __init__(self, problems: tuple[str, ...]) -> None:
+    def __init__(self, *problems: str) -> None:
         super().__init__(" ".join(problems))
         self.problems = problems
 

@@ -78,7 +78,7 @@ class DagRunCompletion:
         run = self.run
         return Event.of(
             DAG_RUN[self.state],
-            _source(run.deployment, run.dag_id),
+            airflow_source(run.deployment, run.dag_id),
             id=self.id,
             subject=run.dag_id,
             time=self.ended_at,
@@ -119,7 +119,7 @@ class TaskInstanceCompletion:
         run = self.run
         return Event.of(
             TASK_INSTANCE[self.state],
-            _source(run.deployment, run.dag_id, self.task_id),
+            airflow_source(run.deployment, run.dag_id, self.task_id),
             id=self.id,
             subject=f"{run.dag_id}/{self.task_id}",
             time=self.ended_at,
@@ -150,7 +150,8 @@ def _text(moment: datetime | None) -> str | None:
     return None if moment is None else format_timestamp(moment)
 
 
-def _source(*parts: str) -> str:
+def airflow_source(*parts: str) -> str:
+    """The source of a completion event. parts: deployment, DAG and, of a task instance, task."""
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 

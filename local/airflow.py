@@ -10,7 +10,6 @@ server reads the log files on the same machine.
 from __future__ import annotations
 
 import base64
-import configparser
 import contextlib
 import json
 import os
@@ -312,17 +311,11 @@ class LocalAirflow:
             **QUICK,
             **self._settings,
         }
-        parser = configparser.ConfigParser(interpolation=None)
+        lines: dict[str, list[str]] = {}
         for (section, option), value in values.items():
-            if not parser.has_section(section):
-                parser.add_section(section)
             # Airflow reads the file with interpolation.
-            parser.set(section, option, value.replace("%", "%%"))
-        lines = []
-        for section in parser.sections():
-            lines.append(f"[{section}]")
-            lines.extend(f"{option} = {value}" for option, value in parser.items(section))
-        return "\n".join(lines) + "\n"
+            lines.setdefault(f"[{section}]", []).append(f"{option} = {value.replace('%', '%%')}")
+        return "".join("\n".join((section, *options, "")) for section, options in lines.items())
 
     @staticmethod
     def _write_private(path: Path, text: str) -> None:

@@ -91,16 +91,15 @@ class Processes:
     def stop(self, grace_s: float = 3.0) -> None:
         """Ends each process: SIGTERM, and after `grace_s` seconds SIGKILL. Then kills all descendants."""
         leaders = list(self._running.values())
-        everything = {process for leader in leaders for process in self._family(leader.pid)} | set(
-            self._marked()
-        )
+        everything = {process for leader in leaders for process in self._family(leader.pid)}
+        everything |= set(marked(self.marker))
         for leader in leaders:
             with contextlib.suppress(ProcessLookupError):
                 leader.terminate()
         deadline = time.monotonic() + grace_s
         while time.monotonic() < deadline and any(leader.poll() is None for leader in leaders):
             time.sleep(0.05)
-        for process in everything | set(self._marked()):
+        for process in everything | set(marked(self.marker)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         for leader in leaders:
@@ -112,9 +111,6 @@ class Processes:
             leader = psutil.Process(pid)
             yield from leader.children(recursive=True)
             yield leader
-
-    def _marked(self) -> Iterator[psutil.Process]:
-        return marked(self.marker)
 
 
 def marked(marker: str) -> Iterator[psutil.Process]:

@@ -29,18 +29,14 @@ __all__ = [
     "wait_of",
 ]
 
-_MODULES = {
+_MODULES = dict.fromkeys(__all__, ".events") | {
     "DispatchedRun": ".dispatch",
     "Tried": ".condition",
     "WaitResult": ".wait",
     "WaitingTask": ".wait",
-    "dag_run_end": ".events",
     "dags_in": ".dags",
     "fires": ".condition",
-    "record": ".events",
     "runs_of": ".dispatch",
-    "spark_application_end": ".events",
-    "task_instance_end": ".events",
     "wait_of": ".wait",
 }
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
+from typing import Any
 
-from ..conditions import Condition, Explanation, Rehearsed, Seen, explain_rehearsal, rehearse
-from ..conditions.nodes.key import KeyPart
+from ..conditions import Condition, Explanation, Rehearsed, explain_rehearsal, rehearse
+from ..conditions.rehearsal import Given, Key, Moment
 from ..events.event import Event
-
-Moment = datetime | str
-Key = KeyPart | Sequence[KeyPart]
-Given = Event | Seen | tuple[Event, Moment]
 
 _MAX_KEYS = 3  # keys that one report explains
 
@@ -46,9 +42,13 @@ class Tried:
     @cached_property
     def explanations(self) -> tuple[Explanation, ...]:
         """What is met and what is missing at the end, for each of the first keys in the events."""
-        return explained(
-            self.condition, self.events, key=self.key, start=self.start, since=self.since, until=self.until
-        )
+        if not self.events and self.until is None and self.start is None:
+            return ()
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("key", "start", "since", "until")}
+        keys: Sequence[str | None] = [None]
+        if self.key is None and self.condition.keyed:
+            keys = keys_of(self.condition, self.events)[:_MAX_KEYS] or [None]
+        return tuple(explain_rehearsal(self.condition, self.events, open_key=key, **given) for key in keys)
 
     def __str__(self) -> str:
         lines = [f"{self.condition} {_times(len(self.firings))}"]
@@ -78,27 +78,6 @@ def fires(
     given = tuple(events)
     firings = rehearse(condition, given, key=key, start=start, since=since, until=until)
     return Tried(condition, given, key, start, since, until, tuple(firings))
-
-
-def explained(
-    condition: Condition,
-    events: Sequence[Given],
-    *,
-    key: Key | None,
-    start: Moment | None,
-    since: Moment | None,
-    until: Moment | None,
-) -> tuple[Explanation, ...]:
-    """Returns explanations of the state at the end: of `key`, or else of the first keys in the events."""
-    if not events and until is None and start is None:
-        return ()
-    keys: Sequence[str | None] = [None]
-    if key is None and condition.keyed:
-        keys = keys_of(condition, events)[:_MAX_KEYS] or [None]
-    return tuple(
-        explain_rehearsal(condition, events, key=key, open_key=each, start=start, since=since, until=until)
-        for each in keys
-    )
 
 
 def keys_of(condition: Condition, events: Iterable[Given]) -> list[str]:

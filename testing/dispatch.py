@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ..conditions import rehearse
+from ..conditions.rehearsal import Given, Moment
 from ..engine.records import Registration
 from ..engine.records.firing import fitted
 from ..operators.dispatch import TASK_ID, DispatchOperator
-from .condition import Given, Moment
 from .firing import action_of_rehearsed, as_ms
 from .task_context import context_of
 

@@ -17,11 +17,12 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 from ..conditions import Condition, Explanation, Seen, from_json, rehearse
 from ..conditions.explanation.explain import moment_of
 from ..conditions.recipes.fail_on import is_failure
+from ..conditions.rehearsal import Given, Moment
 from ..engine.records import Registration
 from ..events.event import Event
 from ..operators.wait import EventSensor
 from ..triggers.payload import Payload
-from .condition import Given, Moment, explained
+from .condition import Tried
 from .firing import action_of_rehearsed, as_datetime, as_ms
 from .task_context import context_of
 
@@ -110,10 +111,6 @@ class WaitingTask:
             "until": as_datetime(min(until_ms, timeout_ms)),
         }
         firings = rehearse(self.whole, events, **arguments)
-        explanations: tuple[Explanation, ...] = ()
-        if not firings:
-            own = arguments if self.condition.keyed else {**arguments, "key": None}
-            explanations = explained(self.condition, events, **own)
         if firings:
             first, at = firings[0], max(firings[0].fired_at, self.start)
             failed = first.outcome == "met" and is_failure(part.label for part in first.taking_part)
@@ -121,6 +118,8 @@ class WaitingTask:
             action = action_of_rehearsed(registration, self.whole, first, at)
             payload = Payload.of_firing(action, ())
             return self._resumed("fail_on" if failed else first.outcome, at, payload, ())
+        own = arguments if self.condition.keyed else {**arguments, "key": None}
+        explanations = Tried(self.condition, events, **own, firings=()).explanations
         if until_ms >= timeout_ms:
             result = self._resumed("timeout", self.timeout_at, Payload(outcome="timeout"), explanations)
             return replace(result, too_late=sum(_recorded_ms(each) >= timeout_ms for each in events))

@@ -19,6 +19,7 @@ from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from ..conditions import Condition, ConditionError, from_json
 from ..engine.errors import ConfigError, EngineError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit
+from .arguments import serialized
 from .firing_json import asset_payload
 from .firings import Firings
 from .settings import DEFAULT_CONNECTION, read_bus_config, settings
@@ -92,19 +93,8 @@ class ConditionTrigger(BaseEventTrigger):
         self.at_limit: AtLimit = at_limit
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            "interlock.triggers.asset.ConditionTrigger",
-            {
-                "name": self.name,
-                "condition": self.condition.to_json(),
-                "since": None if self.since is None else self.since.isoformat(),
-                "kafka_conn_id": self.kafka_conn_id,
-                "bus": self.bus,
-                "deployment": self.deployment,
-                "max_keys": self.max_keys,
-                "at_limit": self.at_limit,
-            },
-        )
+        since = None if self.since is None else self.since.isoformat()
+        return serialized(self, condition=self.condition.to_json(), since=since)
 
     @property
     def subscription(self) -> str:

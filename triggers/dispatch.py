@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from .arguments import serialized
 from .connections import until_readable
 from .firings import Firings
 from .settings import read_bus_config
@@ -58,21 +59,7 @@ class DispatchTrigger(BaseTrigger):
         self.gone = [list(place) for place in gone]
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            "interlock.triggers.dispatch.DispatchTrigger",
-            {
-                "durable": self.durable,
-                "trigger_dag_id": self.trigger_dag_id,
-                "max_runs_in_flight": self.max_runs_in_flight,
-                "kafka_conn_id": self.kafka_conn_id,
-                "bus": self.bus,
-                "deployment": self.deployment,
-                "resume_not_before": self.resume_not_before,
-                "renew_at": self.renew_at,
-                "held": self.held,
-                "gone": self.gone,
-            },
-        )
+        return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         from ..engine.waiting.dispatching import Durable  # a heavy import, not needed to parse a DAG file

@@ -15,6 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from ..conditions import from_json
 from ..conditions.recipes.fail_on import failure_matchers, is_failure
 from ..engine.config import BusConfig
+from .arguments import serialized
 from .connections import Troubles, until_readable
 from .payload import Payload
 from .settings import read_bus_config
@@ -84,22 +85,7 @@ class EventTrigger(BaseTrigger):
         self._open: tuple[Runtime, Wait] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            "interlock.triggers.event.EventTrigger",
-            {
-                "subscription": self.subscription,
-                "condition": self.condition,
-                "key": self.key,
-                "since_ms": self.since_ms,
-                "kafka_conn_id": self.kafka_conn_id,
-                "bus": self.bus,
-                "deployment": self.deployment,
-                "timeout_at": self.timeout_at,
-                "resume_not_before": self.resume_not_before,
-                "generation": self.generation,
-                "instance": self.instance,
-            },
-        )
+        return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         from ..engine.waiting.waits import FiringDelivery  # a heavy import, not needed to parse a DAG file

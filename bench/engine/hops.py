@@ -122,7 +122,7 @@ def trigger_hop(events: list[Event], pass_of: int | None = None) -> Callable[[],
     return prepare
 
 
-def run(_: str) -> None:
+def run(_at: str) -> None:
     """Measures microseconds of processor time per event, for each hop."""
     names = [f"{n}" for n in range(OPEN)]
     pairs = [one(f"pair.{half}", name, name) for half in ("first", "second") for name in names]

@@ -12,7 +12,7 @@ from ..errors import ConditionError
 from .firing import EXPIRED, MET, Firing, Part
 from .plan import Plan
 from .seen import SEEN_MS, digest, is_seen, with_digest
-from .state import Match, State, as_matches, of_another_condition, with_matchers
+from .state import Match, State, as_matches, by_rank, of_another_condition, with_matchers
 from .view import BEGINNING, Found, Looks, Parts, View
 
 MAX_WAITING: Final = 1000
@@ -147,7 +147,7 @@ class Run:
         if not capacity:  # the matcher stands only under `~`
             return
         pool = self.pools[number]
-        bisect.insort(pool, match, key=_rank)  # T3
+        bisect.insort(pool, match, key=by_rank)  # T3
         if len(pool) <= capacity:
             return
         for held in pool:
@@ -328,10 +328,6 @@ def expiry_ms(plan: Plan, opened_ms: int | None, armed_ms: int | None) -> int | 
     if plan.expires_at_ms is not None and (start < plan.expires_at_ms or opened_ms is not None):
         times.append(max(start, plan.expires_at_ms))
     return min(times, default=None)
-
-
-def _rank(match: Match) -> tuple[int, str, str]:
-    return match.rank
 
 
 def waiting_order(match: Match) -> tuple[int, str, str, str, int, int]:

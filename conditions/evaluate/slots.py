@@ -13,7 +13,7 @@ from ..errors import ConditionError
 from .firing import MET, Firing, Part
 from .plan import Plan
 from .seen import SEEN_MS, digest, is_seen, with_digest
-from .state import VERSION, Match, State, of_another_condition, with_matchers
+from .state import VERSION, Match, State, by_rank, of_another_condition, with_matchers
 
 
 def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Firing, ...]]:
@@ -61,7 +61,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
                 return State(VERSION, rest, seen, last, (), state.clock_ms, state.since_ms), (firing,)
         matches = (*matches, match)
         if len(matches) > 1:
-            matches = tuple(sorted(matches, key=_rank))
+            matches = tuple(sorted(matches, key=by_rank))
     return State(VERSION, matches, seen, last, (), state.clock_ms, state.since_ms), ()
 
 
@@ -98,7 +98,3 @@ def holds_any(held: Match, mask: int) -> bool:
 
 def _with_seen(state: State, seen: bytes) -> State:
     return state if seen is state.seen else msgspec.structs.replace(state, seen=seen)
-
-
-def _rank(match: Match) -> tuple[int, str, str]:
-    return match.rank

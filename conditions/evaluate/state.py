@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, Final
 
 import msgspec
@@ -53,6 +54,9 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
     def rank(self) -> tuple[int, str, str]:
         """The order of events: (time, source, id) (T3)."""
         return (self.time_us, *self.identity)
+
+
+by_rank: Final = attrgetter("rank")
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
@@ -155,7 +159,7 @@ def as_matches(held: Mapping[int, Sequence[Match]] | Sequence[Sequence[Match]]) 
             matches[match.identity] = match
     found = [with_matchers(match, tuple(numbers[identity])) for identity, match in matches.items()]
     if len(found) > 1:
-        found.sort(key=lambda match: match.rank)
+        found.sort(key=by_rank)
     return tuple(found)
 
 

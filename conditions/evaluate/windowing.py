@@ -201,6 +201,7 @@ class NegatedWindowNode(Node):
         return sorted(unique.values(), key=lambda match: match.rank)
 
     def bounds(self, time_us: int) -> tuple[int, int]:
+        """The window that an event of this time opens, both bounds included (E3)."""
         if self.periods is None:
             return time_us, time_us + self.duration_ms * 1000
         start, end = self.periods.of(time_us)

@@ -234,11 +234,11 @@ class Explainer:
         best = -1
         for match in openers:
             opened = self._opened(node, match, scope)
-            is_refuted = _refuted(node, scope.view, _span(node, match))
+            is_refuted = _refuted(node, scope.view, node.bounds(match.time_us))
             refuted += is_refuted
             quality = 0 if is_refuted else 1 if node.of.met(opened.view) is None else 2
             if quality > best or (quality == best and quality < 2):
-                best, inside, span, opener = quality, opened, _span(node, match), match
+                best, inside, span, opener = quality, opened, node.bounds(match.time_us), match
         if span is None:
             notes.append(Note("no_window"))
         else:
@@ -259,7 +259,7 @@ class Explainer:
 
     def _opened(self, node: NegatedWindowNode, match: Match, scope: Scope) -> Scope:
         """The scope of the window that an event opens."""
-        inside = scope.narrowed("window" if node.periods is None else "period", *_span(node, match))
+        inside = scope.narrowed("window" if node.periods is None else "period", *node.bounds(match.time_us))
         return inside._replace(view=inside.view._replace(early=True))
 
     def _inside_negated_window(
@@ -340,14 +340,6 @@ def _period(start_us: int, end_us: int) -> Note:
         from_ms=None if start_us == BEGINNING else start_us // 1000,
         at_ms=None if end_us == END else end_us // 1000,
     )
-
-
-def _span(node: NegatedWindowNode, match: Match) -> tuple[int, int]:
-    """The window that an event opens, both bounds included (E3)."""
-    if node.periods is None:
-        return match.time_us, match.time_us + node.duration_ms * 1000
-    start_us, end_us = node.periods.of(match.time_us)
-    return start_us, end_us - 1
 
 
 def _refuted(node: NegatedWindowNode, view: View, span: tuple[int, int]) -> bool:

@@ -74,7 +74,7 @@ class Comparison(Filter):
     def to_json(self) -> dict[str, object]:
         return {self.dialect: dict(self.pairs)}
 
-    @property
+    @cached_property
     def nodes(self) -> int:
         return len(self.pairs)
 
@@ -117,22 +117,18 @@ class Group(Filter):
         for number, each in enumerate(filters, 1):
             _check_filter(f"argument {number} of {name}", each)
         object.__setattr__(self, "filters", filters)
-        object.__setattr__(self, "_nodes", 1 + sum(each.nodes for each in filters))
-        object.__setattr__(self, "_depth", 1 + max(each.depth for each in filters))
         check_size((self,))
 
     def to_json(self) -> dict[str, object]:
         return {self.dialect: [each.to_json() for each in self.filters]}
 
-    @property
+    @cached_property
     def nodes(self) -> int:
-        nodes: int = self.__dict__["_nodes"]
-        return nodes
+        return 1 + sum(each.nodes for each in self.filters)
 
-    @property
+    @cached_property
     def depth(self) -> int:
-        depth: int = self.__dict__["_depth"]
-        return depth
+        return 1 + max(each.depth for each in self.filters)
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(str, self.filters))})"
@@ -197,11 +193,11 @@ class Not(Filter):
     def to_json(self) -> dict[str, object]:
         return {"not": self.filter.to_json()}
 
-    @property
+    @cached_property
     def nodes(self) -> int:
         return 1 + self.filter.nodes
 
-    @property
+    @cached_property
     def depth(self) -> int:
         return 1 + self.filter.depth
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Final, NamedTuple, NoReturn
 
 from ...events.attributes import is_name, kind, shown
@@ -56,12 +57,12 @@ class Filter:
         """The filter in the JSON form of CloudEvents Subscriptions; `filter_from_json` reads it back."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def nodes(self) -> int:
         """Number of terms; at most MAX_FILTER_NODES."""
         return 1
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """Levels of nesting: 1 for a filter that holds no other; at most MAX_FILTER_DEPTH."""
         return 1

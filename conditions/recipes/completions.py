@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from ...events import taxonomy
 from ...events.attributes import shown
+from ...events.completions import airflow_source
 from ..errors import ConditionError
 from ..filters import Any, Exact, Filter
 from ..nodes.combinations import AnyOf
@@ -100,11 +101,10 @@ def dag_run(
     invalid arguments.
     """
     _refuse("dag_run", others)
-    where = _RunKey("dag_run", dag_id, by, offset, dates)
-    return where.condition(
+    return _RunKey(f"dag_run({shown(dag_id)})", by, offset, dates).condition(
         _types("dag_run", taxonomy.DAG_RUN, state),
         _name("dag_run", "dag_id", dag_id),
-        None if deployment is None else _path(deployment, dag_id),
+        None if deployment is None else airflow_source(deployment, dag_id),
         label,
     )
 
@@ -152,10 +152,10 @@ def task_instance(
     who = "task_instance"
     _refuse(who, others)
     dag, task = _name(who, "dag_id", dag_id), _name(who, "task_id", task_id)
-    return _RunKey(who, dag_id, by, offset, dates).condition(
+    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates).condition(
         _types(who, taxonomy.TASK_INSTANCE, state),
         f"{dag}/{task}",
-        None if deployment is None else _path(deployment, dag, task),
+        None if deployment is None else airflow_source(deployment, dag, task),
         label,
     )
 
@@ -191,16 +191,8 @@ def spark_application(
 class _RunKey:
     """How the matcher reads its key: the paths, the offset, and the days of `dates`."""
 
-    def __init__(
-        self,
-        who: str,
-        dag_id: object,
-        by: By | None,
-        offset: Offset | None,
-        dates: Dates | None,
-    ) -> None:
-        self._who = f"{who}({shown(dag_id)})"
-        self._dates = None
+    def __init__(self, who: str, by: By | None, offset: Offset | None, dates: Dates | None) -> None:
+        self._who, self._dates = who, None
         if offset is not None and dates is not None:
             raise ConditionError(f"{self._who}: give offset= or dates=, not both")
         if dates is not None:
@@ -327,7 +319,3 @@ def _delta(who: str, offset: object) -> timedelta:
     if not isinstance(offset, timedelta):
         raise ConditionError(f"{who}: offset is {shown(offset)}: give a timedelta, or a text such as '1d'")
     return offset
-
-
-def _path(*parts: str) -> str:
-    return "/" + "/".join(quote(part, safe="") for part in parts)

@@ -53,7 +53,7 @@ def add_topics(config: BusConfig, names: Sequence[str]) -> list[str]:
         found = admin.topics(others)
     problems += [f"Topic {name!r} does not exist." for name in others if found[name] is None]
     if problems:
-        raise TopicsError((*problems, "Nothing was changed."))
+        raise TopicsError(*problems, "Nothing was changed.")
     new = [name for name in others if name not in record.topics]
     if new:
         write_bus_record(config, msgspec.structs.replace(record, topics=(*record.topics, *new)))
@@ -77,7 +77,7 @@ def remove_topics(config: BusConfig, names: Sequence[str]) -> None:
     ]
     if problems:
         listed = ", ".join(record.topics) or "no other topic"
-        raise TopicsError((*problems, f"Bus {config.name!r} lists {listed}. Nothing was changed."))
+        raise TopicsError(*problems, f"Bus {config.name!r} lists {listed}. Nothing was changed.")
     left = tuple(name for name in record.topics if name not in names)
     changed: dict[bytes, bytes | None] = {BUS_KEY: encode_json(msgspec.structs.replace(record, topics=left))}
     for tp in sorted({*registry.sources, *registry.resumes, *registry.problems}):
@@ -90,7 +90,7 @@ def remove_topics(config: BusConfig, names: Sequence[str]) -> None:
 
 def _bus_record(config: BusConfig, registry: Registry) -> BusRecord:
     if registry.bus is None:
-        raise TopicsError((f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}",))
+        raise TopicsError(f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}")
     return registry.bus
 
 

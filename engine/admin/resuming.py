@@ -103,12 +103,12 @@ def resumption(config: BusConfig, topic: str, partition: int, start: str) -> Res
     position = next((each for each in found if each.tp == tp), None)
     if position is None:
         count = sum(each.tp.topic == topic for each in found)
-        raise TopicsError((f"Topic {topic!r} has partitions 0 to {count - 1}, no {partition}.",))
+        raise TopicsError(f"Topic {topic!r} has partitions 0 to {count - 1}, no {partition}.")
     stopped = _resumption(config, registry, position, start)
     if stopped is None:
         committed = position.committed
         where = "has not been read yet" if committed is None else f"is read from offset {committed.offset}"
-        raise TopicsError((f"{tp} is not stopped: it {where}. There is nothing to resume.",))
+        raise TopicsError(f"{tp} is not stopped: it {where}. There is nothing to resume.")
     return stopped
 
 
@@ -118,7 +118,7 @@ def resumptions(config: BusConfig, start: str, topic: str | None = None) -> list
     Raises TopicsError if the engines do not read the topic, or for an offset: partitions have different ones.
     """
     if start not in ("start", "end"):
-        raise TopicsError((f"--from {start!r}: for several partitions, use start or end.",))
+        raise TopicsError(f"--from {start!r}: for several partitions, use start or end.")
     registry, found = _read_positions(config, topic)
     stopped = [_resumption(config, registry, each, start) for each in found if topic in (None, each.tp.topic)]
     return [each for each in stopped if each is not None]
@@ -128,19 +128,19 @@ def _read_positions(config: BusConfig, topic: str | None) -> tuple[Registry, lis
     """The registry, and the positions of the group's partitions. Raises TopicsError for another `topic`."""
     registry = read_registry(config)
     if registry.bus is None:
-        raise TopicsError((f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}",))
+        raise TopicsError(f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}")
     shared = (config.topic("event"), config.topic("trigger"), *registry.bus.topics)
     if topic is not None and topic not in shared:
         raise TopicsError(
-            (f"Bus {config.name!r} does not read {topic!r}; its engines share {', '.join(shared)}.",)
+            f"Bus {config.name!r} does not read {topic!r}; its engines share {', '.join(shared)}."
         )
     with closing(Admin(config)) as admin:
         found = positions(admin, config, registry.bus.topics)
         if topic is not None and not any(each.tp.topic == topic for each in found):
             if topic in registry.bus.topics:
                 reason = why_unreadable(config, topic, admin.topics([topic], others=[topic])[topic])
-                raise TopicsError((topic_not_read(topic, reason or "it was not, a moment ago. Try again."),))
-            raise TopicsError((f"Topic {topic!r} does not exist.",))
+                raise TopicsError(topic_not_read(topic, reason or "it was not, a moment ago. Try again."))
+            raise TopicsError(f"Topic {topic!r} does not exist.")
     return registry, found
 
 
@@ -182,7 +182,7 @@ def _offset(tp: TopicPartition, start: str, low: int, high: int) -> int:
     if start in ("start", "end"):
         return low if start == "start" else high
     if not start.isascii() or not start.isdecimal():
-        raise TopicsError((f"--from {start!r}: use start, end or an offset.",))
+        raise TopicsError(f"--from {start!r}: use start, end or an offset.")
     if not low <= int(start) <= high:
-        raise TopicsError((f"{tp} has no offset {start}: use one from {low} to {high}.",))
+        raise TopicsError(f"{tp} has no offset {start}: use one from {low} to {high}.")
     return int(start)

@@ -62,10 +62,8 @@ class Subscriptions:
         registry = read_registry(config, on_record)
         if registry.bus is None:
             raise TopicsError(
-                (
-                    f"Bus {config.name!r} has no bus record.",
-                    f"Is that the name of the bus? Then run: {config.command('topics create')}",
-                )
+                f"Bus {config.name!r} has no bus record.",
+                f"Is that the name of the bus? Then run: {config.command('topics create')}",
             )
         found = cls(config, registry, now_ms=max(newest, int(time.time() * 1000)))
         for key, (renewed_ms, lease) in leases.items():

@@ -51,7 +51,7 @@ class TopicSpec:
 def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[TopicSpec, ...]:
     """The topics of the bus in the order of their creation. Raises TopicsError for a wrong `partitions`."""
     if not 1 <= partitions <= MAX_PARTITIONS:
-        raise TopicsError((f"A bus has 1 to {MAX_PARTITIONS} partitions, not {partitions}.",))
+        raise TopicsError(f"A bus has 1 to {MAX_PARTITIONS} partitions, not {partitions}.")
     internal = {"max.message.bytes": str(MAX_INTERNAL_BYTES)}
 
     def spec(kind: str, count: int, required: dict[str, str], **other: str) -> TopicSpec:
@@ -110,7 +110,7 @@ def create(
     wanted = specs(config, partitions)
     if replication_factor != -1 and not 1 <= replication_factor <= MAX_REPLICAS:
         allowed = f"1 to {MAX_REPLICAS} replicas, or -1 for the broker's default"
-        raise TopicsError((f"A partition has {allowed}, not {replication_factor}.",))
+        raise TopicsError(f"A partition has {allowed}, not {replication_factor}.")
     admin = admin_client(config, one_request_logger(config))
     futures = admin.create_topics(
         [
@@ -133,7 +133,7 @@ def create(
             else:
                 problems.append(f"Topic {name!r} cannot be created: {error.str()}.")
     if problems:
-        raise TopicsError(tuple(problems))
+        raise TopicsError(*problems)
     _wait_until_known(admin, created)
     if bus_record(config) is None:
         trigger = config.topic("trigger")
@@ -265,8 +265,8 @@ def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
     missing = [s.name for s in wanted if s.name not in found]
     if missing:
         raise TopicsError(
-            tuple(f"Topic {name!r} is missing." for name in missing)
-            + (f"Is that the name of the bus? Then run: {config.command('topics create')}",)
+            *(f"Topic {name!r} is missing." for name in missing),
+            f"Is that the name of the bus? Then run: {config.command('topics create')}",
         )
     counts = {s.name: found[s.name] for s in wanted}
     problems = []
@@ -279,7 +279,7 @@ def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
         problems.append(f"Topic {config.topic('subscription')!r} must have exactly one partition.")
     problems += _differing_settings(admin, wanted)
     if problems:
-        raise TopicsError((*problems, _CORRECT))
+        raise TopicsError(*problems, _CORRECT)
     return counts
 
 
@@ -290,7 +290,7 @@ def check_settings(config: BusConfig) -> None:
     """
     problems = _differing_settings(admin_client(config), _without_dead_letters(config))
     if problems:
-        raise TopicsError((*problems, _CORRECT))
+        raise TopicsError(*problems, _CORRECT)
 
 
 def _without_dead_letters(config: BusConfig) -> tuple[TopicSpec, ...]:

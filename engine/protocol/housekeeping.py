@@ -87,7 +87,7 @@ class Housekeeping:
                     f"{self._context.partitions}: half-met conditions would not be found."
                 )
         if problems:
-            raise TopicsError((*problems, ANOTHER_BUS))
+            raise TopicsError(*problems, ANOTHER_BUS)
         for task in tasks:
             topic = found.get(task.tp.topic)
             if topic is None or (task.topic_id and topic.id != task.topic_id):

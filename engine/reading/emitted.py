@@ -49,9 +49,7 @@ class Emitted:
         with closing(Admin(config)) as admin:
             found = admin.topics((topic,))[topic]
             if found is None:
-                raise TopicsError(
-                    (f"Topic {topic!r} is missing.", f"Run: {config.command('topics create')}"),
-                )
+                raise TopicsError(f"Topic {topic!r} is missing. Run: {config.command('topics create')}")
             self._ends = admin.end_offsets(TopicPartition(topic, n) for n in range(found.partitions))
 
     def among(

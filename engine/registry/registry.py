@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from ...conditions import Condition, canonical_key
@@ -229,18 +229,14 @@ class Registry:
             if kind not in ("source", "resume", "problem") or not number.isdecimal():
                 return
             tp = TopicPartition(topic, int(number))
-            if kind == "problem":
-                if record.value is None:
-                    self.problems.pop(tp, None)
-                else:
-                    self.problems[tp] = decode_json(ProblemRecord, record.value, str(record)).text
+            if record.value is None:
+                kept: dict[str, dict[TopicPartition, Any]]
+                kept = {"problem": self.problems, "source": self.sources, "resume": self.resumes}
+                kept[kind].pop(tp, None)
+            elif kind == "problem":
+                self.problems[tp] = decode_json(ProblemRecord, record.value, str(record)).text
             elif kind == "source":
-                if record.value is None:
-                    self.sources.pop(tp, None)
-                else:
-                    self.sources[tp] = (record.offset, decode_json(SourceRecord, record.value, str(record)))
-            elif record.value is None:
-                self.resumes.pop(tp, None)
+                self.sources[tp] = (record.offset, decode_json(SourceRecord, record.value, str(record)))
             else:
                 self.resumes[tp] = (record.offset, decode_json(ResumeRecord, record.value, str(record)))
                 change.resumed = tp

@@ -85,11 +85,8 @@ class StatusReporter:
 
     def close(self) -> None:
         """Clear the engine's problems and size, because it has ended."""
-        self._post(STOPPED, None)
-        self._post(TIMERS, None)
-        self._post(LOOK_BACKS, None)
-        self._post(FULL_WAITS, None)
-        self._post(ELSEWHERE, None)
+        for component in (STOPPED, TIMERS, LOOK_BACKS, FULL_WAITS, ELSEWHERE):
+            self._post(component, None)
         if self._status.reporter is self:
             self._status.size = EngineSize(topics=self._status.size.topics)
 

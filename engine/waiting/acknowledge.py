@@ -64,7 +64,7 @@ def write(
             topic = config.topic("action")
             partitions = writer.partitions(topic, timeout_s)
             if not partitions:
-                raise TopicsError((f"Topic {topic!r} is missing.",))
+                raise TopicsError(f"Topic {topic!r} is missing.")
         for action in actions:
             partition = partition_of(action.kind, action.subscription, action.firing.key or "", partitions)
             value = encode_json(msgspec.structs.replace(fitted(action), state="acked"))
@@ -79,11 +79,9 @@ def write(
         raise clients.unreachable(str(e)) from e
     if TOO_LARGE in failed:
         raise TopicsError(
-            (
-                f"Topic {config.topic('action')!r} refuses acknowledged firings as too large.",
-                f"Raise its max.message.bytes to {MAX_INTERNAL_BYTES}. To compare all topics: "
-                + config.command("topics check"),
-            )
+            f"Topic {config.topic('action')!r} refuses acknowledged firings as too large.",
+            f"Raise its max.message.bytes to {MAX_INTERNAL_BYTES}. To compare all topics: "
+            + config.command("topics check"),
         )
     if left or failed:
         raise clients.unreachable(failed[0] if failed else f"not acknowledged: {left}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow.cli.cli_config import ActionCommand, Arg
 
@@ -128,13 +129,14 @@ def confirmed(args: Namespace, question: str) -> bool:
         return False
 
 
-def or_exit(command: str, work: Callable[[], None]) -> None:
-    """Runs a command; an InterlockError or a missing connection ends it with exit code 1 and the reason."""
+@contextmanager
+def or_exit(command: str) -> Iterator[None]:
+    """Around a command: an InterlockError or a missing connection ends it with exit code 1 and the reason."""
     from airflow.exceptions import AirflowNotFoundException
 
     from ...events.errors import InterlockError
 
     try:
-        work()
+        yield
     except (InterlockError, AirflowNotFoundException) as e:
         raise SystemExit(f"airflow interlock {command}: {printable(str(e))}") from None

@@ -72,60 +72,54 @@ def command() -> GroupCommand:
     )
 
 
+@or_exit("dead-letters list")
 def list_(args: Namespace) -> None:
     """Shows the dead letters that match the filters."""
     from ...engine.admin.dead_letters import DeadLetters
 
-    def work() -> None:
-        if args.limit < 1:
-            raise SystemExit("--limit: give 1 or more.")
-        with closing(DeadLetters(answering_bus(args))) as letters:
-            show(args, _rows(args, letters.find(_wanted(args), args.limit)))
-
-    or_exit("dead-letters list", work)
+    if args.limit < 1:
+        raise SystemExit("--limit: give 1 or more.")
+    with closing(DeadLetters(answering_bus(args))) as letters:
+        show(args, _rows(args, letters.find(_wanted(args), args.limit)))
 
 
+@or_exit("dead-letters show")
 def show_one(args: Namespace) -> None:
     """Shows one dead letter with key, value and headers."""
     from ...engine.admin.dead_letters import DeadLetters
 
-    def work() -> None:
-        with closing(DeadLetters(answering_bus(args))) as letters:
-            [(letter, record)] = letters.records(letters.at([args.place]))
-        found = _whole(letter, record)
-        if args.output in ("table", "plain"):
-            headers = found.pop("headers")
-            rows = {**found, **{f"header {name}": text for name, text in headers.items()}}
-            show(args, [{"field": name, "value": value} for name, value in rows.items()])
-        else:
-            show(args, [found])
-
-    or_exit("dead-letters show", work)
+    with closing(DeadLetters(answering_bus(args))) as letters:
+        [(letter, record)] = letters.records(letters.at([args.place]))
+    found = _whole(letter, record)
+    if args.output in ("table", "plain"):
+        headers = found.pop("headers")
+        rows = {**found, **{f"header {name}": text for name, text in headers.items()}}
+        show(args, [{"field": name, "value": value} for name, value in rows.items()])
+    else:
+        show(args, [found])
 
 
+@or_exit("dead-letters redrive")
 def redrive(args: Namespace) -> None:
     """Sends the chosen dead letters again; reports how many were sent, even when it is interrupted."""
     from ...engine.admin.dead_letters import DeadLetters
 
-    def work() -> None:
-        if bool(args.places) == args.all:
-            raise SystemExit("Give the places of dead letters, or --all.")
-        if args.places and (args.since or args.stage or args.reason):
-            raise SystemExit("--since, --stage and --reason need --all; leave them out if you give places.")
-        config = answering_bus(args)
-        with closing(DeadLetters(config)) as letters:
-            chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
-            chosen.reverse()  # the oldest first
-            sendable = _sendable(args, config, letters, chosen)
-            if args.dry_run or not sendable:
-                show(args, _rows(args, sendable))
-                say(f"{len(sendable)} would be sent again." if args.dry_run else "Nothing to send.")
-            elif confirmed(args, f"Send {len(sendable)} of {counted(len(chosen), 'dead letter')} again?"):
-                _send(args, config, letters, sendable)
-            else:
-                raise SystemExit("Nothing was sent.")
-
-    or_exit("dead-letters redrive", work)
+    if bool(args.places) == args.all:
+        raise SystemExit("Give the places of dead letters, or --all.")
+    if args.places and (args.since or args.stage or args.reason):
+        raise SystemExit("--since, --stage and --reason need --all; leave them out if you give places.")
+    config = answering_bus(args)
+    with closing(DeadLetters(config)) as letters:
+        chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
+        chosen.reverse()  # the oldest first
+        sendable = _sendable(args, config, letters, chosen)
+        if args.dry_run or not sendable:
+            show(args, _rows(args, sendable))
+            say(f"{len(sendable)} would be sent again." if args.dry_run else "Nothing to send.")
+        elif confirmed(args, f"Send {len(sendable)} of {counted(len(chosen), 'dead letter')} again?"):
+            _send(args, config, letters, sendable)
+        else:
+            raise SystemExit("Nothing was sent.")
 
 
 def _sendable(

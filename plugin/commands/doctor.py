@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from .console import bus_arguments, bus_of, counted, say, show
+from .console import action, bus_of, counted, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -19,25 +19,22 @@ RAN_LATELY: Final = timedelta(minutes=10)  # longer than the age of the leases w
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg
+    from airflow.cli.cli_config import Arg
 
-    return ActionCommand(
-        name="doctor",
-        help="Check everything that a bus needs, and say what is wrong and what to do",
+    return action(
+        "doctor",
+        "Check everything that a bus needs, and say what is wrong and what to do",
+        run,
+        Arg(
+            ("--role",),
+            choices=("emit", "wait", "engine"),
+            action="append",
+            help="role whose access rights the connection must have; repeatable (default: all three)",
+        ),
         description=(
             "Checks settings, connection, versions, topics, access rights, clocks, engines and lag, and who "
             "else uses the bus. Exits with 1 if anything is wrong. Writes one empty record, which all "
             "readers ignore, and begins a transaction that it aborts."
-        ),
-        func=run,
-        args=(
-            Arg(
-                ("--role",),
-                choices=("emit", "wait", "engine"),
-                action="append",
-                help="role whose access rights the connection must have; repeatable (default: all three)",
-            ),
-            *bus_arguments(),
         ),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, or_exit, show
+from .console import action, answering_bus, or_exit, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -14,67 +14,62 @@ if TYPE_CHECKING:
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg
+    from airflow.cli.cli_config import Arg
 
-    return ActionCommand(
-        name="emit",
-        help="Emit one event",
+    return action(
+        "emit",
+        "Emit one event",
+        run,
+        Arg(("type",), metavar="TYPE", help="type of the event, such as com.shop.orders.done"),
+        Arg(("--source",), help="its source (default: /DEPLOYMENT/cli)"),
+        Arg(("--subject",), help="its subject"),
+        Arg(("--id",), help="its id; events with the same source and id count once (default: random)"),
+        Arg(("--time",), help="when it happened, RFC 3339 (default: when the broker receives it)"),
+        Arg(
+            ("--data",),
+            metavar="JSON",
+            help='its data, such as \'{"date": "2026-11-20"}\'; - reads stdin',
+        ),
+        Arg(("--key",), help="its partitionkey: events of one key keep their order"),
+        Arg(
+            ("--extension",),
+            metavar="NAME=TEXT",
+            action="append",
+            help="an extension attribute; repeatable",
+        ),
+        Arg(("--timeout",), type=float, default=30.0, help="seconds for the broker to acknowledge (30)"),
         description=(
             "Emits one CloudEvent to the bus, and prints its topic, partition and offset when all in-sync "
             "replicas have it. Exits with 1 if the broker does not acknowledge it: run the command again "
             "with the same --id then."
         ),
-        func=run,
-        args=(
-            Arg(("type",), metavar="TYPE", help="type of the event, such as com.shop.orders.done"),
-            Arg(("--source",), help="its source (default: /DEPLOYMENT/cli)"),
-            Arg(("--subject",), help="its subject"),
-            Arg(("--id",), help="its id; events with the same source and id count once (default: random)"),
-            Arg(("--time",), help="when it happened, RFC 3339 (default: when the broker receives it)"),
-            Arg(
-                ("--data",),
-                metavar="JSON",
-                help='its data, such as \'{"date": "2026-11-20"}\'; - reads stdin',
-            ),
-            Arg(("--key",), help="its partitionkey: events of one key keep their order"),
-            Arg(
-                ("--extension",),
-                metavar="NAME=TEXT",
-                action="append",
-                help="an extension attribute; repeatable",
-            ),
-            Arg(("--timeout",), type=float, default=30.0, help="seconds for the broker to acknowledge (30)"),
-            *bus_arguments(),
-        ),
     )
 
 
+@or_exit("emit")
 def run(args: Namespace) -> None:
     """Emits the event, and shows its identity and its offset."""
     from ...events import Emitter, Event
     from ...triggers.settings import settings
 
-    def work() -> None:
-        extensions = _extensions(args.extension or ())
-        if args.key is not None:
-            extensions["partitionkey"] = args.key
-        if args.timeout <= 0:
-            raise SystemExit("--timeout: give a number of seconds above 0.")
-        event = Event.of(
-            args.type,
-            args.source or f"/{settings().deployment}/cli",
-            id=args.id,
-            subject=args.subject,
-            time=args.time,
-            data=_data(args.data),
-            **extensions,
-        )
-        config = answering_bus(args, args.timeout)
-        with Emitter(config.client, config.topic("event")) as emitter:
-            delivery = emitter.emit(event, timeout_s=args.timeout)
-        show(args, [{"source": event.source, "id": event.id, **delivery._asdict()}])
-
-    or_exit("emit", work)
+    extensions = _extensions(args.extension or ())
+    if args.key is not None:
+        extensions["partitionkey"] = args.key
+    if args.timeout <= 0:
+        raise SystemExit("--timeout: give a number of seconds above 0.")
+    event = Event.of(
+        args.type,
+        args.source or f"/{settings().deployment}/cli",
+        id=args.id,
+        subject=args.subject,
+        time=args.time,
+        data=_data(args.data),
+        **extensions,
+    )
+    config = answering_bus(args, args.timeout)
+    with Emitter(config.client, config.topic("event")) as emitter:
+        delivery = emitter.emit(event, timeout_s=args.timeout)
+    show(args, [{"source": event.source, "id": event.id, **delivery._asdict()}])
 
 
 def _data(text: str | None) -> Any:

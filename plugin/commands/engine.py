@@ -34,6 +34,7 @@ def command() -> ActionCommand:
     )
 
 
+@or_exit("engine")
 def run(args: Namespace) -> None:
     """Runs until a signal, then leaves the group. Exits with 1 if the configuration cannot be used."""
     import signal
@@ -42,7 +43,7 @@ def run(args: Namespace) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    or_exit("engine", lambda: _run(args, stop))
+    _run(args, stop)
 
 
 def _run(args: Namespace, stop: threading.Event) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, moment, or_exit, print_whole, printable, show
+from .console import action, answering_bus, moment, or_exit, print_whole, printable, show
 from .subscriptions import name_argument
 
 if TYPE_CHECKING:
@@ -16,83 +16,78 @@ if TYPE_CHECKING:
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg
+    from airflow.cli.cli_config import Arg
 
-    return ActionCommand(
-        name="explain",
-        help="Explain why a wait or a durable subscription has not fired",
+    return action(
+        "explain",
+        "Explain why a wait or a durable subscription has not fired",
+        run,
+        name_argument(),
+        Arg(
+            ("--key",),
+            help="the correlation key, if several are open; a JSON list for a composite key",
+        ),
+        Arg(
+            ("--events",),
+            type=int,
+            default=2000,
+            help="search about this many of the latest events for near misses (2000, at most 10000)",
+        ),
         description=(
             "Reads what the subscription has pending, and searches the latest events of the bus for near "
             "misses. Prints which parts are met and by which events, what is missing, what nearly matched "
             "and why it did not, and what else prevents the firing. Changes nothing."
         ),
-        func=run,
-        args=(
-            name_argument(),
-            Arg(
-                ("--key",),
-                help="the correlation key, if several are open; a JSON list for a composite key",
-            ),
-            Arg(
-                ("--events",),
-                type=int,
-                default=2000,
-                help="search about this many of the latest events for near misses (2000, at most 10000)",
-            ),
-            *bus_arguments(),
-        ),
     )
 
 
+@or_exit("explain")
 def run(args: Namespace) -> None:
     """Shows the explanation, or the open keys to choose from."""
     from ...engine.admin.explaining import explain_subscription
     from ...engine.errors import HasFired
 
-    def work() -> None:
-        if args.events < 0:
-            raise SystemExit("--events: give 0 or more.")
-        config = answering_bus(args)
-        try:
-            report = explain_subscription(config, args.subscription, args.key, args.events)
-        except HasFired as fired:
-            if args.output in ("json", "yaml"):
-                whole = {"subscription": args.subscription, "fired": True, "notes": [str(fired)]}
-                print_whole(args.output, whole)
-            else:
-                print(printable(str(fired)))
-            return
+    if args.events < 0:
+        raise SystemExit("--events: give 0 or more.")
+    config = answering_bus(args)
+    try:
+        report = explain_subscription(config, args.subscription, args.key, args.events)
+    except HasFired as fired:
         if args.output in ("json", "yaml"):
-            print_whole(args.output, _whole(report))
-            return
-        registration = report.registered.registration
-        print(printable(f"{registration.kind} {registration.subscription!r} on {config.describe()}"))
-        print(printable(f"condition: {report.registered.condition}"))
-        print(
-            f"registered {moment(report.registered.timestamp_ms)}; events count since "
-            f"{moment(registration.since_ms)}"
-        )
-        for note in report.notes:
-            print(printable(f"! {note}"))
-        if report.explanation is not None:
-            print(printable(str(report.explanation)))
-            return
-        shown = len(report.keys)
-        print(f"{report.key_count} keys are open; --key explains one. The {shown} nearest to firing:")
-        show(
-            args,
-            [
-                {
-                    "key": each.key,
-                    "events": each.events,
-                    "missing": ", ".join(each.missing),
-                    "last": moment(each.last_ms),
-                }
-                for each in report.keys
-            ],
-        )
-
-    or_exit("explain", work)
+            whole = {"subscription": args.subscription, "fired": True, "notes": [str(fired)]}
+            print_whole(args.output, whole)
+        else:
+            print(printable(str(fired)))
+        return
+    if args.output in ("json", "yaml"):
+        print_whole(args.output, _whole(report))
+        return
+    registration = report.registered.registration
+    print(printable(f"{registration.kind} {registration.subscription!r} on {config.describe()}"))
+    print(printable(f"condition: {report.registered.condition}"))
+    print(
+        f"registered {moment(report.registered.timestamp_ms)}; events count since "
+        f"{moment(registration.since_ms)}"
+    )
+    for note in report.notes:
+        print(printable(f"! {note}"))
+    if report.explanation is not None:
+        print(printable(str(report.explanation)))
+        return
+    shown = len(report.keys)
+    print(f"{report.key_count} keys are open; --key explains one. The {shown} nearest to firing:")
+    show(
+        args,
+        [
+            {
+                "key": each.key,
+                "events": each.events,
+                "missing": ", ".join(each.missing),
+                "last": moment(each.last_ms),
+            }
+            for each in report.keys
+        ],
+    )
 
 
 def _whole(report: SubscriptionReport) -> dict[str, Any]:

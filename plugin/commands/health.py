@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, counted, or_exit, print_whole, say, show
+from .console import action, answering_bus, counted, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -16,20 +16,18 @@ if TYPE_CHECKING:
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand
-
-    return ActionCommand(
-        name="health",
-        help="Show the state of a bus, and what is wrong",
+    return action(
+        "health",
+        "Show the state of a bus, and what is wrong",
+        run,
         description=(
             "Reads from the cluster: topics, engines and their partitions, positions and lag, registrations, "
             "dead letters. Exits with 1 and a sentence for each problem."
         ),
-        func=run,
-        args=bus_arguments(),
     )
 
 
+@or_exit("health")
 def run(args: Namespace) -> None:
     """Shows the state of the bus; exits with 1 after a sentence for each problem."""
     from dataclasses import asdict
@@ -39,19 +37,15 @@ def run(args: Namespace) -> None:
     from ...engine.admin.health import examine
     from ...events.errors import InterlockError
 
-    problems: list[str] = []
-
-    def work() -> None:
-        try:
-            health = examine(answering_bus(args))
-        except (InterlockError, AirflowNotFoundException) as e:
-            if args.output in ("json", "yaml"):
-                print_whole(args.output, {"ok": False, "problems": [str(e)]})
-            raise
-        problems.extend(health.problems)
+    try:
+        health = examine(answering_bus(args))
+    except (InterlockError, AirflowNotFoundException) as e:
         if args.output in ("json", "yaml"):
-            print_whole(args.output, {"ok": health.ok, **asdict(health)})
-            return
+            print_whole(args.output, {"ok": False, "problems": [str(e)]})
+        raise
+    if args.output in ("json", "yaml"):
+        print_whole(args.output, {"ok": health.ok, **asdict(health)})
+    else:
         show(args, [_summary(health)])
         shown = [each for each in health.partitions if _needs_row(each, health.problems)]
         for rows in (health.engines, shown):
@@ -59,11 +53,9 @@ def run(args: Namespace) -> None:
                 show(args, rows)
         if len(shown) < len(health.partitions):
             say(_not_shown([each for each in health.partitions if each not in shown]))
-
-    or_exit("health", work)
-    for problem in problems:
+    for problem in health.problems:
         say(problem)
-    if problems:
+    if not health.ok:
         raise SystemExit(1)
 
 

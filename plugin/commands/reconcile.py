@@ -50,6 +50,7 @@ def command() -> ActionCommand:
     )
 
 
+@or_exit("reconcile")
 def run(args: Namespace) -> None:
     """Emits the missing events, shows them, and prints how many were compared."""
     from airflow.utils.session import create_session
@@ -58,36 +59,32 @@ def run(args: Namespace) -> None:
     from ..completions.reconcile import PAGE, reconcile
 
     what = "would be emitted" if args.dry_run else "emitted"
-
-    def work() -> None:
-        since, until = _moment("--since", args.since), _moment("--until", args.until)
-        if until <= since:
-            raise EventError(
-                f"--since {since:%FT%TZ} is not before --until {until:%FT%TZ}: give an earlier --since or a"
-                " later --until"
-            )
-        wanted = _wanted(args)
-        compared = missing = 0
-        rows: list[dict[str, Any]] = []
-        with create_session() as session:
-            for step in reconcile(answering_bus(args), session, since, until, wanted, dry_run=args.dry_run):
-                compared += step.completions
-                missing += len(step.missing)
-                rows += map(_row, step.missing[: max(0, args.limit - len(rows))])
-                if step.completions >= PAGE:
-                    say(
-                        f"{counted(compared, 'completion')} up to {step.until:%FT%TZ} compared: "
-                        f"{counted(missing, 'event')} {what} so far."
-                    )
-        show(args, rows)
-        if missing > len(rows):
-            say(f"Not shown: {missing - len(rows)} more.")
-        say(
-            f"{counted(compared, 'completion')} from {since:%FT%TZ} to {until:%FT%TZ} compared: "
-            f"{counted(missing, 'event')} {what}."
+    since, until = _moment("--since", args.since), _moment("--until", args.until)
+    if until <= since:
+        raise EventError(
+            f"--since {since:%FT%TZ} is not before --until {until:%FT%TZ}: give an earlier --since or a"
+            " later --until"
         )
-
-    or_exit("reconcile", work)
+    wanted = _wanted(args)
+    compared = missing = 0
+    rows: list[dict[str, Any]] = []
+    with create_session() as session:
+        for step in reconcile(answering_bus(args), session, since, until, wanted, dry_run=args.dry_run):
+            compared += step.completions
+            missing += len(step.missing)
+            rows += map(_row, step.missing[: max(0, args.limit - len(rows))])
+            if step.completions >= PAGE:
+                say(
+                    f"{counted(compared, 'completion')} up to {step.until:%FT%TZ} compared: "
+                    f"{counted(missing, 'event')} {what} so far."
+                )
+    show(args, rows)
+    if missing > len(rows):
+        say(f"Not shown: {missing - len(rows)} more.")
+    say(
+        f"{counted(compared, 'completion')} from {since:%FT%TZ} to {until:%FT%TZ} compared: "
+        f"{counted(missing, 'event')} {what}."
+    )
 
 
 def _row(event: Event) -> dict[str, Any]:

@@ -88,112 +88,103 @@ def name_argument() -> Arg:
     )
 
 
+@or_exit("subscriptions list")
 def list_(args: Namespace) -> None:
     """Shows the subscriptions that match the filters."""
     from ...engine.admin.pending import pending_of
     from ...engine.admin.subscriptions import Subscriptions
 
-    def work() -> None:
-        if args.limit < 1:
-            raise SystemExit("--limit: give 1 or more.")
-        config = answering_bus(args)
-        subscriptions = Subscriptions.read(config)
-        found = [
-            each
-            for each in reversed(subscriptions.all())
-            if (args.name or "") in each.registration.subscription
-            and args.kind in (None, each.registration.kind)
-        ]
-        chosen = found[: args.limit]
-        pending = pending_of(config, chosen, subscriptions.partitions) if args.pending else {}
-        show(args, [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen])
-        if len(found) > len(chosen):
-            say(f"Not shown: {len(found) - len(chosen)} more. Raise --limit, or filter with --name.")
-
-    or_exit("subscriptions list", work)
+    if args.limit < 1:
+        raise SystemExit("--limit: give 1 or more.")
+    config = answering_bus(args)
+    subscriptions = Subscriptions.read(config)
+    found = [
+        each
+        for each in reversed(subscriptions.all())
+        if (args.name or "") in each.registration.subscription and args.kind in (None, each.registration.kind)
+    ]
+    chosen = found[: args.limit]
+    pending = pending_of(config, chosen, subscriptions.partitions) if args.pending else {}
+    show(args, [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen])
+    if len(found) > len(chosen):
+        say(f"Not shown: {len(found) - len(chosen)} more. Raise --limit, or filter with --name.")
 
 
+@or_exit("subscriptions show")
 def show_one(args: Namespace) -> None:
     """Shows registration, condition, holders and what is pending."""
     from ...engine.admin.explaining import MOST_KEYS, open_keys
     from ...engine.admin.pending import pending_of
     from ...engine.admin.subscriptions import Subscriptions
 
-    def work() -> None:
-        config = answering_bus(args)
-        subscriptions = Subscriptions.read(config)
-        registered = subscriptions.find(args.subscription)
-        [pending] = pending_of(config, [registered], subscriptions.partitions).values()
-        keys = open_keys(registered, pending)
-        registration = registered.registration
-        whole: dict[str, Any] = {
-            **_row(registered, subscriptions, pending),
-            "incarnation": registered.incarnation,
-            "condition": str(registered.condition),
-            "labels": list(registered.condition.labels),
-            "holders": [_holder(holder) for holder in subscriptions.held_by(registered)],
-            "open_keys": [
-                {"key": each.key, "events": each.events, "missing": list(each.missing)} for each in keys
-            ],
-        }
-        if not registered.one_shot:
-            whole["max_keys"], whole["at_limit"] = registration.max_keys, registration.at_limit
-        if args.output in ("json", "yaml"):
-            print_whole(args.output, whole)
-            return
-        fields = {name: value for name, value in whole.items() if not isinstance(value, list)}
-        fields["labels"] = ", ".join(whole["labels"])
-        fields |= {f"holder {n}": _holder_text(each) for n, each in enumerate(whole["holders"], 1)}
-        show(args, [{"field": name, "value": value} for name, value in fields.items()])
-        if keys:
-            show(args, [{**each, "missing": ", ".join(each["missing"])} for each in whole["open_keys"]])
-        if len(pending.keys) > MOST_KEYS:
-            say(f"Not shown: {counted(len(pending.keys) - MOST_KEYS, 'more open key')}.")
-        say(f"Why it has not fired: {config.command(f'explain {registration.subscription}')}")
-
-    or_exit("subscriptions show", work)
+    config = answering_bus(args)
+    subscriptions = Subscriptions.read(config)
+    registered = subscriptions.find(args.subscription)
+    [pending] = pending_of(config, [registered], subscriptions.partitions).values()
+    keys = open_keys(registered, pending)
+    registration = registered.registration
+    whole: dict[str, Any] = {
+        **_row(registered, subscriptions, pending),
+        "incarnation": registered.incarnation,
+        "condition": str(registered.condition),
+        "labels": list(registered.condition.labels),
+        "holders": [_holder(holder) for holder in subscriptions.held_by(registered)],
+        "open_keys": [
+            {"key": each.key, "events": each.events, "missing": list(each.missing)} for each in keys
+        ],
+    }
+    if not registered.one_shot:
+        whole["max_keys"], whole["at_limit"] = registration.max_keys, registration.at_limit
+    if args.output in ("json", "yaml"):
+        print_whole(args.output, whole)
+        return
+    fields = {name: value for name, value in whole.items() if not isinstance(value, list)}
+    fields["labels"] = ", ".join(whole["labels"])
+    fields |= {f"holder {n}": _holder_text(each) for n, each in enumerate(whole["holders"], 1)}
+    show(args, [{"field": name, "value": value} for name, value in fields.items()])
+    if keys:
+        show(args, [{**each, "missing": ", ".join(each["missing"])} for each in whole["open_keys"]])
+    if len(pending.keys) > MOST_KEYS:
+        say(f"Not shown: {counted(len(pending.keys) - MOST_KEYS, 'more open key')}.")
+    say(f"Why it has not fired: {config.command(f'explain {registration.subscription}')}")
 
 
+@or_exit("subscriptions cancel")
 def cancel(args: Namespace) -> None:
     """Removes a registration, unless a process holds it."""
     from ...engine.admin.subscriptions import Subscriptions
 
-    def work() -> None:
-        subscriptions = Subscriptions.read(answering_bus(args))
-        registered = subscriptions.find(args.subscription)
-        name = registered.registration.subscription
-        if not args.force and (refusal := subscriptions.refusal(registered)):
-            raise SystemExit(refusal)
-        again = "" if registered.one_shot else f" {_REGISTERED_AGAIN}"
-        if not confirmed(args, f"Cancel {name!r}? What it has pending is dropped.{again}"):
-            raise SystemExit("Nothing was changed.")
-        subscriptions.cancel(registered)
-        show(args, [{"subscription": name, "incarnation": registered.incarnation, "state": "cancelled"}])
-        if not registered.one_shot:
-            say(_REGISTERED_AGAIN)
-
-    or_exit("subscriptions cancel", work)
+    subscriptions = Subscriptions.read(answering_bus(args))
+    registered = subscriptions.find(args.subscription)
+    name = registered.registration.subscription
+    if not args.force and (refusal := subscriptions.refusal(registered)):
+        raise SystemExit(refusal)
+    again = "" if registered.one_shot else f" {_REGISTERED_AGAIN}"
+    if not confirmed(args, f"Cancel {name!r}? What it has pending is dropped.{again}"):
+        raise SystemExit("Nothing was changed.")
+    subscriptions.cancel(registered)
+    show(args, [{"subscription": name, "incarnation": registered.incarnation, "state": "cancelled"}])
+    if not registered.one_shot:
+        say(_REGISTERED_AGAIN)
 
 
+@or_exit("subscriptions skip")
 def skip(args: Namespace) -> None:
     """Acknowledges an open firing without a run."""
     from ...engine.admin.subscriptions import open_firing
     from ...engine.waiting.acknowledge import acknowledge_all
 
-    def work() -> None:
-        config = answering_bus(args)
-        action = open_firing(config, args.subscription, args.firing)
-        firing = action.firing
-        key = "" if firing.key is None else f", key {firing.key!r}"
-        text = f"firing {firing.id} of {action.subscription!r} ({firing.outcome} at {firing.fired_at}{key})"
-        if not confirmed(args, f"Discard {text}? It gets no run, and this cannot be undone."):
-            raise SystemExit("Nothing was changed.")
-        acknowledge_all(config, [action])
-        row = {"subscription": action.subscription, "firing": firing.id, "key": firing.key}
-        show(args, [{**row, "fired_at": firing.fired_at, "state": "skipped"}])
-        say("If a task of the dispatcher already holds it, that task may still create its run.")
-
-    or_exit("subscriptions skip", work)
+    config = answering_bus(args)
+    action = open_firing(config, args.subscription, args.firing)
+    firing = action.firing
+    key = "" if firing.key is None else f", key {firing.key!r}"
+    text = f"firing {firing.id} of {action.subscription!r} ({firing.outcome} at {firing.fired_at}{key})"
+    if not confirmed(args, f"Discard {text}? It gets no run, and this cannot be undone."):
+        raise SystemExit("Nothing was changed.")
+    acknowledge_all(config, [action])
+    row = {"subscription": action.subscription, "firing": firing.id, "key": firing.key}
+    show(args, [{**row, "fired_at": firing.fired_at, "state": "skipped"}])
+    say("If a task of the dispatcher already holds it, that task may still create its run.")
 
 
 def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, moment, or_exit, printable, say
+from .console import action, answering_bus, moment, or_exit, printable, say
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,34 +20,32 @@ MOST_CHARS = 2000  # of data shown on a line
 
 
 def command() -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg
+    from airflow.cli.cli_config import Arg
 
-    return ActionCommand(
-        name="tail",
-        help="Print the events of a bus as they arrive, until Ctrl-C",
+    return action(
+        "tail",
+        "Print the events of a bus as they arrive, until Ctrl-C",
+        run,
+        Arg(
+            ("matcher",),
+            metavar="MATCHER",
+            nargs="?",
+            help="which events: a type, or a matcher written as in a DAG, such as "
+            '\'event("com.shop.orders.done", where="data.rows > 0")\' (default: all)',
+        ),
+        Arg(("--since",), metavar="DURATION", help='also events not older than this, such as "1h"'),
+        Arg(("--limit",), type=int, help="stop after this many events"),
+        Arg(("--data",), action="store_true", help="show the data as well"),
         description=(
             "Prints one line for each event of the event topic and of the listed topics that the matcher "
             "accepts; with --output json one JSON object on each line. Reads the partitions that exist at "
             "the start. Events from before the start (--since) are sorted by time. Records that are not "
             "valid CloudEvents are reported on stderr."
         ),
-        func=run,
-        args=(
-            Arg(
-                ("matcher",),
-                metavar="MATCHER",
-                nargs="?",
-                help="which events: a type, or a matcher written as in a DAG, such as "
-                '\'event("com.shop.orders.done", where="data.rows > 0")\' (default: all)',
-            ),
-            Arg(("--since",), metavar="DURATION", help='also events not older than this, such as "1h"'),
-            Arg(("--limit",), type=int, help="stop after this many events"),
-            Arg(("--data",), action="store_true", help="show the data as well"),
-            *bus_arguments(),
-        ),
     )
 
 
+@or_exit("tail")
 def run(args: Namespace) -> None:
     """Prints until a signal or the limit, or until the reader of stdout ends."""
     import os
@@ -60,7 +58,7 @@ def run(args: Namespace) -> None:
     for number in before:
         signal.signal(number, lambda *_: stop.set())
     try:
-        or_exit("tail", lambda: _run(args, stop.is_set))
+        _run(args, stop.is_set)
     except BrokenPipeError:
         # The reader has ended. The interpreter would report that when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

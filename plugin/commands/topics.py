@@ -73,39 +73,34 @@ def command() -> GroupCommand:
     )
 
 
+@or_exit("topics create")
 def create(args: Namespace) -> None:
     """Creates missing topics and shows all; exits with 1 and the reason if the cluster refuses."""
     from ...engine.config import DEFAULT_PARTITIONS
     from ...engine.errors import TopicsError
     from ...engine.kafka import topics
 
-    def work() -> None:
-        config = bus_of(args)  # topics.create() checks the arguments first, then whether the cluster answers
-        if args.dry_run:
-            _show_plan(args, config)
-            return
-        created, _ = topics.create(
-            config,
-            partitions=DEFAULT_PARTITIONS if args.partitions is None else args.partitions,
-            replication_factor=args.replication_factor,
+    config = bus_of(args)  # topics.create() checks the arguments first, then whether the cluster answers
+    if args.dry_run:
+        _show_plan(args, config)
+        return
+    created, _ = topics.create(
+        config,
+        partitions=DEFAULT_PARTITIONS if args.partitions is None else args.partitions,
+        replication_factor=args.replication_factor,
+    )
+    counts = topics.check(config)
+    show(
+        args,
+        [_row(name, count, "created" if name in created else "was there") for name, count in counts.items()],
+    )
+    others = {n for name, n in counts.items() if name != config.topic("subscription")} - {args.partitions}
+    if args.partitions is not None and others:
+        problem = (
+            f"Existing topics have {', '.join(map(str, sorted(others)))} partitions, not "
+            f"{args.partitions}: the number of partitions of a bus cannot be changed."
         )
-        counts = topics.check(config)
-        show(
-            args,
-            [
-                _row(name, count, "created" if name in created else "was there")
-                for name, count in counts.items()
-            ],
-        )
-        others = {n for name, n in counts.items() if name != config.topic("subscription")} - {args.partitions}
-        if args.partitions is not None and others:
-            problem = (
-                f"Existing topics have {', '.join(map(str, sorted(others)))} partitions, not "
-                f"{args.partitions}: the number of partitions of a bus cannot be changed."
-            )
-            raise TopicsError((problem,))
-
-    or_exit("topics create", work)
+        raise TopicsError(problem)
 
 
 def _show_plan(args: Namespace, config: BusConfig) -> None:
@@ -137,68 +132,56 @@ def _show_plan(args: Namespace, config: BusConfig) -> None:
     )
 
 
+@or_exit("topics check")
 def check(args: Namespace) -> None:
     """Shows the topics; exits with 1 and a sentence for each problem."""
     from ...engine.admin.listed_topics import sources
     from ...engine.errors import TopicsError
     from ...engine.kafka import topics
 
-    def work() -> None:
-        config = answering_bus(args)
-        own = [_row(name, count, "ok") for name, count in topics.check(config).items()]
-        listed = [source for source in sources(config) if source.listed]
-        show(
-            args,
-            own
-            + [
-                _row(s.topic, s.partitions, "missing" if s.partitions is None else "ok, listed")
-                for s in listed
-            ],
+    config = answering_bus(args)
+    own = [_row(name, count, "ok") for name, count in topics.check(config).items()]
+    listed = [source for source in sources(config) if source.listed]
+    show(
+        args,
+        own
+        + [_row(s.topic, s.partitions, "missing" if s.partitions is None else "ok, listed") for s in listed],
+    )
+    missing = [s.topic for s in listed if s.partitions is None]
+    if missing:
+        raise TopicsError(
+            *(f"The listed topic {name!r} does not exist." for name in missing),
+            f"Create it again, or run: airflow interlock topics remove {' '.join(missing)}",
         )
-        missing = [s.topic for s in listed if s.partitions is None]
-        if missing:
-            raise TopicsError(
-                (
-                    *(f"The listed topic {name!r} does not exist." for name in missing),
-                    f"Create it again, or run: airflow interlock topics remove {' '.join(missing)}",
-                )
-            )
-
-    or_exit("topics check", work)
 
 
+@or_exit("topics add")
 def add(args: Namespace) -> None:
     """Adds topics to the list, and shows all topics that the bus reads."""
     from ...engine.admin.listed_topics import add_topics
 
-    def work() -> None:
-        config = answering_bus(args)
-        new = add_topics(config, args.names)
-        _show_sources(args, config)
-        known = [name for name in dict.fromkeys(args.names) if name not in new]
-        if known:
-            say(f"Already listed: {', '.join(known)}.")
-        if new:
-            say(
-                "Engines read new topics from their current end. Scans find earlier events that a wait needs."
-            )
-
-    or_exit("topics add", work)
+    config = answering_bus(args)
+    new = add_topics(config, args.names)
+    _show_sources(args, config)
+    known = [name for name in dict.fromkeys(args.names) if name not in new]
+    if known:
+        say(f"Already listed: {', '.join(known)}.")
+    if new:
+        say("Engines read new topics from their current end. Scans find earlier events that a wait needs.")
 
 
+@or_exit("topics remove")
 def remove(args: Namespace) -> None:
     """Removes topics from the list, and shows the topics that the bus still reads."""
     from ...engine.admin.listed_topics import remove_topics
 
-    def work() -> None:
-        config = answering_bus(args)
-        remove_topics(config, args.names)
-        _show_sources(args, config)
-        say("Waits get no more events from the removed topics.")
-
-    or_exit("topics remove", work)
+    config = answering_bus(args)
+    remove_topics(config, args.names)
+    _show_sources(args, config)
+    say("Waits get no more events from the removed topics.")
 
 
+@or_exit("topics resume")
 def resume(args: Namespace) -> None:
     """Resumes stopped partitions at an offset, and prints which records are skipped or read again."""
     from ...engine.admin import resuming
@@ -208,27 +191,23 @@ def resume(args: Namespace) -> None:
         raise SystemExit(
             "airflow interlock topics resume: give TOPIC and PARTITION, or --all, or --topic NAME."
         )
-
-    def work() -> None:
-        config = answering_bus(args)
-        if one:
-            found = [resuming.resumption(config, args.topic, args.partition, args.start)]
-        else:
-            found = resuming.resumptions(config, args.start, args.of_topic)
-        for each in found:
-            say(f"{each.partition} stopped: {each.reason} {each.consequence}")
-        if not found:
-            say("No partition is stopped: nothing to resume.")
-        elif not confirmed(
-            args,
-            f"Resume at offset {found[0].offset}?" if one else f"Resume {counted(len(found), 'partition')}?",
-        ):
-            raise SystemExit("Nothing was changed.")
-        else:
-            resuming.write(config, found)
-        show(args, [_resumed(each) for each in found])
-
-    or_exit("topics resume", work)
+    config = answering_bus(args)
+    if one:
+        found = [resuming.resumption(config, args.topic, args.partition, args.start)]
+    else:
+        found = resuming.resumptions(config, args.start, args.of_topic)
+    for each in found:
+        say(f"{each.partition} stopped: {each.reason} {each.consequence}")
+    if not found:
+        say("No partition is stopped: nothing to resume.")
+    elif not confirmed(
+        args,
+        f"Resume at offset {found[0].offset}?" if one else f"Resume {counted(len(found), 'partition')}?",
+    ):
+        raise SystemExit("Nothing was changed.")
+    else:
+        resuming.write(config, found)
+    show(args, [_resumed(each) for each in found])
 
 
 def _resumed(found: Resumption) -> dict[str, Any]:

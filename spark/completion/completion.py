@@ -14,6 +14,7 @@ from ...events.event import Event
 from ..settings import RESERVED, CompletionError, read_settings
 from .application import configuration_of, describe
 from .process_exit import PROCESS_EXIT, is_program
+from .report import Report
 from .tracker import Tracker, Until
 
 if TYPE_CHECKING:
@@ -131,9 +132,8 @@ class Completion:
         settings = read_settings(configuration_of(self._spark))
         application = describe(self._spark, datetime.now(UTC))
         use = next(_USES.setdefault(self.name, itertools.count(1)))
-        tracker = Tracker(
-            self.name, application, settings, lambda: self.data, required=self.required, use=use
-        )
+        begun = Report(self.name, application, required=self.required, use=use)
+        tracker = Tracker(begun, settings, lambda: self.data)
         tracker.listen(self._spark)
         BLOCK_NAMES.add(self.name)
         self._tracker = tracker

@@ -25,6 +25,7 @@ from ..settings import NAME, REQUIRED, flag, read_settings
 from .application import Application, configuration_of, describe, describe_context
 from .completion import BLOCK_NAMES
 from .process_exit import PROCESS_EXIT
+from .report import Report
 from .tracker import Tracker
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class _JobTracker:
             named = configuration.get("spark.app.name")
             # Without a name, spark-submit names the application after the file it runs: the wrapper's.
             name = configuration.get(NAME) or (self._job if named in (None, _OURS) else named)
-            self._tracker = Tracker(name, application, settings, dict, required=required)
+            self._tracker = Tracker(Report(name, application, required=required), settings, dict)
         except (InterlockError, OSError) as problem:
             if required:
                 raise

@@ -5,25 +5,22 @@ Callbacks build an event and queue it; a thread sends it, and only the end of th
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from ...events.errors import EventError
-from ...events.event import Event
 from ...events.outbox import SHARE
-from ...events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY, urn
+from ...events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY
 from ...events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
 from ..settings import Settings
-from .application import Application, is_connect, session_of
+from .application import is_connect, session_of
 from .open_blocks import OpenBlock
 from .query_listener import Query, QueryListener, Written, quietly, wait_until_delivered
+from .report import Report
 from .sender import sender_for
 from .streaming_listener import StreamingQuery, listen
 
@@ -39,28 +36,18 @@ _STARTED: Final[set[tuple[object, ...]]] = set()  # starts emitted by this proce
 class ProgressEvents:
     """Emits the events of one block, or of the wrapped job, until `close`.
 
-    use: the number of the block among those of its name in the application, from 1. data: returns the user's
-    members when an event is made.
+    begun: its report as it begins. data: returns the user's members when an event is made.
     """
 
-    def __init__(
-        self,
-        name: str,
-        application: Application,
-        settings: Settings,
-        data: Callable[[], Mapping[str, Any]],
-        airflow: Mapping[str, Any],
-        use: int = 1,
-    ) -> None:
-        self._name, self._application, self._settings = name, application, settings
-        self._data, self._airflow = data, airflow
+    def __init__(self, begun: Report, settings: Settings, data: Callable[[], Mapping[str, Any]]) -> None:
+        self._begun, self._settings, self._data = begun, settings, data
         self._sender = sender_for(settings)
         if settings.reports is None or settings.kinds or settings.started:
             self._sender.connect()
         self._written = _Sum()
         self._close: list[Callable[[float], None]] = []
         if settings.started:
-            self._started(use)
+            self._started()
 
     def listen(self, spark: SparkSession) -> None:
         """Listens to the session for the kinds of events in `settings.kinds`."""
@@ -93,13 +80,14 @@ class ProgressEvents:
         self._close.clear()
         self._sender.flush(_left(deadline))
 
-    def _started(self, use: int) -> None:
+    def _started(self) -> None:
+        use, application = self._begun.use, self._begun.application
         identity = ("started",) if use == 1 else ("started", str(use))
-        if (self._name, use, self._application.identity) in _STARTED:
+        if (self._begun.name, use, application.identity) in _STARTED:
             return  # the job wrapper emitted it before a block of the same name took over
-        _STARTED.add((self._name, use, self._application.identity))
-        started = self._application.started_at or datetime.now(UTC)
-        about = self._application.to_data(started)
+        _STARTED.add((self._begun.name, use, application.identity))
+        started = application.started_at or datetime.now(UTC)
+        about = application.to_data(started)
         del about["duration_ms"]
         self._put(SPARK_APPLICATION_STARTED, SPARK, identity, started, {}, about)
 
@@ -161,27 +149,16 @@ class ProgressEvents:
         more: Mapping[str, Any],
         application: Mapping[str, Any] | None = None,
     ) -> None:
-        about = self._application
+        about = self._begun.application
         data: dict[str, Any] = {
             **self._data(),
             "application": application or {"id": about.id, "name": about.name, "user": about.user},
             **more,
         }
-        if self._airflow:
-            data["airflow"] = self._airflow
-        parts = json.dumps([*about.identity, self._name, *identity])
         try:
-            event = Event.of(
-                event_type,
-                f"/spark/{quote(about.name, safe='')}",
-                id=hashlib.sha256(parts.encode()).hexdigest()[:32],
-                subject=self._name,
-                time=time,
-                dataschema=urn(schema),
-                data=data,
-            )
+            event = self._begun.made(event_type, schema, identity, time, data)
         except EventError as e:
-            log.warning("no event %s of %r: %s", event_type, self._name, e)
+            log.warning("no event %s of %r: %s", event_type, self._begun.name, e)
             return
         self._sender.put(event)
 

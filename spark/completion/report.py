@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -52,20 +53,26 @@ class Report:
         driver and the submitting task make the same event. EventError if the user's data are not JSON."""
         outcome = "succeeded" if failure is None else "failed"
         data: dict[str, Any] = {**self.data, "application": self.application.to_data(now)}
-        if self.airflow:
-            data["airflow"] = self.airflow
         if self.written:
             data["written"] = self.written
         if failure is not None:
             data["error"] = failure.to_data()
+        identity = (outcome,) if self.use == 1 else (outcome, self.use)
+        return self.made(SPARK_APPLICATION[outcome], SPARK, identity, now, data)
+
+    def made(
+        self, event_type: str, schema: str, identity: Iterable[object], time: datetime, data: dict[str, Any]
+    ) -> Event:
+        """An event of this block. identity: what its id is made of beside the application and the name."""
+        parts = json.dumps([*self.application.identity, self.name, *identity])
         return Event.of(
-            SPARK_APPLICATION[outcome],
+            event_type,
             f"/spark/{quote(self.application.name, safe='')}",
-            id=self._id(outcome),
+            id=hashlib.sha256(parts.encode()).hexdigest()[:32],
             subject=self.name,
-            time=now,
-            dataschema=urn(SPARK),
-            data=data,
+            time=time,
+            dataschema=urn(schema),
+            data={**data, "airflow": self.airflow} if self.airflow else data,
         )
 
     def save(self, folder: Path) -> None:
@@ -81,11 +88,6 @@ class Report:
         new = path.with_suffix(".new")
         new.write_bytes(text)
         new.replace(path)
-
-    def _id(self, outcome: str) -> str:
-        more = () if self.use == 1 else (self.use,)
-        parts = json.dumps([*self.application.identity, self.name, outcome, *more])
-        return hashlib.sha256(parts.encode()).hexdigest()[:32]
 
 
 def reports_in(folder: Path) -> list[Report]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...events.errors import InterlockError
 from ...events.event import Event
 from ..settings import Settings
-from .application import Application, airflow_task
+from .application import airflow_task
 from .outcome import Failure, failure_of
 from .process_exit import PROCESS_EXIT, ExitCallback, is_program
 from .progress import ProgressEvents
@@ -34,30 +34,21 @@ Until = Literal["exit", "block"]
 class Tracker:
     """Tracks the work from its construction to `end`.
 
-    data: returns the user's members whenever an event is made. use: the number of the block among those of
-    its name in the application, from 1. The constructor raises CompletionError and EventError, before any
-    work is done; later problems with Kafka or the settings are warnings, unless `required`.
+    begun: its report as it begins, without data and task. data: returns the user's members whenever an event
+    is made. The constructor raises CompletionError and EventError, before any work is done; later problems
+    with Kafka or the settings are warnings, unless the event is required.
     """
 
-    def __init__(
-        self,
-        name: str,
-        application: Application,
-        settings: Settings,
-        data: Callable[[], Mapping[str, Any]],
-        *,
-        required: bool = False,
-        use: int = 1,
-    ) -> None:
-        self.name, self._settings, self._required = name, settings, required
+    def __init__(self, begun: Report, settings: Settings, data: Callable[[], Mapping[str, Any]]) -> None:
+        self.name, self._settings, self._required = begun.name, settings, begun.required
         self._data: Callable[[], dict[str, Any]] = lambda: {**settings.data, **data()}
-        self._begun = Report(name, application, airflow=airflow_task(os.environ), required=required, use=use)
+        self._begun = replace(begun, airflow=airflow_task(os.environ))
         report = replace(self._begun, data=self._data())
         report.event(None, datetime.now(UTC))  # data that is not JSON raises before the work, not after it
         if settings.reports is not None:
             report.save(settings.reports)
         self._sender = sender_for(settings)
-        self._progress = ProgressEvents(name, application, settings, self._data, report.airflow, use)
+        self._progress = ProgressEvents(self._begun, settings, self._data)
 
     def listen(self, spark: SparkSession) -> None:
         self._progress.listen(spark)

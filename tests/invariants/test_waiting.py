@@ -296,7 +296,7 @@ def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and
     board = NoticeBoard()
     board.listen("a waiting task", heard.append)
     errors: list[Exception] = [
-        TopicsError(("Topic 'b-state' is missing.",)),
+        TopicsError("Topic 'b-state' is missing."),
         UnreachableError("SASL authentication failed."),
         RuntimeError("a mistake"),
         EngineError("5 aborts in a row."),

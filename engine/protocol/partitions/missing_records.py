@@ -81,7 +81,7 @@ def require_whole(bus: Bus, partitions: Iterable[TopicPartition], held: str) -> 
     """Raises TopicsError if records of these compact partitions were removed. See `removed_records`."""
     problems = removed_records(bus.start_offsets(partitions), held)
     if problems:
-        raise TopicsError((*problems, ANOTHER_BUS))
+        raise TopicsError(*problems, ANOTHER_BUS)
 
 
 def removed_records(starts: Mapping[TopicPartition, int], held: str) -> list[str]:

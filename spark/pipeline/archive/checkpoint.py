@@ -87,16 +87,12 @@ def check_batches(archive: Files, checkpoint: Files, *, accept_loss: bool = Fals
 
 def _missing(valid: tuple[Folder, ...], done: int) -> str:
     """The first batches up to `done` that no folder holds, as text; empty if all exist."""
-    expected = 0
+    expected, until = 0, done
     for folder in valid:
         if folder.first > expected:
+            until = min(folder.first - 1, done)
             break
         expected = folder.last + 1
-    else:
-        if expected > done:
-            return ""
-        return f"batches {expected} to {done}" if expected < done else f"batch {done}"
-    until = min(folder.first - 1, done)
     if expected > done:
         return ""
     return f"batches {expected} to {until}" if expected < until else f"batch {expected}"

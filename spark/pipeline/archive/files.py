@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from .. import PipelineError
@@ -45,33 +46,21 @@ class Files:
 
     def changed_ms(self, name: str) -> int | None:
         """When a file was last written; None if it does not exist."""
-        try:
-            return int(self._fs.getFileStatus(self._at(name)).getModificationTime())
-        except Exception as error:
-            if _absent(error):
-                return None
-            raise
+        found = _if_it_exists(lambda: self._fs.getFileStatus(self._at(name)))
+        return None if found is None else int(found.getModificationTime())
 
     def read(self, name: str) -> str | None:
         """The text of a small file; None if it does not exist."""
-        try:
-            stream = self._fs.open(self._at(name))
-        except Exception as error:
-            if _absent(error):
-                return None
-            raise
-        try:
+        stream = _if_it_exists(lambda: self._fs.open(self._at(name)))
+        if stream is None:
+            return None
+        with closing(stream):
             return bytes(stream.readAllBytes()).decode()
-        finally:
-            stream.close()
 
     def write(self, name: str, text: str) -> None:
         """Writes a small file, replacing an existing one."""
-        stream = self._fs.create(self._at(name), True)
-        try:
+        with closing(self._fs.create(self._at(name), True)) as stream:
             stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
 
     def remove(self, name: str) -> None:
         """Removes a file, or a folder with its contents; does nothing if it does not exist."""
@@ -84,21 +73,21 @@ class Files:
         return self._path(self.path(name))
 
     def _list(self, name: str, *, folders: bool) -> dict[str, int]:
-        try:
-            found = self._fs.listStatus(self._at(name))
-        except Exception as error:
-            if _absent(error):
-                return {}
-            raise
         return {
             each.getPath().getName(): each.getModificationTime()
-            for each in found
+            for each in _if_it_exists(lambda: self._fs.listStatus(self._at(name))) or ()
             if each.isDirectory() == folders
         }
 
 
-def _absent(error: Exception) -> bool:
-    return "java.io.FileNotFoundException" in str(error)
+def _if_it_exists(ask: Callable[[], Any]) -> Any:
+    """The answer about a file or folder; None if it does not exist."""
+    try:
+        return ask()
+    except Exception as error:
+        if "java.io.FileNotFoundException" in str(error):
+            return None
+        raise
 
 
 def _why(error: Exception) -> str:

@@ -17,25 +17,12 @@ from ....conditions.evaluate.half_met import half_met
 from ....conditions.evaluate.step import next_due
 from ....events.event import Event
 from .question import Question
-from .tables import RESULT, Part, Results, rows_in
+from .tables import MATCHED_ARROW, RESULT, Part, Results, rows_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_COLUMNS: Final = (
-    "key",
-    "stamp_ms",
-    "least_ms",
-    "topic",
-    "partition",
-    "offset",
-    "numbers",
-    "source",
-    "id",
-    "type",
-    "time",
-    "note",
-)
+_COLUMNS: Final = (*MATCHED_ARROW.names, "least_ms")
 _BATCH: Final = 1000
 
 
@@ -70,7 +57,7 @@ class Folding:
 
     def take(self, row: tuple[Any, ...]) -> None:
         """Handles the next row; a row of another key ends the previous key."""
-        key, stamp, least, topic, partition, offset, numbers, source, id_, type_, time, note = row
+        key, stamp, topic, partition, offset, numbers, source, id_, type_, time, note, least = row
         if key is None:
             if note is not None:
                 place = ("", source, id_, type_, topic, partition, offset, stamp)

@@ -15,41 +15,33 @@ MATCHED: Final = (
     "key string, stamp_ms long, topic string, partition int, offset long, numbers string, source string,"
     " id string, type string, time string, note string"
 )
-_ARROW: Final = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
-_MATCHED: Final = pa.schema(
-    [(name, _ARROW[kind]) for name, kind in (column.split() for column in MATCHED.split(", "))]
-)
-_PART: Final = pa.struct(
-    [
-        ("label", pa.string()),
-        ("source", pa.string()),
-        ("id", pa.string()),
-        ("type", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("appended_ms", pa.int64()),
-    ]
+# Of an event in the output of the fold.
+_PART: Final = (
+    "label string, source string, id string, type string, topic string, partition int, offset long,"
+    " appended_ms long"
 )
 # The output of the fold: rows of kind firing, pending or miss, each with its own columns.
-RESULT: Final = (
-    "kind string, key string, outcome string, fired_ms long, timer_ms long, missing array<string>,"
-    " events array<struct<label:string,source:string,id:string,type:string,topic:string,partition:int,"
-    "offset:long,appended_ms:long>>, waiting int, since_ms long, expires_ms long, due_ms long, note string"
-)
-_PLAIN: Final = (
-    ("kind", pa.string()),
-    ("key", pa.string()),
-    ("outcome", pa.string()),
-    ("fired_ms", pa.int64()),
-    ("timer_ms", pa.int64()),
-    ("waiting", pa.int32()),
-    ("since_ms", pa.int64()),
-    ("expires_ms", pa.int64()),
-    ("due_ms", pa.int64()),
-    ("note", pa.string()),
-)
+_FIRST: Final = "kind string, key string, outcome string, fired_ms long, timer_ms long"
+_LAST: Final = "waiting int, since_ms long, expires_ms long, due_ms long, note string"
+RESULT: Final = f"{_FIRST}, missing array<string>, events array<struct<{_PART}>>, {_LAST}"
 
+
+def _fields(columns: str) -> list[Any]:
+    kinds = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
+    return [pa.field(name, kinds[kind]) for name, kind in (each.split() for each in columns.split(", "))]
+
+
+MATCHED_ARROW: Final = pa.schema(_fields(MATCHED))
+_PART_FIELDS: Final = _fields(_PART)
+_PLAIN: Final = [*_fields(_FIRST), *_fields(_LAST)]
+_RESULT: Final = pa.schema(
+    [
+        *_fields(_FIRST),
+        pa.field("missing", pa.list_(pa.string())),
+        pa.field("events", pa.list_(pa.struct(_PART_FIELDS))),
+        *_fields(_LAST),
+    ]
+)
 Part = tuple[str, str, str, str, str, int, int, int]
 
 
@@ -61,10 +53,10 @@ class Matches:
 
     def take(self) -> Any:
         """Removes and returns the rows, as one Arrow batch."""
-        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in _MATCHED)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, _MATCHED, strict=True)]
+        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in MATCHED_ARROW)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, MATCHED_ARROW, strict=True)]
         self.rows = []
-        return pa.RecordBatch.from_arrays(arrays, schema=_MATCHED)
+        return pa.RecordBatch.from_arrays(arrays, schema=MATCHED_ARROW)
 
 
 class Results:
@@ -97,18 +89,20 @@ class Results:
 
     def take(self) -> Any:
         """Removes and returns the rows, as one Arrow batch."""
-        columns = dict(zip((name for name, _ in _PLAIN), zip(*self._rows, strict=True), strict=False))
-        arrays = {name: pa.array(columns.get(name, ()), kind) for name, kind in _PLAIN}
+        plain = zip(*self._rows, strict=True) if self._rows else ([] for _ in _PLAIN)
+        arrays = {
+            field.name: pa.array(column, field.type) for field, column in zip(_PLAIN, plain, strict=True)
+        }
         arrays["missing"] = pa.ListArray.from_arrays(
             pa.array(self._missing_ends, pa.int32()), pa.array(self._missing, pa.string())
         )
-        flat = zip(*self._parts, strict=True) if self._parts else ([] for _ in _PART)
-        fields = [pa.array(column, field.type) for column, field in zip(flat, _PART, strict=True)]
+        flat = zip(*self._parts, strict=True) if self._parts else ([] for _ in _PART_FIELDS)
+        fields = [pa.array(column, field.type) for column, field in zip(flat, _PART_FIELDS, strict=True)]
         arrays["events"] = pa.ListArray.from_arrays(
-            pa.array(self._part_ends, pa.int32()), pa.StructArray.from_arrays(fields, fields=list(_PART))
+            pa.array(self._part_ends, pa.int32()), pa.StructArray.from_arrays(fields, fields=_PART_FIELDS)
         )
         self._clear()
-        return pa.RecordBatch.from_arrays([arrays[name] for name in _NAMES], names=list(_NAMES))
+        return pa.RecordBatch.from_arrays([arrays[name] for name in _RESULT.names], schema=_RESULT)
 
     def _add(self, row: tuple[object, ...], missing: tuple[str, ...], parts: list[Part]) -> None:
         self._rows.append(row)
@@ -123,23 +117,6 @@ class Results:
         self._missing_ends = [0]
         self._parts: list[Part] = []
         self._part_ends = [0]
-
-
-# In the order of RESULT.
-_NAMES: Final = (
-    "kind",
-    "key",
-    "outcome",
-    "fired_ms",
-    "timer_ms",
-    "missing",
-    "events",
-    "waiting",
-    "since_ms",
-    "expires_ms",
-    "due_ms",
-    "note",
-)
 
 
 def rows_in(batches: Iterable[Any], names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:

@@ -58,9 +58,8 @@ _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "interlock",  # so that the same figures give the same page
     "font.family": "sans-serif",
-    "font.sans-serif": [
-        "DejaVu Sans"
-    ],  # comes with matplotlib; only for measuring, the page uses its own font
+    # Comes with matplotlib; only for measuring, the page uses its own font.
+    "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
     "text.parse_math": False,
     "axes.formatter.use_mathtext": False,

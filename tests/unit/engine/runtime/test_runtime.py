@@ -218,7 +218,7 @@ def test_engines_and_waits_begin_without_the_dead_letter_topic(
 
     def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
         if dead_letters:
-            raise TopicsError(("Topic 'b-dead-letter' is missing.",))
+            raise TopicsError("Topic 'b-dead-letter' is missing.")
         raise UnreachableError("the check passed")
 
     for using in (module, wait_clients):
@@ -245,7 +245,7 @@ def test_the_settings_of_the_topics_are_looked_at_again_now_and_then(
         if looks[0] == 2:
             raise UnreachableError("no answer")
         if looks[0] == 3:
-            raise TopicsError(("Topic 'b-state' has cleanup.policy=delete.",))
+            raise TopicsError("Topic 'b-state' has cleanup.policy=delete.")
 
     cluster.run_pass = run_pass
     monkeypatch.setattr(module, "check_settings", check)

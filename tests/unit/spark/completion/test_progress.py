@@ -20,6 +20,7 @@ from interlock.spark.completion.application import Application
 from interlock.spark.completion.outcome import Failure
 from interlock.spark.completion.progress import MAX_OUTPUTS, ProgressEvents
 from interlock.spark.completion.query_listener import Query, Written
+from interlock.spark.completion.report import Report
 from interlock.spark.completion.streaming_listener import StreamingQuery
 from interlock.spark.settings import Settings
 
@@ -52,7 +53,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
 
 def progress(*kinds: str, started: bool = False, data: dict[str, Any] | None = None) -> ProgressEvents:
     settings = Settings({"bootstrap.servers": "a:1"}, "t", 1.0, frozenset(kinds), started)
-    return ProgressEvents("orders", ORDERS, settings, lambda: data or {}, {"dag_id": "d"})
+    return ProgressEvents(Report("orders", ORDERS, airflow={"dag_id": "d"}), settings, lambda: data or {})
 
 
 def query(number: int = 1, written: Written | None = None, failure: Failure | None = None) -> Query:
@@ -91,7 +92,7 @@ def test_the_start_is_emitted_once_when_a_block_uses_the_wrappers_name(sent: lis
     settings = Settings({"bootstrap.servers": "a:1"}, "t", 1.0, frozenset(), started=True)
     application = replace(ORDERS, id="local-of-this-test")
     for name, use in (("orders", 1), ("orders", 1), ("orders", 2), ("rates", 1)):
-        ProgressEvents(name, application, settings, dict, {}, use)
+        ProgressEvents(Report(name, application, use=use), settings, dict)
     assert [event.subject for event in sent] == ["orders", "orders", "rates"]
     assert len({event.id for event in sent}) == 3
 
@@ -114,7 +115,7 @@ def test_the_event_id_depends_on_query_and_name(sent: list[Event]) -> None:
     for _ in range(2):
         progress("write")._query_ended(query(1, WROTE), True)
     assert sent[0].id == sent[1].id
-    other = ProgressEvents("rates", ORDERS, Settings({"bootstrap.servers": "a:1"}, "t", 1.0), dict, {})
+    other = ProgressEvents(Report("rates", ORDERS), Settings({"bootstrap.servers": "a:1"}, "t", 1.0), dict)
     other._query_ended(query(1, WROTE), True)
     assert sent[2].id != sent[0].id
 

@@ -178,7 +178,7 @@ def in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
             placed.append((highest[place[:2]], *place, row))
         ordered = [entry[-1] for entry in sorted(placed, key=lambda entry: entry[:4])]
         for number, row in enumerate(ordered):
-            result.append((*row[:2], min(other[1] for other in ordered[number:]), *row[2:]))
+            result.append((*row, min(other[1] for other in ordered[number:])))
     return result
 
 
