@@ -106,6 +106,7 @@ def test_it_survives_serialization() -> None:
     path, kwargs = trigger.serialize()
     assert path == f"{DispatchTrigger.__module__}.{DispatchTrigger.__name__}"
     assert DispatchTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
+    assert (kwargs["held"], kwargs["gone"]) == ([[0, 1]], [[2, 3]])
 
 
 def test_open_firings_are_yielded_as_places(stage: Stage) -> None:

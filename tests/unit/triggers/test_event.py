@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -143,12 +144,16 @@ async def cancelled_while_it_waits(trigger: EventTrigger) -> None:
 
 def test_serialization_keeps_all_arguments() -> None:
     trigger = a_trigger(
-        key="2026-11-20", timeout_at=in_seconds(9), resume_not_before=in_seconds(5), generation=2
+        key="2026-11-20",
+        timeout_at=in_seconds(9),
+        resume_not_before=in_seconds(5),
+        generation=2,
+        instance="i",
     )
     path, kwargs = trigger.serialize()
     assert path == f"{EventTrigger.__module__}.{EventTrigger.__qualname__}"
     assert EventTrigger(**kwargs).serialize() == (path, kwargs)
-    assert kwargs == {name: getattr(trigger, name) for name in kwargs}
+    assert kwargs == {name: getattr(trigger, name) for name in signature(EventTrigger).parameters}
     assert kwargs["key"] == "2026-11-20"
 
 
