@@ -140,7 +140,7 @@ def test_the_connections_brokers_override_sparks_defaults(site: Site) -> None:
     assert len(site.emitted) == 1
 
 
-def raiser(error: Exception) -> Driver:
+def raiser(error: BaseException) -> Driver:
     def raises(*_: object) -> None:
         raise error
 

@@ -126,6 +126,12 @@ def session(**conf: str) -> Any:
     return ClassicSession({**CONF, **{f"spark.interlock.{name}": value for name, value in conf.items()}})
 
 
+def completes(spark: Any = None, name: str = "orders", **arguments: Any) -> None:
+    """Work that ends well."""
+    with completion_event(spark or session(), name, **arguments):
+        pass
+
+
 def only_event(bus: Bus) -> Event:
     ((_, event),) = bus.sent
     return event
@@ -151,8 +157,7 @@ def test_work_that_ends_well_sends_one_succeeded_event_with_the_authors_data_at_
 
 
 def test_the_event_describes_the_application(bus: Bus) -> None:
-    with completion_event(session(), "orders"):
-        pass
+    completes()
     application = payload(bus)["application"]
     application.pop("duration_ms")
     assert application == {
@@ -200,8 +205,7 @@ def test_nested_and_successive_blocks_each_have_their_own_report(tmp_path: Path,
     spark = session(**{"report.dir": str(tmp_path)})
     with completion_event(spark, "outer"):
         for number in range(2):
-            with completion_event(spark, "inner", data={"number": number}):
-                pass
+            completes(spark, "inner", data={"number": number})
     found = [(report.name, report.data) for report in reports_in(tmp_path)]
     assert found == [("inner", {"number": 0}), ("inner", {"number": 1}), ("outer", {})]
 
@@ -220,8 +224,7 @@ def test_the_event_names_the_airflow_task_when_one_runs_the_job(
     monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__1")
     monkeypatch.setenv("AIRFLOW_CTX_TASK_ID", "orders")
     monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")
-    with completion_event(session(), "orders"):
-        pass
+    completes()
     assert payload(bus)["airflow"] == {
         "dag_id": "orders_spark",
         "run_id": "manual__1",
@@ -231,8 +234,7 @@ def test_the_event_names_the_airflow_task_when_one_runs_the_job(
 
 
 def test_the_event_has_no_airflow_member_outside_airflow(bus: Bus) -> None:
-    with completion_event(session(), "orders"):
-        pass
+    completes()
     assert "airflow" not in payload(bus)
 
 
@@ -299,8 +301,7 @@ def test_a_failed_delivery_does_not_hide_the_failure_of_the_work(bus: Bus) -> No
 
 
 def test_bus_and_timeout_come_from_the_configuration(bus: Bus) -> None:
-    with completion_event(session(**{"bus": "finance", "delivery.timeout": "500ms"}), "orders"):
-        pass
+    completes(session(**{"bus": "finance", "delivery.timeout": "500ms"}), "orders")
     assert bus.sent[0][0] == "finance-event"
     assert bus.timeouts_s == [0.5]
 
@@ -320,8 +321,7 @@ def test_successful_blocks_take_the_outcome_of_the_process_when_it_ends(
     bus: Bus, program: End, error: Exception | None, outcome: str
 ) -> None:
     for name in ("orders", "rates"):
-        with completion_event(session(), name):
-            pass
+        completes(session(), name)
     assert bus.sent == []
     program.come(error)
     found = [(event.subject, event.type.rpartition(".")[2]) for _, event in bus.sent]
@@ -337,8 +337,7 @@ def test_a_failed_block_sends_its_event_at_once(bus: Bus, program: End) -> None:
 
 
 def test_until_block_sends_at_once_whatever_the_process_does_later(bus: Bus, program: End) -> None:
-    with completion_event(session(), "orders", until="block"):
-        pass
+    completes(until="block")
     program.come(ValueError("later"))
     assert len(bus.sent) == 1
     with pytest.raises(CompletionError, match="until='end'"):
@@ -360,8 +359,7 @@ def test_a_required_event_that_is_not_sent_at_the_end_ends_the_process_with_1(
     left: list[int] = []
     monkeypatch.setattr(process_exit.os, "_exit", left.append)
     bus.refuses = True
-    with completion_event(session(**{"delivery.timeout": "50ms"}), "orders", required=required):
-        pass
+    completes(session(**{"delivery.timeout": "50ms"}), "orders", required=required)
     program.come(error)
     assert left == exits
 
@@ -381,16 +379,14 @@ def test_a_required_event_that_cannot_be_sent_does_not_stop_the_others(
 
     monkeypatch.setattr(sender.Emitter, "emit_all", refuse_large)
     for name in ("first", "large", "last"):
-        with completion_event(session(), name, required=name == "large"):
-            pass
+        completes(session(), name, required=name == "large")
     program.come()
     assert [event.subject for _, event in bus.sent] == ["first", "last"]
     assert left == [1]
 
 
 def test_the_end_of_a_fork_sends_nothing(bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch) -> None:
-    with completion_event(session(), "orders"):
-        pass
+    completes()
     pid = os.getpid()
     monkeypatch.setattr(process_exit.os, "getpid", lambda: pid + 1)
     program.come()
@@ -412,8 +408,7 @@ def test_blocks_wait_only_once_for_an_unresponsive_kafka(
     bus.refuses = True
     spark = session(**{"delivery.timeout": "200ms"})
     for number in range(30):
-        with completion_event(spark, f"orders {number}", until="block"):
-            pass
+        completes(spark, f"orders {number}", until="block")
     assert len(waits) == 1
     assert "broker:9092 did not answer an earlier event" in caplog.text
     bus.refuses = False
@@ -436,8 +431,7 @@ def test_settings_that_the_client_refuses_raise_on_entry_of_each_block(
 def test_many_blocks_share_one_client(bus: Bus) -> None:
     spark = session()
     for _ in range(20):
-        with completion_event(spark, "orders"):
-            pass
+        completes(spark)
     assert len(bus.sent) == 20
     assert len(bus.clients) == 1
 
@@ -461,8 +455,7 @@ def test_a_block_writes_a_report_and_sends_nothing_under_a_submitting_task(bus: 
 
 def test_the_authors_data_overrides_data_of_the_configuration(bus: Bus) -> None:
     spark = session(**{"data.date": "2026-11-20", "data.region": "eu"})
-    with completion_event(spark, "orders", data={"region": "us"}):
-        pass
+    completes(spark, "orders", data={"region": "us"})
     assert payload(bus) | {"application": 0} == {"date": "2026-11-20", "region": "us", "application": 0}
 
 

@@ -58,17 +58,22 @@ def test_a_compacted_archive_with_its_checkpoint_is_taken(files: LocalFiles, che
     check_batches(files, checkpoint)
 
 
-def test_a_missing_archive_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
+@pytest.mark.parametrize(
+    ("lost", "named"),
+    [
+        (("archive", ""), r"archive in .* is missing.*Restore the archive"),
+        (("archive", IDENTITY), f"no {IDENTITY}"),
+        (("checkpoint", ""), r"not the checkpoint of the archive.*twice"),
+    ],
+    ids=["the archive", "the archive's id", "the checkpoint"],
+)
+def test_a_missing_part_is_an_error(
+    files: LocalFiles, checkpoint: LocalFiles, lost: tuple[str, str], named: str
+) -> None:
     archived(files, checkpoint, 3)
-    files.remove("")
-    with pytest.raises(PipelineError, match=r"archive in .* is missing.*Restore the archive"):
-        check_pair(files, checkpoint, "orders")
-
-
-def test_a_missing_checkpoint_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
-    archived(files, checkpoint, 3)
-    checkpoint.remove("")
-    with pytest.raises(PipelineError, match=r"not the checkpoint of the archive.*twice"):
+    place, name = lost
+    (files if place == "archive" else checkpoint).remove(name)
+    with pytest.raises(PipelineError, match=named):
         check_pair(files, checkpoint, "orders")
 
 
@@ -100,13 +105,6 @@ def test_missing_batches_are_an_error_unless_accepted(
     with pytest.raises(PipelineError, match=f"lacks .*{named}.*--accept-loss"):
         check_batches(files, checkpoint)
     check_batches(files, checkpoint, accept_loss=True)
-
-
-def test_an_archive_without_its_id_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
-    archived(files, checkpoint, 3)
-    files.remove(IDENTITY)
-    with pytest.raises(PipelineError, match=f"no {IDENTITY}"):
-        check_pair(files, checkpoint, "orders")
 
 
 def test_the_checkpoint_of_another_archive_is_an_error(

@@ -104,34 +104,22 @@ def test_events_of_its_source_are_near_to_a_matcher_without_a_type() -> None:
     assert reached(rows) == [("", "2", "0")]
 
 
-@pytest.mark.parametrize(
-    ("condition", "attributes", "data", "types"),
-    [
-        pytest.param(event("a"), ("time",), False, ("a",), id="type alone"),
-        pytest.param(
-            event("a", by="subject", tenant="x"), ("subject", "tenant", "time"), False, ("a",), id="by"
-        ),
-        pytest.param(event("a", by="data.day"), ("datacontenttype", "time"), True, ("a",), id="key in data"),
-        pytest.param(event("b") & event(source="/s"), ("time",), False, None, id="one without a type"),
-        pytest.param(
-            event("a", filters=[Not(Prefix(subject="x")) | Exact(zone="y")]),
-            ("subject", "time", "zone"),
-            False,
-            ("a",),
-            id="filters",
-        ),
-        pytest.param(event("a", where="data.n > 1"), None, True, ("a",), id="CEL may read all"),
-        pytest.param(event("a", filters=[Sql("level = 'x'")]), None, False, ("a",), id="CESQL may read all"),
-        pytest.param(
-            event("b", by=("subject", "data.x")),
-            ("datacontenttype", "subject", "time"),
-            True,
-            ("b",),
-            id="composite key",
-        ),
-    ],
-)
-def test_only_what_matchers_read_is_fetched(
-    condition: Condition, attributes: tuple[str, ...] | None, data: bool, types: tuple[str, ...] | None
-) -> None:
-    assert ReadColumns.of(condition) == ReadColumns(attributes, data, types)
+DISJUNCTION = Not(Prefix(subject="x")) | Exact(zone="y")
+READ = {
+    "type alone": (event("a"), ReadColumns(("time",), False, ("a",))),
+    "by": (event("a", by="subject", tenant="x"), ReadColumns(("subject", "tenant", "time"), False, ("a",))),
+    "key in data": (event("a", by="data.day"), ReadColumns(("datacontenttype", "time"), True, ("a",))),
+    "one without a type": (event("b") & event(source="/s"), ReadColumns(("time",), False, None)),
+    "filters": (event("a", filters=[DISJUNCTION]), ReadColumns(("subject", "time", "zone"), False, ("a",))),
+    "CEL may read all": (event("a", where="data.n > 1"), ReadColumns(None, True, ("a",))),
+    "CESQL may read all": (event("a", filters=[Sql("level = 'x'")]), ReadColumns(None, False, ("a",))),
+    "composite key": (
+        event("b", by=("subject", "data.x")),
+        ReadColumns(("datacontenttype", "subject", "time"), True, ("b",)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("condition", "columns"), READ.values(), ids=READ)
+def test_only_what_matchers_read_is_fetched(condition: Condition, columns: ReadColumns) -> None:
+    assert ReadColumns.of(condition) == columns
