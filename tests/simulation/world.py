@@ -11,6 +11,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final, TypeAlias
 
+import msgspec
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.protocol import outputs
 from interlock.engine.protocol.housekeeping import SETTLED_S
@@ -728,14 +729,7 @@ class World:
                     and registration is not None
                     and registration.incarnation == action.incarnation
                 ):
-                    acked = ActionRecord(
-                        v=action.v,
-                        subscription=action.subscription,
-                        kind=action.kind,
-                        incarnation=action.incarnation,
-                        state="acked",
-                        firing=action.firing,
-                    )
+                    acked = msgspec.structs.replace(action, state="acked")
                     self.cluster.append(log.tp, record.key, encode_json(acked))
                     self.say(f"{action.subscription} is acknowledged")
                     self._remove(action.subscription)

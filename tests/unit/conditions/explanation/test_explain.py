@@ -102,20 +102,15 @@ def test_text_has_a_line_for_each_node_and_labels_first() -> None:
 def test_a_branch_that_is_not_needed_is_marked() -> None:
     alternative, other = explained((a | b) & c, "a1@0").tree.of
     assert alternative.met
-    assert [(each.title, each.met, each.needed) for each in alternative.of] == [
-        ("a", True, True),
-        ("b", False, False),
-    ]
+    assert [(e.title, e.met, e.needed) for e in alternative.of] == [("a", True, True), ("b", False, False)]
     assert not other.met
     assert "[-] b: not needed" in str(explained((a | b) & c, "a1@0"))
 
 
 def test_a_branch_before_the_one_that_is_met_is_not_needed_either() -> None:
     """O2"""
-    assert [(each.met, each.needed) for each in explained((a | b) & c, "b1@0").tree.of[0].of] == [
-        (False, False),
-        (True, True),
-    ]
+    branches = explained((a | b) & c, "b1@0").tree.of[0].of
+    assert [(each.met, each.needed) for each in branches] == [(False, False), (True, True)]
 
 
 def test_a_held_event_of_a_branch_that_is_not_needed_is_shown() -> None:
@@ -127,12 +122,8 @@ def test_a_held_event_of_a_branch_that_is_not_needed_is_shown() -> None:
 def test_at_least_and_count_tell_how_many_there_are() -> None:
     node = explained(at_least(2, count(a, 3), b, c), "a1@0", "a2@1").tree
     assert (node.kind, node.have, node.need) == ("at_least", 0, 2)
-    assert (node.of[0].kind, node.of[0].have, node.of[0].need, ids(node.of[0])) == (
-        "count",
-        2,
-        3,
-        ["a1", "a2"],
-    )
+    counted = node.of[0]
+    assert (counted.kind, counted.have, counted.need, ids(counted)) == ("count", 2, 3, ["a1", "a2"])
     assert "count of a: 2 of 3; a1" in str(explained(count(a, 3), "a1@0", "a2@1"))
 
 

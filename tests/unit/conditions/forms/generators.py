@@ -134,15 +134,8 @@ def _events(draw: Draw, leaves: st.SearchStrategy[Matcher], depth: int) -> Condi
         leaf = draw(leaves)
         if not draw(st.integers(0, 3)):
             named = f"label {draw(st.integers(0, 999))}"
-            leaf = Matcher(
-                leaf.exact,
-                leaf.by,
-                named,
-                filters=leaf.filters,
-                where=leaf.where,
-                keeps=leaf.keeps,
-                limit=leaf.limit,
-            )
+            content = {"filters": leaf.filters, "where": leaf.where, "keeps": leaf.keeps, "limit": leaf.limit}
+            leaf = Matcher(leaf.exact, leaf.by, named, **content)
         return leaf
     if kind == "count":
         return Count(draw(leaves), draw(st.integers(2, 7)))

@@ -248,10 +248,8 @@ def inputs_of(
 ) -> tuple[Match | Tick | Cancel, ...]:
     """Inputs from drawn numbers: each stamp follows the previous one, except for a few late ones."""
     result = list[Match | Tick | Cancel]()
-    now, last_tick = (
-        base_ms,
-        0,
-    )  # the last tick, before which no match is stamped if there are due times (W6)
+    now = base_ms
+    last_tick = 0  # before it no match is stamped if there are due times (W6)
     keeps_promise = Oracle(condition).has_timers
     sent: list[Event] = []
     for number, (kind, which, gap, lag, source, id_) in enumerate(ops):

@@ -7,7 +7,6 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 MINUTE_US = 60_000_000
-DAY_US = 24 * 60 * MINUTE_US
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # {cron: minutes between its times in real time}: expressions that run every hour or minute (R2)

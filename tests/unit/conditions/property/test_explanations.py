@@ -71,15 +71,7 @@ def test_a_state_of_another_condition_is_explained_too(case: Case, other: Case, 
 def test_a_state_with_any_numbers_is_explained_too(
     condition: Condition, seen: bytes, time: int, numbers: list[int]
 ) -> None:
-    state = State(
-        seen=seen,
-        last_ms=time,
-        clock_ms=time,
-        since_ms=time,
-        opened_ms=time,
-        armed_ms=time,
-        timer_starts=dict.fromkeys(numbers, time),
-        negated_times=dict.fromkeys(numbers, tuple(sorted(numbers))),
-        dropped=time,
-    )
+    times = dict.fromkeys(("last_ms", "clock_ms", "since_ms", "opened_ms", "armed_ms", "dropped"), time)
+    negated = dict.fromkeys(numbers, tuple(sorted(numbers)))
+    state = State(seen=seen, timer_starts=dict.fromkeys(numbers, time), negated_times=negated, **times)
     checked(condition, state, Case(condition, None, ()), time)

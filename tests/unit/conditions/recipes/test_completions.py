@@ -100,10 +100,7 @@ def test_a_day_is_not_moved_by_a_part_of_a_day() -> None:
 
 
 def test_matchers_with_different_offsets_meet_under_one_key() -> None:
-    today, yesterday = (
-        dag_run("ingest", by="ds"),
-        dag_run("rates", by="ds", offset="1d"),
-    )
+    today, yesterday = dag_run("ingest", by="ds"), dag_run("rates", by="ds", offset="1d")
     day_before = NOON - timedelta(days=1)
     assert keys(today, ended()) == keys(yesterday, ended(day_before, dag_id="rates")) == {"2026-11-20"}
 

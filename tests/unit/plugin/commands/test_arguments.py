@@ -89,11 +89,8 @@ def test_airflows_parser_accepts_the_commands_with_its_output_formats(words: lis
 def test_a_dry_run_prints_topics_and_acls_as_one_object_without_a_broker(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    connection = {
-        "conn_type": "kafka",
-        "extra": {"bootstrap.servers": "192.0.2.1:1", "sasl.password": "canary"},
-    }
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
+    extra = {"bootstrap.servers": "192.0.2.1:1", "sasl.password": "canary"}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
     words = ["interlock", "topics", "create", "--dry-run", "--partitions", "3", "--bus", "b"]
     for output in ("table", "json"):
         args = get_parser().parse_args([*words, "--output", output])
@@ -164,6 +161,5 @@ def test_each_command_and_each_setting_is_documented() -> None:
         assert f"`{command.name}" in commands, command.name
         for each in getattr(command, "subcommands", ()):
             assert f"`{each.name}`" in commands or f"`{command.name} {each.name}" in commands, each.name
-    assert [
-        o for o in get_provider_info()["config"]["interlock"]["options"] if f"`{o}`" not in operating
-    ] == []
+    settings = get_provider_info()["config"]["interlock"]["options"]
+    assert [name for name in settings if f"`{name}`" not in operating] == []

@@ -30,8 +30,5 @@ def test_tables_show_none_as_empty(output: str, capsys: pytest.CaptureFixture[st
 
 
 def test_counted_uses_singular_and_plural() -> None:
-    assert [counted(number, "dead letter") for number in (0, 1, 2)] == [
-        "0 dead letters",
-        "1 dead letter",
-        "2 dead letters",
-    ]
+    texts = [counted(number, "dead letter") for number in (0, 1, 2)]
+    assert texts == ["0 dead letters", "1 dead letter", "2 dead letters"]
