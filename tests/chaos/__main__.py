@@ -35,17 +35,8 @@ WRONG = ("missing", "duplicated", "unexpected", "leaked_keys", "late")
 # In a long run, something of each of these must have fired.
 LIVES = tuple(f"{kind}, {when}" for kind in ("one-shot", "durable") for when in ("live", "look-back"))
 NODES = (
-    "Matcher",
-    "AllOf",
-    "AnyOf",
-    "AtLeast",
-    "Count",
-    "Within",
-    "Sequence",
-    "Ordered",
-    "Absent",
-    "Quiet",
-    "Expires",
+    *("Matcher", "AllOf", "AnyOf", "AtLeast", "Count", "Within"),
+    *("Sequence", "Ordered", "Absent", "Quiet", "Expires"),
 )
 RATE = 110.0
 MORE_S = 180.0  # in addition to a quarter of the time, for faults that a busy machine has not reached yet
@@ -84,16 +75,9 @@ class OracleProcess:
     """Starts the oracle's process and sends it requests."""
 
     def __init__(self, servers: str, config: BusConfig, folder: Path) -> None:
+        log = folder / "log.msgpack"
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.chaos.oracle",
-                servers,
-                config.name,
-                config.group,
-                str(folder / "log.msgpack"),
-            ],
+            [sys.executable, "-m", "tests.chaos.oracle", servers, config.name, config.group, str(log)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
@@ -158,7 +142,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 load.leave_idle()
                 _quiet(pool, QUIET_S)
             say(f"the load ends after {load.counts.emitted} events; {pool.done.kills} kills")
-            _until(load.stop, pool)
+            _meanwhile(load.stop, pool)
             settled = _meanwhile(lambda: oracle.ask("settle", 20 if args.plant else SETTLE_S), pool)
             if not settled["settled"]:
                 say(f"not settled: {settled['why']}")
@@ -245,10 +229,6 @@ def _quiet(pool: Pool, seconds: float) -> None:
     while time.monotonic() < until:
         pool.tend()
         time.sleep(0.05)
-
-
-def _until(work: Any, pool: Pool) -> None:
-    _meanwhile(work, pool)
 
 
 def _meanwhile(work: Any, pool: Pool) -> Any:

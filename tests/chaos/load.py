@@ -280,15 +280,8 @@ class Load:
     def _produce(
         self, key: bytes | None, value: bytes | None, headers: Any, topic: str | None = None
     ) -> None:
-        while True:
-            try:
-                place = self._idle.partition_of(key) if topic is None else -1
-                self._producer.produce(
-                    topic or self._config.topic("event"), value, key, place, headers=headers
-                )
-                return
-            except BufferError:
-                self._producer.poll(0.1)
+        place = self._idle.partition_of(key) if topic is None else -1
+        self._send(topic or self._config.topic("event"), place, key, value, headers)
 
     # -- registrations
 
@@ -343,10 +336,10 @@ class Load:
         if what < 0.05:  # like a retried task
             self._register(made)
         elif what < 0.12 and len(self._open) > 20:
-            self._remove(self._open[r.randrange(len(self._open))])
+            self._remove(self._open[r.randrange(len(self._open))].incarnation)
         elif what < 0.14 and len(self._open) > 20:  # removed and registered again
             again = self._open[r.randrange(len(self._open))]
-            self._remove(again)
+            self._remove(again.incarnation)
             self._register(again)
 
     def _new_durable(self, name: str | None = None) -> None:
@@ -364,15 +357,12 @@ class Load:
     def _change_durable(self) -> None:
         name = self._random.choice(list(self._durables))
         if self._random.random() < 0.3:
-            self._remove(self._durables.pop(name))
+            self._remove(self._durables.pop(name).incarnation)
             self._new_durable()
             return
         before = self._durables[name]
         self._new_durable(name)  # replaces it, before any null value
-        with self._lock:
-            keys = self._registered.pop(before.incarnation, [])
-        for key in keys:
-            self._write("subscription", 0, key, None)
+        self._remove(before.incarnation)
 
     def _register(self, registration: Registration) -> None:
         key = RegistrationKey(registration.incarnation, uuid.uuid4().hex[:12]).encode()
@@ -380,16 +370,19 @@ class Load:
             self._registered.setdefault(registration.incarnation, []).append(key)
         self._write("subscription", 0, key, encode_json(registration))
 
-    def _remove(self, registration: Registration) -> None:
+    def _remove(self, incarnation: str) -> None:
         with self._lock:
-            keys = self._registered.pop(registration.incarnation, [])
+            keys = self._registered.pop(incarnation, [])
         for key in keys:
             self._write("subscription", 0, key, None)
 
     def _write(self, kind: str, partition: int, key: bytes, value: bytes | None) -> None:
+        self._send(self._config.topic(kind), partition, key, value, [])
+
+    def _send(self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Any) -> None:
         while True:
             try:
-                self._producer.produce(self._config.topic(kind), value, key, partition=partition)
+                self._producer.produce(topic, value, key, partition, headers=headers)
                 return
             except BufferError:
                 self._producer.poll(0.1)
@@ -420,20 +413,14 @@ class Load:
 
     def _acknowledge(self, message: Any) -> None:
         form = json.loads(message.value())
-        if form["state"] != "fired" or self._random_ack() > 0.9:
+        # The order depends on engines, so a seed would not make it repeatable.
+        if form["state"] != "fired" or random.random() > 0.9:
             return
         form["state"] = "acked"
         self._write("action", message.partition(), message.key(), json.dumps(form).encode())
         self.counts.acked += 1
         if form.get("kind", "one-shot") == "one-shot":
-            with self._lock:
-                keys = self._registered.pop(form["incarnation"], [])
-            for key in keys:
-                self._write("subscription", 0, key, None)
-
-    @staticmethod
-    def _random_ack() -> float:
-        return random.random()  # the order depends on engines, so a seed would not make it repeatable
+            self._remove(form["incarnation"])
 
 
 class Idle:

@@ -151,11 +151,6 @@ class Registrations:
     joined_ms: dict[tuple[str, int], int] = field(default_factory=dict)
     bad: list[str] = field(default_factory=list)
 
-    def in_force(self, incarnation: str) -> Life | None:
-        return next(
-            (x for x in self.lives.values() if x.incarnation == incarnation and x.ended is None), None
-        )
-
 
 def read_registrations(log: Log) -> Registrations:
     """Folds the registry: a repeated incarnation changes nothing, another one replaces it, null ends it."""
