@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock import Condition, Event
 from interlock.engine.bus import TopicPartition as Place
 from interlock.engine.config import BusConfig
@@ -24,7 +24,7 @@ from interlock.engine.errors import EngineError
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.topics import bus_record, create, write_bus_record, write_registry
 from interlock.engine.records import Registration, RegistrationKey, ResumeRecord, encode_json, registry_key
-from interlock.engine.runtime.runtime import run_engine
+from interlock.engine.runtime.runtime import Runtime, run_engine
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.engine.waiting.waits import FiringDelivery, Waits
 from interlock.events import Emitter
@@ -63,6 +63,24 @@ class OpenWait:
         )
 
 
+@contextmanager
+def running(config: BusConfig) -> Iterator[Runtime]:
+    """The runtime of a process, with its threads."""
+    runtime = Runtime(config)
+    runtime.start()
+    try:
+        yield runtime
+    finally:
+        runtime.stop()
+
+
+def set_topic(admin: AdminClient, topic: str, name: str, value: str) -> None:
+    """Alter one of the topic's settings, as an administrator does."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
 class Bench:
     """One bus, and all that a test does with it."""
 
@@ -86,13 +104,8 @@ class Bench:
     @contextmanager
     def waiting(self) -> Iterator[Callable[..., OpenWait]]:
         """A process's waits; gives a function that opens one."""
-        board, stop = NoticeBoard(), threading.Event()
-        waits = Waits(self.config, board)
-
-        def life() -> None:
-            waits.run(stop)
-
-        thread = threading.Thread(target=life, name="waits")
+        waits, stop = Waits(self.config, NoticeBoard()), threading.Event()
+        thread = threading.Thread(target=waits.run, args=(stop,), name="waits")
         thread.start()
 
         def open_wait(
@@ -130,7 +143,6 @@ class Bench:
     def list_topics(self, *names: str) -> None:
         """Let the bus read these topics beside its own."""
         record = bus_record(self.config)
-        assert record is not None
         write_bus_record(self.config, msgspec.structs.replace(record, topics=names))
 
     def resume(self, kind: str, partition: int) -> None:
@@ -139,7 +151,6 @@ class Bench:
         found = Admin(self.config)
         tp = Place(topic, partition)
         known = found.topics([topic])[topic]
-        assert known is not None
         record = ResumeRecord(topic_id=known.id, offset=found.start_offsets([tp])[tp])
         write_registry(self.config, {registry_key("resume", topic, partition): encode_json(record)})
 
@@ -179,15 +190,21 @@ class Bench:
 
     def engine_process(self) -> subprocess.Popen[bytes]:
         """An engine in a process of its own, killed at the end of the test if it still runs."""
-        config = {
-            "name": self.config.name,
-            "deployment": self.config.deployment,
-            "client": dict(self.config.client),
-        }
-        process = subprocess.Popen([sys.executable, "-c", ENGINE_PROCESS, json.dumps(config)])
+        return self.process(ENGINE_PROCESS)
+
+    def process(self, program: str, *arguments: str, stdout: Any = None) -> subprocess.Popen[bytes]:
+        """A Python program with the bus as its first argument, killed at the end of the test."""
+        command = [sys.executable, "-c", program, self.json(), *arguments]
+        process = subprocess.Popen(command, stdout=stdout)
         self.stack.callback(process.wait)
         self.stack.callback(process.kill)
         return process
+
+    def json(self) -> str:
+        """The arguments of its `BusConfig`."""
+        config = self.config
+        form = {"name": config.name, "deployment": config.deployment, "client": dict(config.client)}
+        return json.dumps(form)
 
     @staticmethod
     def sigkill(process: subprocess.Popen[bytes]) -> None:

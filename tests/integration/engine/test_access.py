@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -34,7 +34,7 @@ from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.topics import check, create
 from interlock.engine.records import Registration
-from interlock.engine.runtime.runtime import Runtime, has_engine
+from interlock.engine.runtime.runtime import has_engine
 from interlock.engine.waiting.acknowledge import acknowledge, acknowledge_all, remove_registration
 from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.notices import Notice
@@ -44,6 +44,8 @@ from interlock.events import Emitter
 from interlock.events.errors import EmitError
 from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.ports import free_ports
+
+from .conftest import running
 
 TOPIC, GROUP, TXN = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
@@ -100,26 +102,22 @@ def guarded(
     }
 
     def reached_by(name: str, password: str | None = None) -> BusConfig:
-        secret = {
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": name,
-            "sasl.password": password or f"{name}-secret",
-        }
-        client = {"bootstrap.servers": f"127.0.0.1:{sasl}", "security.protocol": "SASL_PLAINTEXT", **secret}
+        client = {"bootstrap.servers": f"127.0.0.1:{sasl}", "security.protocol": "SASL_PLAINTEXT"}
+        client |= {"sasl.mechanism": "PLAIN", "sasl.username": name}
+        client["sasl.password"] = password or f"{name}-secret"
         return BusConfig(name="bus", client=client)
 
     with LocalBroker(tmp_path_factory.mktemp("acl"), port=plain, properties=properties) as broker:
         plain_bus = BusConfig(name="bus", client={"bootstrap.servers": broker.bootstrap_servers})
         create(plain_bus, partitions=2)
-        broker_admin = AdminClient(dict(plain_bus.client))
+        admin = AdminClient(dict(plain_bus.client))
         stamped = {"message.timestamp.type": "LogAppendTime"}
-        broker_admin.create_topics([NewTopic(LISTED, 1, config=stamped)])[LISTED].result()
+        admin.create_topics([NewTopic(LISTED, 1, config=stamped)])[LISTED].result()
         add_topics(plain_bus, [LISTED])
         producer = Producer(dict(plain_bus.client))
         producer.produce(LISTED, b'{"rows": 4}')
         assert producer.flush(30) == 0
         bindings = [binding(name, *right) for name, rights in RIGHTS.items() for right in rights]
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for future in admin.create_acls(bindings).values():
             future.result()
         yield reached_by, admin
@@ -130,6 +128,20 @@ def user(guarded: Any) -> Callable[..., BusConfig]:
     """`user("triggerer")` is the bus as that user reaches it."""
     reached_by: Callable[..., BusConfig] = guarded[0]
     return reached_by
+
+
+@contextmanager
+def without(admin: AdminClient, *taken: AclBinding) -> Iterator[None]:
+    """These rights are taken away, and given back."""
+    for each in taken:
+        exact = AclBindingFilter(*(getattr(each, name) for name in ACL_FIELDS))
+        [removed] = [future.result() for future in admin.delete_acls([exact]).values()]
+        assert len(removed) == 1
+    try:
+        yield
+    finally:
+        for given in admin.create_acls(list(taken)).values():
+            given.result()
 
 
 class Heard:
@@ -147,9 +159,7 @@ class Heard:
 
 
 def test_emitter_triggerer_and_worker_work_with_the_rights_listed(user: Any, eventually: Any) -> None:
-    runtime = Runtime(user("triggerer"))
-    runtime.start()
-    try:
+    with running(user("triggerer")) as runtime:
         heard = Heard()
         runtime.waits.open(Registration.of("w", event("x"), None, 0), heard)
         with Emitter(user("emitter").client, "bus-event") as emitter:
@@ -157,8 +167,6 @@ def test_emitter_triggerer_and_worker_work_with_the_rights_listed(user: Any, eve
         eventually("the wait fires", heard.delivery)
         delivery = heard.delivery()
         acknowledge(user("worker"), delivery.action, delivery.registration_keys)
-    finally:
-        runtime.stop()
     assert [item.text for item in heard.items if not isinstance(item, FiringDelivery)] == []
 
 
@@ -183,9 +191,7 @@ def test_a_workers_tasks_fetch_look_back_and_dispatch_with_the_rights_listed(
     assert name in told
     assert LISTED in told
 
-    runtime = Runtime(user("triggerer"))
-    runtime.start()
-    try:
+    with running(user("triggerer")) as runtime:
         durable = Durable(
             subscription=name, condition=event(name, by="subject").to_json(), since_ms=0, since_given=False,
             max_keys=10, at_limit="dead-letter",
@@ -194,7 +200,6 @@ def test_a_workers_tasks_fetch_look_back_and_dispatch_with_the_rights_listed(
         [place] = eventually("it fires", lambda: runtime.waits.dispatching.take(stream, 1))
         assert has_engine(worker)
         [action] = read(worker, [(place.source.partition, place.offset)])
-        assert action is not None
         acknowledge_all(worker, [action])
         eventually("it is acknowledged", lambda: not runtime.waits.dispatching.take(stream, 1))
         wait = runtime.waits.open(Registration.of(f"{name}-over", event(f"{name}-2"), None, 0), Heard())
@@ -202,8 +207,6 @@ def test_a_workers_tasks_fetch_look_back_and_dispatch_with_the_rights_listed(
         runtime.waits.close(wait)
         remove_registration(worker, runtime.waits.registration_keys(wait))
         assert f"{name}-over" not in registered(user)
-    finally:
-        runtime.stop()
 
 
 def test_an_emitter_may_do_nothing_else(user: Any) -> None:
@@ -223,15 +226,16 @@ def test_a_topics_settings_are_none_to_whoever_may_not_see_them(user: Any) -> No
     assert retention("worker") is None
 
 
-def test_the_doctor_finds_what_a_user_may_not_do_and_nothing_where_all_is_allowed(user: Any) -> None:
-    def wrong(name: str, role: Role) -> list[str]:
-        found = diagnose(user(name), AirflowInfo("3.3.2"), [role])
-        return [each.text for each in found if (each.check, each.level) == ("access", "wrong")]
+def wrong(config: BusConfig, role: Role) -> list[str]:
+    """What the doctor finds wrong with the rights for a role."""
+    found = diagnose(config, AirflowInfo("3.3.2"), [role])
+    return [each.text for each in found if (each.check, each.level) == ("access", "wrong")]
 
-    assert wrong("triggerer", "engine") == []
-    assert wrong("worker", "wait") == []
-    assert wrong("emitter", "emit") == []
-    lacks = " ".join(wrong("worker", "engine"))
+
+def test_the_doctor_finds_what_a_user_may_not_do_and_nothing_where_all_is_allowed(user: Any) -> None:
+    for name, role in (("triggerer", "engine"), ("worker", "wait"), ("emitter", "emit")):
+        assert wrong(user(name), role) == []
+    lacks = " ".join(wrong(user("worker"), "engine"))
     for told in (
         "engine: topic 'bus-state' cannot be described: Broker: Topic authorization failed.",
         "engine: allow DescribeConfigs on topic 'bus-event'",
@@ -242,29 +246,16 @@ def test_the_doctor_finds_what_a_user_may_not_do_and_nothing_where_all_is_allowe
 
 def test_the_doctor_finds_a_right_that_is_missing_on_a_listed_topic(guarded: Any, eventually: Any) -> None:
     reached_by, admin = guarded
-    taken = binding("worker", TOPIC, LISTED, READ)
-
-    def texts() -> list[str]:
-        found = diagnose(reached_by("worker"), AirflowInfo("3.3.2"), ["wait"])
-        return [each.text for each in found if (each.check, each.level) == ("access", "wrong")]
-
-    exact = AclBindingFilter(*(getattr(taken, name) for name in ACL_FIELDS))
-    [removed] = [future.result() for future in admin.delete_acls([exact]).values()]
-    assert len(removed) == 1
-    try:
+    taken, worker = binding("worker", TOPIC, LISTED, READ), reached_by("worker")
+    with without(admin, taken):
         lacking = [f"wait: allow Read on topic '{LISTED}' to the user of this connection."]
-        eventually("it is found", lambda: texts() == lacking)
-    finally:
-        [given] = admin.create_acls([taken]).values()
-        given.result()
-    eventually("nothing is wrong", lambda: texts() == [])
+        eventually("it is found", lambda: wrong(worker, "wait") == lacking)
+    eventually("nothing is wrong", lambda: wrong(worker, "wait") == [])
 
 
 def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, eventually: Any) -> None:
     before = set(threading.enumerate())  # with those of other tests' outboxes
-    runtime = Runtime(user("triggerer", "not-the-password"))
-    runtime.start()
-    try:
+    with running(user("triggerer", "not-the-password")) as runtime:
         heard = Heard()
         runtime.waits.open(Registration.of("w2", event("y"), None, 0), heard)
         [notice] = eventually("the wait is told", lambda: heard.items)
@@ -274,8 +265,6 @@ def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, even
         with Emitter(user("emitter").client, "bus-event") as emitter:
             emitter.emit(Event.of("y", "/test"))
         eventually("the wait fires", heard.delivery)
-    finally:
-        runtime.stop()
     left = set(threading.enumerate()) - before
     assert not [thread.name for thread in left if thread.name.startswith("interlock-")]
 
@@ -313,9 +302,7 @@ def test_a_right_that_is_taken_away_is_told_and_given_back_is_gone_on_with(
     reached_by, admin = guarded
     taken = binding("triggerer", *right)
     event_type = unique_name("t")
-    runtime = Runtime(reached_by("triggerer"))
-    runtime.start()
-    try:
+    with running(reached_by("triggerer")) as runtime:
         before, after = Heard(), Heard()
         with Emitter(reached_by("emitter").client, "bus-event") as emitter:
             runtime.waits.open(Registration.of(f"{event_type}-before", event(event_type), None, 0), before)
@@ -324,10 +311,7 @@ def test_a_right_that_is_taken_away_is_told_and_given_back_is_gone_on_with(
             runtime.waits.open(
                 Registration.of(f"{event_type}-after", event(f"{event_type}2"), None, 0), after
             )
-            exact = AclBindingFilter(*(getattr(taken, name) for name in ACL_FIELDS))
-            [removed] = [future.result() for future in admin.delete_acls([exact]).values()]
-            assert len(removed) == 1
-            try:
+            with without(admin, taken):
                 if taken.name == "bus-dead-letter":
                     produce_rubbish(reached_by("emitter").client, admin)
                 emitter.emit(Event.of(f"{event_type}2", "/test"))
@@ -336,12 +320,7 @@ def test_a_right_that_is_taken_away_is_told_and_given_back_is_gone_on_with(
                     lambda: any(re.search(told, item.text or "") for item in after.notices()),
                 )
                 assert after.delivery() is None
-            finally:
-                [given] = admin.create_acls([taken]).values()
-                given.result()
             eventually("the wait fires", after.delivery)
-    finally:
-        runtime.stop()
 
 
 @pytest.mark.parametrize(
@@ -366,20 +345,14 @@ def test_a_listed_topic_that_may_not_be_read_is_told_and_goes_on_by_itself_when_
         "after": event(f"{name}-after"),
     }
     waits = {wait: Heard() for wait in conditions}
-    runtime = Runtime(reached_by("triggerer"))
-    runtime.start()
-    try:
+    with running(reached_by("triggerer")) as runtime:
         for wait, condition in conditions.items():
             runtime.waits.open(Registration.of(f"{name}-{wait}", condition, None, 0), waits[wait])
         with Emitter(reached_by("emitter").client, "bus-event") as emitter:
             producer.produce(LISTED, b"{}", f"{name}-first")
             emitter.emit(Event.of(f"{name}-before", "/test"))
             eventually("both fire", lambda: waits["first"].delivery() and waits["before"].delivery())
-            for right in rights:
-                exact = AclBindingFilter(*(getattr(right, field) for field in ACL_FIELDS))
-                [removed] = admin.delete_acls([exact]).values()
-                removed.result()
-            try:
+            with without(admin, *rights):
                 producer.produce(LISTED, b"{}", f"{name}-second")
                 assert producer.flush(30) == 0
                 eventually(
@@ -389,10 +362,5 @@ def test_a_listed_topic_that_may_not_be_read_is_told_and_goes_on_by_itself_when_
                 emitter.emit(Event.of(f"{name}-after", "/test"))
                 eventually("the other topics go on", waits["after"].delivery)
                 assert waits["second"].delivery() is None
-            finally:
-                for given in admin.create_acls(rights).values():
-                    given.result()
             eventually("it goes on", waits["second"].delivery)
         assert runtime._counts()["restarts"] == 0
-    finally:
-        runtime.stop()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from typing import Any
 
 from interlock import event
@@ -41,7 +39,6 @@ def test_a_record_on_which_process_after_process_ends_is_set_aside_and_what_foll
     ids = ["before", "lethal", "behind", "after"]
     partitions = {bench.emit("x", id=each, subject="s")[1] for each in ids}
     assert len(partitions) == 1
-    form = json.dumps({"name": bench.config.name, "client": dict(bench.config.client)})
     running: list[subprocess.Popen[bytes]] = []
     ended, tries = 0, 0
 
@@ -52,11 +49,7 @@ def test_a_record_on_which_process_after_process_ends_is_set_aside_and_what_foll
             running.remove(process)
             ended += 1
         while len(running) < 2:
-            how = ("exit", "signal")[len(running)]
-            process = subprocess.Popen([sys.executable, "-c", VICTIM, form, how])
-            bench.stack.callback(process.wait)
-            bench.stack.callback(process.kill)
-            running.append(process)
+            running.append(bench.process(VICTIM, ("exit", "signal")[len(running)]))
         for partition in examine(bench.config).partitions:
             tries = max(tries, partition["tries"])
         return bench.records("dead-letter")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,14 +21,13 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 from interlock.engine.records import CLOCK_KEY, Registration, partition_of
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
-from interlock.engine.runtime.runtime import Runtime
 from interlock.engine.waiting.waits import FiringDelivery
 from interlock.events.errors import EmitError
 from interlock.events.kafka import encode
 from interlock.events.sizes import MAX_EVENT_BYTES
 from interlock.plugin.broker import LocalBroker
 
-from .conftest import Bench
+from .conftest import Bench, running
 from .crowd import Followed, counted_engine, produce
 
 PAIR = event("left", by="subject") & event("right", by="subject")
@@ -55,12 +51,6 @@ waits.run(threading.Event())
 """
 
 
-def arguments(config: BusConfig) -> str:
-    return json.dumps({
-        "name": config.name, "deployment": config.deployment, "client": dict(config.client),
-    })  # fmt: skip
-
-
 def states(bench: Any) -> dict[bytes, bytes]:
     """What the state topic holds once it is compacted."""
     last = {record.key: record.value for record in bench.records("state") if record.key != CLOCK_KEY}
@@ -74,10 +64,7 @@ def test_waiters_that_take_nothing_hold_up_nobody_and_find_all_their_firings_lat
     waits = 1500
     told = tmp_path / "told"
     with told.open("wb") as out:
-        command = [sys.executable, "-c", WAITERS_PROCESS, arguments(bench.config), str(waits)]
-        waiters = subprocess.Popen(command, stdout=out)
-    bench.stack.callback(waiters.wait)
-    bench.stack.callback(waiters.kill)
+        waiters = bench.process(WAITERS_PROCESS, str(waits), stdout=out)
     engine = psutil.Process(bench.engine_process().pid)
     eventually("all are registered", lambda: len(bench.records("subscription")) > waits, LOADED_S)
     with bench.waiting() as waiting:
@@ -88,10 +75,8 @@ def test_waiters_that_take_nothing_hold_up_nobody_and_find_all_their_firings_lat
         before = engine.memory_info().rss
         quick = waiting("quick", event("large", by="subject"), "last")
         data = os.urandom(30_000).hex()
-        produce(
-            bench.config,
-            (Event.of("large", "/t", id=f"{n}", subject=f"k{n}", data=data) for n in range(waits)),
-        )
+        large = (Event.of("large", "/t", id=f"{n}", subject=f"k{n}", data=data) for n in range(waits))
+        produce(bench.config, large)
         bench.emit("large", subject="last")
         quick.firing()
         grown = [0]
@@ -127,11 +112,9 @@ def own_bench(
         config = BusConfig(name=unique_name("bus"), client={"bootstrap.servers": broker.bootstrap_servers})
         create(config, partitions=4)
         made = Bench(config, 4, eventually)
-        pid = broker.pid
-        assert pid is not None
         with made.stack:
             made.subscribe("pairs", PAIR)
-            yield OwnBench(made, broker, pid)
+            yield OwnBench(made, broker, broker.pid)
 
 
 @pytest.mark.long
@@ -243,16 +226,12 @@ def test_a_durable_subscription_keeps_no_more_open_keys_than_it_may(
         for key in (together[-share:] if drops else together[:share])
     }
     # All on one source partition: which key came first is the same for everybody.
-    produce(
-        bench.config,
-        (Event.of("left", "/t", id=f"left-{k}", subject=k, partitionkey="one") for k in keys),
-    )
+    left = (Event.of("left", "/t", id=f"left-{k}", subject=k, partitionkey="one") for k in keys)
+    produce(bench.config, left)
     with bench.engine():
         eventually("all are judged", lambda: set(_open(bench)) == kept)
-        produce(
-            bench.config,
-            (Event.of("right", "/t", id=f"right-{k}", subject=k, partitionkey="one") for k in kept),
-        )
+        right = (Event.of("right", "/t", id=f"right-{k}", subject=k, partitionkey="one") for k in kept)
+        produce(bench.config, right)
         fired = bench.eventually_fired("limited", len(kept))
         dead = bench.records("dead-letter")
     assert Counter(firing["firing"]["key"] for firing in fired) == Counter(kept)
@@ -265,9 +244,7 @@ def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_is_told(
 ) -> None:
     limited = msgspec.structs.replace(Registration.of("w", PAIR, None, 0), max_keys=20)
     heard: list[Any] = []
-    runtime = Runtime(bench.config)
-    runtime.start()
-    try:
+    with running(bench.config) as runtime:
         wait = runtime.waits.open(limited, heard.append)
         for n in range(25):
             bench.emit("left", subject=f"k{n}")
@@ -283,8 +260,6 @@ def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_is_told(
         [delivery] = eventually("it fires", lambda: [i for i in heard if isinstance(i, FiringDelivery)])
         assert delivery.action.firing.key == kept
         runtime.waits.close(wait)
-    finally:
-        runtime.stop()
 
 
 def _open(bench: Any) -> list[str]:
@@ -303,13 +278,8 @@ def test_what_is_too_large_is_refused_referred_to_or_set_aside_and_the_rest_goes
         large = waiting("large", event("large"))
         bench.emit("large", data={"rows": "x" * 500_000})
         [form] = large.firing().action.firing.events["large"]
-        produce(
-            bench.config,
-            (
-                Event.of("wide", "/t", id=f"{n}", subject="s", wide=f"{n:06}" + "x" * 200_000)
-                for n in range(48)
-            ),
-        )
+        wide = (f"{n:06}" + "x" * 200_000 for n in range(48))
+        produce(bench.config, (Event.of("wide", "/t", id=w[:6], subject="s", wide=w) for w in wide))
         dead = eventually("some are set aside", lambda: bench.records("dead-letter"))
         after = waiting("after", event("small"))
         bench.emit("small")
@@ -333,13 +303,11 @@ def test_a_storm_on_one_key_fills_no_state_and_other_keys_of_its_partition_fire_
     calm = next(k for n in range(100) if partition_of("durable", "fifties", k := f"calm{n}", 4) == place)
     subjects = ["hot"] * 5000 + [calm] * 50 + ["hot"] * 5000
     with counted_engine(bench.config) as account:
-        produce(
-            bench.config,
-            (
-                Event.of("tick", "/t", id=f"{n}", subject=subject, partitionkey="one")
-                for n, subject in enumerate(subjects)
-            ),
+        ticks = (
+            Event.of("tick", "/t", id=f"{n}", subject=subject, partitionkey="one")
+            for n, subject in enumerate(subjects)
         )
+        produce(bench.config, ticks)
         eventually("all is judged", lambda: account.stats.stepped == 2 * len(subjects), LOADED_S)
     in_order = [record.json()["firing"]["key"] for record in bench.records("action")]
     assert Counter(in_order) == {"hot": 200, calm: 1}

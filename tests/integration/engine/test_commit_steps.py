@@ -6,9 +6,6 @@ its own: most of the time goes by until the broker ends the transactions of the 
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -97,10 +94,7 @@ def test_an_engine_that_dies_at_any_step_of_the_commit_loses_and_repeats_nothing
             stack.enter_context(stage.stack)
             waiting = stack.enter_context(stage.waiting())
             waits = [waiting(f"w-{day}", PAIR, day) for day in DAYS]
-            form = json.dumps({"name": config.name, "client": dict(config.client)})
-            victim = subprocess.Popen([sys.executable, "-c", VICTIM, form, *death])
-            stack.callback(victim.wait)
-            stack.callback(victim.kill)
+            victim = stage.process(VICTIM, *death)
             for kind in ("orders", "rates"):
                 for day in DAYS:
                     stage.emit(kind, data={"day": day}, id=f"{kind}-{day}")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from interlock import Condition, event
 from interlock.engine.errors import TopicsError
 from interlock.engine.waiting import latest_firings, open_firings
@@ -18,6 +17,8 @@ from interlock.engine.waiting.dispatching import Durable, Stream
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.engine.waiting.open_firings import read
 from interlock.engine.waiting.waits import Waits
+
+from .conftest import set_topic
 
 TRADE = event("trade", by="data.trade")
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
@@ -159,10 +160,7 @@ def test_an_acknowledgement_that_its_topic_refuses_as_too_large_says_what_to_do(
         bench.emit("trade", id="t0", data={"trade": 0, "pad": "x" * 10_000})
         one.eventually_open("t0")
         topic = bench.config.topic("action")
-        limit = ConfigEntry("max.message.bytes", "5000", incremental_operation=AlterConfigOpType.SET)
-        altered = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[limit])
-        for future in bench.admin.incremental_alter_configs([altered]).values():
-            future.result()
+        set_topic(bench.admin, topic, "max.message.bytes", "5000")
         with pytest.raises(TopicsError, match=f"{topic}' refuses .* too large. Raise its max.message.bytes"):
             one.acknowledge("t0")
         assert one.open_ids() == ["t0"]

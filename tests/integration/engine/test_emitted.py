@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 from interlock import Event
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, TopicsError
@@ -19,6 +19,8 @@ from interlock.engine.reading.emitted import Emitted, EventIdentity
 from interlock.events import Emitter
 
 from local.topics import read_all
+
+from .conftest import set_topic
 
 
 def emitted_since(bus: BusConfig, since_ms: int, wanted: Collection[EventIdentity]) -> set[EventIdentity]:
@@ -77,9 +79,7 @@ def test_where_records_are_gone_the_topics_retention_tells_whether_any_of_the_ti
         admin.delete_records([place])[place].result(timeout=30)
 
     def kept(name: str, value: str) -> None:
-        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-        admin.incremental_alter_configs([resource])[resource].result(timeout=30)
+        set_topic(admin, topic, name, value)
         with closing(Admin(bus)) as asked:
             eventually("the setting holds", lambda: (asked.settings(topic) or {})[name] == value)
 

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Asked
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock import event
 from interlock.engine.admin import health as health_module
 from interlock.engine.admin.health import examine
@@ -20,6 +19,8 @@ from interlock.engine.kafka.topics import check_settings, create
 from interlock.engine.runtime.metrics import Publisher
 from interlock.engine.runtime.reporting import EngineStatus
 from interlock.engine.runtime.runtime import EngineProcess, run_engine
+
+from .conftest import set_topic
 
 PAIR = event("a") & event("b")
 
@@ -85,33 +86,32 @@ def test_a_range_that_retention_took_is_named_with_the_command_that_goes_on(
     assert row(health, topic, partition)["state"] == "stopped"
 
 
-def test_offsets_that_the_group_lost_are_named(bench: Any, eventually: Any) -> None:
+@pytest.fixture
+def used(bench: Any, eventually: Any) -> Any:
+    """A bus of which an engine had all partitions, which has left."""
     with bench.engine():
         eventually(
             "all partitions are in use",
             lambda: all(p["state"] == "ok" for p in examine(bench.config).partitions),
         )
-    admin = AdminClient(dict(bench.config.client))
     eventually("the group is empty", lambda: not examine(bench.config).engines)
-    [future] = admin.delete_consumer_groups([bench.config.group]).values()
+    return bench
+
+
+def test_offsets_that_the_group_lost_are_named(used: Any) -> None:
+    bench = used
+    [future] = bench.admin.delete_consumer_groups([bench.config.group]).values()
     future.result()
     problems = examine(bench.config).problems
     assert len([p for p in problems if "the group's committed offset is gone" in p]) == 8
 
 
 def test_a_committed_offset_whose_metadata_cannot_be_read_is_a_problem_of_that_partition(
-    bench: Any, eventually: Any
+    used: Any, eventually: Any
 ) -> None:
-    topic = bench.config.topic("event")
-    with bench.engine():
-        eventually(
-            "all partitions are in use",
-            lambda: all(p["state"] == "ok" for p in examine(bench.config).partitions),
-        )
-    admin = AdminClient(dict(bench.config.client))
-    eventually("the group is empty", lambda: not examine(bench.config).engines)
+    bench, topic = used, used.config.topic("event")
     by_hand = ConsumerGroupTopicPartitions(bench.config.group, [Asked(topic, 0, 0, "nonsense")])
-    [future] = admin.alter_consumer_group_offsets([by_hand]).values()
+    [future] = bench.admin.alter_consumer_group_offsets([by_hand]).values()
     future.result()
     health = examine(bench.config)
     [problem] = health.problems
@@ -130,13 +130,12 @@ def test_records_of_an_internal_topic_that_were_removed_by_hand_are_named_and_st
     bench: Any, eventually: Any, kind: str, held: str
 ) -> None:
     topic = bench.config.topic(kind)
-    admin = AdminClient(dict(bench.config.client))
     everything = [Asked(topic, p, -1) for p in range(1 if kind == "subscription" else bench.partitions)]
 
     def remove() -> bool:
         """Brokers refuse it while the topic is only compacted, and follow its setting a little later."""
         try:
-            for future in admin.delete_records(everything).values():
+            for future in bench.admin.delete_records(everything).values():
                 future.result()
         except KafkaException as e:
             if e.args[0].code() == KafkaError.POLICY_VIOLATION:
@@ -144,22 +143,16 @@ def test_records_of_an_internal_topic_that_were_removed_by_hand_are_named_and_st
             raise
         return True
 
-    def policy(value: str) -> None:
-        entry = ConfigEntry("cleanup.policy", value, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-        for future in admin.incremental_alter_configs([resource]).values():
-            future.result()
-
     with bench.engine(), bench.waiting() as waiting:
         waiting("w", PAIR)
         bench.emit("a")
         eventually("a state is kept", lambda: bench.records("state"))
     check_settings(bench.config)
-    policy("delete")
+    set_topic(bench.admin, topic, "cleanup.policy", "delete")
     eventually("the records are removed", remove)
     with pytest.raises(TopicsError, match=f"Topic '{topic}' has cleanup.policy=delete"):
         check_settings(bench.config)
-    policy("compact")
+    set_topic(bench.admin, topic, "cleanup.policy", "compact")
     text = f" were removed, and {held} may be gone with them. Make a bus of another name"
     assert [p for p in examine(bench.config).problems if text in p and f" of {topic}[" in p]
     stop = threading.Event()

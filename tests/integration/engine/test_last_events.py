@@ -30,20 +30,13 @@ def test_events_with_large_attributes_take_little_of_the_memory_of_whoever_looks
     """Compressed, as many producers send them: one fetch brings hundreds."""
     producer = Producer({**bench.config.client, "compression.type": "lz4", "message.max.bytes": 2**20})
     for number in range(EVENTS):
-        attributes = {
-            "specversion": "1.0",
-            "id": str(number),
-            "source": "/s",
-            "type": "t",
-            "note": "x" * ATTRIBUTE,
-        }
+        attributes = {"specversion": "1.0", "id": str(number), "source": "/s", "type": "t"}
+        attributes["note"] = "x" * ATTRIBUTE
         headers = [(f"ce_{name}", value.encode()) for name, value in attributes.items()]
         producer.produce(bench.config.topic("event"), b"", headers=headers, partition=0)
         producer.flush()
-    config = {"name": bench.config.name, "client": dict(bench.config.client)}
-    ended = subprocess.run(
-        [sys.executable, "-c", LOOK, json.dumps(config)], check=True, capture_output=True, timeout=120
-    )
+    command = [sys.executable, "-c", LOOK, bench.json()]
+    ended = subprocess.run(command, check=True, capture_output=True, timeout=120)
     told = json.loads(ended.stdout)
     assert told["unreadable"] == 0
     assert 20 <= told["events"] <= 64 * 1024 * 1024 // ATTRIBUTE

@@ -8,7 +8,8 @@ from confluent_kafka.admin import NewTopic
 from interlock import event
 from interlock.engine.admin.health import examine
 from interlock.engine.records import Registration
-from interlock.engine.runtime.runtime import Runtime
+
+from .conftest import running
 
 
 def test_a_listed_topic_that_is_deleted_is_told_and_stops_nothing_until_it_is_made_again(
@@ -20,10 +21,8 @@ def test_a_listed_topic_that_is_deleted_is_told_and_stops_nothing_until_it_is_ma
     bench.list_topics(topic)
     bench.subscribe("each", event("x", by="subject"))
     said = f"Topic '{topic}' is not read: the topic does not exist."
-    runtime = Runtime(bench.config)
     heard: list[Any] = []
-    runtime.start()
-    try:
+    with running(bench.config) as runtime:
         runtime.waits.open(Registration.of("w", event("never"), None, 0), heard.append)
         bench.emit("x", subject="before")
         bench.eventually_fired("each", 1)
@@ -35,5 +34,3 @@ def test_a_listed_topic_that_is_deleted_is_told_and_stops_nothing_until_it_is_ma
         bench.admin.create_topics([NewTopic(topic, 2, config=stamped)])[topic].result()
         eventually("it is well again", lambda: said not in (heard[-1].text or ""))
         assert runtime._counts()["restarts"] == 0
-    finally:
-        runtime.stop()

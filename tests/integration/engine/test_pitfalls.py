@@ -7,7 +7,6 @@ The clients reach the broker through a proxy, which loses, delays and holds back
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 from interlock import event
 from interlock.engine.bus import Batch, Committed, End, Output, Record, TopicPartition
 from interlock.engine.config import BusConfig
@@ -33,6 +32,8 @@ from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.ports import free_ports
 
 from tests.chaos.proxy import API_KEYS, GROUP, LOADING, NOT_COORDINATOR, Proxy, Rule
+
+from .conftest import set_topic
 
 HOUR_S = 3600.0
 FETCH, FIND_COORDINATOR = 1, 10
@@ -297,13 +298,8 @@ def test_a_question_without_an_answer_does_not_end_the_process(place: Place) -> 
     rule = place.proxy.add(Rule("black-hole", time.monotonic() + HOUR_S, apis=frozenset({FIND_COORDINATOR})))
     try:
         arguments = [place.config.name, place.config.bootstrap_servers]
-        asking = subprocess.run(
-            [sys.executable, "-c", ASKS, *arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        command = [sys.executable, "-c", ASKS, *arguments]
+        asking = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
     finally:
         rule.until = 0.0
     assert asking.returncode == 0
@@ -389,10 +385,7 @@ def test_a_pass_that_takes_too_long_loses_its_place_in_the_group_and_nothing_els
         return sorted(f["firing"]["events"]["e"][0]["id"] for f in bench.firings())
 
     hold, held = tmp_path / "hold", tmp_path / "held"
-    form = json.dumps({"name": bench.config.name, "client": dict(bench.config.client)})
-    slow = subprocess.Popen([sys.executable, "-c", SLOW, form, str(hold), str(held)])
-    bench.stack.callback(slow.wait)
-    bench.stack.callback(slow.kill)
+    slow = bench.process(SLOW, str(hold), str(held))
     emit()
     assert fired() == sorted(map(str, range(sent)))
     hold.touch()
@@ -423,10 +416,7 @@ def _poll_both(*buses: KafkaBus) -> bool:
 def test_a_record_that_its_topic_does_not_take_aborts_and_the_bus_goes_on(place: Place) -> None:
     bus, member = place.member()
     state = place.config.topic("state")
-    small = ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, state, incremental_configs=[small])
-    for future in place.admin.incremental_alter_configs([resource]).values():
-        future.result(30)
+    set_topic(place.admin, state, "max.message.bytes", "2000")
     large = random.Random(1).randbytes(50_000)  # else it is compressed
     outputs = [Output(state, 0, b"k", large), *[Output(place.action, 0, b"k", b"never")] * 2000]
 
