@@ -42,11 +42,7 @@ class Brokers:
     """What all clients of a process reach. `asked`: the threads in which each kind of client was used."""
 
     def __init__(
-        self,
-        *,
-        reachable: bool = True,
-        client: Mapping[str, str] | None = None,
-        made_of: MadeOf = REAL,
+        self, *, reachable: bool = True, client: Mapping[str, str] | None = None, made_of: MadeOf = REAL
     ) -> None:
         self.made_of = made_of
         self.pool = Pool(made_of=made_of)  # for its topics; its engines are not used

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from interlock.engine.protocol.parts import Parts
 
 from tests.kit.made_of import REAL, MadeOf
 
@@ -26,6 +27,11 @@ class Without:
 
     rule: str
     made_of: MadeOf
+
+
+def without(rule: str, **parts: Any) -> Without:
+    """A rule that engines lack whose parts are these."""
+    return Without(rule, MadeOf(parts=Parts(**parts)))
 
 
 class NeverRaised(BaseException):

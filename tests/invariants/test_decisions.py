@@ -24,7 +24,6 @@ from interlock.conditions.filters import Where
 from interlock.conditions.index import matcher_index
 from interlock.conditions.index.checks import Check
 from interlock.engine.protocol.context import Limits
-from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks import evaluator
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.store import Store
@@ -32,7 +31,7 @@ from interlock.engine.records import CLOCK_KEY, MetaRecord, Registration, decode
 from interlock.events.kafka import encode
 
 from tests.invariants.durable import durable, ids_fired
-from tests.invariants.needs import Patch, Without, needs
+from tests.invariants.needs import Patch, needs, without
 from tests.kit.made_of import MadeOf
 from tests.kit.pool import DEAD, EVENT, STATE, TRIGGER, Pool
 from tests.simulation import follower
@@ -284,8 +283,8 @@ class StoreWithoutClosings(Store):
         return None
 
 
-TIME_TO_LIVE: Final = Without("a time to live", MadeOf(parts=Parts(limits=Limits(ttl_ms=1 << 50))))
-CLOSINGS: Final = Without("looking at keys that only close", MadeOf(parts=Parts(store=StoreWithoutClosings)))
+TIME_TO_LIVE: Final = without("a time to live", limits=Limits(ttl_ms=1 << 50))
+CLOSINGS: Final = without("looking at keys that only close", store=StoreWithoutClosings)
 
 
 def states_left(pool: Pool) -> list[bytes]:
@@ -326,7 +325,7 @@ class EvaluatorWithoutLimit(Evaluator):
         return False
 
 
-LIMIT: Final = Without("a limit", MadeOf(parts=Parts(evaluator=EvaluatorWithoutLimit)))
+LIMIT: Final = without("a limit", evaluator=EvaluatorWithoutLimit)
 
 
 @needs(LIMIT)

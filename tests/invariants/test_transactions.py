@@ -15,7 +15,6 @@ from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.protocol.lookback import scanning
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.partitions.fencing import Fencing
-from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.poison.refusals import Refusals
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.source_task import SourceTask
@@ -25,7 +24,7 @@ from interlock.engine.registry.registry import Registered, Registry
 from interlock.events.errors import InterlockError
 
 from tests.invariants.durable import durable, ids_fired
-from tests.invariants.needs import NeverRaised, Patch, Without, needs, unharmed
+from tests.invariants.needs import NeverRaised, Patch, Without, needs, unharmed, without
 from tests.kit.bus import Alone
 from tests.kit.made_of import MadeOf
 from tests.kit.pool import ACTION, DEAD, EVENT, REGISTRY, TRIGGER, Pool
@@ -198,7 +197,7 @@ class TaskThatHoldsItsOffset(TriggerTask):
             outputs.offsets[self.tp] = Committed(0, outputs.offsets[self.tp].metadata)
 
 
-OFFSETS_GO_ON: Final = Without("offsets that go on", MadeOf(parts=Parts(trigger_task=TaskThatHoldsItsOffset)))
+OFFSETS_GO_ON: Final = without("offsets that go on", trigger_task=TaskThatHoldsItsOffset)
 
 
 @needs(STATE, OFFSETS_GO_ON)
@@ -230,7 +229,7 @@ class SourceWithoutScans(SourceTask):
         super().apply(until, None)
 
 
-SCANS: Final = Without("scans", MadeOf(parts=Parts(source_task=SourceWithoutScans)))
+SCANS: Final = without("scans", source_task=SourceWithoutScans)
 
 
 @needs(LIVE, SCANS, SINCE)
@@ -323,9 +322,7 @@ class SourceThatIgnoresKeys(SourceTask):
         return super().trigger_partition(registered, "")
 
 
-KEYS_CHOOSE: Final = Without(
-    "keys that choose the partition", MadeOf(parts=Parts(source_task=SourceThatIgnoresKeys))
-)
+KEYS_CHOOSE: Final = without("keys that choose the partition", source_task=SourceThatIgnoresKeys)
 
 
 @needs(KEYS_CHOOSE)
@@ -356,10 +353,8 @@ class SourceThatCatchesNothing(SourceTask):
     caught = NeverRaised  # type: ignore[assignment]
 
 
-DEAD_LETTERS: Final = Without("dead letters", MadeOf(parts=Parts(outputs=OutputsWithoutDeadLetters)))
-CATCHES_EVENTS: Final = Without(
-    "catching what one event raises", MadeOf(parts=Parts(source_task=SourceThatCatchesNothing))
-)
+DEAD_LETTERS: Final = without("dead letters", outputs=OutputsWithoutDeadLetters)
+CATCHES_EVENTS: Final = without("catching what one event raises", source_task=SourceThatCatchesNothing)
 
 
 @needs(DEAD_LETTERS, CATCHES_EVENTS)
@@ -386,9 +381,7 @@ class RefusesNothing(Refusals):
         return ""
 
 
-LOOKS_FIRST: Final = Without(
-    "looking whether dead letters can be written", MadeOf(parts=Parts(refusals=RefusesNothing))
-)
+LOOKS_FIRST: Final = without("looking whether dead letters can be written", refusals=RefusesNothing)
 
 
 @needs(LOOKS_FIRST, DEAD_LETTERS)
@@ -415,8 +408,8 @@ class RegistryThatCatchesNothing(Registry):
     caught = (NeverRaised,)  # type: ignore[assignment]
 
 
-CATCHES_REGISTRATIONS: Final = Without(
-    "catching what one registration raises", MadeOf(parts=Parts(registry=RegistryThatCatchesNothing))
+CATCHES_REGISTRATIONS: Final = without(
+    "catching what one registration raises", registry=RegistryThatCatchesNothing
 )
 
 
@@ -435,9 +428,7 @@ class TaskThatCatchesNothing(TriggerTask):
     caught = NeverRaised  # type: ignore[assignment]
 
 
-CATCHES_CONDITIONS: Final = Without(
-    "catching what one condition raises", MadeOf(parts=Parts(trigger_task=TaskThatCatchesNothing))
-)
+CATCHES_CONDITIONS: Final = without("catching what one condition raises", trigger_task=TaskThatCatchesNothing)
 
 
 class EvaluatorWithAMistake(Evaluator):
@@ -468,7 +459,7 @@ class FencesNobody(Fencing):
         pass
 
 
-FENCES: Final = Without("fencing the dead", MadeOf(parts=Parts(fencing=FencesNobody)))
+FENCES: Final = without("fencing the dead", fencing=FencesNobody)
 
 
 @needs(FENCES)

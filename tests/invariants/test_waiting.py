@@ -20,7 +20,6 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import ConfigError, EngineError, TopicsError, UnreachableError
 from interlock.engine.kafka import clients
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.records import BUS_KEY, Registration, firing
 from interlock.engine.records.sizes import MAX_FIRING_BYTES
@@ -40,7 +39,7 @@ from interlock.triggers.payload import Payload
 
 from tests.invariants.durable import durable, ids_fired
 from tests.invariants.host import DEADLINE_S, Brokers, Process, a_trigger, all_logs, first_of, process, until
-from tests.invariants.needs import NeverRaised, Patch, Without, needs, unharmed
+from tests.invariants.needs import NeverRaised, Patch, Without, needs, unharmed, without
 from tests.kit.made_of import MadeOf
 from tests.kit.pool import ACTION, CONFIG, EVENT, REGISTRY, Pool
 from tests.simulation import faults
@@ -79,10 +78,8 @@ class EvaluatorThatDrawsIds(Evaluator):
         return uuid.uuid4().hex
 
 
-IDS_BY_DECISION: Final = Without(
-    "ids by the decision alone", MadeOf(parts=Parts(evaluator=EvaluatorWithOffsetsInIds))
-)
-IDS_NOT_DRAWN: Final = Without("ids that are not drawn", MadeOf(parts=Parts(evaluator=EvaluatorThatDrawsIds)))
+IDS_BY_DECISION: Final = without("ids by the decision alone", evaluator=EvaluatorWithOffsetsInIds)
+IDS_NOT_DRAWN: Final = without("ids that are not drawn", evaluator=EvaluatorThatDrawsIds)
 
 
 @needs(IDS_BY_DECISION, IDS_NOT_DRAWN)
@@ -113,7 +110,7 @@ def _id_without(number: int, name: str) -> Without:
             left[number] = None if number == 4 else [] if number == 3 else ""
             return Evaluator.firing_id(*left)
 
-    return Without(f"the {name} in the id", MadeOf(parts=Parts(evaluator=EvaluatorWithShortIds)))
+    return without(f"the {name} in the id", evaluator=EvaluatorWithShortIds)
 
 
 PARTS_OF_AN_ID: Final = ("incarnation", "key", "outcome", "events", "time")

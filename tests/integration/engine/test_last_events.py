@@ -24,9 +24,7 @@ print(json.dumps({"events": len(events), "unreadable": unreadable, "kib": most -
 """
 
 
-def test_events_with_large_attributes_take_little_of_the_memory_of_whoever_looks_back(
-    bench: Any,
-) -> None:
+def test_events_with_large_attributes_take_little_of_the_memory_of_whoever_looks_back(bench: Any) -> None:
     """Compressed, as many producers send them: one fetch brings hundreds."""
     producer = Producer({**bench.config.client, "compression.type": "lz4", "message.max.bytes": 2**20})
     for number in range(EVENTS):

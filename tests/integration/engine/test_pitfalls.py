@@ -435,9 +435,7 @@ def test_a_record_that_its_topic_does_not_take_aborts_and_the_bus_goes_on(place:
     assert place.written(bus)[-1] == b"5"
 
 
-def test_records_removed_below_a_reader_of_the_group_are_a_lost_range_of_that_partition(
-    place: Place,
-) -> None:
+def test_records_removed_below_a_reader_of_the_group_are_a_lost_range_of_that_partition(place: Place) -> None:
     bus, member = place.member()
     trigger = TopicPartition(place.config.topic("trigger"), 0)
     for number in range(1, 5):

@@ -107,9 +107,7 @@ def test_of_an_offset_that_is_gone_what_is_skipped_is_skipped_for_all_waits_ther
     assert told("12").startswith("Records 10 to 11 (2) are skipped")
 
 
-def test_registrations_that_look_back_to_skipped_records_are_counted(
-    cluster: Cluster,
-) -> None:
+def test_registrations_that_look_back_to_skipped_records_are_counted(cluster: Cluster) -> None:
     cluster.committed[EVENT] = Committed(7, metadata())
     assert told("start") == "Records 7 to 9 are lost. No existing record is skipped."
     assert told("end") == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."

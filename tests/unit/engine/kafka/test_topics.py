@@ -13,14 +13,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka import clients
 from interlock.engine.kafka import topics as module
-from interlock.engine.kafka.topics import (
-    TopicSpec,
-    check,
-    check_settings,
-    create,
-    specs,
-    write_registry,
-)
+from interlock.engine.kafka.topics import TopicSpec, check, check_settings, create, specs, write_registry
 from interlock.engine.records.sizes import MAX_VALUE_BYTES
 from interlock.engine.waiting.latest_firings import KEPT_MS
 

@@ -123,9 +123,7 @@ def test_a_writer_accepts_what_the_topics_accept_and_reports_a_record_that_is_to
     assert heard == [TOO_LARGE]
 
 
-def test_readers_of_waits_get_a_firing_at_once_and_ends_soon(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_readers_of_waits_get_a_firing_at_once_and_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[dict[str, Any]] = []
     monkeypatch.setattr("confluent_kafka.Consumer", made.append)
     KafkaClients(CONFIG).reader()

@@ -39,9 +39,7 @@ def test_it_is_fresh_for_half_a_minute() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.none() | st.integers(0, 10**6)), max_size=30))
-def test_once_it_follows_the_brokers_it_never_runs_backwards(
-    steps: list[tuple[float, int | None]],
-) -> None:
+def test_once_it_follows_the_brokers_it_never_runs_backwards(steps: list[tuple[float, int | None]]) -> None:
     """Two brokers need not agree, and the one that is behind may be the later one to answer."""
     times = Times()
     times.clock.observe(500_000)

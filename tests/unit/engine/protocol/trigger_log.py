@@ -16,13 +16,7 @@ from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
-from interlock.engine.records import (
-    MatchRecord,
-    Registration,
-    RegistrationKey,
-    Target,
-    encode_json,
-)
+from interlock.engine.records import MatchRecord, Registration, RegistrationKey, Target, encode_json
 from interlock.engine.registry.registry import Registry
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})

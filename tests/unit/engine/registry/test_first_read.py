@@ -12,47 +12,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import event
 from interlock.conditions import MatcherIndex
-from interlock.engine.bus import End, Record, TopicPartition
-from interlock.engine.records import (
-    BUS_KEY,
-    LEFTOVER,
-    BusRecord,
-    LeaseRecord,
-    Registration,
-    RegistrationKey,
-    encode_json,
-)
+from interlock.engine.bus import End, Record
+from interlock.engine.records import BUS_KEY, LEFTOVER, BusRecord, Registration, encode_json
 from interlock.engine.registry.first_read import FirstRead
 from interlock.engine.registry.registry import Registry
 
 from tests.kit.pool import Pool
+from tests.unit.engine.registry.registry_log import (
+    A2,
+    SOLO,
+    TOPIC,
+    A,
+    B,
+    at,
+    key_of,
+    leased,
+    read,
+    registered,
+    removed,
+)
 
-TOPIC = TopicPartition("bus-subscription", 0)
-SOLO = event("solo")
 PAIR = event("x") & event("y")
-A, A2, B = (Registration.of(s, SOLO, None, since) for s, since in (("a", 1), ("a", 2), ("b", 1)))
 UNREADABLE = msgspec.structs.replace(A, condition=msgspec.Raw(b'{"v":1,"rubbish":true}'))
-
-
-def at(offset: int, key: bytes | None, value: bytes | None) -> Record:
-    return Record(TOPIC, offset, 1000 + offset, key, value, None)
-
-
-def key_of(registration: Registration, nonce: str = "n") -> bytes:
-    return RegistrationKey(registration.incarnation, nonce).encode()
-
-
-def registered(offset: int, registration: Registration, nonce: str = "n") -> Record:
-    return at(offset, key_of(registration, nonce), encode_json(registration))
-
-
-def removed(offset: int, registration: Registration, nonce: str = "n") -> Record:
-    return at(offset, key_of(registration, nonce), None)
-
-
-def leased(offset: int, *registrations: Registration) -> Record:
-    named = [registration.incarnation for registration in registrations]
-    return at(offset, b"lease/p/0", encode_json(LeaseRecord(deployment="d", incarnations=named, host="h")))
 
 
 def first_read(*items: Record | End) -> Registry:
@@ -61,13 +42,6 @@ def first_read(*items: Record | End) -> Registry:
     for item in items:
         first.take(item)
     first.finish()
-    return registry
-
-
-def applied(*items: Record | End) -> Registry:
-    registry = Registry()
-    for item in items:
-        registry.apply(item)
     return registry
 
 
@@ -122,7 +96,7 @@ def test_who_reads_it_for_the_first_time_knows_what_those_know_who_followed_it(
     steps: Sequence[tuple[str, Registration, str]],
 ) -> None:
     history = list(items(steps))
-    assert known(first_read(*history)) == known(applied(*history))
+    assert known(first_read(*history)) == known(read(*history))
 
 
 @settings(max_examples=300)
@@ -134,7 +108,7 @@ def test_they_agree_on_what_comes_later_as_well(
     registry = first_read(*history[: len(before)])
     for item in history[len(before) :]:
         registry.apply(item)
-    assert known(registry) == known(applied(*history))
+    assert known(registry) == known(read(*history))
 
 
 def test_a_removed_registration_is_neither_built_nor_logged_if_unreadable(

@@ -19,9 +19,7 @@ from interlock.engine.records import (
     BUS_KEY,
     LEFTOVER,
     BusRecord,
-    LeaseRecord,
     Registration,
-    RegistrationKey,
     ResumeRecord,
     SourceRecord,
     encode_json,
@@ -29,34 +27,24 @@ from interlock.engine.records import (
 )
 from interlock.engine.registry.registry import Registry
 
-TOPIC = TopicPartition("bus-subscription", 0)
-SOLO = event("solo")
-
-
-def at(offset: int, key: bytes | None, value: bytes | None) -> Record:
-    return Record(TOPIC, offset, 1000 + offset, key, value, None)
+from tests.unit.engine.registry.registry_log import (
+    A2,
+    SOLO,
+    TOPIC,
+    A,
+    B,
+    at,
+    leased,
+    read,
+    registered,
+    removed,
+)
 
 
 def cleared_away(offset: int, key: bytes) -> Record:
     return at(offset, key, None)._replace(headers=LEFTOVER)
 
 
-def registered(offset: int, registration: Registration, nonce: str = "n") -> Record:
-    return at(offset, RegistrationKey(registration.incarnation, nonce).encode(), encode_json(registration))
-
-
-def removed(offset: int, registration: Registration, nonce: str = "n") -> Record:
-    return at(offset, RegistrationKey(registration.incarnation, nonce).encode(), None)
-
-
-def read(*records: Record) -> Registry:
-    registry = Registry()
-    for record in records:
-        registry.apply(record)
-    return registry
-
-
-A, A2, B = (Registration.of(s, SOLO, None, since) for s, since in (("a", 1), ("a", 2), ("b", 1)))
 D, D2 = (Registration.of("d", SOLO, None, since, kind="durable") for since in (1, 2))
 
 
@@ -311,11 +299,6 @@ def test_an_unreadable_partition_record_or_lease_is_ignored_and_logged(
 
 
 # -- leases
-
-
-def leased(offset: int, *registrations: Registration, process: str = "p") -> Record:
-    record = LeaseRecord(deployment="d", incarnations=[r.incarnation for r in registrations], host="h")
-    return at(offset, f"lease/{process}".encode(), encode_json(record))
 
 
 def orphans(registry: Registry, before_ms: int) -> set[str]:

@@ -104,9 +104,7 @@ def test_a_wait_that_looks_back_too_far_is_in_force_for_the_records_that_are_lef
     assert pool.fired() == [("w", "met")]
 
 
-def test_a_look_back_within_the_existing_records_is_not_reported(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_look_back_within_the_existing_records_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     pool = hourly("b", 5, start=3)
     stamps = [entry.timestamp_ms for _, entry in pool.log(EVENT).history()]
     look_back(pool, since_ms=stamps[3])  # with the first that is left

@@ -167,59 +167,59 @@ def test_a_member_with_an_open_transaction_is_left_alone(written: tuple[TopicPar
     assert transaction.decision == "open"
 
 
-def fencing_of(bus: Bus, now: list[float]) -> Fencing:
-    return Fencing(EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(monotonic=lambda: now[0]))))
+class Stage:
+    """The fencing of an engine "me", on a clock that tests move."""
+
+    def __init__(self) -> None:
+        self.pool, self.now = Pool(), 100.0
+        self.bus = Bus(self.pool.cluster, "me")
+        clocks = Clocks(monotonic=lambda: self.now)
+        self.fencing = Fencing(EngineContext.of(self.bus, CONFIG, Parts(clocks=clocks)))
 
 
-def test_an_engine_never_fences_itself() -> None:
-    pool = Pool()
-    now = [100.0]
-    fencing = fencing_of(Bus(pool.cluster, "me"), now)
-    pool.commit_by_hand(EVENT, 0, '{"v":1,"R":0,"c":"other"}')
-    pool.commit_by_hand(TRIGGER, 0, '{"v":1,"R":0,"c":"me"}')
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_an_engine_never_fences_itself(stage: Stage) -> None:
+    stage.pool.commit_by_hand(EVENT, 0, '{"v":1,"R":0,"c":"other"}')
+    stage.pool.commit_by_hand(TRIGGER, 0, '{"v":1,"R":0,"c":"me"}')
     for _ in range(10):
-        fencing.blocked([EVENT, TRIGGER])
-        now[0] += 1
-    bus = fencing._bus
-    assert isinstance(bus, Bus)
-    assert bus.calls.count("fence me") == 0
-    assert "fence other" in bus.calls
+        stage.fencing.blocked([EVENT, TRIGGER])
+        stage.now += 1
+    assert stage.bus.calls.count("fence me") == 0
+    assert "fence other" in stage.bus.calls
 
 
-def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign() -> None:
-    pool = Pool()
-    now = [100.0]
-    bus = Bus(pool.cluster, "me")
-    fencing = fencing_of(bus, now)
-    rounds = []
+def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign(stage: Stage) -> None:
+    bus, fencing, rounds = stage.bus, stage.fencing, []
     for tick in range(40):
         before = bus.calls.count("unstable")
         fencing.blocked([EVENT])
         if bus.calls.count("unstable") > before:
             rounds.append(tick)
-        now[0] += 0.125
+        stage.now += 0.125
     assert rounds[0] == 4
     assert all(later - earlier == 8 for earlier, later in pairwise(rounds))
     fencing.unblocked()
     fencing.blocked([EVENT])
-    now[0] += 0.4
+    stage.now += 0.4
     before = bus.calls.count("unstable")
     fencing.blocked([EVENT])
     assert bus.calls.count("unstable") == before
 
 
-def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    pool = Pool()
-    now = [100.0]
-    bus = Bus(pool.cluster, "me")
-    fencing = fencing_of(bus, now)
-    pool.commit_by_hand(EVENT, 0, "rubbish")
-    pool.commit_by_hand(TRIGGER, 0, "")
+def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.pool.commit_by_hand(EVENT, 0, "rubbish")
+    stage.pool.commit_by_hand(TRIGGER, 0, "")
     with caplog.at_level(logging.ERROR, "interlock.engine"):
-        fencing.blocked([EVENT, TRIGGER])
-        now[0] += 1
-        fencing.blocked([EVENT, TRIGGER])
-    assert [call for call in bus.calls if call.startswith("fence")] == []
+        for _ in range(2):
+            stage.fencing.blocked([EVENT, TRIGGER])
+            stage.now += 1
+    assert [call for call in stage.bus.calls if call.startswith("fence")] == []
     assert "metadata" in caplog.text
 
 

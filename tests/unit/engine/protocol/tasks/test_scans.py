@@ -184,9 +184,7 @@ ADDS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(ADDS)
-def test_whatever_is_added_when_the_metadata_never_overflow(
-    steps: Sequence[tuple[str, int, bool]],
-) -> None:
+def test_whatever_is_added_when_the_metadata_never_overflow(steps: Sequence[tuple[str, int, bool]]) -> None:
     base, live, applied = WORST - 10_000, WORST - 1000, WORST - 5000
     scans = Scans([])
     for what, n, over in steps:

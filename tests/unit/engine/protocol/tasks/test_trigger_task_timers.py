@@ -136,9 +136,7 @@ def test_an_abort_undoes_apply_and_tick_and_both_can_be_repeated() -> None:
         assert (task.open_keys, task.due_at()) == (1, 5000 + HOUR)
 
 
-def test_a_tick_stops_when_the_pass_is_full_and_continues_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_tick_stops_when_the_pass_is_full_and_continues_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs_module, "MAX_PASS_RECORDS", 4)  # each tick: a firing and a state
     log, d = log_of_durable(absent(event("x", by="data.k"), "1s"))
     log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pqrst")))
