@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +13,6 @@ from typing import Any, Final
 
 import interlock
 import msgspec
-import pytest
 from interlock import Event, count, event
 from interlock.conditions import Cancel, Condition, Hit, Match, MatcherIndex, State, Tick, opened, rehearsal
 from interlock.conditions.evaluate import run, seen, slots
@@ -42,13 +40,6 @@ MONTH_MS: Final = 31 * 24 * 3600 * 1000
 NAP_MS: Final = 5 * 3600 * 1000  # an engine that has not read the registry for longer is given up
 STEP: Final = sys.modules["interlock.conditions.evaluate.step"]  # the package has a function of its name
 PAIR: Final = event("x") & event("y")
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 # -- I5

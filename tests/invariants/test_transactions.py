@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,13 +31,6 @@ from tests.simulation import faults
 
 PAIR = event("x") & event("y")
 BY_KEY = event("x", by="data.k") & event("y", by="data.k")
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 # The rules that engines and brokers are made without.

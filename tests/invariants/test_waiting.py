@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -46,14 +46,6 @@ from tests.simulation import faults
 
 X: Final = event("x")
 PAIR: Final = event("x") & event("y")
-
-
-@pytest.fixture(autouse=True)
-def _quiet(request: pytest.FixtureRequest) -> Iterator[None]:
-    if "_i13_" not in request.node.name:  # which looks at the logs
-        logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def run_in_loop(work: Any) -> Any:

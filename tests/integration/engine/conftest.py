@@ -74,6 +74,19 @@ def running(config: BusConfig) -> Iterator[Runtime]:
         runtime.stop()
 
 
+@contextmanager
+def in_thread(name: str, work: Callable[[threading.Event], object]) -> Iterator[threading.Thread]:
+    """A thread that works until the end of the block, where its event is set."""
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(stop,), name=name)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        stop.set()
+        thread.join(30)
+
+
 def set_topic(admin: AdminClient, topic: str, name: str, value: str) -> None:
     """Alter one of the topic's settings, as an administrator does."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -104,9 +117,7 @@ class Bench:
     @contextmanager
     def waiting(self) -> Iterator[Callable[..., OpenWait]]:
         """A process's waits; gives a function that opens one."""
-        waits, stop = Waits(self.config, NoticeBoard()), threading.Event()
-        thread = threading.Thread(target=waits.run, args=(stop,), name="waits")
-        thread.start()
+        waits = Waits(self.config, NoticeBoard())
 
         def open_wait(
             subscription: str, condition: Condition, key: str | None = None, since_ms: int = 0
@@ -115,11 +126,8 @@ class Bench:
             waits.open(wait.registration, wait)
             return wait
 
-        try:
+        with in_thread("waits", waits.run):
             yield open_wait
-        finally:
-            stop.set()
-            thread.join(30)
 
     # -- durable subscriptions, and what an administrator writes
 
@@ -167,10 +175,9 @@ class Bench:
 
         The test fails at the end of the block if that happened, unless it allows it.
         """
-        stop = threading.Event()
         ended: list[EngineError] = []
 
-        def life() -> None:
+        def life(stop: threading.Event) -> None:
             while not stop.is_set():
                 try:
                     run_engine(self.config, stop)
@@ -178,13 +185,8 @@ class Bench:
                     ended.append(e)
                     stop.wait(0.5)
 
-        thread = threading.Thread(target=life, name="engine")
-        thread.start()
-        try:
+        with in_thread("engine", life) as thread:
             yield
-        finally:
-            stop.set()
-            thread.join(30)
         assert not thread.is_alive(), "the engine does not stop"
         assert allow_restarts or not ended, f"the engine was restarted after: {ended}"
 

@@ -21,6 +21,8 @@ from interlock.engine.runtime.reporting import EngineStatus
 from interlock.engine.runtime.runtime import EngineProcess, run_engine
 from interlock.events.kafka import encode
 
+from .conftest import in_thread
+
 
 def write(config: BusConfig, kind: str, records: Iterable[tuple[bytes | None, bytes | None, Any]]) -> None:
     """Append records (key, value, headers) to one of the bus's topics, and wait until they are there."""
@@ -143,20 +145,15 @@ class Transactions:
 @contextmanager
 def counted_engine(config: BusConfig) -> Iterator[EngineStatus]:
     """An engine in a thread, with its counters; the test fails if it ends by itself."""
-    stop, status = threading.Event(), EngineStatus()
+    status = EngineStatus()
     ended: list[BaseException] = []
 
-    def life() -> None:
+    def life(stop: threading.Event) -> None:
         try:
             run_engine(config, stop, process=EngineProcess(status))
         except BaseException as e:  # told below
             ended.append(e)
 
-    thread = threading.Thread(target=life, name="engine")
-    thread.start()
-    try:
+    with in_thread("engine", life):
         yield status
-    finally:
-        stop.set()
-        thread.join(30)
     assert not ended, f"the engine ended with {ended}"

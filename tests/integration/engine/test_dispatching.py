@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +17,7 @@ from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.engine.waiting.open_firings import read
 from interlock.engine.waiting.waits import Waits
 
-from .conftest import set_topic
+from .conftest import in_thread, set_topic
 
 TRADE = event("trade", by="data.trade")
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
@@ -34,14 +33,8 @@ class Process:
 
     @contextmanager
     def running(self) -> Iterator[Process]:
-        stop = threading.Event()
-        thread = threading.Thread(target=self._waits.run, args=(stop,), name="waits")
-        thread.start()
-        try:
+        with in_thread("waits", self._waits.run):
             yield self
-        finally:
-            stop.set()
-            thread.join(30)
 
     def open(self, condition: Condition = TRADE, since_ms: int = 0, **limits: Any) -> Stream:
         given = {"since_given": False, "max_keys": 1000, "at_limit": "dead-letter", **limits}

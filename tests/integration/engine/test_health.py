@@ -17,10 +17,10 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka.topics import check_settings, create
 from interlock.engine.runtime.metrics import Publisher
-from interlock.engine.runtime.reporting import EngineStatus
-from interlock.engine.runtime.runtime import EngineProcess, run_engine
+from interlock.engine.runtime.runtime import run_engine
 
 from .conftest import set_topic
+from .crowd import counted_engine
 
 PAIR = event("a") & event("b")
 
@@ -241,22 +241,14 @@ class Sink:
 
 
 def test_metrics_tell_what_an_engine_did_and_how_far_the_group_is(bench: Any, eventually: Any) -> None:
-    stop, status, sink = threading.Event(), EngineStatus(), Sink()
-    publisher = Publisher(sink, status, dict, lambda: bench.config)
-    engine = threading.Thread(
-        target=run_engine, args=(bench.config, stop), kwargs={"process": EngineProcess(status)}
-    )
-    engine.start()
-    try:
-        with bench.waiting() as waiting:
-            waiting("half", PAIR)
-            wait = waiting("w", event("a"))
-            bench.emit("a", partitionkey="p")
-            wait.firing()
-            eventually("a half-met condition is counted", lambda: status.size.open_keys == 1)
-    finally:
-        stop.set()
-        engine.join(30)
+    sink = Sink()
+    with counted_engine(bench.config) as status, bench.waiting() as waiting:
+        publisher = Publisher(sink, status, dict, lambda: bench.config)
+        waiting("half", PAIR)
+        wait = waiting("w", event("a"))
+        bench.emit("a", partitionkey="p")
+        wait.firing()
+        eventually("a half-met condition is counted", lambda: status.size.open_keys == 1)
     for _ in range(3):
         bench.emit("a", partitionkey="p")
     publisher.publish()

@@ -118,22 +118,20 @@ def test_a_topic_that_was_made_again_is_a_problem_where_the_protocols_need_what_
     assert bool(told) == matters
 
 
-def test_a_partition_paused_for_the_dead_letter_topic_is_shown_as_its_engine_reported_it(
-    cluster: Cluster,
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param(PAUSED, "stopped", id="paused for the dead-letter topic"),
+        pytest.param(GAP, "ok", id="read, and a look-back is cut short by retention"),
+    ],
+)
+def test_a_partition_with_a_problem_is_shown_as_its_engine_reported_it(
+    cluster: Cluster, text: str, shown: str
 ) -> None:
-    cluster.tell(PAUSED)
+    cluster.tell(text)
     health = examine(CONFIG)
-    assert health.problems == [PAUSED]
-    assert (state(health), state(health, OTHER)) == ("stopped", "ok")
-
-
-def test_a_look_back_that_retention_cut_short_is_a_problem_of_a_partition_that_is_read(
-    cluster: Cluster,
-) -> None:
-    cluster.tell(GAP)
-    health = examine(CONFIG)
-    assert health.problems == [GAP]
-    assert state(health) == "ok"
+    assert health.problems == [text]
+    assert (state(health), state(health, OTHER)) == (shown, "ok")
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def log_of_durable(condition: Condition = PAIR, **more: Any) -> tuple[Log, Regis
 def log_of_wait(condition: Condition, key: str | None = None, at_ms: int = 0) -> tuple[Log, Registration]:
     """A log, and the wait of its registry."""
     log = Log()
-    return log, wait(log, condition, at_ms, key)
+    return log, register(log.registry, 0, Registration.of("w", condition, key, 0), at_ms=at_ms)
 
 
 def pair(d: Registration, origin: int, event_type: str, event_id: str, key: str) -> MatchRecord:
@@ -146,7 +146,3 @@ def pair(d: Registration, origin: int, event_type: str, event_id: str, key: str)
 
 LATE = (event("x") & event("y")).expires(after="1h")
 HOUR = 3_600_000
-
-
-def wait(log: Log, condition: Condition, at_ms: int, key: str | None = None) -> Registration:
-    return register(log.registry, 0, Registration.of("w", condition, key, 0), at_ms=at_ms)

@@ -56,8 +56,10 @@ def run_through(board: NoticeBoard, *each: Loop) -> LoopThread:
     return loop
 
 
-def fails(text: str) -> Loop:
+def fails(text: str, *, healthy_before: bool = False) -> Loop:
     def body(run: LoopRun) -> None:
+        if healthy_before:
+            run.report_healthy()
         raise EngineError(text)
 
     return body
@@ -81,12 +83,7 @@ def test_a_loop_that_keeps_failing_is_posted_once_and_never_healthy(
     board: NoticeBoard, heard: list[Notice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "HEALTHY_AFTER_S", 60.0)
-
-    def healthy_then_fails(run: LoopRun) -> None:
-        run.report_healthy()
-        raise EngineError("still broken")
-
-    run_through(board, *[healthy_then_fails] * 5)
+    run_through(board, *[fails("still broken", healthy_before=True)] * 5)
     assert heard == [Notice("still broken")]
 
 
@@ -104,12 +101,8 @@ def test_pauses_start_small_again_after_a_good_time(
         return pause
 
     monkeypatch.setattr(module, "wait_random_exponential", wait)
-
-    def healthy_then_fails(run: LoopRun) -> None:
-        run.report_healthy()
-        raise EngineError("new trouble")
-
-    run_through(board, fails("a"), fails("b"), healthy_then_fails, fails("c"), is_healthy)
+    new_trouble = fails("new trouble", healthy_before=True)
+    run_through(board, fails("a"), fails("b"), new_trouble, fails("c"), is_healthy)
     assert attempts == [1, 2, 1]
 
 

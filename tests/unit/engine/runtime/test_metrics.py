@@ -139,20 +139,12 @@ def test_retention_is_used_up_when_unread_records_are_the_next_to_go(
 @pytest.mark.parametrize(
     ("topic", "committed", "lag"),
     [
-        ("b-event", 30, 70),
-        ("b-event", 100, 0),
-        ("b-event", None, 90),
-        ("b-event", 101, 90),
-        ("other", 30, 70),
-        ("other", None, None),
-    ],
-    ids=[
-        "behind",
-        "at the end",
-        "nothing committed",
-        "beyond the end",
-        "listed",
-        "listed, nothing committed",
+        pytest.param("b-event", 30, 70, id="behind"),
+        pytest.param("b-event", 100, 0, id="at the end"),
+        pytest.param("b-event", None, 90, id="nothing committed"),
+        pytest.param("b-event", 101, 90, id="beyond the end"),
+        pytest.param("other", 30, 70, id="listed"),
+        pytest.param("other", None, None, id="listed, nothing committed"),
     ],
 )
 def test_the_lag_without_an_offset_is_all_there_is_or_not_known(

@@ -78,12 +78,18 @@ def test_a_stopped_partition_is_posted_to_waiting_tasks_while_the_engine_continu
     assert stage.heard == [Notice("b-event[1] is not read."), Notice(None)]
 
 
-def test_problems_of_other_engines_are_posted_too(stage: Stage) -> None:
-    stage.engine.told = ["b-event[1] is not read.", "b-event[2] is not read."]
+@pytest.mark.parametrize(
+    ("told", "full"),
+    [(["b-event[1] is not read.", "b-event[2] is not read."], []), ([], ["'w' waits without a key."])],
+    ids=["of other engines", "waits without room"],
+)
+def test_problems_are_posted_until_they_are_over(stage: Stage, told: list[str], full: list[str]) -> None:
+    stage.engine.told, stage.engine.full = told, full
     stage.look()
-    stage.engine.told = []
+    assert stage.heard == [Notice(" ".join(told + full))]
+    stage.engine.told, stage.engine.full = [], []
     stage.look()
-    assert stage.heard == [Notice("b-event[1] is not read. b-event[2] is not read."), Notice(None)]
+    assert stage.heard[1:] == [Notice(None)]
 
 
 def test_a_look_back_that_misses_records_is_posted_to_waiting_tasks_while_it_is_a_problem(
@@ -144,13 +150,3 @@ def test_an_engine_that_ends_takes_its_words_back_but_not_those_of_its_successor
     successor.close()
     assert stage.status.size == EngineSize(topics=("other",))
     assert stage.heard[-1] == Notice(None)
-
-
-def test_a_wait_without_room_is_posted_until_it_has_room() -> None:
-    stage = Stage()
-    stage.engine.full = ["'w' waits without a key."]
-    stage.look()
-    assert stage.heard == [Notice("'w' waits without a key.")]
-    stage.engine.full = []
-    stage.look()
-    assert stage.heard[1:] == [Notice(None)]

@@ -218,11 +218,15 @@ def test_a_process_without_waits_leases_nothing(stage: Stage) -> None:
     assert stage.leases == []
 
 
-def test_firings_of_durable_subscriptions_are_nobodys(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [action(W)._replace(key=b"w\0firing"), action(Registration.of("w", event("x"), None, 9))],
+    ids=["a durable subscription", "another incarnation"],
+)
+def test_a_firing_of_another_registration_is_nobodys(stage: Stage, other: Record) -> None:
     _, heard = stage.open(W)
-    durable = action(W)._replace(key=b"w\0firing")
-    stage.run(ENDS, [durable])
-    stage.run([durable, *ENDS])
+    stage.run(ENDS, [other])
+    stage.run([other, *ENDS])
     assert heard == []
 
 
@@ -241,14 +245,6 @@ def test_a_firing_is_delivered_with_the_keys_of_its_registration(stage: Stage) -
     assert isinstance(delivery, FiringDelivery)
     assert delivery.action.incarnation == W.incarnation
     assert [key.encode() for key in delivery.registration_keys] == [stage.produced[0][0]]
-
-
-def test_a_firing_of_another_incarnation_is_nobodys(stage: Stage) -> None:
-    other = action(Registration.of("w", event("x"), None, 9))
-    _, heard = stage.open(W)
-    stage.run(ENDS, [other])
-    stage.run([other, *ENDS])
-    assert heard == []
 
 
 @pytest.mark.parametrize("accepts", [True, False])

@@ -62,10 +62,10 @@ def scanned_up_to(pool: Pool) -> int:
     return pool.metadata(EVENT).g[0][2]
 
 
-def idle_since(count: int, start: int) -> Pool:
-    """A new engine two months after so many events; retention has removed those below `start`."""
+def idle_for_two_months(start: int) -> Pool:
+    """A new engine two months after three events; retention has removed those below `start`."""
     pool = Pool()
-    pool.emit("a", times=count)
+    pool.emit("a", times=3)
     pool.start()
     pool.kill()
     pool.cluster.now_ms += 60 * DAY_MS
@@ -235,7 +235,7 @@ def test_a_gap_names_all_that_are_still_in_a_scan(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_wait_beyond_the_retention_is_reported_when_no_record_is_left() -> None:
-    pool = idle_since(3, start=3)
+    pool = idle_for_two_months(start=3)
     look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
     pool.run()
     (told,) = pool.engines["one"].problems.all()
@@ -257,7 +257,7 @@ def test_a_wait_beyond_the_retention_is_reported_when_no_record_is_left() -> Non
 def test_a_wait_that_retention_costs_nothing_is_not_reported_after_an_idle_time(
     days: int, start: int
 ) -> None:
-    pool = idle_since(3, start)
+    pool = idle_for_two_months(start)
     look_back(pool, since_ms=pool.cluster.now_ms - days * DAY_MS)
     pool.run()
     assert lost(pool) == 0

@@ -156,26 +156,17 @@ def test_timers_wait_for_a_partition_whose_metadata_cannot_be_read_and_stop_nobo
 # -- internal topics that are kept whole
 
 
-def test_a_state_partition_whose_records_were_removed_is_not_taken_over() -> None:
+@pytest.mark.parametrize(
+    ("tp", "held"), [(STATE, "half-met conditions"), (REGISTRY, "registrations")], ids=["state", "registry"]
+)
+def test_an_internal_partition_whose_records_were_removed_is_not_read(tp: TopicPartition, held: str) -> None:
     pool = used(1, PAIR)
-    assert pool.log(STATE).end > 1
-    pool.cluster.delete_below(STATE, 1)
-    pool.boot()
+    assert pool.log(tp).end > 1
+    pool.cluster.delete_below(tp, 1)
     with pytest.raises(TopicsError) as caught:
-        pool.run()
+        pool.start()
     assert caught.value.problems == (
-        "Records 0 to 0 of b-state[0] were removed, and half-met conditions may be gone with them.",
-        "Make a bus of another name, and let the waits register there.",
-    )
-
-
-def test_a_registry_whose_records_were_removed_is_not_read() -> None:
-    pool = used(1, PAIR)
-    pool.cluster.delete_below(REGISTRY, 2)
-    with pytest.raises(TopicsError) as caught:
-        pool.boot()
-    assert caught.value.problems == (
-        "Records 0 to 1 of b-subscription[0] were removed, and registrations may be gone with them.",
+        f"Records 0 to 0 of {tp} were removed, and {held} may be gone with them.",
         "Make a bus of another name, and let the waits register there.",
     )
 

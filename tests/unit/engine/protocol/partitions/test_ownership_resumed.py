@@ -79,14 +79,20 @@ def test_going_on_from_the_start_repeats_nothing() -> None:
     assert len(pool.fired()) == 4
 
 
-@pytest.mark.parametrize(("said", "fired"), [(0, 3), (1, 2), (3, 0)])
-def test_look_backs_do_not_read_what_a_resumed_partition_without_metadata_skips(
-    said: int, fired: int
-) -> None:
+# With unreadable metadata and without a skip all registrations are applied anew, and look back.
+SKIPS = [("gone", 0, 3), ("gone", 1, 2), ("gone", 3, 0)]
+SKIPS += [("unreadable", 0, 3), ("unreadable", 1, 3), ("unreadable", 2, 1)]
+
+
+@pytest.mark.parametrize(("metadata", "said", "fired"), SKIPS)
+def test_look_backs_do_not_read_what_a_resumed_partition_skips(metadata: str, said: int, fired: int) -> None:
     """Of before the resumption, that is: a later registration looks back."""
     pool = used()
     pool.register(EACH)
-    del pool.cluster.group.offsets[EVENT]
+    if metadata == "unreadable":
+        pool.commit_by_hand(EVENT, 1, "nonsense")
+    else:
+        del pool.cluster.group.offsets[EVENT]
     pool.resume(EVENT, said)
     pool.start()
     assert stopped(pool) == {}
@@ -97,19 +103,6 @@ def test_look_backs_do_not_read_what_a_resumed_partition_without_metadata_skips(
     pool.register(Registration.of("later", event("x"), None, 0))
     pool.run()
     assert len(pool.fired()) == fired + 2
-
-
-@pytest.mark.parametrize(("said", "fired"), [(0, 3), (1, 3), (2, 1)])
-def test_look_backs_do_not_read_what_a_resumed_partition_with_unreadable_metadata_skips(
-    said: int, fired: int
-) -> None:
-    """Without a skip all registrations are applied anew, and look back."""
-    pool = used()
-    pool.register(EACH)
-    pool.commit_by_hand(EVENT, 1, "nonsense")
-    pool.resume(EVENT, said)
-    pool.start()
-    assert len(pool.fired()) == fired
 
 
 def test_registrations_that_were_not_applied_yet_look_back_to_what_a_resumed_partition_skips() -> None:
