@@ -8,18 +8,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
-from interlock.engine.identity import Identity
 from interlock.engine.log import at, log
 from interlock.engine.runtime import runtime as module
 from interlock.engine.runtime.runtime import Runtime
 from structlog.contextvars import clear_contextvars, get_contextvars
+
+from tests.unit.engine.runtime.cluster import Cluster
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "127.0.0.1:1"})
 Lines = list[tuple[str, dict[str, Any]]]
@@ -54,54 +55,23 @@ def test_topic_partition_and_offset_are_fields_of_lines_within_the_context_only(
     assert [fields for _, fields in lines] == [partition, record, partition, {}]
 
 
-class _Bus:
-    made = 0
+def failing_cluster() -> Cluster:
+    """Each engine fails in its first pass."""
 
-    def __init__(self, config: BusConfig, *, identity: Identity) -> None:
-        _Bus.made += 1
-        self.transactional_id = f"id-{_Bus.made}"
-
-    def close(self) -> None:
-        pass
-
-
-class _Engine:
-    is_open = True
-    run_pass: Callable[[], None]
-
-    def __init__(self, bus: _Bus, config: BusConfig, stats: Any) -> None:
-        pass
-
-    def run_pass(self) -> None:
+    def run_pass() -> None:
         with at("t", 0, 7):
             log.warning("a pass")
         raise UnreachableError("no answer")
 
-    def close(self) -> None:
-        pass
+    cluster = Cluster()
+    cluster.run_pass = run_pass
+    return cluster
 
 
-class _StatusReporter:
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each engine fails in its first pass."""
-    for name, value in (("KafkaBus", _Bus), ("Engine", _Engine), ("StatusReporter", _StatusReporter)):
-        monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(module, "check", lambda config, **_: None)
-    monkeypatch.setattr(_Bus, "made", 0)
-
-
-@pytest.mark.usefixtures("failing")
 def test_lines_of_an_engine_name_bus_and_engine_also_those_of_its_end_and_the_next_one_has_its_own(
-    lines: Lines, eventually: Any
+    lines: Lines, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    failing_cluster().stand_in(module, monkeypatch.setattr)
     runtime = Runtime(CONFIG, runs="engine")
     runtime.start()
     eventually("two engines have failed", lambda: [text for text, _ in lines].count("a pass") >= 2)
@@ -140,9 +110,7 @@ from interlock.engine.runtime import runtime
 
 configure_logging()
 failed = threading.Event()
-for name in ("KafkaBus", "Engine", "StatusReporter"):
-    setattr(runtime, name, getattr(test_log, "_" + name.removeprefix("Kafka")))
-runtime.check = lambda config, **_: None
+test_log.failing_cluster().stand_in(runtime, setattr)
 told = runtime.Runtime(test_log.CONFIG, runs="engine")
 told.board.listen("program", lambda _: failed.set())
 told.start()

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
-from interlock.engine.identity import Identity
 from interlock.engine.kafka import wait_clients
 from interlock.engine.protocol.poison.suspects import process_of
 from interlock.engine.runtime import runtime as module
-from interlock.engine.runtime.reporting import EngineStatus
 from interlock.engine.runtime.runtime import ENGINE, EngineProcess, Runtime, run_engine
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Waits
 from structlog.contextvars import clear_contextvars
+
+from tests.unit.engine.runtime.cluster import Cluster
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 OTHER = BusConfig(name="b", client={"bootstrap.servers": "two:2"})
@@ -72,71 +71,10 @@ def test_of_all_troubled_waits_one_reads_the_connection_now_and_then(
     assert runtime.may_read_connection()
 
 
-class Cluster:
-    """Buses that note what is asked of them, and an engine whose pass is what a test says."""
-
-    def __init__(self) -> None:
-        self.log: list[str] = []
-        self.made = 0
-        self.ids: list[str] = []
-        self.ended: list[str] = []  # in good order
-        self.reachable = True
-        self.run_pass: Callable[[], None] = lambda: None
-
-    def bus(self, config: BusConfig, identity: Identity) -> Any:
-        self.made += 1
-        self.ids.append(identity.next(config))
-        return _Bus(self, f"id-{self.made}")
-
-
-class _Bus:
-    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
-        self.cluster, self.transactional_id = cluster, transactional_id
-
-    def fence(self, transactional_id: str) -> None:
-        if not self.cluster.reachable:
-            raise UnreachableError("no answer")
-        self.cluster.log.append(f"{self.transactional_id} buries {transactional_id}")
-
-    def close(self) -> None:
-        self.cluster.log.append(f"{self.transactional_id} closes")
-
-
-class _Engine:
-    is_open = True
-
-    def __init__(self, bus: _Bus, config: BusConfig, stats: Any) -> None:
-        self.bus = bus
-        bus.cluster.log.append(f"{bus.transactional_id} begins")
-
-    def run_pass(self) -> None:
-        self.bus.cluster.run_pass()
-
-    def end(self) -> None:
-        self.bus.cluster.ended.append(self.bus.transactional_id)
-
-    def close(self) -> None:
-        self.bus.close()
-
-
-class _StatusReporter:
-    def __init__(self, engine: _Engine, post: Any, status: EngineStatus) -> None:
-        self.cluster = engine.bus.cluster
-
-    def report(self) -> None:
-        self.cluster.log.append("looks")
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster()
-    monkeypatch.setattr(module, "check", lambda config, **_: None)
-    monkeypatch.setattr(module, "KafkaBus", cluster.bus)
-    monkeypatch.setattr(module, "Engine", _Engine)
-    monkeypatch.setattr(module, "StatusReporter", _StatusReporter)
+    cluster.stand_in(module, monkeypatch.setattr)
     return cluster
 
 
@@ -167,7 +105,7 @@ def test_a_hanging_engine_is_fenced_before_its_successor_begins_and_does_nothing
     assert old is not None
     old.join(30)
     done = [entry for entry in cluster.log if entry != "looks"]
-    assert done == ["id-1 begins", "id-2 buries id-1", "id-2 begins", "id-2 closes", "returns", "id-1 closes"]
+    assert done == ["id-1 begins", "id-2 fences id-1", "id-2 begins", "id-2 closes", "returns", "id-1 closes"]
     hanging, successor = map(process_of, cluster.ids)
     assert hanging != successor, "to others the process has ended on what it hangs in"
 
@@ -185,7 +123,7 @@ def test_an_engine_that_could_not_fence_the_one_before_does_not_begin_and_the_ne
     cluster.reachable = True
     cluster.run_pass = stop.set
     run_engine(CONFIG, stop, process=process)
-    assert cluster.log[1:] == ["id-2 buries id-0", "id-2 begins", "id-2 closes"]
+    assert cluster.log[1:] == ["id-2 fences id-0", "id-2 begins", "id-2 closes"]
     assert process.open_ids == set()
 
 
