@@ -209,7 +209,7 @@ class Bus(Protocol):
         """End the open transaction and leave the group, so that others take over at once. Never raises."""
 
 
-TOO_LARGE: Final = "The record is larger than its topic takes"  # the reason that `Writer.write` reports
+TOO_LARGE: Final = "The record is larger than its topic accepts"  # the reason that `Writer.write` reports
 
 
 class Writer(Protocol):

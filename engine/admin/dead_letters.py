@@ -106,8 +106,8 @@ class DeadLetter:
             return "" if topic in read else f"the bus no longer reads topic {topic!r}"
         if topic == config.topic("trigger"):
             return (
-                "it is a match that no engine could read, or on which engines ended, and later matches of "
-                "its subscription have been processed; its event is in a source of the bus"
+                "it is a match that no engine could read, or on which engine processes ended, and later "
+                "matches of its subscription have been processed; its event is in a source of the bus"
             )
         if self.by_reference:
             return f"its data were too large for a match: read the event at {self.origin_place}"
@@ -246,7 +246,7 @@ class DeadLetters:
         number = int(found["number"] or found["short"]) if found else -1
         if found is None or found["topic"] not in (None, self._topic):
             raise EngineError(
-                f"{place!r} is no position of a dead letter: write '{self._topic}[0]@17', or 0@17 for short."
+                f"{place!r} is not the position of a dead letter: write '{self._topic}[0]@17', or just 0@17."
             )
         if number >= len(self._partitions()):
             raise EngineError(f"Topic {self._topic!r} has no partition {number}.")

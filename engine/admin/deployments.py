@@ -94,7 +94,7 @@ def _shared(subscriptions: Subscriptions, info: AirflowInfo) -> Iterator[Finding
             f"there, another Airflow uses the name {own!r}, and each gets some of the firings. {remedy}",
         )
     if len(elsewhere) > MOST_SHOWN:
-        yield Finding("deployment", "note", f"Further hosts like that: {len(elsewhere) - MOST_SHOWN}.")
+        yield Finding("deployment", "note", f"Further such hosts: {len(elsewhere) - MOST_SHOWN}.")
 
 
 def _held(subscriptions: Subscriptions) -> Iterator[tuple[bool, _Held]]:

@@ -91,7 +91,7 @@ def connection(config: BusConfig) -> Finding:
     if mechanism := config.client.get("sasl.mechanism", config.client.get("sasl.mechanisms")):
         text += f", {mechanism}"
     excepted = ", ".join(sorted(config.allowed_client_properties & config.client.keys()))
-    text += f"; set by exception, normally refused: {excepted}." if excepted else "."
+    text += f"; allowed only by [interlock] allowed_client_properties: {excepted}." if excepted else "."
     remote = not all(server.strip().startswith(_LOCAL) for server in config.bootstrap_servers.split(","))
     if remote and not protocol.endswith("SSL"):
         text += " Anybody on the network can read and change the traffic: configure TLS on the brokers."

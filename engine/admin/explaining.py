@@ -174,7 +174,7 @@ def firing_of(config: BusConfig, name: str, partitions: int) -> str | None:
     found = _firings(config, every, MOST_FIRINGS // partitions, lambda key: name in key)
     if len(found) > 1:
         names = ", ".join(map(repr, sorted(found)[:MOST_NAMED]))
-        raise EngineError(f"{name!r} is in the names of {len(found)} fired subscriptions: {names}. Name one.")
+        raise EngineError(f"{name!r} matches {len(found)} fired subscriptions: {names}. Give one name.")
     return next((_firing_sentence(*each) for each in found.items()), None)
 
 

@@ -103,7 +103,7 @@ def resumption(config: BusConfig, topic: str, partition: int, start: str) -> Res
     position = next((each for each in found if each.tp == tp), None)
     if position is None:
         count = sum(each.tp.topic == topic for each in found)
-        raise TopicsError(f"Topic {topic!r} has partitions 0 to {count - 1}, no {partition}.")
+        raise TopicsError(f"Topic {topic!r} has no partition {partition}, only 0 to {count - 1}.")
     stopped = _resumption(config, registry, position, start)
     if stopped is None:
         committed = position.committed
@@ -139,7 +139,7 @@ def _read_positions(config: BusConfig, topic: str | None) -> tuple[Registry, lis
         if topic is not None and not any(each.tp.topic == topic for each in found):
             if topic in registry.bus.topics:
                 reason = why_unreadable(config, topic, admin.topics([topic], others=[topic])[topic])
-                raise TopicsError(topic_not_read(topic, reason or "it was not, a moment ago. Try again."))
+                raise TopicsError(topic_not_read(topic, reason or "it failed just now. Try again."))
             raise TopicsError(f"Topic {topic!r} does not exist.")
     return registry, found
 

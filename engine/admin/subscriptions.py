@@ -103,7 +103,7 @@ class Subscriptions:
             )
         names = ", ".join(repr(each.registration.subscription) for each in like[:MOST_NAMED])
         more = f" and {len(like) - MOST_NAMED} more" if len(like) > MOST_NAMED else ""
-        raise EngineError(f"{name!r} is in the names of {len(like)} subscriptions: {names}{more}. Name one.")
+        raise EngineError(f"{name!r} matches {len(like)} subscriptions: {names}{more}. Give one name.")
 
     def held_by(self, registered: Registered) -> list[Holder]:
         """The processes that hold a current lease for it, without leases left behind by dead processes."""

@@ -55,7 +55,7 @@ class ClientErrors:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             # This error only repeats that earlier attempts failed, and hides why. An earlier error is missing
             # only if the brokers closed the connection without one.
-            self.last = self.last or f"{error.str()}, they close the connection; do they want TLS or SASL?"
+            self.last = self.last or f"{error.str()}: they close connections, so they may require TLS or SASL"
         else:
             self.last = error_text(error)
         log.debug("client reports %s: %s", error.name(), error.str())

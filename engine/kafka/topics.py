@@ -51,7 +51,7 @@ class TopicSpec:
 def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[TopicSpec, ...]:
     """The topics of the bus in the order of their creation. Raises TopicsError for a wrong `partitions`."""
     if not 1 <= partitions <= MAX_PARTITIONS:
-        raise TopicsError(f"A bus has 1 to {MAX_PARTITIONS} partitions, not {partitions}.")
+        raise TopicsError(f"A bus cannot have {partitions} partitions: use 1 to {MAX_PARTITIONS}.")
     internal = {"max.message.bytes": str(MAX_INTERNAL_BYTES)}
 
     def spec(kind: str, count: int, required: dict[str, str], **other: str) -> TopicSpec:
@@ -109,8 +109,8 @@ def create(
 
     wanted = specs(config, partitions)
     if replication_factor != -1 and not 1 <= replication_factor <= MAX_REPLICAS:
-        allowed = f"1 to {MAX_REPLICAS} replicas, or -1 for the broker's default"
-        raise TopicsError(f"A partition has {allowed}, not {replication_factor}.")
+        allowed = f"1 to {MAX_REPLICAS}, or -1 for the broker's default"
+        raise TopicsError(f"A topic cannot have {replication_factor} replicas: use {allowed}.")
     admin = admin_client(config, one_request_logger(config))
     futures = admin.create_topics(
         [

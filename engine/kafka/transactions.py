@@ -107,7 +107,7 @@ class Transactions:
         # Without a real offset, or with the metadata of a consumer that never joined, the broker would
         # accept a transaction from a member that has lost its partitions (KIP-447).
         if not offsets or membership is None or any(c.offset < 0 for c in offsets.values()):
-            raise TransactionAborted("A transaction without offsets or membership is not fenced; not sent.")
+            raise TransactionAborted("Not sent: a transaction without offsets or membership is not fenced.")
         sent = [
             Sent(tp.topic, tp.partition, committed.offset, committed.metadata)
             for tp, committed in offsets.items()
@@ -257,7 +257,7 @@ def _advice(error: KafkaError) -> str:
     if code == error.MSG_SIZE_TOO_LARGE:
         return (
             " Raise the topic's max.message.bytes (the engine's topics need "
-            f"{MAX_INTERNAL_BYTES}; airflow interlock topics check compares)."
+            f"{MAX_INTERNAL_BYTES}; to compare, run: airflow interlock topics check)."
         )
     if code in (error.TOPIC_AUTHORIZATION_FAILED, error.GROUP_AUTHORIZATION_FAILED):
         return " Give the engine's user the rights that docs/operate/operating.md lists."

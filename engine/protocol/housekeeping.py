@@ -73,18 +73,18 @@ class Housekeeping:
             topic = found.get(name)
             if kind == "dead-letter":  # may be recreated: engines read none of its records
                 if topic is None:
-                    log.warning("Topic %r is gone: a partition that needs it waits for it.", name)
+                    log.warning("Topic %r does not exist: partitions with dead letters wait for it.", name)
             elif topic is None:
-                problems.append(f"Topic {name!r} is gone.")
+                problems.append(f"Topic {name!r} does not exist.")
             elif kind != "event" and created_ids.get(kind, topic.id) != topic.id:
                 problems.append(
-                    f"Topic {name!r} was deleted and created again: what it held is lost, "
-                    "and half-met conditions with it."
+                    f"Topic {name!r} was deleted and created again: its records are lost, "
+                    "and half-met conditions with them."
                 )
             elif kind in ("trigger", "state", "action") and topic.partitions != self._context.partitions:
                 problems.append(
-                    f"Topic {name!r} has {topic.partitions} partitions, and the bus was made with "
-                    f"{self._context.partitions}: half-met conditions would not be found."
+                    f"Topic {name!r} has {topic.partitions} partitions, but the bus was created with "
+                    f"{self._context.partitions}: Interlock could not find half-met conditions."
                 )
         if problems:
             raise TopicsError(*problems, ANOTHER_BUS)
@@ -182,7 +182,7 @@ class Housekeeping:
         try:
             return self._bus.stable_offsets(asked), self._bus.end_offsets(asked)
         except UnreachableError as e:
-            log.warning("Whether dead engines block the readers of firings is unknown; asking again: %s", e)
+            log.warning("Cannot check whether dead engines block readers of firings; trying again: %s", e)
             self._ask_again_at = now + TOPICS_S
             return {}, {}
 

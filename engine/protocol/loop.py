@@ -413,7 +413,7 @@ class Engine:
             count, of = self._aborts.worst()
             if count >= MOST_ABORTS:
                 self._leave_cleanly(self.ownership.assigned)
-                raise EngineError(f"{e} That was number {count} {of}; the engine restarts.") from e
+                raise EngineError(f"{e} {count} transactions {of} were aborted; the engine restarts.") from e
             log.info("%s The engine goes back to the committed offsets.", e)
             suspicious = {tp for tp in outputs.dead_lettered if self._aborts.of(tp) >= SUSPICIOUS_ABORTS}
             self._roll_back(suspicious, str(e))
@@ -473,6 +473,6 @@ class Engine:
         try:
             self._send(self._offsets_of(left), self.membership)
         except TransactionAborted as e:
-            log.info("Could not commit that partitions are left in good order: %s", e)
+            log.info("Could not commit that the work on partitions ended cleanly: %s", e)
             for task in tasks:
                 task.rollback()

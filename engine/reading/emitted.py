@@ -98,15 +98,15 @@ class Emitted:
 def _why_unknown(settings: Mapping[str, str] | None, since_ms: int, now_ms: int, empty: bool) -> str | None:
     """Why it is unknown whether records were removed (E4), and what to do; None if E3 holds."""
     if settings is None:
-        return "Begin later, or allow DescribeConfigs on the topic: within its retention nothing is gone."
+        return "Use a later --since, or allow DescribeConfigs on the topic: its settings are unknown."
     kept_ms, kept_bytes = int(settings["retention.ms"]), int(settings["retention.bytes"])
     if kept_ms < 0:
-        return "Its retention.ms=-1 removes nothing, so they were removed in another way. Begin later."
+        return "Its retention.ms=-1 removes nothing: they were removed in another way. Use a later --since."
     if kept_bytes == 0 or (kept_bytes > 0 and not empty):
-        return f"Its retention.bytes={kept_bytes} removes records of any age. Begin later."
+        return f"Its retention.bytes={kept_bytes} removes records of any age. Use a later --since."
     oldest_ms = now_ms + CLOCK_MARGIN_MS - kept_ms
     if since_ms < oldest_ms:
-        return f"Its retention.ms={kept_ms} keeps records from {_text(oldest_ms)} on. Begin later."
+        return f"Its retention.ms={kept_ms} keeps records from {_text(oldest_ms)} on. Use a later --since."
     return None
 
 

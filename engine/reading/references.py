@@ -30,13 +30,13 @@ def referred_event(config: BusConfig, dataref: str) -> Event:
     """
     found = _DATAREF.fullmatch(dataref)
     if found is None:
-        raise FetchError(f"{dataref[:200]!r} is no reference to a record: use kafka:topic/partition/offset.")
+        raise FetchError(f"{dataref[:200]!r} does not refer to a record: use kafka:topic/partition/offset.")
     tp, offset = TopicPartition(found[1], int(found[2])), int(found[3])
     record = _record(config, tp, offset)
     try:
         return event_of(config, record)
     except EventError as e:
-        raise FetchError(f"The record at {dataref} is no CloudEvent: {e}") from e
+        raise FetchError(f"The record at {dataref} is not a CloudEvent: {e}") from e
 
 
 def _record(config: BusConfig, tp: TopicPartition, offset: int) -> Record:

@@ -30,9 +30,9 @@ class Pause:
         pause_s = max(now - then for now, then in zip(self._read_at, before, strict=True))
         if pause_s > MOST_PAUSE_S:
             raise EngineError(
-                f"{self._topic} was not read for {pause_s / 3600:.1f} hours, because the process was stopped"
-                " or the machine was suspended: removals of that time may be compacted away. Interlock reads"
-                " it again from its start."
+                f"{self._topic} was not read for {pause_s / 3600:.1f} hours (the process was stopped or the"
+                " machine suspended), so removals may have been compacted away. Interlock reads it again from"
+                " its start."
             )
 
     def _now(self) -> tuple[float, float]:

@@ -242,7 +242,7 @@ class Registry:
                 change.resumed = tp
         except RecordError as e:
             with at(*record.source, record.offset):
-                log.error("%s is ignored: %s", record, e)
+                log.error("Record %s is ignored: %s", record, e)
 
     def _read_bus_record(self, record: Record) -> bool:
         before = self.bus

@@ -119,7 +119,7 @@ class LoopThread:
     def stack(self) -> str:
         """The innermost calls of the current thread, formatted as in a traceback."""
         frame = frames().get(self._thread.ident or -1) if self._thread is not None else None
-        return "".join(traceback.format_stack(frame)[-8:]) if frame else "it has ended meanwhile\n"
+        return "".join(traceback.format_stack(frame)[-8:]) if frame else "(the thread has ended)\n"
 
     def start(self) -> None:
         with self._lock:

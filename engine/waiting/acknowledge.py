@@ -79,9 +79,9 @@ def write(
         raise clients.unreachable(str(e)) from e
     if TOO_LARGE in failed:
         raise TopicsError(
-            f"Topic {config.topic('action')!r} refuses acknowledged firings as too large.",
+            f"Topic {config.topic('action')!r} refuses an acknowledged firing as too large.",
             f"Raise its max.message.bytes to {MAX_INTERNAL_BYTES}. To compare all topics: "
             + config.command("topics check"),
         )
     if left or failed:
-        raise clients.unreachable(failed[0] if failed else f"not acknowledged: {left}")
+        raise clients.unreachable(failed[0] if failed else f"{left} records were not acknowledged")

@@ -250,4 +250,4 @@ def _deliver(stream: Stream, item: MoreFirings | Notice) -> None:
     try:
         stream.deliver(item)
     except Exception as e:  # noqa: BLE001  # its event loop may be closed; the others continue
-        log.warning("The dispatcher of %r could not be notified: %s", stream.durable.subscription, e)
+        log.warning("Delivery to the dispatcher of %r failed: %s", stream.durable.subscription, e)

@@ -38,7 +38,7 @@ class NoticeBoard:
             before = self._current()
             if text is None:
                 self._texts.pop(component, None)
-                log.info("%s: well again.", component)
+                log.info("%s: the problem has passed.", component)
             else:
                 self._texts[component] = text
                 log.warning("%s: %s", component, text)

@@ -353,7 +353,7 @@ class Waits:
         try:
             wait.deliver(item)
         except Exception as e:  # noqa: BLE001  # its event loop may be closed; the other waits continue
-            log.warning("The wait of %r could not be notified: %s", wait.registration.subscription, e)
+            log.warning("Delivery to the wait of %r failed: %s", wait.registration.subscription, e)
 
     def _probe(self, registrations: RegistrationWriter) -> None:
         """If a client has reported an error, check the cluster and post the outage, or its end."""

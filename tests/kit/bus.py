@@ -302,7 +302,7 @@ class SimulatedBus:
     ) -> int | None:
         self.alive()
         if not offsets or not isinstance(membership, tuple):
-            raise TransactionAborted("A transaction without offsets or membership is not fenced; not sent.")
+            raise TransactionAborted("Not sent: a transaction without offsets or membership is not fenced.")
         try:
             return self._commit(outputs, offsets, membership)
         except Refused as refused:

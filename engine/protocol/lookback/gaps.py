@@ -16,7 +16,7 @@ from ..tasks.source_task import SourceTask
 MOST_NAMED: Final = 5
 LEAST_S: Final = 60.0  # how long a gap is listed: its scan may end before anybody sees it
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-NOTHING: Final = "none of those looked for is left."
+NOTHING: Final = "no record to look back at is left."
 # If no record is left, the age of the removed ones is unknown. Then only look-backs beyond the event topic's
 # default retention count as missing records: the partition may have been idle for months.
 KEPT_MS: Final = 30 * 24 * 3_600_000
@@ -92,7 +92,7 @@ class Gaps:
         new = concerned.keys() - gap.concerned.keys()
         running = {offset: old for offset, old in gap.concerned.items() if source.scans.covers(offset)}
         gap.concerned = running | concerned
-        gap.text = f"{source.tp}: {what} are gone (retention); {remainder} {_names(gap.concerned)}"
+        gap.text = f"{source.tp}: {what} were removed (retention); {remainder} {_names(gap.concerned)}"
         gap.until = self._monotonic() + LEAST_S
         self._stats.look_back_lost += len(new)
         if new:
@@ -107,7 +107,7 @@ def _remainder(left: Record | End) -> str:
         time = (EPOCH + timedelta(milliseconds=left.timestamp_ms)).isoformat(timespec="seconds")
     except OverflowError:  # a record of a listed topic may have any timestamp
         time = f"{left.timestamp_ms} ms"
-    return f"the oldest record there is is offset {left.offset}, of {time}."
+    return f"the oldest record left is offset {left.offset}, of {time}."
 
 
 def _names(concerned: Mapping[int, Registered]) -> str:
@@ -115,6 +115,6 @@ def _names(concerned: Mapping[int, Registered]) -> str:
     shown, more = ", ".join(names[:MOST_NAMED]), len(names) - MOST_NAMED
     several = f"{len(names)} subscriptions look" if len(names) > 1 else "1 subscription looks"
     return (
-        f"{several} back further, and may miss events that were there: {shown}"
+        f"{several} back further, and may miss removed events: {shown}"
         f"{f' and {more} more' if more > 0 else ''}."
     )

@@ -49,7 +49,7 @@ class Fencing:
             self.members = self._bus.members()
             self._ask_again_at, self._ask_interval_s = None, ROUND_S
         except UnreachableError as e:
-            log.warning("The members of the group are unknown; asking again: %s", e)
+            log.warning("Could not list the members of the group; trying again: %s", e)
             self.members, self._ask_again_at = None, self._monotonic() + self._ask_interval_s
             self._ask_interval_s = min(2 * self._ask_interval_s, MOST_INTERVAL_S)
         return self.members
@@ -84,13 +84,11 @@ class Fencing:
         dead = (self._candidates | _committers(committed.values())) - members - self._fenced
         self._candidates = set(members)
         for committer in sorted(dead - {self._bus.transactional_id}):
-            log.warning("Engine %s is no member any more: what it has open is ended.", committer)
+            log.warning("Engine %s has left the group: its open transaction, if any, is ended.", committer)
             try:
                 self._bus.fence(committer)
             except UnreachableError as e:
-                log.warning(
-                    "What engine %s has open could not be ended, which is tried again: %s", committer, e
-                )
+                log.warning("Could not end the open transaction of engine %s; trying again: %s", committer, e)
                 self._candidates.add(committer)
                 continue
             self._fenced.add(committer)

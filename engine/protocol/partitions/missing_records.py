@@ -12,7 +12,7 @@ from ...errors import RecordError, TopicsError
 from ...records import OffsetMetadata, decode_json
 from ..poison.suspects import why_stopped
 
-ANOTHER_BUS: Final = "Make a bus of another name, and let the waits register there."
+ANOTHER_BUS: Final = "Create a bus with another name, and let the waits register there."
 HALF_MET: Final = "half-met conditions"
 REGISTRATIONS: Final = "registrations"
 RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
@@ -47,7 +47,7 @@ def inspect_commit(
     registrations are applied again.
     """
     if found is None or predates_listing(found, in_use=in_use, listed=listed):
-        gone = "the group's committed offset is gone (groups without members lose theirs)."
+        gone = "the group's committed offset no longer exists (groups without members lose theirs)."
         return CommitInspection(OffsetMetadata(R=0), gone if in_use else None)
     try:
         metadata = metadata_of(found)
@@ -91,7 +91,7 @@ def removed_records(starts: Mapping[TopicPartition, int], held: str) -> list[str
     newest record of a key.
     """
     return [
-        f"Records 0 to {start - 1} of {tp} were removed, and {held} may be gone with them."
+        f"Records 0 to {start - 1} of {tp} were removed, and possibly {held} with them."
         for tp, start in starts.items()
         if start > 0
     ]

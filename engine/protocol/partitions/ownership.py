@@ -106,10 +106,10 @@ class Ownership:
         since = self.lifecycle.since(first)
         if since is None or self._monotonic() - since <= REPORT_AFTER_S:
             return None
-        which = f"{first} and {len(others)} other partitions are" if others else f"{first} is"
+        which = f"{first} and {len(others)} other partitions" if others else f"{first}"
         return (
-            f"{which} not taken over: a transaction of an earlier engine is open. The brokers end it after "
-            "its timeout; if it stays open, find and end it with Kafka's `kafka-transactions.sh`."
+            f"{which} cannot be taken over yet: a transaction of an earlier engine is open. The brokers end "
+            "it after its timeout; if it stays open, find and end it with Kafka's `kafka-transactions.sh`."
         )
 
     @property
@@ -363,7 +363,7 @@ class Ownership:
             metadata = OffsetMetadata(R=applied)
         groups = [(start, end, min(max(at, low), offset)) for start, end, at in metadata.g]
         with at(*tp, offset):
-            log.warning("%s continues at offset %d, as an administrator said.", tp, offset)
+            log.warning("%s continues at offset %d, set by an administrator.", tp, offset)
         self.without_source_record.add(tp)
         kept = OffsetMetadata(R=metadata.R, g=groups, t=resumption.topic_id)
         text = encode_json(kept).decode() if metadata.R else ""

@@ -63,7 +63,7 @@ class Aborts:
         """The largest count, and what it counts."""
         for tp, count in self._by_partition.most_common(1):
             if count > self.in_a_row:
-                return count, f"over {tp}"
+                return count, f"with {tp}"
         return self.in_a_row, "in a row"
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:

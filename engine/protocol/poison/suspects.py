@@ -230,9 +230,9 @@ def why_stopped(metadata: OffsetMetadata) -> str | None:
     if not trial or not condemned or stage_of(trial, condemned) is not SuspectStage.TOO_MANY:
         return None
     return (
-        f"engine processes end on one of its records after another. {condemned.count} went to the "
-        f"dead-letter topic. Then, on record {trial.at}, {ended_text(trial)}. Records are hardly the cause: "
-        "look for what ends the engines."
+        f"engine processes keep ending on its records. {condemned.count} of them went to the dead-letter "
+        f"topic. Then, on record {trial.at}, {ended_text(trial)}. The records are probably not the cause: "
+        "find out why the engines end."
     )
 
 
@@ -245,10 +245,10 @@ def ended_text(trial: Trial) -> str:
 def takeover_text(tp: TopicPartition, former: str, trial: Trial) -> str:
     """The log message of an engine that takes over a partition with suspects."""
     ended = f" Record {trial.at}: {ended_text(trial)}." if trial.ended else ""
-    taken = "They are taken alone" if trial.width == ALONE else f"At most {trial.width} are taken at a time"
+    tried = "one" if trial.width == ALONE else f"at most {trial.width}"
     return (
-        f"{tp}: an engine process ended before one of the next {trial.left} records of it, perhaps on it; "
-        f"the last was {former}. {taken}.{ended}"
+        f"{tp}: engine process {former} ended, perhaps on one of the next {trial.left} records. They are "
+        f"tried {tried} at a time.{ended}"
     )
 
 

@@ -83,8 +83,8 @@ class Evaluator:
         data = state.encode()
         if len(data) + _MARK_BYTES * len(states.marks) > MAX_VALUE_BYTES:
             reason = (
-                f"With this event the state of {registered.registration.subscription!r} would take more than "
-                f"{MAX_VALUE_BYTES} bytes; the event was left out of it. Send references instead of data."
+                f"With this event the state of {registered.registration.subscription!r} would exceed "
+                f"{MAX_VALUE_BYTES} bytes, so it was not added. Send references instead of data."
             )
             with at(match.topic, match.partition, match.offset):
                 log.error("%s[%d]@%d: %s", match.topic, match.partition, match.offset, reason)
@@ -127,9 +127,9 @@ class Evaluator:
         if registered.one_shot:
             if registered.incarnation not in self.full:
                 text = (
-                    f"{registration.subscription!r} waits without a key, and {len(states.keys)} are open, "
-                    "the most there may be: events with new keys go to the dead letters. Give the wait a "
-                    "key, or let keys close (`within`)."
+                    f"{registration.subscription!r} waits without a key and has {len(states.keys)} open "
+                    "keys, the limit: events with new keys go to the dead-letter topic. Give the wait a key, "
+                    "or let keys close (`within`)."
                 )
                 self.full[registered.incarnation] = text
                 log.warning("%s", text)
@@ -137,9 +137,9 @@ class Evaluator:
         if registered.incarnation not in self._limit_logged:
             self._limit_logged.add(registered.incarnation)
             beyond = (
-                "for each new one the one opened first is dropped"
+                "each new key drops the one opened first"
                 if registration.at_limit == "drop-oldest"
-                else "events with new keys go to the dead letters"
+                else "events with new keys go to the dead-letter topic"
             )
             with at(*self._tp):
                 log.warning(
@@ -156,7 +156,7 @@ class Evaluator:
     ) -> None:
         """Send an event whose key has no room to the dead-letter topic."""
         registration = registered.registration
-        limit = "the most of a wait," if registered.one_shot else "its share of"
+        limit = "the limit of a wait," if registered.one_shot else "its share of"
         reason = (
             f"{registration.subscription!r} has no room for another key: {len(states.keys)} are open on "
             f"{self._tp}, {limit} max_keys={registration.max_keys}."

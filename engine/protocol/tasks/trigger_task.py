@@ -119,7 +119,7 @@ class TriggerTask:
                 return
             with at(*self.tp):
                 log.warning(
-                    "Durable subscription %r was changed: what %d keys had half met on %s is dropped.",
+                    "Durable subscription %r was changed: the states of %d open keys on %s are dropped.",
                     successor.registration.subscription,
                     count,
                     self.tp,
@@ -199,13 +199,13 @@ class TriggerTask:
                 name = registered.registration.subscription
                 with at(match.topic, match.partition, match.offset):
                     log.exception(
-                        "%s[%d]@%d could not be judged for %r; it went to the dead letters.",
+                        "%s[%d]@%d could not be evaluated for %r; it goes to the dead-letter topic.",
                         match.topic,
                         match.partition,
                         match.offset,
                         name,
                     )
-                reason = f"It could not be judged for {name!r}: {type(e).__name__}: {e}"
+                reason = f"It could not be evaluated for {name!r}: {type(e).__name__}: {e}"
                 self._stats.dead_lettered += 1
                 outputs.dead_letter(source_record(match), "trigger", reason, now_ms, self.tp)
 
@@ -299,7 +299,7 @@ class TriggerTask:
             except self.caught:  # it concerns this key alone
                 with at(*self.tp):
                     log.exception(
-                        "Key %r of %r could not be given its tick; it is tried again in an hour.",
+                        "The tick of key %r of %r failed; it is tried again in an hour.",
                         key,
                         registered.registration.subscription,
                     )

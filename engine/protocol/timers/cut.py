@@ -153,8 +153,8 @@ class Cuts:
         stood = self.progress.standing_still(offset, self._monotonic() - PATIENCE_S)
         first = [tp for tp in stood if self.progress.is_first_report(tp)]
         if first:
-            missing = self.progress.missing(offset)
-            log.error("Timers stop waiting for %s for %.0f s: firings say so.", missing, PATIENCE_S)
+            text = "Timers stop waiting for %s, unchanged for %.0f s: firings are marked incomplete."
+            log.error(text, self.progress.missing(offset), PATIENCE_S)
         return bool(stood)
 
     def _keep_waiting(self, offsets: Collection[int]) -> None:
@@ -219,7 +219,7 @@ class Cuts:
             return False
         committed = self._bus.committed(cut.sources)
         if committed is None:
-            cut.missing = "a transaction of another engine that is open"
+            cut.missing = "an open transaction of another engine"
             return False
         reached: dict[TopicPartition, tuple[int, OffsetMetadata]] = {}
         for tp, end in cut.sources.items():
@@ -239,7 +239,7 @@ class Cuts:
                 cut.missing = f"{tp}, which is stopped: {e}"
                 return False
             if metadata.t not in ("", cut.topic_ids[tp.topic]):
-                cut.missing = f"{tp}, whose offset is of the topic before it was created again"
+                cut.missing = f"{tp}, whose committed offset belongs to an earlier topic with this name"
                 return False
             reached[tp] = (found.offset, metadata)
         self.progress.update(reached, self.registry.position, self._monotonic())
@@ -269,7 +269,9 @@ class Cuts:
         if waited > PATIENCE_S and not cut.incomplete:
             cut.incomplete = True
             self._stats.incomplete += 1
-            log.error("Timers stop waiting for %s after %.0f s: firings say so.", cut.missing, waited)
+            log.error(
+                "Timers stop waiting for %s after %.0f s: firings are marked incomplete.", cut.missing, waited
+            )
 
 
 def source_topics(context: EngineContext) -> dict[str, Topic]:

@@ -251,7 +251,7 @@ def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_is_told(
         dead = eventually("five are set aside", lambda: len(d := bench.records("dead-letter")) == 5 and d)
         reasons = {record.header("interlock_reason") or "" for record in dead}
         assert all("'w' has no room for another key: 20 are open" in reason for reason in reasons)
-        said = "'w' waits without a key, and 20 are open"
+        said = "'w' waits without a key and has 20 open keys"
         eventually("it is told", lambda: any(said in (getattr(i, "text", None) or "") for i in heard))
         eventually("health tells", lambda: any(said in text for text in examine(bench.config).problems))
         assert len(_open(bench)) == 20

@@ -165,7 +165,7 @@ REFUSALS = {
     "a wrong password": r"Authentication failed",
     "a wrong client secret": r"OAUTHBEARER token: .*invalid_client",
     "a token endpoint of another authority": r"OAUTHBEARER token: .*unable to get local issuer",
-    "no TLS where it is wanted": r"do they want TLS",
+    "no TLS where it is wanted": r"they may require TLS",
 }
 
 

@@ -281,5 +281,5 @@ def test_an_engine_refuses_a_bus_whose_trigger_topic_was_given_more_partitions(
         [future] = bench.admin.create_partitions([NewPartitions(bench.config.topic(kind), 5)]).values()
         future.result()
     eventually("all see it", lambda: set(check(bench.config).values()) == {1, 4, 5})
-    with pytest.raises(TopicsError, match=r"has 5 partitions, and the bus was made with 4"):
+    with pytest.raises(TopicsError, match=r"has 5 partitions, but the bus was created with 4"):
         run_engine(bench.config, threading.Event())

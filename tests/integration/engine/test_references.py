@@ -39,7 +39,7 @@ def test_what_cannot_be_given_is_told(bus: BusConfig, unique_name: Callable[[str
     [there] = emitted(bus, Event.of("x", "/s", id="3"))
     topic, partition, offset = there.removeprefix("kafka:").split("/")
     for reference, message in (
-        ("https://elsewhere", "no reference to a record"),
+        ("https://elsewhere", "does not refer to a record"),
         (f"kafka:{bus.topic('action')}/0/0", "does not read topic"),
         (f"kafka:{topic}/7/0", "the partition does not exist"),
         (f"kafka:{topic}/{partition}/{int(offset) + 1}", "the record does not exist yet"),

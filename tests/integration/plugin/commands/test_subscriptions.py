@@ -178,7 +178,7 @@ def test_a_firing_is_found_by_the_whole_name_that_its_subscription_had_before_it
     [row] = interlock("subscriptions", "skip", cancelled, ids[1], "--yes").rows()
     assert (row["subscription"], row["firing"]) == (cancelled, ids[1])
     unknown = interlock("subscriptions", "skip", cancelled, "0" * 32, "--yes")
-    assert (unknown.code, "Name one." in unknown.err) == (1, True)
+    assert (unknown.code, "Give one name." in unknown.err) == (1, True)
 
 
 def test_a_firing_of_more_than_a_megabyte_is_thrown_away_as_any_other(interlock: Any, bench: Any) -> None:

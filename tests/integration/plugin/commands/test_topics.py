@@ -193,7 +193,7 @@ def test_all_partitions_that_stopped_go_on_with_one_command(
 
 @pytest.mark.parametrize(
     ("topic", "partition", "problem"),
-    [("orders", 0, "does not read 'orders'"), ("event", 2, "has partitions 0 to 1, no 2")],
+    [("orders", 0, "does not read 'orders'"), ("event", 2, "has no partition 2, only 0 to 1")],
 )
 def test_only_a_partition_of_the_group_is_resumed(
     bench: Bench, interlock: Callable[..., Ran], topic: str, partition: int, problem: str

@@ -71,7 +71,7 @@ def test_a_connection_shows_protocol_mechanism_and_exceptions_but_no_other_value
     }
     allowed = frozenset({"ssl.providers", "plugin.library.paths"})
     text = doctor.connection(BusConfig(client=client, allowed_client_properties=allowed)).text
-    assert "SASL_SSL, PLAIN; set by exception, normally refused: ssl.providers." in text
+    assert "SASL_SSL, PLAIN; allowed only by [interlock] allowed_client_properties: ssl.providers." in text
     assert SECRET not in text
 
 

@@ -29,7 +29,7 @@ from interlock.engine.registry.registry import Registry
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 EVENT, OTHER = TopicPartition("b-event", 0), TopicPartition("b-event", 1)
 PAUSED = "b-event[0] is not read: it has a record that can neither be processed nor written as a dead letter."
-GAP = "b-event[0]: records below 3 are gone (retention); 1 subscription looks back further."
+GAP = "b-event[0]: records below 3 were removed (retention); 1 subscription looks back further."
 
 
 class Cluster:

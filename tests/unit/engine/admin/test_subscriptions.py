@@ -72,9 +72,7 @@ def test_a_name_is_found_whole_or_by_a_part_that_no_other_has(written: Written) 
     subscriptions = Subscriptions.read(CONFIG)
     assert subscriptions.find("airflow/a/run/w").registration.subscription == "airflow/a/run/w"
     assert subscriptions.find("b/run").registration.subscription == "airflow/b/run/w"
-    with pytest.raises(
-        EngineError, match=r"'/a/' is in the names of 2 subscriptions: 'airflow/a/run/w', .*w2'"
-    ):
+    with pytest.raises(EngineError, match=r"'/a/' matches 2 subscriptions: 'airflow/a/run/w', .*w2'"):
         subscriptions.find("/a/")
     with pytest.raises(EngineError, match="subscriptions list --bus b"):
         subscriptions.find("c")

@@ -192,7 +192,7 @@ def test_aborts_without_end_are_an_error_and_the_next_engine_starts_anew() -> No
     pool = Pool()
     pool.boot()
     pool.buses["one"].aborts = 99
-    with pytest.raises(EngineError, match=f"number {loop.MOST_ABORTS} in a row"):
+    with pytest.raises(EngineError, match=f" {loop.MOST_ABORTS} transactions in a row"):
         pool.run(200)
 
 

@@ -58,7 +58,7 @@ def test_every_engine_reports_a_look_back_that_misses_records_for_a_while() -> N
     pool.register(Registration.of("w", event("a"), None, 0))
     pool.run(100)
     (other,) = [engine for engine in pool.engines.values() if not engine.problems.look_backs()]
-    assert "records below 3 are gone" in other.problems.elsewhere()[0]
+    assert "records below 3 were removed" in other.problems.elsewhere()[0]
     pool.cluster.now_ms += 120_000
     pool.run(100)
     assert other.problems.elsewhere() == []
@@ -93,7 +93,7 @@ def test_every_engine_reports_a_wait_without_room_for_new_keys_until_it_is_over(
     (owner,) = [engine for engine in pool.engines.values() if engine.problems.full_waits()]
     (other,) = [engine for engine in pool.engines.values() if engine is not owner]
     [text] = owner.problems.full_waits()
-    assert text.startswith("'w' waits without a key, and 3 are open")
+    assert text.startswith("'w' waits without a key and has 3 open keys")
     assert owner.problems.all() == other.problems.elsewhere() == [text]
     at = partition_of("one-shot", "w", "", 2)
     key = registry_key("problem", TRIGGER.topic, at)

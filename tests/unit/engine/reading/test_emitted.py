@@ -119,7 +119,7 @@ def test_retention_reaches_no_further_than_the_margin_of_the_clocks_allows(
     log = Log((5, [NOW - 1]))
     oldest = NOW + CLOCK_MARGIN_MS - 30 * DAY
     assert told(monkeypatch, log, oldest) == {"0@5"}
-    with pytest.raises(EngineError, match="Begin later"):
+    with pytest.raises(EngineError, match="Use a later --since"):
         told(monkeypatch, log, oldest - 1)
 
 

@@ -95,14 +95,14 @@ def test_problems_are_posted_until_they_are_over(stage: Stage, told: list[str], 
 def test_a_look_back_that_misses_records_is_posted_to_waiting_tasks_while_it_is_a_problem(
     stage: Stage,
 ) -> None:
-    stage.engine.missing = ["b-event[0]: records 2 to 29 are gone."]
+    stage.engine.missing = ["b-event[0]: records 2 to 29 were removed."]
     stage.look()
     stage.engine.missing = []
     stage.look()
-    stage.engine.missing = ["b-event[0]: records 2 to 29 are gone."]
+    stage.engine.missing = ["b-event[0]: records 2 to 29 were removed."]
     stage.look()
     stage.reporter.close()
-    assert stage.heard == [Notice("b-event[0]: records 2 to 29 are gone."), Notice(None)] * 2
+    assert stage.heard == [Notice("b-event[0]: records 2 to 29 were removed."), Notice(None)] * 2
 
 
 def test_late_timers_are_posted_at_once_then_each_minute_and_cleared(stage: Stage) -> None:

@@ -105,11 +105,11 @@ def test_a_dry_run_prints_topics_and_acls_as_one_object_without_a_broker(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--partitions", "0"), "A bus has 1 to 1000 partitions, not 0."),
-        (("--partitions", "-1"), "A bus has 1 to 1000 partitions, not -1."),
-        (("--partitions", "0", "--dry-run"), "A bus has 1 to 1000 partitions, not 0."),
-        (("--replication-factor", "0"), "A partition has 1 to 1000 replicas, or -1 for"),
-        (("--replication-factor", "-2"), "A partition has 1 to 1000 replicas, or -1 for"),
+        (("--partitions", "0"), "A bus cannot have 0 partitions: use 1 to 1000."),
+        (("--partitions", "-1"), "A bus cannot have -1 partitions: use 1 to 1000."),
+        (("--partitions", "0", "--dry-run"), "A bus cannot have 0 partitions: use 1 to 1000."),
+        (("--replication-factor", "0"), "A topic cannot have 0 replicas: use 1 to 1000, or -1 for"),
+        (("--replication-factor", "-2"), "A topic cannot have -2 replicas: use 1 to 1000, or -1 for"),
     ],
 )
 def test_impossible_numbers_are_refused_without_a_broker(

@@ -89,9 +89,9 @@ def test_a_look_back_beyond_the_first_record_is_reported_with_its_time(
     look_back(pool)
     pool.run()
     (told,) = pool.engines["one"].problems.all()
-    assert told.startswith("b-event[0]: records below 3 are gone (retention); the oldest record there is is ")
+    assert told.startswith("b-event[0]: records below 3 were removed (retention); the oldest record left is ")
     assert "offset 3, of 2001-09-09T04:46:40+00:00. 1 subscription looks back further" in told
-    assert told.endswith(", and may miss events that were there: w.")
+    assert told.endswith(", and may miss removed events: w.")
     assert lost(pool) == 1
     warned = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert [r.getMessage() for r in warned] == [told]
@@ -141,10 +141,9 @@ def test_retention_that_overtakes_a_scan_is_reported_once_with_offsets_and_subsc
     pool.run(5)
     told = pool.engines["one"].problems.all()
     assert len(told) == 1
-    assert told[0].startswith(f"b-event[0]: records {at} to 29 are gone (retention); the oldest record")
+    assert told[0].startswith(f"b-event[0]: records {at} to 29 were removed (retention); the oldest record")
     assert told[0].endswith(
-        "7 subscriptions look back further, and may miss events that were there: "
-        "w0, w1, w2, w3, w4 and 2 more."
+        "7 subscriptions look back further, and may miss removed events: w0, w1, w2, w3, w4 and 2 more."
     )
     assert lost(pool) == 7
     pool.run(30)
@@ -162,7 +161,7 @@ def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_reported_by_the
     pool.kill()
     pool.log(EVENT).start = 30
     pool.start("two")
-    assert f"records {at} to 29 are gone" in pool.engines["two"].problems.all()[0]
+    assert f"records {at} to 29 were removed" in pool.engines["two"].problems.all()[0]
 
 
 @pytest.mark.usefixtures("slow")
@@ -175,7 +174,7 @@ def test_a_scan_whose_remaining_records_are_all_removed_is_reported() -> None:
     pool.log(EVENT).start = 40
     pool.run(5)
     assert (
-        "to 39 are gone (retention); none of those looked for is left."
+        "to 39 were removed (retention); no record to look back at is left."
         in pool.engines["one"].problems.all()[0]
     )
 
@@ -230,7 +229,7 @@ def test_a_gap_names_all_that_are_still_in_a_scan(monkeypatch: pytest.MonkeyPatc
     pool.run(5)
     look_back(pool, "two")
     pool.run(5)
-    assert pool.engines["one"].problems.all()[0].endswith("that were there: one, two.")
+    assert pool.engines["one"].problems.all()[0].endswith("removed events: one, two.")
     assert lost(pool) == 2
 
 
@@ -240,9 +239,9 @@ def test_a_wait_beyond_the_retention_is_reported_when_no_record_is_left() -> Non
     pool.run()
     (told,) = pool.engines["one"].problems.all()
     assert told.startswith(
-        "b-event[0]: records below 3 are gone (retention); none of those looked for is left."
+        "b-event[0]: records below 3 were removed (retention); no record to look back at is left."
     )
-    assert told.endswith(" 1 subscription looks back further, and may miss events that were there: w.")
+    assert told.endswith(" 1 subscription looks back further, and may miss removed events: w.")
     assert lost(pool) == 1
 
 

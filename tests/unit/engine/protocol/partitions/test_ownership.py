@@ -28,7 +28,7 @@ def test_a_partition_whose_committed_offset_is_gone_stops() -> None:
     del pool.cluster.group.offsets[EVENT]
     pool.start()
     assert list(stopped(pool)) == [EVENT]
-    assert "the group's committed offset is gone" in stopped(pool)[EVENT]
+    assert "the group's committed offset no longer exists" in stopped(pool)[EVENT]
     assert "airflow interlock topics resume b-event 0 --from start|end|OFFSET --bus b" in stopped(pool)[EVENT]
 
 
@@ -166,8 +166,8 @@ def test_an_internal_partition_whose_records_were_removed_is_not_read(tp: TopicP
     with pytest.raises(TopicsError) as caught:
         pool.start()
     assert caught.value.problems == (
-        f"Records 0 to 0 of {tp} were removed, and {held} may be gone with them.",
-        "Make a bus of another name, and let the waits register there.",
+        f"Records 0 to 0 of {tp} were removed, and possibly {held} with them.",
+        "Create a bus with another name, and let the waits register there.",
     )
 
 
@@ -244,7 +244,7 @@ def test_an_engine_that_a_transaction_holds_back_for_long_says_so_until_it_is_ov
     with caplog.at_level("WARNING", "interlock.engine"):
         pool.run(20, pass_ms=2_500)
     [said] = engine.problems.stopped()
-    assert said.startswith(f"{EVENT} and 1 other partitions are not taken over")
+    assert said.startswith(f"{EVENT} and 1 other partitions cannot be taken over yet")
     assert [record.getMessage() for record in caplog.records].count(said) == 1
     monkeypatch.undo()
     pool.run(10)

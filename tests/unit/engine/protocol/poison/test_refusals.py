@@ -140,7 +140,9 @@ def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_
     alone(pool, lethal, OTHER)
     refusing(monkeypatch, lambda outputs, offsets: bool(outputs) and OTHER in offsets)
 
-    with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine restarts"):
+    with pytest.raises(
+        EngineError, match=r"5 transactions with b-event\[1\] were aborted; the engine restarts"
+    ):
         passes(pool, 400)
     left = pool.metadata(OTHER)
     assert left.a
@@ -156,7 +158,9 @@ def test_work_that_brokers_always_refuse_ends_the_engine_whatever_is_committed_i
     pool.boot()
     refusing(monkeypatch, lambda outputs, offsets: OTHER in offsets and offsets[OTHER].offset > 0)
 
-    with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine restarts"):
+    with pytest.raises(
+        EngineError, match=r"5 transactions with b-event\[1\] were aborted; the engine restarts"
+    ):
         passes(pool, 100)
     assert pool.committed(EVENT).offset > 0
 

@@ -170,10 +170,10 @@ def test_beyond_the_limit_of_a_wait_new_keys_go_to_the_dead_letters_and_that_is_
     assert len(log.dead) == 3
     reason = dict(log.dead[0].headers)["interlock_reason"]
     assert reason == (
-        b"'w' has no room for another key: 20 are open on b-trigger[0], the most of a wait, max_keys=20."
+        b"'w' has no room for another key: 20 are open on b-trigger[0], the limit of a wait, max_keys=20."
     )
     [said] = [record.message for record in caplog.records]
-    assert said.startswith("'w' waits without a key, and 20 are open, the most there may be")
+    assert said.startswith("'w' waits without a key and has 20 open keys, the limit")
     log.run(pair(w, 23, "y", "y", "k7"))
     assert [f["firing"]["key"] for f in log.firings] == ["k7"]
 
@@ -232,7 +232,7 @@ def test_a_changed_durable_subscription_drops_what_the_old_one_had_and_says_how_
         task.forget([d.incarnation])
         log.stats.take_back(before)
         task.rollback()
-    assert caplog.text.count("2 keys") == 1
+    assert caplog.text.count("2 open keys") == 1
     assert (log.stats.keys_dropped, task.open_keys, task.changed) == (2, 0, True)
     log.commit(task, outputs)
     assert log.live_states() == {}
