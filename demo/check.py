@@ -135,7 +135,7 @@ class _Date:
         if run.state != "success":
             states = sorted(run.task_states.items())
             tasks = ", ".join(f"{task} {state or 'not started'}" for task, state in states)
-            self._problem(f"its daily_report is {run.state} ({tasks})")
+            self._problem(f"daily_report is {run.state} ({tasks})")
         for task, tries in sorted(run.tries.items()):
             self._once(f"tries of {task}", tries)
         self._once("resumptions of its wait", len(run.resumed_ms))
@@ -150,7 +150,7 @@ class _Date:
             if event.subject == "daily_report" and event.date == self.name
         }
         self._once("report files", len(reports))
-        self._once("Spark applications that reported", len(ended))
+        self._once("Spark applications with a completion event", len(ended))
         if not reports:
             self._problem("no report was written")
             return False
@@ -168,7 +168,7 @@ class _Date:
                 right = False
                 self._problem(f"the report's {what} should be {wanted} and is {got}")
         if not ended:
-            self._problem("a report exists, but no event of the Spark application that made it")
+            self._problem("a report exists, but its Spark application emitted no event")
         return right
 
     def _find_step(self, firing: Action, run: ReportRun) -> None:

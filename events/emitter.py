@@ -208,7 +208,7 @@ class Emitter:
         text = f"{len(lost)} of {len(batch)} events were not acknowledged" if len(batch) > 1 else "the event"
         text += f" {lost[0][1]!r} of {lost[0][0]!r} was not acknowledged" if len(batch) == 1 else ""
         text += (
-            f" by topic {self._topic} at {self._client[_BOOTSTRAP]} (given {timeout_s:g} s):"
+            f" by topic {self._topic} at {self._client[_BOOTSTRAP]} within {timeout_s:g} s:"
             f" {self._redacted(cause)}."
         )
         if self._last_error and self._last_error != cause:

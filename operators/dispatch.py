@@ -38,8 +38,8 @@ START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous needs a start dat
 _RESERVED: Final = ("schedule", "catchup", "max_active_runs", "max_consecutive_failed_dag_runs")
 
 _NO_RUN: Final = (
-    "firings have no run yet: the lines above name them and the reasons. Correct what they name, such as the "
-    "arguments of dispatch_dag. The firings are tried again."
+    "firings have no run yet: the log lines above name each with its reason. Correct the reason, such as an "
+    "argument of dispatch_dag. The firings are tried again."
 )
 
 Places = Sequence[Sequence[int]]

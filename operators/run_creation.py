@@ -88,10 +88,10 @@ class RunCreator:
         try:
             new = self._run(failed)
         except TargetFails as e:
-            behind = "" if failed.key is None else f", and neither do later firings of its key {failed.key!r}"
+            behind = "" if failed.key is None else f", and so are later firings of its key {failed.key!r}"
             self._log.error(
-                "Firing %s gets no run for now%s. Airflow failed twice to create it, and created the run of "
-                "another firing in between: %s",
+                "Firing %s is held%s. Airflow failed twice to create its run, but created the run of another "
+                "firing in between: %s",
                 failed.action.firing.id,
                 behind,
                 e,
@@ -119,7 +119,7 @@ class RunCreator:
         try:
             new = self._create(each.action)
         except RunRefused as e:
-            self._log.error("Firing %s gets no run for now: %s", each.action.firing.id, e)
+            self._log.error("Firing %s is held: %s", each.action.firing.id, e)
             self.held.append(each.place)
             return None
         self._room -= new

@@ -261,8 +261,8 @@ class EventSensor(BaseSensorOperator):
 
     def _expired(self, firing: Firing, context: Context) -> None:
         """Logs the expiry, and raises an exception according to `on_expired`."""
-        missing = ", ".join(firing.missing) or "nothing by name"
-        text = f"{self.condition} expired; missing: {missing}."
+        missing = f"; missing: {', '.join(firing.missing)}" if firing.missing else ""
+        text = f"{self.condition} expired{missing}."
         if firing.incomplete:
             text += " Some earlier events were not evaluated in time; the engine's log names them."
         self.log.warning("%s", text)

@@ -76,8 +76,8 @@ def get_provider_info() -> dict[str, Any]:
                         default="kafka_default",
                     ),
                     "listener_timeout": _option(
-                        "How many seconds a task's process, or a scheduler that stops, waits at its end "
-                        "for the broker to acknowledge the listener's events. At most 15.",
+                        "How many seconds an ending task process or scheduler waits for the broker to "
+                        "acknowledge the listener's events. At most 15.",
                         default="5",
                         kind="float",
                     ),

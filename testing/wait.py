@@ -40,12 +40,12 @@ class WaitResult:
 
     state: the task's state, "deferred" while it waits. outcome: why the task was resumed. at: when that was
     decided. output: what the task returns. error: what it raises instead. explanations: what is met and what
-    is missing, if the condition was not met. told: the wait in a sentence. too_late: how many of the events
-    were recorded after the wait's end.
+    is missing, if the condition was not met. description: the wait in a sentence. too_late: how many of the
+    events were recorded after the wait's end.
     """
 
     state: Literal["success", "skipped", "failed", "deferred"]
-    told: str
+    description: str
     outcome: Outcome | None = None
     at: datetime | None = None
     output: dict[str, Any] | None = None
@@ -55,11 +55,11 @@ class WaitResult:
 
     def __str__(self) -> str:
         ended = "" if self.at is None else f", {self.outcome} at {_text(self.at)}"
-        lines = [f"{self.told}: {self.state}{ended}"]
+        lines = [f"{self.description}: {self.state}{ended}"]
         if self.error is not None:
             lines.append(f"{type(self.error).__name__}: {self.error}")
         if self.too_late:
-            lines.append(f"events that do not count because they came after the end: {self.too_late}")
+            lines.append(f"events after the wait ended, which do not count: {self.too_late}")
         for label, events in (self.output or {}).get("events", {}).items():
             lines += (f"- {label} by {each.get('id')!r} from {each.get('source')}" for each in events)
         return "\n".join([*lines, *map(str, self.explanations)])

@@ -2,7 +2,7 @@
 
     spark-submit --conf spark.interlock.bootstrap.servers=host:9092 orders.py --date 2026-11-20 --data /data
 
-The orders are computed from the date, so that it is known which orders a report should contain.
+The orders are computed from the date, so that anyone can compute what a report should contain.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CURRENCIES = ("EUR", "JPY", "USD")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--date", required=True, help="business date, YYYY-MM-DD")
-    parser.add_argument("--data", required=True, type=Path, help="folder of the orders/ folder to write to")
+    parser.add_argument("--data", required=True, type=Path, help="folder in which to write orders/DATE")
     arguments = parser.parse_args()
     day = date.fromisoformat(arguments.date).toordinal()
     output = str(arguments.data / "orders" / arguments.date)

@@ -60,12 +60,12 @@ def command() -> GroupCommand:
                     help="send records that one subscription could not process (stage trigger) to the event "
                     "topic, where all subscriptions see them again",
                 ),
-                Arg(("--again",), action="store_true", help="also those that were sent again before"),
+                Arg(("--again",), action="store_true", help="also those that were already sent again"),
                 Arg(("--dry-run",), action="store_true", help="show what would be sent; send nothing"),
                 ARG_YES,
                 description=(
-                    "Sends records unchanged to their original partition again. A dead letter that was sent "
-                    "again before, or must not be sent, is skipped with --all and refused if you name it."
+                    "Sends records unchanged to their original partition again. A dead letter that was "
+                    "already sent again, or must not be sent, is skipped with --all and refused if named."
                 ),
             ),
         ),
@@ -162,7 +162,7 @@ def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: li
             "command again to send the rest."
         )
     if len(sent) < len(sendable):
-        raise SystemExit("airflow interlock dead-letters redrive: retention removed the others meanwhile.")
+        raise SystemExit("airflow interlock dead-letters redrive: retention removed the others first.")
 
 
 def _wanted(args: Namespace) -> Selection:

@@ -84,7 +84,7 @@ def name_argument() -> Arg:
     from airflow.cli.cli_config import Arg
 
     return Arg(
-        ("subscription",), metavar="SUBSCRIPTION", help="its name, or a text that only its name contains"
+        ("subscription",), metavar="SUBSCRIPTION", help="its name, or a part that no other name contains"
     )
 
 
@@ -218,7 +218,7 @@ def _holder(holder: Holder) -> dict[str, str]:
         "process": holder.process,
         "host": holder.host,
         "deployment": holder.deployment,
-        "said": moment(holder.renewed_ms),
+        "last_seen": moment(holder.renewed_ms),
     }
 
 

@@ -92,7 +92,7 @@ def create(args: Namespace) -> None:
     counts = topics.check(config)
     show(
         args,
-        [_row(name, count, "created" if name in created else "was there") for name, count in counts.items()],
+        [_row(name, count, "created" if name in created else "exists") for name, count in counts.items()],
     )
     others = {n for name, n in counts.items() if name != config.topic("subscription")} - {args.partitions}
     if args.partitions is not None and others:
@@ -217,7 +217,7 @@ def _resumed(found: Resumption) -> dict[str, Any]:
         "committed": found.committed,
         "start": found.low,
         "end": found.high,
-        "goes_on_at": found.offset,
+        "continues_at": found.offset,
     }
 
 

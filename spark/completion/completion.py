@@ -144,5 +144,5 @@ class Completion:
     ) -> None:
         tracker, self._tracker = self._tracker, None
         if tracker is None:
-            raise CompletionError(f"completion event {self.name!r}: its block ended without being entered")
+            raise CompletionError(f"completion event {self.name!r}: its block was not entered: use `with`")
         self.event = tracker.end(error, self._until)

@@ -96,7 +96,10 @@ class _JobTracker:
         except (InterlockError, OSError) as problem:
             if required:
                 raise
-            log.warning("no completion event for this application; its result stands: %s", problem)
+            log.warning(
+                "no completion event for this application; its outcome does not change: %s",
+                problem,
+            )
 
 
 @contextmanager

@@ -158,7 +158,7 @@ class ProgressEvents:
         try:
             event = self._begun.made(event_type, schema, identity, time, data)
         except EventError as e:
-            log.warning("no event %s of %r: %s", event_type, self._begun.name, e)
+            log.warning("event %s of %r was not emitted: %s", event_type, self._begun.name, e)
             return
         self._sender.put(event)
 

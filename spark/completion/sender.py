@@ -20,7 +20,7 @@ from .process_exit import PROCESS_EXIT, is_program
 
 log = logging.getLogger(__name__)
 
-REMEDY: Final = "The job's result stands."
+REMEDY: Final = "This does not change the job's outcome."
 _LOCK: Final = threading.Lock()
 SENDERS: Final[dict[object, EventSender]] = {}
 
@@ -120,7 +120,7 @@ class EventSender:
 
 def warn_not_sent(name: str, required: bool, problem: object) -> None:
     """Logs that a completion event was not sent."""
-    what = "it is required" if required else "the job's result stands"
+    what = "it is required" if required else "the job's outcome does not change"
     log.warning("completion event %r was not sent; %s: %s", name, what, problem)
 
 

@@ -103,7 +103,7 @@ def archive(spark: SparkSession, bus: Bus, options: Options) -> int:
             log.info("archived %d records", progress.records)
             return progress.records
         # Both wrote to the checkpoint's logs. Spark ends the second writer, which may be the later run.
-        log.info("an earlier run was still writing: trying again")
+        log.info("an earlier run still writes to the checkpoint: trying again")
     raise PipelineError(f"other runs over {files.root} do not end: stop them, and run one at a time")
 
 
@@ -190,7 +190,7 @@ class Progress:
         self._logged = batch.batchId
         self.records += batch.numInputRows
         log.info(
-            "batch %d: %d records in %.1f s (%.0f/s), %d behind the end of the topics",
+            "batch %d: %d records in %.1f s (%.0f/s), %d offsets behind the end of the topics",
             batch.batchId,
             batch.numInputRows,
             batch.durationMs.get("triggerExecution", 0) / 1000,

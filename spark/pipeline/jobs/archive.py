@@ -24,10 +24,10 @@ def parse(arguments: Sequence[str]) -> Options:
         "--topic", action="append", default=[], metavar="NAME", help="may be repeated; default: all topics"
     )
     parser.add_argument(
-        "--every", metavar="DURATION", help="run until stopped, with one batch per this time, e.g. 5m"
+        "--every", metavar="DURATION", help="run until stopped, with one batch per interval, e.g. 5m"
     )
     parser.add_argument(
-        "--max-offsets", type=int, default=MAX_OFFSETS, metavar="N", help="most records in one batch"
+        "--max-offsets", type=int, default=MAX_OFFSETS, metavar="N", help="maximum records in one batch"
     )
     parser.add_argument("--accept-loss", action="store_true", help="continue without records that are lost")
     given = parser.parse_args(arguments)

@@ -26,7 +26,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--range", type=int, default=RANGE, metavar="N", help="how many batches to merge into one folder"
     )
     parser.add_argument("--grace", default="1h", metavar="DURATION", help="how long replaced folders stay")
-    parser.add_argument("--keep", type=int, metavar="DAYS", help="remove rows that are more days old")
+    parser.add_argument("--keep", type=int, metavar="DAYS", help="remove rows older than this many days")
     return parser.parse_args(arguments)
 
 

@@ -56,7 +56,7 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("--condition-from", metavar="MODULE:NAME", help="a condition in Python")
     parser.add_argument("--compare", metavar="TEXT", help="another condition to compare with, as text")
-    parser.add_argument("--compare-from", metavar="MODULE:NAME", help="the same in Python")
+    parser.add_argument("--compare-from", metavar="MODULE:NAME", help="another condition in Python")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--archive", metavar="PATH", help="folder of an archive")
     source.add_argument("--kafka", action="store_true", help="read the bus's topics")
@@ -72,7 +72,7 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("--output", metavar="PATH", help="Parquet: firings, pending, near_misses, changes")
     parser.add_argument("--overwrite", action="store_true", help="replace the tables in --output")
-    parser.add_argument("--output-format", choices=("human", "json"), default="human", help="of the summary")
+    parser.add_argument("--output-format", choices=("human", "json"), default="human", help="summary format")
     given = parser.parse_args(arguments)
     if given.near_misses < 0:
         parser.error("--near-misses: give 0 or more")

@@ -25,7 +25,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--since", type=_moment, metavar="TIME", help="ISO 8601; default: from the first record"
     )
     parser.add_argument("--until", type=_moment, metavar="TIME", help="ISO 8601, not included")
-    parser.add_argument("--output-format", choices=("human", "json"), default="human", help="of the summary")
+    parser.add_argument("--output-format", choices=("human", "json"), default="human", help="summary format")
     given = parser.parse_args(arguments)
     if given.since is not None and given.until is not None and given.since >= given.until:
         parser.error("--since must be before --until")

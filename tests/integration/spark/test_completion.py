@@ -90,7 +90,7 @@ def test_an_unreachable_broker_delays_a_job_by_its_timeout_and_changes_nothing_e
         rows = configured.range(7).count()
     assert rows == 7
     assert time.monotonic() - started < 10
-    assert "completion event 'orders' was not sent; the job's result stands" in caplog.text
+    assert "completion event 'orders' was not sent; the job's outcome does not change" in caplog.text
     assert NOBODY in caplog.text
 
 
@@ -132,7 +132,7 @@ def test_kafka_that_leaves_during_the_job_for_good_costs_the_timeout_and_is_logg
         own_broker.kill()
         configured.range(5).write.parquet(str(tmp_path / "b"))
     assert configured.read.parquet(str(tmp_path / "b")).count() == 5
-    assert "completion event 'orders' was not sent; the job's result stands" in caplog.text
+    assert "completion event 'orders' was not sent; the job's outcome does not change" in caplog.text
     assert "not acknowledged by topic away-event" in caplog.text  # the query's event
 
 

@@ -207,7 +207,7 @@ def test_a_wait_resumed_twice_is_a_duplicate(story: Story) -> None:
 def test_a_failed_run_is_a_problem_with_the_states_of_its_tasks(story: Story) -> None:
     run = next(run for run in story["runs"] if run["date"] == FIRST)
     run.update(state="failed", task_states={"ready": "failed", "daily_report": "upstream_failed"})
-    expected = f"{FIRST}: its daily_report is failed (daily_report upstream_failed, ready failed)"
+    expected = f"{FIRST}: daily_report is failed (daily_report upstream_failed, ready failed)"
     assert expected in verdict(story).problems
 
 

@@ -85,7 +85,7 @@ def test_the_timeout_fails_or_skips_the_task(
     assert isinstance(result.error, error)
     assert result.at == datetime(2026, 11, 20, 2, tzinfo=UTC)
     assert "from 2026-11-20T00:00:00+00:00 to 2026-11-20T02:00:00+00:00" in str(result)
-    assert "events that do not count because they came after the end: 1" in str(result)
+    assert "events after the wait ended, which do not count: 1" in str(result)
     assert waiting.given(late[:1], until="2026-11-20T01:59:00Z").state == "deferred"
 
 

@@ -156,7 +156,7 @@ def test_a_partition_that_stopped_goes_on_where_it_is_told(
     with bench.engine():
         eventually("the engine is there", lambda: len(assigned(bench)) == 4)
         [row] = interlock("topics", "resume", source, number, "--from", "8", "--yes").rows()
-        assert (row["committed"], row["start"], row["end"], row["goes_on_at"]) == (4, 7, 9, 8)
+        assert (row["committed"], row["start"], row["end"], row["continues_at"]) == (4, 7, 9, 8)
         fired = bench.eventually_fired("w", 5)
     assert fired[-1]["firing"]["events"]["x"][0]["id"] == "there-1"
 
@@ -180,7 +180,7 @@ def test_all_partitions_that_stopped_go_on_with_one_command(
     assert sorted(row["partition"] for row in rows) == [0, 1]
     rows = interlock("topics", "resume", "--all", "--from", "start", "--yes").rows()
     assert len(rows) == 4
-    assert {(row["committed"], row["goes_on_at"]) for row in rows} == {(None, 0)}
+    assert {(row["committed"], row["continues_at"]) for row in rows} == {(None, 0)}
     with bench.engine():
         bench.eventually_fired("w", 1)
         eventually(

@@ -143,4 +143,4 @@ def test_an_event_that_cannot_be_made_is_a_warning(
 ) -> None:
     progress("write", data={"at": object()})._query_ended(query(1, WROTE), True)
     assert sent == []
-    assert "interlock.spark.query.succeeded of 'orders': " in caplog.text
+    assert "interlock.spark.query.succeeded of 'orders' was not emitted: " in caplog.text
