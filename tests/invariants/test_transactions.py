@@ -350,7 +350,7 @@ CATCHES_EVENTS: Final = without("catching what one event raises", source_task=So
 
 
 @needs(DEAD_LETTERS, CATCHES_EVENTS)
-def test_i8_a_bad_event_is_set_aside_in_the_transaction_that_moves_past_it_and_stops_nothing(
+def test_i8_a_bad_event_becomes_a_dead_letter_in_the_transaction_that_moves_past_it_and_stops_nothing(
     made_of: MadeOf,
 ) -> None:
     pool = Pool(durable("d", event("x")), made_of=made_of)
@@ -377,7 +377,7 @@ LOOKS_FIRST: Final = without("looking whether dead letters can be written", refu
 
 
 @needs(LOOKS_FIRST, DEAD_LETTERS)
-def test_i8_an_event_that_cannot_be_set_aside_keeps_its_offset_and_holds_up_no_other_partition(
+def test_i8_an_event_that_cannot_become_a_dead_letter_keeps_its_offset_and_holds_up_no_other_partition(
     made_of: MadeOf,
 ) -> None:
     pool = Pool(durable("d", event("x")), events=2, made_of=made_of)
@@ -388,7 +388,7 @@ def test_i8_an_event_that_cannot_be_set_aside_keeps_its_offset_and_holds_up_no_o
     pool.emit("x", event_id="elsewhere", partition=1)
     with unharmed("the engine"):
         pool.run()
-    assert pool.committed(EVENT).offset == bad, "the offset moved past what was set aside nowhere"
+    assert pool.committed(EVENT).offset == bad, "the offset moved past an event without a dead letter"
     assert ids_fired(pool, "d") == [["elsewhere"]]
     pool.cluster.create(DEAD.topic, 1)
     pool.run(200)

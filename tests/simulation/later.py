@@ -48,7 +48,7 @@ def days(world: World) -> None:
 def forget(world: World) -> None:
     """All engines are away for a week, and the group's offsets with them; an administrator goes on.
 
-    Not where a match was set aside, which no mark tells of: written again, it is judged after all.
+    Not if a match is a dead letter, which no mark records: written again, it is evaluated after all.
     """
     if any(tp.topic == TRIGGER for tp, _ in world.lethal):
         return

@@ -270,7 +270,7 @@ def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, even
 
 
 def produce_rubbish(client: Any, admin: AdminClient) -> None:
-    """A record in each partition that must be set aside before what follows is read."""
+    """A record in each partition that must become a dead letter before the next one is read."""
     producer = Producer(dict(client))
     for partition in admin.list_topics("bus-event", timeout=10).topics["bus-event"].partitions:
         producer.produce("bus-event", b"rubbish", partition=partition)

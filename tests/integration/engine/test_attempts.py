@@ -32,7 +32,7 @@ threading.Event().wait()
 """
 
 
-def test_a_record_on_which_process_after_process_ends_is_set_aside_and_what_follows_it_is_matched(
+def test_a_record_on_which_processes_keep_ending_becomes_a_dead_letter_and_the_next_ones_are_matched(
     bench: Any, eventually: Any
 ) -> None:
     bench.subscribe("all", event("x"))
@@ -42,8 +42,8 @@ def test_a_record_on_which_process_after_process_ends_is_set_aside_and_what_foll
     running: list[subprocess.Popen[bytes]] = []
     ended, tries = 0, 0
 
-    def set_aside() -> Any:
-        """The dead letters; and who has ended is started again, as by a supervisor."""
+    def dead_letters() -> Any:
+        """The dead letters. Starts processes that have ended again, like a supervisor."""
         nonlocal ended, tries
         for process in [each for each in running if each.poll() is not None]:
             running.remove(process)
@@ -54,7 +54,7 @@ def test_a_record_on_which_process_after_process_ends_is_set_aside_and_what_foll
             tries = max(tries, partition["tries"])
         return bench.records("dead-letter")
 
-    eventually("the record is set aside", set_aside, PATIENCE_S)
+    eventually("the record is a dead letter", dead_letters, PATIENCE_S)
     firings = bench.eventually_fired("all", 3)
     fired = [each["id"] for firing in firings for each in next(iter(firing["firing"]["events"].values()))]
     assert sorted(fired) == ["after", "before", "behind"]

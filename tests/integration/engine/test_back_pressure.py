@@ -248,7 +248,7 @@ def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_is_told(
         wait = runtime.waits.open(limited, heard.append)
         for n in range(25):
             bench.emit("left", subject=f"k{n}")
-        dead = eventually("five are set aside", lambda: len(d := bench.records("dead-letter")) == 5 and d)
+        dead = eventually("five dead letters", lambda: len(d := bench.records("dead-letter")) == 5 and d)
         reasons = {record.header("interlock_reason") or "" for record in dead}
         assert all("'w' has no room for another key: 20 are open" in reason for reason in reasons)
         said = "'w' waits without a key and has 20 open keys"
@@ -267,7 +267,7 @@ def _open(bench: Any) -> list[str]:
     return [key.decode().split("/", 1)[1] for key in states(bench) if b"/" in key]
 
 
-def test_what_is_too_large_is_refused_referred_to_or_set_aside_and_the_rest_goes_on(
+def test_what_is_too_large_is_refused_referred_to_or_a_dead_letter_and_the_rest_continues(
     bench: Any, eventually: Any
 ) -> None:
     with pytest.raises(EmitError, match=r"(?i)too large"):
@@ -280,7 +280,7 @@ def test_what_is_too_large_is_refused_referred_to_or_set_aside_and_the_rest_goes
         [form] = large.firing().action.firing.events["large"]
         wide = (f"{n:06}" + "x" * 200_000 for n in range(48))
         produce(bench.config, (Event.of("wide", "/t", id=w[:6], subject="s", wide=w) for w in wide))
-        dead = eventually("some are set aside", lambda: bench.records("dead-letter"))
+        dead = eventually("dead letters", lambda: bench.records("dead-letter"))
         after = waiting("after", event("small"))
         bench.emit("small")
         after.firing()

@@ -166,7 +166,7 @@ def test_records_of_an_internal_topic_that_were_removed_by_hand_are_named_and_st
 def test_engines_and_waits_begin_without_the_dead_letter_topic_and_who_needs_it_is_named(
     bench: Any, eventually: Any
 ) -> None:
-    """Nothing is skipped: the record is set aside when the topic is there again."""
+    """Nothing is skipped: the record becomes a dead letter when the topic exists again."""
     topic, letters = bench.config.topic("event"), bench.config.topic("dead-letter")
     bench.admin.delete_topics([letters])[letters].result()
     eventually("it is gone", lambda: any(letters in problem for problem in examine(bench.config).problems))

@@ -1,4 +1,4 @@
-"""`airflow interlock dead-letters` on a real broker: what an engine has set aside, and sending it again."""
+"""`airflow interlock dead-letters` on a real broker: listing dead letters, and sending them again."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def send(bench: Bench, kind: str, value: bytes | None, key: bytes = b"k", **head
     assert producer.flush(20) == 0
 
 
-def set_aside(bench: Bench, eventually: Any, count: int) -> list[Any]:
-    """The dead letters, once there are so many; marks left out."""
+def dead_letters(bench: Bench, eventually: Any, count: int) -> list[Any]:
+    """The dead letters without marks, once there are `count`."""
 
     def found() -> list[Any]:
         return [r for r in bench.records("dead-letter") if "interlock_reason" in dict(r.headers)]
@@ -38,12 +38,12 @@ def test_a_redriven_record_comes_as_it_came_and_its_attempts_are_counted_on(
 ) -> None:
     with bench.engine():
         send(bench, "event", b"\xffrubbish", own=b"kept")
-        set_aside(bench, eventually, 1)
+        dead_letters(bench, eventually, 1)
         [first] = interlock("dead-letters", "list").rows()
         assert (first["stage"], first["attempts"], first["redriven"]) == ("event", 1, "")
         assert first["origin"] == f"{bench.config.topic('event')}[1]@0"
         assert interlock("dead-letters", "redrive", first["place"], "--yes").rows()[0] == first
-        set_aside(bench, eventually, 2)
+        dead_letters(bench, eventually, 2)
     again, [once, twice] = (
         bench.records("event"),
         [interlock("dead-letters", "list", "--reason", text).rows()[0] for text in ("no ce_ headers", "")],
@@ -67,7 +67,7 @@ def test_what_was_sent_again_is_not_sent_twice_unasked(
     with bench.engine():
         for n in range(3):
             send(bench, "event", b"rubbish %d" % n)
-        set_aside(bench, eventually, 3)
+        dead_letters(bench, eventually, 3)
     assert len(interlock("dead-letters", "redrive", "--all", "--dry-run").rows()) == 3
     assert len(bench.records("event")) == 3
     refused = interlock("dead-letters", "redrive", "--all")
@@ -91,7 +91,7 @@ def test_an_interrupted_redrive_says_what_was_sent_and_the_next_one_sends_the_re
     with bench.engine():
         for n in range(5):
             send(bench, "event", b"rubbish %d" % n)
-        set_aside(bench, eventually, 5)
+        dead_letters(bench, eventually, 5)
     real, left = module.produce, iter(range(7))  # inside the second transaction
 
     def produce(*arguments: Any) -> None:
@@ -123,7 +123,7 @@ def test_what_one_subscription_could_not_take_goes_to_the_event_topic_only_when_
         # One open key on each of two trigger partitions: some of these have no room.
         for n in range(6):
             bench.emit("x", id=f"x{n}", data={"k": n})
-        found = set_aside(bench, eventually, 4)
+        found = dead_letters(bench, eventually, 4)
         for n in range(6):
             bench.emit("y", id=f"y{n}", data={"k": n})
         bench.eventually_fired("narrow", 2)
@@ -186,7 +186,7 @@ def test_a_match_that_no_engine_can_read_is_not_sent_again(
 ) -> None:
     with bench.engine():
         send(bench, "trigger", b"rubbish")
-        set_aside(bench, eventually, 1)
+        dead_letters(bench, eventually, 1)
     [row] = interlock("dead-letters", "list").rows()
     refused = interlock("dead-letters", "redrive", row["place"], "--yes", "--to-event-topic")
     assert "have been processed" in refused.err
@@ -233,7 +233,7 @@ def test_a_redrive_that_the_cluster_refuses_says_why(
 ) -> None:
     with bench.engine():
         send(bench, "event", b"rubbish")
-        set_aside(bench, eventually, 1)
+        dead_letters(bench, eventually, 1)
 
     def refused(*_: Any) -> None:
         from confluent_kafka import KafkaError
