@@ -139,7 +139,7 @@ def _read_positions(config: BusConfig, topic: str | None) -> tuple[Registry, lis
         if topic is not None and not any(each.tp.topic == topic for each in found):
             if topic in registry.bus.topics:
                 reason = why_unreadable(config, topic, admin.topics([topic], others=[topic])[topic])
-                raise TopicsError(topic_not_read(topic, reason or "it failed just now. Try again."))
+                raise TopicsError(topic_not_read(topic, reason or "the read failed. Try again."))
             raise TopicsError(f"Topic {topic!r} does not exist.")
     return registry, found
 

@@ -86,7 +86,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         try:
             form = msgspec.json.decode(self.condition)
         except UNREADABLE as e:
-            raise RecordError(f"The condition of {self.subscription!r} is no valid JSON: {e}.") from e
+            raise RecordError(f"The condition of {self.subscription!r} is not valid JSON: {e}.") from e
         return from_json(form)
 
 

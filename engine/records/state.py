@@ -48,5 +48,5 @@ def parse_state_key(key: bytes) -> tuple[str, str | None]:
     try:
         incarnation, found, rest = key.decode().partition("/")
     except UnicodeDecodeError as e:
-        raise RecordError(f"{key[:80]!r} is no state key: {e}.") from e
+        raise RecordError(f"{key[:80]!r} is not a state key: {e}.") from e
     return incarnation, rest if found else None

@@ -98,7 +98,7 @@ def topic_not_read(name: str, reason: str) -> str:
 
 def why_unreadable(config: BusConfig, name: str, topic: Topic | None) -> str | None:
     """Why a listed topic cannot be read, and what to do; None if it can."""
-    remove = f"take it out of the bus: {config.command(f'topics remove {name}')}"
+    remove = f"remove it from the bus: {config.command(f'topics remove {name}')}"
     if topic is None:
         return f"the topic does not exist. Create it again, or {remove}"
     if topic.refused:

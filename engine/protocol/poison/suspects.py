@@ -263,6 +263,6 @@ def trial_text(tp: TopicPartition, metadata: OffsetMetadata) -> str | None:
     if not trial or trial.at < 0 or not trial.ended:
         return None
     return (
-        f"{tp}@{trial.at}: while it was tried alone {ended_text(trial)}. After {MOST_TRIES} it goes to the "
-        "dead letters."
+        f"{tp}@{trial.at}: while it was tried alone, {ended_text(trial)}. After {MOST_TRIES} it goes to the "
+        "dead-letter topic."
     )

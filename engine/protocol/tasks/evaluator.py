@@ -84,7 +84,7 @@ class Evaluator:
         if len(data) + _MARK_BYTES * len(states.marks) > MAX_VALUE_BYTES:
             reason = (
                 f"With this event the state of {registered.registration.subscription!r} would exceed "
-                f"{MAX_VALUE_BYTES} bytes, so it was not added. Send references instead of data."
+                f"{MAX_VALUE_BYTES} bytes, so the event was not added. Send references instead of data."
             )
             with at(match.topic, match.partition, match.offset):
                 log.error("%s[%d]@%d: %s", match.topic, match.partition, match.offset, reason)

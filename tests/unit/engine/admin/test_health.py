@@ -137,7 +137,7 @@ def test_a_partition_with_a_problem_is_shown_as_its_engine_reported_it(
 @pytest.mark.parametrize(
     ("topic", "told"),
     [
-        (None, "the topic does not exist. Create it again, or take it out of the bus: "),
+        (None, "the topic does not exist. Create it again, or remove it from the bus: "),
         (Topic("", 0, "Describe"), "the brokers refuse Describe on the topic to this user. "),
     ],
     ids=["not there", "refused"],

@@ -91,7 +91,7 @@ def test_every_engine_reports_a_deleted_topic_and_reads_the_others() -> None:
     pool.run(300, pass_ms=200)
     [text] = told(pool)
     assert text.startswith(
-        "Topic 'orders' is not read: the topic does not exist. Create it again, or take it out"
+        "Topic 'orders' is not read: the topic does not exist. Create it again, or remove it"
     )
     assert "airflow interlock topics remove orders --bus b" in text
     assert pool.fired() == [("each", "met")] * 3
