@@ -322,7 +322,7 @@ def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and
         assert any(str(error) in text for text in told), f"nobody was told {error}"
     assert unanswered in errors
     assert ids_fired(pool, "d") == [["1", "2"]]
-    assert heard[-1] == Notice(None), "and that it is well again"
+    assert heard[-1] == Notice(None), "the problem has passed"
 
 
 def _a_watchdog(patch: Patch) -> None:

@@ -79,7 +79,7 @@ class Process:
         self._error = UnreachableError("The broker does not answer.")
 
     def stop(self) -> None:
-        """End in good order after this pass."""
+        """End cleanly after this pass."""
         self._stopping = True
 
     def crash(self) -> None:

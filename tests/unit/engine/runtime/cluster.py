@@ -18,7 +18,7 @@ class Cluster:
         self.log: list[str] = []
         self.made = 0
         self.ids: list[str] = []
-        self.ended: list[str] = []  # in good order
+        self.ended: list[str] = []  # cleanly
         self.reachable = True
         self.run_pass: Callable[[], None] = lambda: None
 

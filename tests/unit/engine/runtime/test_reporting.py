@@ -81,7 +81,7 @@ def test_a_stopped_partition_is_posted_to_waiting_tasks_while_the_engine_continu
 @pytest.mark.parametrize(
     ("told", "full"),
     [(["b-event[1] is not read.", "b-event[2] is not read."], []), ([], ["'w' waits without a key."])],
-    ids=["of other engines", "waits without room"],
+    ids=["of other engines", "full waits"],
 )
 def test_problems_are_posted_until_they_are_over(stage: Stage, told: list[str], full: list[str]) -> None:
     stage.engine.told, stage.engine.full = told, full

@@ -142,7 +142,7 @@ def test_an_engine_that_failed_and_was_closed_is_not_fenced(cluster: Cluster, ru
     assert over.wait(30)
     part.join(30)
     assert cluster.log == ["id-1 begins", "id-1 closes", "id-2 begins", "id-2 closes"]
-    assert cluster.ended == ["id-2"], "the one that failed did not end in good order"
+    assert cluster.ended == ["id-2"], "the one that failed did not end cleanly"
     first, second = cluster.ids
     assert first.startswith("b-engine-airflow-")
     assert first.endswith(".1")

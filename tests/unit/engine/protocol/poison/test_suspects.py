@@ -49,7 +49,7 @@ def test_records_that_a_dead_process_left_unread_are_suspect() -> None:
 
 
 @pytest.mark.parametrize(
-    "former", [left_by(""), left_by("b-engine-d-old.1", in_order=True)], ids=["nobody", "in good order"]
+    "former", [left_by(""), left_by("b-engine-d-old.1", in_order=True)], ids=["nobody", "ended cleanly"]
 )
 def test_nothing_is_suspect_when_no_process_ended(former: OffsetMetadata) -> None:
     assert taken_over(former).trial is None
