@@ -26,7 +26,7 @@ test-airflow-oldest: java ## What meets Airflow, tested on the oldest one that i
 
 test-airflow: $(VENV)/.airflow-$(AIRFLOW_OLDEST)
 	@$(PY) -c 'from importlib.metadata import version; print("== Airflow", version("apache-airflow-core"))'
-	$(PYTEST) tests/integration/triggers tests/integration/plugin tests/unit/operators tests/unit/triggers \
+	$(PYTEST) -m "" tests/integration/triggers tests/integration/plugin tests/unit/operators tests/unit/triggers \
 	  tests/unit/plugin tests/unit/testing tests/unit/dags_examples tests/unit/docs
 
 $(VENV)/.airflow-$(AIRFLOW_OLDEST): $(VENV)/.interlock
