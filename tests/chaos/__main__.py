@@ -138,9 +138,9 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             _torment(args, pool, load, sweep["replicas"], say)
             pool.rest()
             if not args.calm:
-                say(f"no more faults; half of the partitions are idle for {QUIET_S:.0f} s")
+                say(f"no more faults; half of the partitions are idle for {args.quiet:.0f} s")
                 load.leave_idle()
-                _quiet(pool, QUIET_S)
+                _quiet(pool, args.quiet)
             say(f"the load ends after {load.counts.emitted} events; {pool.done.kills} kills")
             _meanwhile(load.stop, pool)
             settled = _meanwhile(lambda: oracle.ask("settle", 20 if args.plant else SETTLE_S), pool)
@@ -278,6 +278,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument(
+        "--quiet",
+        type=float,
+        default=QUIET_S,
+        help="seconds of load without faults at the end",
+    )
     parser.add_argument("--broker", metavar="VERSION", choices=versions(), default=KAFKA_VERSION)
     parser.add_argument("--calm", action="store_true", help="load without faults")
     parser.add_argument("--untimed", action="store_true", help="one-shot waits without timers only")
