@@ -6,9 +6,12 @@ writes the group into a private attribute that pytest has renamed.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 # A folder or a file, and the group of what lies in it; the longest path counts. Else a file is a group.
 GROUPS: Final = {
@@ -22,10 +25,14 @@ FIRST: Final = (
     "integration/spark/pipeline/",
     "integration/demo/",
     "integration/",
+    "contract/",
     "simulation/",
     "invariants/",
-    "contract/",
 )
+# They compute and start no services. The others wait for their services much of the time.
+COMPUTING: Final = ("simulation/", "invariants/", "unit/")
+# More processes at a time with Airflows, Sparks and brokers run into their deadlines on two cores.
+WAITING_PROCESSES: Final = 2
 
 
 def group_of(nodeid: str) -> str:
@@ -41,7 +48,25 @@ def rank_of(nodeid: str) -> int:
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Gives each process one group at a time."""
+    """Gives each process one group at a time.
+
+    While as many as WAITING_PROCESSES run tests that wait for services, a further process gets tests that
+    compute, if there are any left.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        waiting = [each for each in self.assigned_work if each is not node and self._waits(each)]
+        computing = next((group for group in self.workqueue if group.startswith(COMPUTING)), None)
+        if len(waiting) >= WAITING_PROCESSES and computing is not None:
+            self.workqueue.move_to_end(computing, last=False)
+        super()._assign_work_unit(node)
+
+    def _waits(self, node: WorkerController) -> bool:
+        """Whether the process has tests left that wait for services."""
+        return any(
+            not group.startswith(COMPUTING) and not all(tests.values())
+            for group, tests in self.assigned_work[node].items()
+        )

@@ -16,7 +16,7 @@ from tests.chaos.processes import ROOT, STEPS
 SEED = 2
 
 
-@pytest.mark.parametrize(("seconds", "quiet"), [(20, 5), pytest.param(60, 60, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("seconds", "quiet"), [(10, 5), pytest.param(60, 60, marks=pytest.mark.long)])
 def test_a_run_with_faults_loses_repeats_and_leaks_nothing(
     say: Callable[[str], None], seconds: int, quiet: int
 ) -> None:

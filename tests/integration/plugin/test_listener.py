@@ -462,6 +462,7 @@ def test_reconcile_emits_events_that_an_outage_and_killed_processes_prevented(
     )
 
 
+@pytest.mark.long
 def test_the_example_dag_completes_the_record_after_a_crash_with_the_listeners_ids(
     site: Site, crash: Crash, eventually: Callable[..., Any]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from interlock import Event
 
 from local.topics import read_all
@@ -101,6 +102,7 @@ class Edited:
             assert self.types(asset) == wanted
 
 
+@pytest.mark.long
 def test_an_edited_condition_holds_once_airflow_has_parsed_its_file_twice(site: Any, eventually: Any) -> None:
     """At the first time Airflow 3.3.2 takes the asset's watcher away, at the next it gives it the new one."""
     edited = Edited(site, eventually, "edited_asset")
@@ -110,6 +112,7 @@ def test_an_edited_condition_holds_once_airflow_has_parsed_its_file_twice(site: 
     edited.holds_second("edited_asset")
 
 
+@pytest.mark.long
 def test_an_edited_condition_holds_when_its_trigger_begins_before_the_one_that_it_replaces_is_ended(
     site: Any, eventually: Any
 ) -> None:

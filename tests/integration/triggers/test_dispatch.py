@@ -128,6 +128,7 @@ def test_what_fires_while_the_dispatcher_is_paused_gets_its_run_when_it_is_not(
     eventually("it is acknowledged", lambda: set(actions(site, subscription).values()) == {"acked"})
 
 
+@pytest.mark.long
 def test_a_run_of_the_target_that_is_deleted_is_not_created_again(dispatching: Any, eventually: Any) -> None:
     """Nor by a run of the dispatcher that begins after it, with all firings of the action topic before it."""
     site, subscription = dispatching, "airflow/dispatch/close_on_event"

@@ -63,6 +63,7 @@ def documented() -> dict[str, str]:
     return {name: kind for names, kind in rows for name in re.findall(r"`(interlock\.\w+)`", names)}
 
 
+@pytest.mark.long
 def test_metrics_as_documented_reach_a_collector_and_log_lines_have_fields(
     site: Any, collector: Collector, eventually: Any
 ) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.brokers import two_nodes
 
 
+@pytest.mark.long
 def test_a_transaction_that_ends_while_a_partition_has_no_leader_ends_there_when_it_has_one_again(
     tmp_path: Path, say: Callable[[str], None], eventually: Callable[..., Any]
 ) -> None:

@@ -120,6 +120,7 @@ def test_the_archive_has_what_was_sent_although_its_job_was_killed(
     )
 
 
+@pytest.mark.long
 def test_a_second_run_takes_over_and_the_first_one_ends_with_an_error(
     spark: SparkSession, site: Site, tmp_path: Path, submit: Callable[..., ArchiveProcess]
 ) -> None:

@@ -172,6 +172,7 @@ def test_unresponsive_brokers_and_a_wrong_login_are_errors_that_say_so(
     assert CANARY not in str(caught.value)
 
 
+@pytest.mark.long
 def test_a_job_without_the_connector_says_which_package_to_add(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
