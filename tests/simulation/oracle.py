@@ -457,7 +457,9 @@ class Oracle:
                     self.world.seen["end of a process that was counted"] += 1
                     if process_of(name) == committer or process_of(name) not in troubled:
                         self.wrong("attempts", f"{tp}@{trial.at} is blamed for {name}")
-        most = MOST_KILLED * (2 if self.world.forgotten else 1)
+        # An unrelated end shifts the suspicion: the widths may all be gone through once more (suspects.md).
+        others = len(troubled) - self.world.killed.total()
+        most = MOST_KILLED * (2 if self.world.forgotten else 1) + len(WIDTHS) * max(0, others)
         for (tp, offset), count in self.world.killed.items():
             self.world.seen[f"record that killed {count}"] += 1
             if count > most:
