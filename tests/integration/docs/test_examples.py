@@ -51,6 +51,7 @@ def test_the_plain_producer_of_the_events_page_writes_an_event(bus: BusConfig) -
     assert (read.type, read.payload) == ("com.bank.rates.published", {"day": "2026-11-20"})
 
 
+@pytest.mark.long
 def test_the_spark_examples_emit_what_the_job_said(
     bus: BusConfig, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,8 @@ from tests.chaos.proxy import API_KEYS, GROUP, LOADING, NOT_COORDINATOR, Proxy, 
 
 from .conftest import set_topic
 
+pytestmark = pytest.mark.long  # facts of librdkafka and Kafka, which change with their versions alone
+
 HOUR_S = 3600.0
 FETCH, FIND_COORDINATOR = 1, 10
 # Asks the group's coordinator, which does not answer: what librdkafka 2.16.0 makes of that can end a process.

@@ -330,6 +330,7 @@ def test_a_run_that_is_marked_by_hand_is_told_though_none_of_it_ran(
         assert record.header("ce_ds") is None
 
 
+@pytest.mark.long
 def test_a_running_task_that_is_marked_or_cleared_tells_nothing_of_the_end_that_airflow_gave_it(
     site: Site, eventually: Callable[..., Any]
 ) -> None:
@@ -385,6 +386,7 @@ def test_no_end_of_a_dag_without_the_tag_is_told_by_worker_scheduler_or_api_serv
     assert site.told(untold) == Counter()
 
 
+@pytest.mark.long
 def test_a_dag_waits_for_the_run_of_another_of_the_day_before(site: Site) -> None:
     """As ExternalTaskSensor with execution_delta, without a poke."""
     api, day = site.airflow.api, datetime(2026, 11, 10, tzinfo=UTC)
@@ -399,6 +401,7 @@ def test_a_dag_waits_for_the_run_of_another_of_the_day_before(site: Site) -> Non
     assert [each["data"]["run_id"] for each in output["events"]["plain"]] == [wanted]
 
 
+@pytest.mark.long
 def test_waits_for_tasks_dates_and_partitions_take_the_ends_that_airflow_tells(site: Site) -> None:
     api, day = site.airflow.api, datetime(2026, 11, 5, tzinfo=UTC)
     api.unpause("matching")

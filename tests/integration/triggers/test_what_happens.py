@@ -337,30 +337,30 @@ def _to_the_millisecond(moment: datetime) -> datetime:
 # The long ones first.
 PLAYS = (
     killed,
-    dag_test,
     marked,
-    edited,
     clear_after_firing,
     clear_after_failing,
     clear_of_the_upstream,
     execution_timeout,
-    edited_end,
     retried,
-    paused,
     deleted,
     made_again,
-    mapped,
     backfilled,
-    updated,
     two_deployments,
 )
+LONG_PLAYS = (dag_test, edited, edited_end, paused, mapped, updated)  # of the tests marked long
 
 
 @pytest.fixture(scope="module")
-def rows(site: Any, eventually: Callable[..., Any]) -> Iterator[dict[Any, Future[dict[str, Any]]]]:
-    """The plays, some at a time: a test asks for its own."""
+def rows(
+    request: pytest.FixtureRequest, site: Any, eventually: Callable[..., Any]
+) -> Iterator[dict[Any, Future[dict[str, Any]]]]:
+    """The plays of the selected tests, some at a time: a test asks for its own."""
+    own = [item for item in request.session.items if item.path == request.path]
+    tiers = {item.get_closest_marker("long") is not None for item in own}
+    plays = [*(PLAYS if False in tiers else ()), *(LONG_PLAYS if True in tiers else ())]
     with Emitter(site.bus.client, site.bus.topic("event")) as emitter:
-        made = {play: Row(site, emitter, eventually) for play in PLAYS}
+        made = {play: Row(site, emitter, eventually) for play in plays}
         with ThreadPoolExecutor(AT_ONCE) as pool:
             yield {play: pool.submit(play, row) for play, row in made.items()}
         for row in made.values():
@@ -402,18 +402,21 @@ def test_execution_timeout_does_not_count_while_a_wait_is_deferred(rows: Any) ->
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_dag_edited_while_waiting_leaves_the_wait_its_condition_and_key(rows: Any) -> None:
     played = rows[edited].result()
     assert played["tasks"]["wait"] == ("success", 1)
     assert _taken(played["wait"]) == ("wait-first", "row.met.first", "first")
 
 
+@pytest.mark.long
 def test_dag_edited_while_waiting_leaves_the_wait_its_fail_on(rows: Any) -> None:
     played = rows[edited].result()
     assert played["tasks"]["fails"] == ("failed", 1)
     assert "fail_on was met by row.failed.first from /test, id first." in played["log"]
 
 
+@pytest.mark.long
 def test_dag_edited_while_waiting_has_a_later_try_wait_for_what_it_says_then(rows: Any) -> None:
     played = rows[edited].result()
     assert played["tasks"]["again"] == ("success", 2)
@@ -427,6 +430,7 @@ def _taken(output: dict[str, Any]) -> tuple[str, str, str]:
     return output["key"], found["type"], found["id"]
 
 
+@pytest.mark.long
 def test_dag_edited_while_waiting_resumes_the_wait_with_its_new_code(rows: Any) -> None:
     played = rows[edited_end].result()
     assert played["states"] == {"wait": "success", "soft": "skipped"}
@@ -457,6 +461,7 @@ def test_backfill_weeks_later_counts_events_since_its_logical_date(rows: Any) ->
     assert rows[backfilled].result() == {"type": "backfill", "state": "success", "since": {DAY - LOOKBACK}}
 
 
+@pytest.mark.long
 def test_asset_triggered_run_waits_as_a_manual_run_and_not_for_a_partition_that_it_has_not(rows: Any) -> None:
     played = rows[updated].result()
     run = played["run"]
@@ -481,10 +486,12 @@ def test_two_deployments_on_one_bus_get_an_event_each_by_its_own_subscription(ro
     assert one["firing_id"] != other["firing_id"]
 
 
+@pytest.mark.long
 def test_dag_paused_waits_take_their_firing_and_their_task_stays_scheduled(rows: Any) -> None:
     assert rows[paused].result()["while paused"] == "scheduled"
 
 
+@pytest.mark.long
 def test_dag_unpaused_goes_on_with_the_firing(rows: Any) -> None:
     assert rows[paused].result()["then"] == "success"
 
@@ -499,11 +506,13 @@ def test_run_deleted_and_made_again_takes_no_firing_of_the_deleted_one(rows: Any
     assert [e["id"] for e in played["output"]["events"]["row"]] == ["there by now"]
 
 
+@pytest.mark.long
 def test_mapped_task_instances_wait_each_for_its_key(rows: Any) -> None:
     played = rows[mapped].result()
     assert (played["state"], len(played["tasks"])) == ("success", 8)
 
 
+@pytest.mark.long
 def test_dag_test_waits_beside_the_others_and_leaves_the_group_as_it_was(rows: Any) -> None:
     played = rows[dag_test].result()
     assert played["code"] == 0, played["said"][-3000:]

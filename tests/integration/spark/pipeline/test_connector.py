@@ -69,7 +69,9 @@ def bus_with_events(client: Mapping[str, str], name: str) -> None:
     assert producer.flush(30) == 0
 
 
-@pytest.mark.parametrize("listener", ["TLS", "MTLS", "SCRAM"])
+@pytest.mark.parametrize(
+    "listener", ["TLS", *(pytest.param(each, marks=pytest.mark.long) for each in ("MTLS", "SCRAM"))]
+)
 def test_a_bus_is_read_through_the_listener_and_no_plan_or_environment_shows_a_secret(
     site: Listeners,
     spark: Any,
