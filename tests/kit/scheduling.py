@@ -32,7 +32,7 @@ FIRST: Final = (
 # They compute and start no services. The others wait for their services much of the time.
 COMPUTING: Final = ("simulation/", "invariants/", "unit/")
 # More processes at a time with Airflows, Sparks and brokers run into their deadlines on two cores.
-WAITING_PROCESSES: Final = 2
+WAITING_PROCESSES: Final = 3
 
 
 def group_of(nodeid: str) -> str:
