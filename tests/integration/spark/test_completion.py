@@ -357,6 +357,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_a_spark_connect_session_emits_its_end_and_its_streams_without_a_spark_context(
     bootstrap_servers: str, bus: str
 ) -> None:

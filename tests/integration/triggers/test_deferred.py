@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy
 from airflow.models.trigger import Trigger
 from confluent_kafka import Consumer, TopicPartition
@@ -97,6 +98,7 @@ def due(site: Any, *queues: str) -> dict[int, str]:
         return {row.id: row.classpath.rpartition(".")[2] for row in rows}
 
 
+@pytest.mark.long
 def test_waits_and_dispatchers_go_to_triggerers_of_their_queue_and_asset_watchers_to_those_without(
     site: Any, eventually: Any
 ) -> None:
