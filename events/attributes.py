@@ -173,5 +173,5 @@ def find_problems(attributes: Mapping[str, str]) -> list[str]:
             )
     time = attributes.get("time")
     if time and not is_timestamp(time):
-        problems.append(f"attribute time is {shown(time)}: RFC 3339 with a zone, as 2026-11-20T06:00:00Z")
+        problems.append(f"attribute time is {shown(time)}: give RFC 3339 with zone, as 2026-11-20T06:00:00Z")
     return problems

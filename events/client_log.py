@@ -36,7 +36,7 @@ class OncePerMinute(logging.Filter):
 
 
 def client_logger(name: str) -> logging.Logger:
-    """Returns a logger with this name and filter, for Kafka clients."""
+    """Returns the logger of this name for Kafka clients, with the filter OncePerMinute."""
     logger = logging.getLogger(name)
     if not any(isinstance(each, OncePerMinute) for each in logger.filters):
         logger.addFilter(OncePerMinute())

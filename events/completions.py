@@ -151,7 +151,7 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def airflow_source(*parts: str) -> str:
-    """The source of a completion event. parts: deployment, DAG and, of a task instance, task."""
+    """The source of a completion event. parts: deployment and DAG, then the task of a task instance."""
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 

@@ -54,7 +54,7 @@ class Outbox:
         self._thread: threading.Thread | None = None
         self._problem: str | None = None
         self._dropped = 0
-        self._too_large: dict[tuple[str, str], str] = {}  # {identity: reason, or ""} for `deliver`
+        self._too_large: dict[tuple[str, str], str] = {}  # of `deliver`: {identity: reason, "" if it fits}
         self._flush_timed_out = False
         self._at_exit = at_exit
         self.acknowledged = 0

@@ -147,7 +147,7 @@ class Target:
             return RunRefused(f"{self.dag_id!r} does not accept it: {text}")
         refuses_all = status in _NOT_ALLOWED or named in _OF_THE_TARGET
         kind = TargetRefuses if refuses_all else TargetFails
-        return kind(f"No run of {self.dag_id!r} can be created. It is tried again. {text}")
+        return kind(f"No run of {self.dag_id!r} can be created. The task will try again. {text}")
 
 
 def passes_partition_keys() -> bool:

@@ -274,7 +274,7 @@ class EventSensor(BaseSensorOperator):
 
     def _time_out(self, context: Context, registration_keys: tuple[str, ...]) -> NoReturn:
         self.log.warning("%s was not met within %.0f s.", self.condition, self.timeout)
-        # Remove it first: the worker may be killed while it reads events for the log, in each of its tries.
+        # Remove the registration first: the worker may be killed while it searches events for the log.
         try:
             remove_registration(self._config(), registration_keys)
         except Exception as e:  # noqa: BLE001  # the timeout stands, whatever happens here

@@ -132,7 +132,7 @@ class _Retry:
         """Logs the text unless it was the last one logged; returns the seconds until the next try."""
         if text != self._text:
             self._text = text
-            self._log.warning("%s It is tried again.", text)
+            self._log.warning("%s Trying again.", text)
         self._pause_s = min(max(RETRY_S, 2 * self._pause_s), MAX_RETRY_S)
         return self._pause_s
 
@@ -165,7 +165,7 @@ class _Producer(SharedStreamProducer):
         self._trigger = trigger
         self._firings: Firings | None = None
         self._handed: dict[tuple[int, int], _Handed] = {}  # handed over, not acknowledged
-        # Place: when it was acknowledged, the oldest first. Readers may not have seen it yet.
+        # {place: when it was acknowledged}, the oldest first; readers of the topic may not have seen it yet.
         self._acknowledged: dict[tuple[int, int], float] = {}
         self._reading, self._storing, self._acknowledging = (_Retry(trigger.log) for _ in range(3))
         self._not_before = 0.0  # monotonic time before which nothing is handed over
@@ -193,13 +193,13 @@ class _Producer(SharedStreamProducer):
             while True:
                 self._report_if_replaced(firings)
                 while (left := self._not_before - time.monotonic()) > 0:
-                    await firings.news(left)
+                    await firings.wait_for_more(left)
                 if len(self._handed) >= MAX_UNSTORED:
-                    await firings.news(FULL_S)
+                    await firings.wait_for_more(FULL_S)
                     continue
                 places = firings.take(MAX_BATCH, self._excluded())
                 if not places:
-                    await firings.news(POLL_S)
+                    await firings.wait_for_more(POLL_S)
                     continue
                 try:
                     found = await asyncio.to_thread(_payloads, firings.config, read, places)

@@ -69,7 +69,7 @@ async def until_readable(
         text = str(state.outcome.exception()) if state.outcome else ""
         if text != logged:
             logged = text
-            log.warning("%s It is read again until the timeout.", text)
+            log.warning("%s The trigger keeps trying until the timeout.", text)
 
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(UnreadableError),
@@ -86,7 +86,7 @@ async def until_readable(
     return found
 
 
-class Troubles:
+class NoticeHandler:
     """Logs a runtime's notices, and reads the connection again while something is wrong.
 
     An administrator may have corrected it. read: returns the bus with the current connection.
@@ -96,7 +96,7 @@ class Troubles:
         self._runtime, self._read, self._log = runtime, read, log
         self._rereading: asyncio.Task[None] | None = None
 
-    def note(self, notice: Notice) -> None:
+    def handle(self, notice: Notice) -> None:
         if notice.text is not None:
             self._log.warning("%s The trigger keeps waiting.", notice.text)
             self._rereading = self._rereading or asyncio.create_task(self._read_again())

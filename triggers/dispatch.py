@@ -100,7 +100,7 @@ class DispatchTrigger(BaseTrigger):
                 if left:
                     await asyncio.sleep(min(ROOM_S, left))
             elif left:
-                await firings.news(left)
+                await firings.wait_for_more(left)
             if not left:
                 return []
 

@@ -16,7 +16,7 @@ from ..conditions import from_json
 from ..conditions.recipes.fail_on import failure_matchers, is_failure
 from ..engine.config import BusConfig
 from .arguments import serialized
-from .connections import Troubles, until_readable
+from .connections import NoticeHandler, until_readable
 from .payload import Payload
 from .settings import read_bus_config
 from .stats import airflow_stats
@@ -105,7 +105,7 @@ class EventTrigger(BaseTrigger):
         look_until = loop.time() + LOOK_S
         wait = runtime.waits.open(self._registration(condition), deliver, self._accepts(condition))
         self._open = runtime, wait
-        troubles = Troubles(runtime, self._bus_config, self.log)
+        notices = NoticeHandler(runtime, self._bus_config, self.log)
         try:
             while True:
                 item = await self.next_item(arrived, wait, look_until)
@@ -118,9 +118,9 @@ class EventTrigger(BaseTrigger):
                     payload = await asyncio.to_thread(Payload.of_firing, item.action, item.registration_keys)
                     yield TriggerEvent(payload.to_json())
                     return
-                troubles.note(item)
+                notices.handle(item)
         finally:
-            troubles.close()
+            notices.close()
             runtime.waits.close(wait)
 
     async def on_kill(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ..engine.config import BusConfig
-from .connections import Troubles
+from .connections import NoticeHandler
 from .stats import airflow_stats
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Firings:
         self._arrived: asyncio.Queue[MoreFirings | Notice] = asyncio.Queue()
         self._runtime: Runtime | None = None
         self._stream: Stream | None = None
-        self._troubles: Troubles | None = None
+        self._notices: NoticeHandler | None = None
 
     async def open(self) -> BusConfig:
         """Registers the subscription. Raises ConfigError if the connection is missing or not usable."""
@@ -42,7 +42,7 @@ class Firings:
 
         config = await self._read_config()
         self._runtime = runtime = Runtime.of(config, airflow_stats())
-        self._troubles = Troubles(runtime, self._read_config, self._log)
+        self._notices = NoticeHandler(runtime, self._read_config, self._log)
         loop = asyncio.get_running_loop()
 
         def deliver(item: MoreFirings | Notice) -> None:  # runs in the waits' thread
@@ -83,23 +83,23 @@ class Firings:
         places = self._runtime.waits.dispatching.take(self._stream, most, without, gone)
         return [(place.source.partition, place.offset) for place in places]
 
-    async def news(self, timeout_s: float) -> None:
+    async def wait_for_more(self, timeout_s: float) -> None:
         """Returns when there may be firings to take, or after `timeout_s`."""
         from ..engine.waiting.notices import Notice
 
-        if self._troubles is None:
+        if self._notices is None:
             raise RuntimeError(_NOT_OPENED)
         with suppress(TimeoutError, asyncio.TimeoutError):
             async with asyncio.timeout(min(timeout_s, POLL_S)):
                 while isinstance(item := await self._arrived.get(), Notice):
-                    self._troubles.note(item)
+                    self._notices.handle(item)
                 while not self._arrived.empty():  # there may be hundreds of notifications
                     if isinstance(item := self._arrived.get_nowait(), Notice):
-                        self._troubles.note(item)
+                        self._notices.handle(item)
 
     def close(self) -> None:
-        if self._troubles is not None:
-            self._troubles.close()
+        if self._notices is not None:
+            self._notices.close()
         if self._runtime is not None and self._stream is not None:
             self._runtime.board.ignore(self)
             self._runtime.waits.dispatching.close(self._stream)

@@ -37,9 +37,9 @@ class Firing(msgspec.Struct, frozen=True, array_like=True):
 
 
 def decided_ms(firing: Firing, tick_ms: int) -> int:
-    """When a condition was decided that fired on the tick `tick_ms`; ms since the epoch.
+    """When the firing of the tick `tick_ms` was decided; ms since the epoch.
 
-    Returns the due time; for an ordered condition without a due time, a millisecond after the stamp of the
+    It is the due time; for an ordered condition without a due time, a millisecond after the stamp of the
     last match (W5). The result does not depend on how late the tick came.
     """
     if firing.timer_ms is not None:
@@ -64,6 +64,6 @@ def firing_id(
     if not framed.isascii():
         texts = (incarnation, key, outcome, *chain.from_iterable(identities))
         framed = "".join([f"{len(text.encode())}:{text}" for text in texts])
-    if timer_ms is not None:  # an even number of texts: without a timer it is odd, so the ids differ
+    if timer_ms is not None:  # with a timer the number of texts is even, else odd, so the ids differ
         framed += f"{len(str(timer_ms))}:{timer_ms}"
     return hashlib.sha256(framed.encode()).hexdigest()[:32]

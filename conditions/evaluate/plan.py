@@ -30,7 +30,7 @@ class Plan:
     Tuples have one item for each matcher. capacities: how many events it holds (H1); keeps_first, keeps_all:
     its `keep` (H2, H3); drops_earlier: whether a firing drops the events before those that take part (I7);
     held_by: the windows that decide how long its events are held; None: until they take part in a firing.
-    numbers: of all matchers. negated: {matcher: the windows that negate it}. timer_matchers: for each
+    numbers: those of all matchers. negated: {number: the windows that negate it}. timer_matchers: for each
     `absent` or `.quiet()` node, the matchers whose stamps start its time; quiet_timers: which of these nodes
     are `.quiet()`; armed_at_start: which are `absent(armed_by="subscription")`. masks: see `_masks`.
     """

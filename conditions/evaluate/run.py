@@ -208,7 +208,7 @@ class Run:
     # -- firing
 
     def _fire(self, timer_ms: int | None, before_ms: int | None = None) -> None:
-        while True:  # S1: ends, because each firing consumes an event or disarms an `absent`
+        while True:  # S1; it ends, because each firing consumes an event or disarms an `absent`
             found = self.plan.root.met(self.view(before_ms))
             if found is None:
                 return

@@ -95,7 +95,7 @@ _TEXTS: Final = {
     "opened": "opened by {label} at {at}",
     "over": "ends at {at}",
     "other_windows": "{number} more open",
-    "refuted_windows": "{number} refuted",
+    "refuted_windows": "in {number} more a negated event came",
     "no_window": "no event has opened a window",
     "refuted": "an event came at {at}",
     "next_step": "step {number} is next",

@@ -211,7 +211,7 @@ class _Search:
         """True if it has the required type, most terms accept it, or only upper and lower case differ."""
         if "type" in self._exact and event.attributes.get("type") == self._exact["type"]:
             return True
-        # another type counts as much as all other terms
+        # a refused type counts as two terms
         passed = self._count - len(refused) - ("type" in self._exact)
         if passed >= len(refused) or (len(refused) == 1 and refused[0][1].error is not None):
             return True

@@ -223,7 +223,7 @@ class Sql(Filter):
             raise ConditionError(f"Sql({quoted(expression)}) fails on every event: {compiled.missing[0]}")
         if compiled.kind not in (bool, None):
             given = "string" if compiled.kind is str else "number"
-            raise ConditionError(f"Sql({quoted(expression)}) gives a {given}, never true: compare it")
+            raise ConditionError(f"Sql({quoted(expression)}) gives a {given}, never true: write a comparison")
         if not compiled.attributes:
             raise ConditionError(
                 f"Sql({quoted(expression)}) reads no attribute, so it is the same for every event: name one,"

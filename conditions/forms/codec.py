@@ -218,8 +218,8 @@ def _members(
     known = required + optional
     for name in obj:  # checked first, because a missing member may be here under a wrong name
         if name not in known:
-            hint = near(name, known) if isinstance(name, str) else ""
-            raise ConditionError(f"{path} has an unknown member {shown(name)}: {hint or ', '.join(known)}")
+            hint = (near(name, known) if isinstance(name, str) else "") or "known are " + ", ".join(known)
+            raise ConditionError(f"{path} has an unknown member {shown(name)}: {hint}")
     for name in required:
         if name not in obj:
             raise ConditionError(f"{path}.{name} is missing")

@@ -80,8 +80,8 @@ class Call:
         named = {} if self.rest is not None else self.positional
         kind = named.get(name) or self.keywords.get(name) or self.other
         if kind is None:
-            known = ", ".join((*named, *self.keywords)) or "it takes none by name"
-            raise ConditionError(f"{self.name}() has no argument {name[:40]!r}: {known}")
+            known = ", ".join((*named, *self.keywords)) or "none by name"
+            raise ConditionError(f"{self.name}() has no argument {name[:40]!r}: known are {known}")
         if name in list(self.positional)[:given]:
             raise ConditionError(f"{self.name}() got {name} twice, without and with its name")
         kind.check(f"{self.name}({name[:40]}=...)", value)
@@ -195,10 +195,10 @@ METHODS: Final[Mapping[str, Call]] = {
 
 def find(calls: Mapping[str, Call], name: str, what: str) -> Call:
     """The call of this name; ConditionError lists the known names."""
-    call = calls.get(name)
-    if call is None:
-        raise ConditionError(f"there is no {what} {name[:40]}(): {near(name, calls) or ', '.join(calls)}")
-    return call
+    if name in calls:
+        return calls[name]
+    hint = near(name, calls) or "known are " + ", ".join(calls)
+    raise ConditionError(f"there is no {what} {name[:40]}(): {hint}")
 
 
 def near(name: str, names: Iterable[str]) -> str:

@@ -31,7 +31,7 @@ class Not(Condition):
         if not is_matchers(of):  # E2
             raise ConditionError(
                 f"~ cannot be applied to {shortened(of)}: it negates a matcher, or matchers joined with |;"
-                " ~(b | c) means that neither comes, and nothing expresses that not both come"
+                " ~(b | c) means that neither comes; 'not both' cannot be expressed"
             )
         object.__setattr__(self, "of", of)
         check_tree(self)

@@ -45,7 +45,7 @@ _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-]?[0-9]{2}:[0
 _SCALAR: Final = frozenset(
     {"_-_", "_*_", "_/_", "_%_", "-_", "!_", "_&&_", "_||_", "@not_strictly_false", "type"}
 )
-# Functions that return their argument, a number as text.
+# Functions that return their argument unchanged, or a number as text.
 _PASSING: Final = frozenset({"string", "bytes", "dyn"})
 _NUMBER_CHARS = 32.0
 
@@ -78,7 +78,7 @@ class _Size(NamedTuple):
 
 
 class _Variable(NamedTuple):
-    """text, values, items: the size of the value. passes: how often a loop goes over it; steps: in all."""
+    """text, values, items: the size of the value. passes: of a loop over it; steps: of all passes."""
 
     text: float
     values: float

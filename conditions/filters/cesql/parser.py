@@ -13,7 +13,7 @@ from .nodes import Node
 
 
 def options() -> dict[str, Any]:
-    """Of the grammar: a transformer, so that no tree is made."""
+    """Options of the grammar: a transformer, so that the parser makes no tree."""
     # ASCII: otherwise the Kelvin sign would match the k of "like"
     return {"transformer": Builder(), "g_regex_flags": re.ASCII}
 

@@ -115,7 +115,7 @@ class Topic:
                 places = [(0, n) for n, name in enumerate(topic.ids) if name not in topic.acknowledged]
                 return [] if self.replaced else [place for place in places if place not in without][:most]
 
-            async def news(self, timeout_s: float) -> None:
+            async def wait_for_more(self, timeout_s: float) -> None:
                 await asyncio.sleep(0)
 
             def close(self) -> None:
@@ -254,7 +254,7 @@ def test_pauses_increase_up_to_a_minute_and_each_change_is_logged_once(log: list
     retry.succeeded("Well.")
     assert retry.failed("Other.") == 5.0
     assert log == [
-        "One. It is tried again.", "Other. It is tried again.", "Well.", "Other. It is tried again.",
+        "One. Trying again.", "Other. Trying again.", "Well.", "Other. Trying again.",
     ]  # fmt: skip
 
 
@@ -308,7 +308,7 @@ def test_firings_that_cannot_be_read_do_not_end_the_stream(topic: Topic, log: li
 
     assert asyncio.run(story()) == ["a", "b", "c"]
     assert log == [
-        "Firings cannot be read: The broker is away. It is tried again.",
+        "Firings cannot be read: The broker is away. Trying again.",
         "Firings are read again.",
     ]
     # Each time with the current connection, which may have been corrected.
@@ -323,7 +323,7 @@ def test_an_unusable_connection_does_not_end_the_stream(topic: Topic, log: list[
         return [name for name, _ in await some(producer().open_stream(), 1)]
 
     assert asyncio.run(story()) == ["a"]
-    assert log == ["Connection 'c' cannot be read. It is tried again.", "The connection can be used."]
+    assert log == ["Connection 'c' cannot be read. Trying again.", "The connection can be used."]
 
 
 class Watched:
