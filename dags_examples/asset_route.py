@@ -1,8 +1,8 @@
 """Asset events from a condition, for DAGs that are scheduled on assets.
 
-Airflow starts one run for asset events in quick succession, leaves all but the first of them to the run of
-the next event, and drops those of a paused DAG. So the task reads all asset events of its run. If each firing
-needs a run, see settle_on_trades.py.
+Airflow starts one run for asset events in quick succession. That run contains only the first of them; the run
+of the next asset event contains the others. Asset events of a paused DAG are dropped. So the task reads all
+asset events of its run. If each firing needs a run, see settle_on_trades.py.
 """
 
 from __future__ import annotations

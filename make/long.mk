@@ -67,7 +67,7 @@ simulate: $(VENV)/.interlock ## Search for interleavings that break the engine's
 
 # Another seed is another schedule of faults and another load; without one a new seed is drawn and told.
 .PHONY: chaos
-chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults, judged from the log (SECONDS=600 SEED=n BROKER=4.2.2)
+chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults, judged by the records on the bus (SECONDS=600 SEED=n BROKER=4.2.2)
 	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(if $(BROKER),--broker $(BROKER)) $(CHAOS)
 
 # Whether the oracle sees what it is there for; 40 s and a verdict for each of the faults of tests/chaos/plants.py.

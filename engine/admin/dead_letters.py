@@ -106,8 +106,8 @@ class DeadLetter:
             return "" if topic in read else f"the bus no longer reads topic {topic!r}"
         if topic == config.topic("trigger"):
             return (
-                "it is a match that no engine could read, or on which engine processes ended, and later "
-                "matches of its subscription have been processed; its event is in a source of the bus"
+                "it is a match that no engine could read, or on which engine processes ended, and it would "
+                "come after later matches of its subscription; its event is in a topic that the bus reads"
             )
         if self.by_reference:
             return f"its data were too large for a match: read the event at {self.origin_place}"

@@ -143,11 +143,11 @@ def why_not_met(
         since=moment_text(since_ms),
         until=moment_text(until_ms),
     )
-    return f"By the last {len(events)} events of {config.describe()}: {explained}"
+    return f"Judged by the last {len(events)} events of {config.describe()}: {explained}"
 
 
 def open_keys(registered: Registered, pending: Pending, most: int = MOST_KEYS) -> tuple[OpenKey, ...]:
-    """The `most` keys with the largest states, in the order of how little they miss."""
+    """The `most` keys with the largest states. Those with the fewest missing labels come first."""
     sizes = sorted(pending.keys.items(), key=lambda item: len(item[1]), reverse=True)
     found = []
     for key, data in sizes[:most]:
@@ -250,8 +250,8 @@ def _notes_of(registered: Registered, pending: Pending, subscriptions: Subscript
         yield (f"State records that cannot be read: {pending.unreadable}. Run the version that wrote them.")
     if pending.idle:
         yield (
-            f"Keys without partial matches, since they fired or were reset: {len(pending.idle)}. For an hour "
-            "repeats of their events are recognised."
+            f"Keys without partial matches, because they fired or were reset: {len(pending.idle)}. For an "
+            "hour repeats of their events are recognised."
         )
     if registered.one_shot and not subscriptions.refusal(registered):
         yield (

@@ -63,7 +63,7 @@ class Subscriptions:
         if registry.bus is None:
             raise TopicsError(
                 f"Bus {config.name!r} has no bus record.",
-                f"Is that the name of the bus? Then run: {config.command('topics create')}",
+                f"If {config.name!r} is the right bus, run: {config.command('topics create')}",
             )
         found = cls(config, registry, now_ms=max(newest, int(time.time() * 1000)))
         for key, (renewed_ms, lease) in leases.items():
@@ -97,9 +97,9 @@ class Subscriptions:
             return like[0]
         if not like:
             raise NoSubscription(
-                f"No subscription of bus {self.config.name!r} is called {name!r} or contains it: it has "
-                "fired and was acknowledged, was removed, or was never registered (its task may not have "
-                f"deferred yet). To list all: {self.config.command('subscriptions list')}"
+                f"No subscription of bus {self.config.name!r} has {name!r} in its name. It has fired and was "
+                "acknowledged, was removed, or was never registered (its task may not have deferred yet). "
+                f"To list all: {self.config.command('subscriptions list')}"
             )
         names = ", ".join(repr(each.registration.subscription) for each in like[:MOST_NAMED])
         more = f" and {len(like) - MOST_NAMED} more" if len(like) > MOST_NAMED else ""

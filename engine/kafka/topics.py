@@ -266,7 +266,7 @@ def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
     if missing:
         raise TopicsError(
             *(f"Topic {name!r} is missing." for name in missing),
-            f"Is that the name of the bus? Then run: {config.command('topics create')}",
+            f"If {config.name!r} is the right bus, run: {config.command('topics create')}",
         )
     counts = {s.name: found[s.name] for s in wanted}
     problems = []

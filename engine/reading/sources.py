@@ -162,7 +162,7 @@ def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> li
     if not partitions:
         raise TopicsError(
             f"Topic {config.topic('event')!r} is missing.",
-            f"Is that the name of the bus? Then run: {config.command('topics create')}",
+            f"If {config.name!r} is the right bus, run: {config.command('topics create')}",
         )
     return partitions
 

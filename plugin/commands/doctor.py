@@ -45,7 +45,7 @@ def run(args: Namespace) -> None:
     show(args, [{"check": each.check, "state": each.level, "found": each.text} for each in findings])
     wrong = sum(each.level == "wrong" for each in findings)
     if wrong:
-        say(f"{wrong} of {counted(len(findings), 'finding')}: something is wrong.")
+        say(f"{counted(len(findings), 'finding')}, {wrong} of them wrong.")
         raise SystemExit(1)
 
 

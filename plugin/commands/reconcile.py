@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def command() -> ActionCommand:
     from airflow.cli.cli_config import ActionCommand, Arg
 
-    when = 'as "24h" (before now) or "2026-11-20T06:00:00Z"'
+    when = 'such as "24h" (before now) or "2026-11-20T06:00:00Z"'
     return ActionCommand(
         name="reconcile",
         help="Emit the completion events of DAG runs and tasks that are missing on the bus",
@@ -31,11 +31,11 @@ def command() -> ActionCommand:
         ),
         func=run,
         args=(
-            Arg(("--since",), metavar="WHEN", default="24h", help=f"ended at or after, {when} (24h)"),
-            Arg(("--until",), metavar="WHEN", default="1m", help=f"ended before, {when} (1m)"),
+            Arg(("--since",), metavar="WHEN", default="24h", help=f"completions since WHEN, {when} (24h)"),
+            Arg(("--until",), metavar="WHEN", default="1m", help=f"completions before WHEN, {when} (1m)"),
             Arg(
                 ("--kinds",),
-                help="dag_run, task_instance, or both separated by a comma (default: as the listener)",
+                help="dag_run, task_instance, or both separated by a comma (default: those of the listener)",
             ),
             Arg(
                 ("--dags",),
@@ -131,6 +131,6 @@ def _moment(name: str, text: str) -> datetime:
         return datetime.now(UTC) - timedelta(milliseconds=duration_ms(name, text))
     except ConditionError:
         raise EventError(
-            f'{name} is {text!r}: give a duration before now, as "24h" or "1d12h", a time with its zone, as'
-            ' "2026-11-20T06:00:00Z", or "now"'
+            f'{name} is {text!r}: give a duration before now, such as "24h" or "1d12h"; a time with its zone,'
+            ' such as "2026-11-20T06:00:00Z"; or "now"'
         ) from None

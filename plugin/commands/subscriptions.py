@@ -184,7 +184,7 @@ def skip(args: Namespace) -> None:
     acknowledge_all(config, [action])
     row = {"subscription": action.subscription, "firing": firing.id, "key": firing.key}
     show(args, [{**row, "fired_at": firing.fired_at, "state": "skipped"}])
-    say("If a task of the dispatcher already holds it, that task may still create its run.")
+    say("If a task of the dispatcher has already received it, that task may still create its run.")
 
 
 def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending | None) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending 
         "waited_for_by": ", ".join(_where(holder) for holder in holders),
     }
     if pending is not None:
-        idle = f", kept for repeats: {len(pending.idle)}" if pending.idle else ""
+        idle = f", kept to recognise repeats: {len(pending.idle)}" if pending.idle else ""
         row["pending"] = "fired" if pending.closed else f"open keys: {len(pending.keys)}{idle}"
         if not pending.closed and len(pending.keys) + len(pending.idle) <= 1:
             state = pending.state(registered, next(iter(pending.keys), registration.key or ""))

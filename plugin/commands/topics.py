@@ -59,7 +59,7 @@ def command() -> GroupCommand:
                 ),
                 Arg(("partition",), metavar="PARTITION", nargs="?", type=int, help="number of the partition"),
                 Arg(("--all",), action="store_true", help="all stopped partitions"),
-                Arg(("--topic",), dest="of_topic", metavar="NAME", help="all of this topic that are stopped"),
+                Arg(("--topic",), dest="of_topic", metavar="NAME", help="stopped partitions of this topic"),
                 Arg(
                     ("--from",),
                     dest="start",

@@ -76,7 +76,7 @@ def test_ends_taken_before_the_stable_offsets_are_found() -> None:
     assert_found(2000, "I6", "I10", "timers", kept=1097, made_of=MadeOf(parts=parts))
 
 
-def test_registrations_that_are_live_before_their_scan_has_met_are_found() -> None:
+def test_registrations_that_are_live_before_their_scan_ends_are_found() -> None:
     assert_found(300, "I3", "I4", kept=0, made_of=faults.LIVE_BEFORE_THE_SCAN_MEETS)
 
 
@@ -148,7 +148,7 @@ def test_a_recovery_up_to_the_committed_end_of_the_states_is_found() -> None:
     assert_found(4000, "I2", "I3", "I6", "I10", "timers", kept=757, made_of=made_of)
 
 
-def test_events_of_before_since_that_count_are_found() -> None:
+def test_events_before_since_that_count_are_found() -> None:
     assert_found(300, "I3", "I6", kept=0, made_of=faults.SINCE_IGNORED)
 
 
@@ -174,7 +174,7 @@ def test_an_offset_that_is_skipped_is_found() -> None:
     assert_found(20, "I2", "I3", kept=0, made_of=faults.OFFSET_TOO_FAR)
 
 
-def test_outputs_and_offsets_in_transactions_of_their_own_are_found() -> None:
+def test_outputs_and_offsets_in_separate_transactions_are_found() -> None:
     assert_found(100, "I1", "I3", "I6", kept=0, made_of=faults.TWO_TRANSACTIONS)
 
 
@@ -214,7 +214,7 @@ def test_state_that_is_kept_although_another_owner_committed_is_found() -> None:
     assert_found(1000, "I2", "I3", "I6", kept=22, made_of=MadeOf(parts=parts))
 
 
-def test_a_pass_that_is_not_taken_back_is_found() -> None:
+def test_a_pass_that_is_not_rolled_back_is_found() -> None:
     assert_found(1000, "I6", "I10", "timers", kept=1, made_of=faults.NO_ROLLBACK)
 
 
@@ -259,7 +259,7 @@ class RegistryWithoutLeftovers(Registry):
         return []
 
 
-def test_what_a_removal_leaves_over_for_ever_is_found() -> None:
+def test_leftovers_of_a_removal_that_stay_for_ever_are_found() -> None:
     made_of = MadeOf(parts=Parts(registry=RegistryWithoutLeftovers))
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=12, turn=DAYS, made_of=made_of)
 
@@ -269,7 +269,7 @@ class UnnoticedPause(Pause):
         pass
 
 
-def test_an_engine_that_goes_on_after_days_asleep_is_found() -> None:
+def test_an_engine_that_continues_after_days_asleep_is_found() -> None:
     made_of = MadeOf(parts=Parts(pause=UnnoticedPause))
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=108, turn=DAYS, made_of=made_of)
 
@@ -294,7 +294,7 @@ class SuspectsThatBlameAnyone(Suspects):
         super().take_over(without_end, offset, "", (), unread=unread)
 
 
-def test_processes_that_went_on_or_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:
+def test_processes_that_survived_or_were_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(world, "LETHAL", 1.0)
     made_of = MadeOf(parts=Parts(suspects=SuspectsThatBlameAnyone))
     assert_found(1000, "attempts", kept=0, made_of=made_of)

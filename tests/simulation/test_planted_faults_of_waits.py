@@ -90,7 +90,7 @@ class WaitsThatTakeAnyIncarnation(Waits):
         return None if found is None else found._replace(incarnation=self.waited[subscription])
 
 
-def test_a_firing_of_another_incarnation_that_is_taken_for_ones_own_is_found() -> None:
+def test_a_wait_that_takes_a_firing_of_another_incarnation_is_found() -> None:
     made_of = MadeOf(waits=WaitsThatTakeAnyIncarnation)
     assert_found(1000, "once", kept=1, turn=TURN, every=EVERY, made_of=made_of)
 

@@ -74,7 +74,7 @@ def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, e
             "one has fired",
             lambda: (
                 (row := interlock("subscriptions", "list", "--pending").rows()[0])["pending"]
-                == "open keys: 1, kept for repeats: 1"
+                == "open keys: 1, kept to recognise repeats: 1"
                 and row
             ),
         )
@@ -82,7 +82,7 @@ def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, e
         told = json.loads(interlock("explain", "settle").out)
         assert told["open_keys"] == 1
         assert any(
-            "Keys without partial matches, since they fired or were reset: 1." in n for n in told["notes"]
+            "Keys without partial matches, because they fired or were reset: 1." in n for n in told["notes"]
         )
         # nobody dispatches it here
         assert "has fired; open firings that were not dispatched yet: 1, the oldest" in told["notes"][0]
