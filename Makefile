@@ -4,7 +4,6 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-# Seen by the recipes below; tools that are looked up by name are the environment's.
 PYTEST := $(PY) -m pytest --import-mode=importlib --rootdir=tests -c pyproject.toml
 # --system-certs: uv's own certificates refuse a company's or a sandbox's proxy.
 UV := $(VENV)/bin/uv --system-certs --no-python-downloads
@@ -48,7 +47,7 @@ $(VENV)/.interlock: pyproject.toml $(VENV)/.packages
 
 # Brought up to date only on demand: newer versions are a decision, and a commit of their own.
 .PHONY: constraints
-constraints: $(VENV)/.interlock ## Resolve the ranges of pyproject.toml anew into requirements/constraints.txt (UPGRADE=1: to the newest)
+constraints: $(VENV)/.interlock ## Resolve the version ranges of pyproject.toml into requirements/constraints.txt again (UPGRADE=1: to the newest)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  $(if $(UPGRADE),--upgrade) --custom-compile-command "make constraints" \
 	  --extra dev pyproject.toml requirements/constraints.in --output-file requirements/constraints.txt
@@ -63,7 +62,7 @@ java:
 # ---------------------------------------------------------------------------------------------
 # Checks and tests
 
-# `make -k check` tells all problems at once.
+# `make -k check` reports all problems at once.
 .PHONY: check check-lint check-format check-types check-imports
 check: check-lint check-format check-types check-imports ## Lint, format, types, and the imports between the rooms
 
@@ -107,7 +106,7 @@ include make/long.mk make/bench.mk
 # Running
 
 .PHONY: demo
-demo: java $(VENV)/.interlock ## The main job end to end (KEEP=1 leaves it up; FAULT=drop-rates|wrong-date|duplicate-orders)
+demo: java $(VENV)/.interlock ## The demo: the main job end to end (KEEP=1 leaves it up; FAULT=drop-rates|wrong-date|duplicate-orders)
 	@KEEP='$(KEEP)' FAULT='$(FAULT)' $(PY) -m demo
 
 .PHONY: broker

@@ -41,7 +41,7 @@ from .questions import QUESTIONS, Question
 from .results import ROOT, Line, keep
 from .sizes import sizes_given
 
-OF_JVMS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # brokers and Spark inherit them
+JVM_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # brokers and Spark inherit them
 PACKAGES: Final = ("apache-airflow", "confluent-kafka", "pyspark", "apache-airflow-providers-apache-kafka")
 
 
@@ -131,7 +131,7 @@ def require_sizes(questions: list[Question], parser: argparse.ArgumentParser) ->
 def _run(question: Question, output: str) -> bool:
     """Runs a benchmark in its own process. Returns whether it succeeded within its time limit."""
     progress(f"== {question.name}: {question.about} (at most {question.seconds} s)")
-    began, taken_with = time.monotonic(), _taken_with(question)
+    began, circumstances = time.monotonic(), _circumstances(question)
     lines: list[dict[str, Any]] = []
     with ExitStack() as stack:
         at = stack.enter_context(brokers.started()) if question.needs_broker else ""
@@ -157,7 +157,7 @@ def _run(question: Question, output: str) -> bool:
         assert process.stdout is not None
         for text in process.stdout:
             if text.startswith("{"):
-                lines.append({"name": question.name, **json.loads(text), **taken_with})
+                lines.append({"name": question.name, **json.loads(text), **circumstances})
                 if output == "json":
                     print(json.dumps(lines[-1]), flush=True)
         code = process.wait()
@@ -165,11 +165,11 @@ def _run(question: Question, output: str) -> bool:
     if late.is_set() or code:
         text = "did not finish" if late.is_set() else f"did not finish: exit {code}"
         lines.append({"name": question.name, "question": text, "figure": took_s, "unit": "s",
-                      "ratio": None, "aim": None, "met": None, **taken_with})  # fmt: skip
+                      "ratio": None, "aim": None, "met": None, **circumstances})  # fmt: skip
         if output == "json":
             print(json.dumps(lines[-1]), flush=True)
         what = "not kept: it did not finish"
-    elif taken_with["given"]:
+    elif circumstances["given"]:
         what = "not kept: sizes were set"
     else:
         keep(question.name, [{**line, "took_s": took_s} for line in lines])
@@ -202,7 +202,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _taken_with(question: Question) -> dict[str, Any]:
+def _circumstances(question: Question) -> dict[str, Any]:
     """The circumstances of a run: time, commit, versions, machine."""
     given = {name: text for name, text in sizes_given().items() if name in question.sizes}
     return {
@@ -210,7 +210,7 @@ def _taken_with(question: Question) -> dict[str, Any]:
         "commit": _commit(),
         "given": given,
         "versions": versions(),
-        **{name.lower(): text for name in OF_JVMS if (text := os.environ.get(name))},
+        **{name.lower(): text for name in JVM_OPTIONS if (text := os.environ.get(name))},
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),

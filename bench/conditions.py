@@ -299,7 +299,7 @@ def measure_step() -> None:
         )
 
 
-def measure_dear_steps() -> None:
+def measure_most_expensive_steps() -> None:
     """The most expensive event for conditions that search by trial for events within a window."""
     one = event("dear")
     shapes = (
@@ -313,15 +313,15 @@ def measure_dear_steps() -> None:
         ),
     )
     for name, condition, events, time_step_ms, stamp_step_ms in shapes:
-        state, dearest = EMPTY, 0.0
+        state, most_s = EMPTY, 0.0
         for n in range(events):
             moment = datetime.fromtimestamp(1_800_000_000 + n * time_step_ms / 1000, UTC)
             given = Event.of("dear", "/bench", id=str(n), time=moment)
             match = Match(given, (0,), "bus-event", 0, n, 1_800_000_000_000 + n * stamp_step_ms)
             started = time.process_time()
             state, _ = step(condition, state, match)
-            dearest = max(dearest, time.process_time() - started)
-        report(f"most expensive step of {name}", dearest * 1e6)
+            most_s = max(most_s, time.process_time() - started)
+        report(f"most expensive step of {name}", most_s * 1e6)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -357,6 +357,6 @@ def measure_filters() -> None:
 def run(_: str) -> None:
     measure_index()
     measure_step()
-    measure_dear_steps()
+    measure_most_expensive_steps()
     measure_filters()
     measure_predicates()

@@ -120,7 +120,7 @@ WORKS: Final[dict[str, Callable[[], Work]]] = {
     "step of a pair, a new key": stepping(0),
     "step of a pair, after 10,000 events": stepping(10_000),
     "encode and decode a state": storing,
-    "event hop, an event that meets nothing": event_hop([one(n) for n in range(MANY)], 0),
+    "event hop, an event that matches nothing": event_hop([one(n) for n in range(MANY)], 0),
     "event hop, an event of a pair": event_hop(pairs(), 0),
     "event hop, an event of a pair among 10,000 others": event_hop(pairs(), 10_000),
     "trigger hop, an event of a pair": trigger_hop(pairs()),

@@ -79,9 +79,9 @@ QUESTIONS: Final = {
             "engine.factors",
             300,
             sizes=("EVENTS",),
-            ratio="to the centre's turns, measured in turn with the row's. Compare ratios, not figures:"
-            " the machine's speed changes between rows; more is better. The rows of each factor contain"
-            " the centre with its turns",
+            ratio="to the centre, which is the load of the first row and takes turns with each other row;"
+            " more is better. Compare ratios, not figures: the machine's speed changes between rows. The rows"
+            " of each factor contain the centre",
             axis="waits",
         ),
         Question(
@@ -197,7 +197,7 @@ QUESTIONS: Final = {
         Question(
             "hooks",
             "spark",
-            "completion events on a job",
+            "the cost of completion events for a job",
             "spark.hooks",
             240,
             ratio="of runs with them to runs without them, alternating; less is better",

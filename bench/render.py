@@ -34,7 +34,7 @@ uncommitted changes. Aims, limits, and what was tried: [performance.md](performa
 - A figure that is the median of several turns is followed by the lowest and the highest turn. Its ratio is
   the median of the ratios of the turns, which can differ from the ratio of two medians. Any other ratio is
   that of two figures. The text above a table says to what its ratios refer.
-- In a table by kind, ratios are in brackets; –: not measured.
+- In tables with a column for each number of waits, ratios are in brackets; –: not measured.
 - Measured once, without turns: `archive`, `backtest`, `eventloop`, `failover`, `peers`, `profile`, `start`,
   `timers`, the largest of `recovery`, the look-backs of `registration`. Two runs differ by more than the
   turns of one.

@@ -47,8 +47,8 @@ QUICK = {
     ("dag_processor", "refresh_interval"): "300",
     ("dag_processor", "parsing_processes"): "1",
     ("core", "min_serialized_dag_update_interval"): "5",
-    # How often a task's supervisor checks its process: the executor may notice a deferral so late. Airflow
-    # 3.3 fails a task that is running again by then (apache/airflow#72716).
+    # The interval at which a task's supervisor checks its process: how late the executor may notice a
+    # deferral. Airflow 3.3 fails a task that is running again by then (apache/airflow#72716).
     ("workers", "min_heartbeat_interval"): "1",
 }
 

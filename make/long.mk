@@ -4,7 +4,7 @@
 test-long: java $(VENV)/.interlock ## All that takes long, hours; a table of what ran, its result and time (ONLY=ha,chaos: some of it)
 	@$(PY) -m tests.long $(subst $(comma), ,$(ONLY))
 
-test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: the full exit table, whole demos, a minute of chaos
+test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: every way a Spark job can end, whole demos, a minute of chaos
 	$(TESTED) -m long tests
 
 # An environment for each, beside that of `make venv`.
@@ -21,7 +21,7 @@ test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.12 /path/to/pytho
 # as it allows.
 AIRFLOW_OLDEST ?= 3.3.0
 .PHONY: test-airflow-oldest test-airflow
-test-airflow-oldest: java ## What meets Airflow, tested on the oldest one that is supported (AIRFLOW_OLDEST=3.3.0)
+test-airflow-oldest: java ## The tests of what uses Airflow, on the oldest supported Airflow (AIRFLOW_OLDEST=3.3.0)
 	@$(MAKE) VENV=".build/airflow-$(AIRFLOW_OLDEST)" test-airflow
 
 test-airflow: $(VENV)/.airflow-$(AIRFLOW_OLDEST)
@@ -33,13 +33,13 @@ $(VENV)/.airflow-$(AIRFLOW_OLDEST): $(VENV)/.interlock
 	@$(UV) pip install --quiet --python $(PY) "apache-airflow==$(AIRFLOW_OLDEST)"
 	@touch $@
 
-# What the protocols lean on, asked of another broker than the newest that is claimed.
+# What the protocols require of a broker, tested on the oldest supported one.
 BROKER_OLDEST ?= 3.3.2
 .PHONY: test-broker-oldest
-test-broker-oldest: java $(VENV)/.interlock ## The contract suite on the oldest broker that is claimed (BROKER_OLDEST=3.3.2)
+test-broker-oldest: java $(VENV)/.interlock ## The contract suite on the oldest supported broker (BROKER_OLDEST=3.3.2)
 	BROKER="$(BROKER_OLDEST)" $(PYTEST) tests/contract
 
-# Rounds of cases that no run has seen; a failing one says how to have its cases again.
+# Rounds of new random cases; a failing round prints the command that repeats it.
 FUZZ_SECONDS ?= 300
 FUZZ_EXAMPLES ?= 10000
 .PHONY: fuzz fuzz-step fuzz-forms
@@ -56,23 +56,23 @@ fuzz-step: $(VENV)/.interlock
 	  [ -z "$(FUZZ_SEED)" ] || break; \
 	done
 
-# What reads text, JSON and states, under limits of memory and processor time; the slowest inputs as JSON lines.
+# Fuzzes what reads text, JSON and states, within limits of memory and time; prints the slowest inputs as JSON.
 fuzz-forms: $(VENV)/.interlock
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PY) -m tests.unit.conditions.forms.fuzz
 
-# Engines in a simulated Kafka. The first seed follows from the commit, so each commit plays other worlds.
+# Engines in a simulated Kafka. The first seed follows from the commit, so each commit tries other seeds.
 .PHONY: simulate
 simulate: $(VENV)/.interlock ## Search for interleavings that break the engine's protocols (SEEDS=100000 FIRST=n, SEED=n shows one, CHOOSE=1 writes chosen.json)
 	@$(PY) -m $(if $(CHOOSE),tests.simulation.choose,tests.simulation.hunt $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100000) $(if $(FIRST),--first $(FIRST))))
 
-# Another seed is another schedule of faults and another load; without one a new seed is drawn and told.
+# Another seed is another schedule of faults and another load; without one a new seed is drawn and printed.
 .PHONY: chaos
 chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults, judged by the records on the bus (SECONDS=600 SEED=n BROKER=4.2.2)
 	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(if $(BROKER),--broker $(BROKER)) $(CHAOS)
 
-# Whether the oracle sees what it is there for; 40 s and a verdict for each of the faults of tests/chaos/plants.py.
+# Checks the oracle: 40 s and a verdict for each of the faults of tests/chaos/plants.py.
 .PHONY: chaos-plants
-chaos-plants: java $(VENV)/.interlock ## Runs of chaos with a fault in the engine itself: each must be seen (ONLY="skip an offset")
+chaos-plants: java $(VENV)/.interlock ## Runs of chaos with a fault in the engine itself: the oracle must detect each (ONLY="skip an offset")
 	@$(PY) -m tests.chaos.planted $(if $(ONLY),--only "$(ONLY)")
 
 # Airflow's own processes, on PostgreSQL and a real broker. HA="--only idle": what 1,000 waits cost a triggerer.
@@ -80,11 +80,11 @@ chaos-plants: java $(VENV)/.interlock ## Runs of chaos with a fault in the engin
 ha: java $(VENV)/.interlock ## Two triggerers on PostgreSQL under load and faults, judged (12 min; SEED=n HA="--triggerers 3", HA="--only idle")
 	@$(PY) -m tests.ha $(if $(SEED),--seed $(SEED)) $(HA)
 
-burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 stock triggers, and what they cost (17 min)
+burst: java $(VENV)/.interlock ## 1,000 waits met at one moment, compared with 1,000 of Airflow's own triggers: time and cost (17 min)
 	@$(PY) -m tests.ha --only burst $(BURST)
 
-# Another seed is other moments; without one a new seed is drawn and told.
+# Another seed kills at other moments; without one a new seed is drawn and printed.
 .PHONY: archive-kill
-archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive: what it has is what was sent (EVENTS=200000 KILLS=5 SEED=n)
+archive-kill: java $(VENV)/.interlock ## Kill the archive job while events arrive: the archive must hold exactly what was sent (EVENTS=200000 KILLS=5 SEED=n)
 	@ARCHIVE_EVENTS=$(or $(EVENTS),200000) ARCHIVE_KILLS=$(or $(KILLS),5) ARCHIVE_SEED=$(SEED) $(PYTEST) -q \
 	  tests/integration/spark/pipeline/test_archive_killed.py -k although

@@ -45,7 +45,7 @@ def steps() -> list[Step]:
     pythons = other_pythons()
     return [
         Step(
-            "marked", ("test-marked-long",), "tests marked `long`: full exit table, whole demos, chaos minute"
+            "marked", ("test-marked-long",), "tests marked `long`: all Spark exits, whole demos, chaos minute"
         ),
         Step("simulate", ("simulate", "SEEDS=100000"), "100,000 simulated worlds keep the invariants"),
         Step("fuzz", ("fuzz",), "random conditions and texts that no run has tried"),
@@ -57,7 +57,7 @@ def steps() -> list[Step]:
         ),
         Step("ha", ("ha",), "two triggerers on PostgreSQL under faults"),
         Step("airflow-oldest", ("test-airflow-oldest",), "the oldest supported Airflow"),
-        Step("broker-oldest", ("test-broker-oldest",), "the oldest claimed broker"),
+        Step("broker-oldest", ("test-broker-oldest",), "the oldest supported broker"),
         Step(
             "pythons",
             ("test-pythons", f"PYTHONS={' '.join(pythons)}"),

@@ -49,7 +49,7 @@ def run(bootstrap_servers: str, rate: int = 20_000, seconds: int = 10) -> None:
         least, figure = percentile(alone, share) * 1000, percentile(busy, share) * 1000
         report(f"delay of an event loop beside a producer of {rate} events/s, {name}", least, "ms")
         report(
-            f"delay of the event loop with an engine that takes them, of which 1 in {ONE_IN} matches, {name}",
+            f"delay of the event loop with an engine that processes them, 1 in {ONE_IN} matches, {name}",
             figure,
             "ms",
             figure / least,

@@ -73,7 +73,7 @@ class Hops:
         self._trigger.process(record, TriggerTask.decode(record), self.outputs, NOW_MS)
 
     def matches(self, records: list[Record]) -> list[Record]:
-        """The records of the trigger topic that the event hop makes of these records."""
+        """The records of the trigger topic that the event hop writes for these records."""
         self.outputs = Outputs(CONFIG, self.registry.version)
         for record in records:
             self.match(record)
@@ -127,7 +127,7 @@ def run(_at: str) -> None:
     names = [f"{n}" for n in range(OPEN)]
     pairs = [one(f"pair.{half}", name, name) for half in ("first", "second") for name in names]
     works = {
-        "event hop, an event that meets nothing": event_hop(list(unmatched(len(pairs))), 0),
+        "event hop, an event that matches nothing": event_hop(list(unmatched(len(pairs))), 0),
         "event hop, an event of a pair": event_hop(pairs, 0),
         "trigger hop, an event of a pair, its state written": trigger_hop(pairs, PASS),
     }

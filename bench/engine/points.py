@@ -4,9 +4,8 @@ Each point has its own bus. Its engines, one process each, join before the first
 are produced in one transaction, so that its commit makes them readable at once. The time runs from that
 commit until the engines have processed all events and matches, and the last firing is readable (so it
 includes the commit of the last transaction if something fires). The first turn, with a quarter of the events,
-is not
-counted: a broker's first writes to the files of new topics take milliseconds each. Points that are compared
-take turns.
+is not counted: a broker's first writes to the files of new topics take milliseconds each. Points that are
+compared take turns.
 """
 
 from __future__ import annotations

@@ -120,4 +120,4 @@ def _read_until(consumer: Consumer, wanted: set[int]) -> None:
 
 def _require(deadline: float) -> None:
     if time.monotonic() > deadline:
-        raise SystemExit("bench: the group does not get where it should")
+        raise SystemExit(f"bench: the consumer group did not settle within {DEADLINE_S:.0f} s")

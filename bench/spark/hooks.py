@@ -60,7 +60,7 @@ def _pairs(spark: SparkSession) -> None:
         turns=times["without"],
     )
     report(
-        f"completion events on {about}, delivery included",
+        f"{about}, with completion events, delivery included",
         statistics.median(times["with"]),
         "s",
         statistics.median(ratios),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 # Py4J puts whole Java stack traces into its messages; events must stay small.
 MESSAGE_LIMIT = 500
 
-# With a colon, up to the last @ of the word: a password may contain a slash, and a user an @.
+# user:password up to the last @ of the word, since a password may contain a slash and a user an @; or a user.
 _USER_OF_URL = re.compile(r"(?<=://)(?:[^/:\s]*:\S*|[^/@\s?#]+)(?=@)")
 _LOGIN = re.compile(r"\b(Basic|Bearer)\s+[\w.~+/=-]+", re.IGNORECASE)
 _NAME = r"""[\w.\-]*(?:password|passwd|passphrase|pwd|secret|token|credential|signature|\bsig\b

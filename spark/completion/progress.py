@@ -156,7 +156,7 @@ class ProgressEvents:
             **more,
         }
         try:
-            event = self._begun.made(event_type, schema, identity, time, data)
+            event = self._begun.new_event(event_type, schema, identity, time, data)
         except EventError as e:
             log.warning("event %s of %r was not emitted: %s", event_type, self._begun.name, e)
             return

@@ -58,12 +58,12 @@ class Report:
         if failure is not None:
             data["error"] = failure.to_data()
         identity = (outcome,) if self.use == 1 else (outcome, self.use)
-        return self.made(SPARK_APPLICATION[outcome], SPARK, identity, now, data)
+        return self.new_event(SPARK_APPLICATION[outcome], SPARK, identity, now, data)
 
-    def made(
+    def new_event(
         self, event_type: str, schema: str, identity: Iterable[object], time: datetime, data: dict[str, Any]
     ) -> Event:
-        """An event of this block. identity: what its id is made of beside the application and the name."""
+        """An event of this block. identity: what its id depends on besides the application and the name."""
         parts = json.dumps([*self.application.identity, self.name, *identity])
         return Event.of(
             event_type,

@@ -110,11 +110,11 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     def say(line: str) -> None:
         print(f"chaos {time.monotonic() - started:6.1f} s: {line}", file=sys.stderr, flush=True)
 
-    sweep = draw(args.seed)
+    drawn = draw(args.seed)
     plan = Plan(
         rate=RATE,
-        durables=sweep["durables"],
-        keys=sweep["keys"],
+        durables=drawn["durables"],
+        keys=drawn["keys"],
         waits_per_s=4.0,
         timed=not args.untimed,
         durable=not args.untimed,
@@ -123,19 +123,19 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     name = f"chaos-{args.seed}"
     with Cluster(folder / "broker", args.broker) as cluster:
         config = BusConfig(name=name, client={"bootstrap.servers": cluster.direct})
-        create(config, partitions=sweep["partitions"])
+        create(config, partitions=drawn["partitions"])
         _make_orders(config)
         bus = {"name": name, "client": {"bootstrap.servers": cluster.proxied}}
         oracle = OracleProcess(cluster.direct, config, folder)
-        pool = Pool(cluster, bus, folder, sweep["replicas"][0], args.seed, say, args.plant)
-        load = Load(cluster.direct, config, plan, args.seed, sweep["partitions"])
+        pool = Pool(cluster, bus, folder, drawn["replicas"][0], args.seed, say, args.plant)
+        load = Load(cluster.direct, config, plan, args.seed, drawn["partitions"])
         try:
             pool.start()
             load.start()
             if plan.listed:
                 later = threading.Timer(args.seconds * 0.2, _list_orders, (config,))
                 later.start()
-            _torment(args, pool, load, sweep["replicas"], say)
+            _disturb(args, pool, load, drawn["replicas"], say)
             pool.rest()
             if not args.calm:
                 say(f"no more faults; half of the partitions are idle for {args.quiet:.0f} s")
@@ -173,7 +173,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "engines": pool.done.engines,
         "ended_by_themselves": pool.done.ended_by_themselves,
         "took_s": round(time.monotonic() - started, 1),
-        "config": {**sweep, **asdict(plan), "registered": dict(sorted(load.counts.registered.items()))},
+        "config": {**drawn, **asdict(plan), "registered": dict(sorted(load.counts.registered.items()))},
     }
 
 
@@ -193,7 +193,7 @@ def _list_orders(config: BusConfig) -> None:
     write_bus_record(config, msgspec.structs.replace(record, topics=(orders_topic(config),)))
 
 
-def _torment(args: argparse.Namespace, pool: Pool, load: Load, replicas: tuple[int, ...], say: Any) -> None:
+def _disturb(args: argparse.Namespace, pool: Pool, load: Load, replicas: tuple[int, ...], say: Any) -> None:
     """Carries out the schedule; after its end, for a while, also faults that have not happened often
     enough."""
     begun, reported, third = time.monotonic(), 0.0, 0
@@ -248,7 +248,7 @@ def failures(result: dict[str, Any]) -> list[str]:
     wrong = [f"{result[name]} {name}" for name in WRONG if result[name]]
     wrong += [f"not done: {each}" for each in result["undone"]]
     if result["ended_by_themselves"]:
-        wrong.append(f"{result['ended_by_themselves']} engines ended without an order")
+        wrong.append(f"{result['ended_by_themselves']} engines ended by themselves")
     if result["calm"] or result["plant"]:
         return wrong
     least = minimums(result["seconds"])

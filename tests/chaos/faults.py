@@ -188,7 +188,7 @@ class Pool:
         return made
 
     def _some(self, *, at_work: bool = False) -> EngineProcess | None:
-        """A running engine without an order, preferably one that has worked for a while.
+        """A running engine that is not to die yet, preferably one that has worked for a while.
 
         at_work: only such an engine; otherwise a single engine would always die before it had done any work.
         """
@@ -297,9 +297,9 @@ class Pool:
     def _kill_at(self, step: str, at_work: bool) -> None:
         if self._over:
             return
-        # at least one has no order: otherwise a slow machine's engines die before they have done any work
+        # at least one is not to die: otherwise a slow machine's engines die before they have done any work
         may_die = len(self._ordered) < max(1, self._replicas - 1)
-        # a single engine is not killed early twice in a row: waiting orders would hit only early ones
+        # no single engine is killed early twice in a row: all waiting kills would hit it before it has worked
         victim = self._some(at_work=at_work or self._early) if may_die else None
         if victim is None:
             self._in(1.0, lambda: self._again.append((step, at_work)))
@@ -331,7 +331,7 @@ class Pool:
 
         def wake() -> None:
             self.done.by_kind["zombie"] += victim.alive
-            victim.go_on()
+            victim.resume()
             self.done.mark()
             self._in(JOINED_S, self._one_less)
 

@@ -363,7 +363,7 @@ class Judge:
                         )
                 elif closes is not None and closes > self._now_ms:
                     last = f"{self._log.topic('trigger')}[{fold.partition}]@{fold.matches[-1][0]}"
-                    self._wrong.missing.append(f"{last}: no state of key {key!r} of {life} behind it")
+                    self._wrong.missing.append(f"{last}: no state of key {key!r} of {life} after it")
 
     def _check_close(self, stored: Stored, life: Life, what: str) -> None:
         closes = closes_at(life.condition, State.decode(stored.state or b""), TTL_MS)

@@ -95,7 +95,7 @@ class Counts:
 
     emitted: int = 0
     by_kind: Counter[str] = field(default_factory=Counter)  # duplicate, poison, out of order, aborted
-    registered: Counter[str] = field(default_factory=Counter)  # of the sweep
+    registered: Counter[str] = field(default_factory=Counter)  # kind of wait, since, kind of condition
     acked: int = 0
 
 

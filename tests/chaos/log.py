@@ -1,7 +1,6 @@
 """The bus's records, decoded only by docs/understand/engine/formats.md.
 
-Versions 1 and 2 of each form. A record that cannot be read raises BadRecord: in the topics of a bus there is
-none but on source partitions.
+Version 1 of each form. Another record raises BadRecord: only source partitions may hold unreadable records.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ class Target(NamedTuple):
     key: str
 
 
-class Met(NamedTuple):
+class MatchRecord(NamedTuple):
     """A record of the trigger topic."""
 
     record: Rec
@@ -236,14 +235,14 @@ def read_event(record: Rec, listed: bool) -> Event:
     )
 
 
-def read_match(record: Rec) -> Met:
+def read_match(record: Rec) -> MatchRecord:
     """A record of the trigger topic."""
     form = _msgpack(record)
     try:
         version, topic, partition, offset, timestamp_ms, event, targets, *_topic_id = form
         _check_version(record, version)
         attributes, *data = event
-        return Met(
+        return MatchRecord(
             record,
             topic,
             partition,

@@ -29,7 +29,7 @@ from interlock.conditions import (
 from interlock.events.errors import EventError
 from interlock.events.event import Event
 
-from .log import Life, Log, Met, Rec, Registrations, read_event, read_match, read_registrations
+from .log import Life, Log, MatchRecord, Rec, Registrations, read_event, read_match, read_registrations
 
 Origin = tuple[str, int, int]
 MOST_TRIED = 20_000  # limit of states in the search for ticks that explain one key's firings
@@ -277,7 +277,7 @@ class Model:
             source = (met.topic, met.partition)
             known = self._events.get((*source, met.offset))
             if known is None:
-                wrong.unexpected.append(f"{record}: a match of {met.origin}, where no event is")
+                wrong.unexpected.append(f"{record}: a match of {met.origin}, which has no event")
                 continue
             self._compare_event(met, *known)
             for target in met.targets:
@@ -326,7 +326,7 @@ class Model:
             for source, wanted in self.expected[life.r].items():
                 self._missing_matches(life, source, wanted, seen[life.r][source])
 
-    def _compare_event(self, met: Met, record: Rec, event: Event) -> None:
+    def _compare_event(self, met: MatchRecord, record: Rec, event: Event) -> None:
         if met.timestamp_ms != record.timestamp_ms or met.event.identity != event.identity:
             self.differences.unexpected.append(
                 f"{met.record}: it says {met.event.identity} stamped {met.timestamp_ms}, and {record} holds "

@@ -1,4 +1,4 @@
-"""Writes the topics of docs/understand/engine/formats.md like an engine, correctly or with a fault."""
+"""A bus on paper: its topics as docs/understand/engine/formats.md describes them, correct or with a fault."""
 
 from __future__ import annotations
 

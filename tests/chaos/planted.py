@@ -22,7 +22,7 @@ LONGER = {"hold timers back while events come": 100}  # more than `judge.LATE_MS
 
 
 def run_planted(name: str, seconds: float = SECONDS, seed: int = 1) -> dict[str, Any]:
-    """One run with this fault in every engine; `seen` holds what it is to be seen as, with counts."""
+    """One run with this fault in every engine; `seen`: the findings of SEEN_AS[name], with counts."""
     command = [sys.executable, "-m", "tests.chaos", "--plant", name, "--seed", str(seed)]
     command += ["--seconds", str(seconds), *([] if name in NEEDS_FAULTS else ["--calm"])]
     with tempfile.TemporaryDirectory(prefix="interlock-planted-") as folder:

@@ -28,7 +28,7 @@ from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.protocol.timers.cut import Cuts
 from interlock.engine.runtime.runtime import EngineProcess
 
-# The findings that the oracle must report for it, at least.
+# {fault: findings, of which the oracle must report at least one}
 SEEN_AS = {
     "skip an offset": ("missing",),
     "commit outside the transaction": ("duplicated",),
@@ -49,7 +49,7 @@ class SourceThatSkips(SourceTask):
 
 
 class BusThatLeaks(KafkaBus):
-    """Now and then outputs go out by themselves, and the transaction aborts."""
+    """Sometimes writes outputs outside the transaction, and aborts the transaction."""
 
     def __init__(self, config: BusConfig, *, identity: Identity) -> None:
         super().__init__(config, identity=identity)
@@ -70,7 +70,7 @@ class BusThatLeaks(KafkaBus):
 
 
 class OutputsThatDropStates(Outputs):
-    """Seen where the partition is taken over by another engine."""
+    """Shows only if another engine takes over the partition."""
 
     def write(self, kind: str, partition: int, key: bytes | None, value: bytes | None, *rest: Any) -> None:
         if kind != "state" or value is None or random.random() > 0.05:

@@ -90,7 +90,7 @@ class EngineProcess:
         self.process.send_signal(signal.SIGSTOP)
         self.stopped = True
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
         self.stopped = False
 
@@ -103,7 +103,7 @@ class EngineProcess:
     def terminate(self) -> None:
         """Stops it cleanly; SIGKILL after 15 s."""
         if self.stopped:
-            self.go_on()
+            self.resume()
         self.process.terminate()
         try:
             self.process.wait(15)

@@ -46,9 +46,9 @@ class Rule:
     """What to do with requests.
 
     Kinds: delay: forward each after `delay_s`. late: hold each for `delay_s` and forward it even if the
-    client has left by then, which it does at once if `parted` (its connection is reset). drop-reply: the
-    broker processes the request, but the response is dropped. black-hole: nothing passes in either direction,
-    and connections stay open. cut: reset the connection. refuse: the broker does not get the request, and the
+    client has closed its connection; `parted`: reset that connection at once. drop-reply: the broker
+    processes the request, but the response is dropped. black-hole: nothing passes in either direction, and
+    connections stay open. cut: reset the connection. refuse: the broker does not get the request, and the
     response is the error `code` (for REFUSABLE requests).
     apis: API keys, None for all. client: a part between hyphens of the `client.id` of the clients, None for
     all; an engine's consumer in the group has the transactional id. hits: how often it applied. passed: how

@@ -48,12 +48,12 @@ class Crowd:
         self._site, self._say, self._size = site, say, size
         self.figures: dict[str, Figures] = {}
 
-    def measure_all(self, moment: Callable[[], datetime], stock_is_there: Callable[[Tasks], None]) -> Tasks:
+    def measure_all(self, moment: Callable[[], datetime], stock_measured: Callable[[Tasks], None]) -> Tasks:
         """Measures the triggerer with no task, one and all stock triggers, one and all waits; returns the
         waits.
 
         moment: returns the time when the stock triggers yield; called just before they are created.
-        stock_is_there: called after they were measured, before they are removed. One wait and all waits each
+        stock_measured: called after they were measured, before they are removed. One wait and all waits each
         have a new triggerer, which is measured without tasks first.
         """
         self._measure(NOTHING[0])
@@ -62,7 +62,7 @@ class Crowd:
         self._site.api.end_run(first.dag_id, first.run_id)
         stock = self._stock(self._size, moment)
         self._measure("stock triggers")
-        stock_is_there(stock)
+        stock_measured(stock)
         self._site.api.end_run(stock.dag_id, stock.run_id)
         self._fresh_triggerer()
         self._measure(NOTHING[1])
@@ -135,9 +135,9 @@ def costs(figures: Mapping[str, Figures], size: int) -> dict[str, Any]:
     tasks.
 
     idle_cpu_over_nothing: in percent of a core. Its aim is noise: two standard deviations of the windows of
-    triggerers that have nothing. It fails no run: the engine, which the first wait starts, is in it;
-    idle_cpu_over_one_wait is without.
-    Told with their aims from JUDGED_FROM waits on; a figure is None where a state of it was not measured.
+    triggerers that have nothing. It fails no run, since it includes the engine, which the first wait starts;
+    idle_cpu_over_one_wait does not.
+    Judged from JUDGED_FROM waits on; a figure is None if one of its states was not measured.
     """
     one, all_ = figures.get("one wait"), figures.get("waits")
     one_stock, stock = figures.get("one stock trigger"), figures.get("stock triggers")
@@ -145,7 +145,7 @@ def costs(figures: Mapping[str, Figures], size: int) -> dict[str, Any]:
     result: dict[str, float | None] = dict.fromkeys(COSTS)
     if one and all_:
         result["kib_per_wait"] = round((all_.uss_kib - one.uss_kib) / more, 1)
-        # In whole hundredths: a pool of threads that some waits fill is none of theirs.
+        # In whole hundredths: a few threads of a shared pool are not a cost of each wait.
         result["threads_per_wait"] = int(100 * (all_.threads - one.threads) / more) / 100
         result["clients_per_wait"] = int(100 * (all_.kafka_clients - one.kafka_clients) / more) / 100
     if all_ and stock and stock.cpu_percent:

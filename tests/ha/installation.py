@@ -30,7 +30,7 @@ ROOT = HERE.parents[1]
 BUS, DEPLOYMENT = "ha", "ha"
 STOP_S = 120.0  # for a triggerer to end after SIGTERM
 READ_S = 120.0  # for the follower, which a broker that was away may have held up
-UNREAD = re.compile("is read to|does not answer")  # not what engines have still to do
+UNREAD = re.compile("is read to|does not answer")  # not the lines about unfinished work of engines
 Say = Callable[[str], None]
 
 
@@ -155,7 +155,7 @@ class Installation:
         self.airflow.start()
         self.airflow.wait_ready()
         self.airflow.name_jobs()
-        # One after the other: of jobs that begin together nobody knows whose they are.
+        # One after the other: jobs that begin together cannot be told apart.
         for _ in range(self._triggerers - 1):
             self.airflow.start_triggerer()
         self.api = Client.of(self.airflow)
@@ -208,7 +208,7 @@ class Installation:
         held = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
         done = self._held("defer", {**held, "classpath": classpath, "kwargs": wanted})
         if done != count:
-            raise ServiceError(f"of {count} tasks of {dag_id} {done} were deferred")
+            raise ServiceError(f"deferred {done} of {count} tasks of {dag_id}")
         return run_id
 
     def resumed(self, dag_id: str, run_id: str, task_id: str) -> dict[int, dict[str, Any]]:

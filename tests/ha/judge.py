@@ -157,7 +157,7 @@ def _judge_wait(
         wrong.duplicated.append(f"{who}: fired {fired} times, as {', '.join(sorted(firings))}")
     for firing_id, action in firings.items():
         if action.acked > 1:
-            wrong.duplicated.append(f"{who}: took its firing {action.acked} times")
+            wrong.duplicated.append(f"{who}: acknowledged its firing {action.acked} times")
         if action.firing["outcome"] != "met" or action.event_ids() != wait.events:
             wrong.unexpected.append(
                 f"{who}: fired {action.firing['outcome']} of {sorted(action.event_ids())}"

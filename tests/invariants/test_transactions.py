@@ -35,7 +35,7 @@ BY_KEY = event("x", by="data.k") & event("y", by="data.k")
 
 # The rules that engines and brokers are made without.
 FENCE: Final = Without("the fence of a commit", faults.NO_FENCE)
-LIVE: Final = Without("live only when the scan has met", faults.LIVE_BEFORE_THE_SCAN_MEETS)
+LIVE: Final = Without("live only after the scan", faults.LIVE_DURING_ITS_SCAN)
 OFFSET: Final = Without("no offset beyond what was read", faults.OFFSET_TOO_FAR)
 ONE_TRANSACTION: Final = Without("one transaction for outputs and offsets", faults.TWO_TRANSACTIONS)
 STATE: Final = Without("writing the state", faults.STATE_NOT_WRITTEN)

@@ -19,7 +19,7 @@ class Answer(NamedTuple):
 class Answering:
     """Answers POST on a free `port` of 127.0.0.1, to whatever path; as a context manager it serves.
 
-    tls: with the certificate it shows; None: without TLS.
+    tls: the TLS context with its certificate; None: without TLS.
     """
 
     def __init__(self, name: str, tls: ssl.SSLContext | None = None) -> None:
@@ -33,7 +33,7 @@ class Answering:
         return self._server.server_port
 
     def answer(self, headers: Message, body: bytes) -> Answer:
-        """What one request is answered with; called in a thread of its own."""
+        """Returns the response to one request; called in a thread of its own."""
         raise NotImplementedError
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -50,7 +50,7 @@ class Answering:
                 self.wfile.write(answer.body)
 
             def log_message(self, *_: object) -> None:
-                """Nothing: the tests read what was asked and answered."""
+                """Logs nothing: tests read requests and responses."""
 
         return Handler
 

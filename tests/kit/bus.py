@@ -1,4 +1,4 @@
-"""`engine.bus.Bus` over the simulated brokers; each call, and each step of a commit, can be the last one."""
+"""`engine.bus.Bus` over simulated brokers; the process may crash at each call and each step of a commit."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from interlock.engine.errors import LostRange, NotReadable, TransactionAborted, 
 from tests.kit.kafka import Cluster, InFlight, Log, Refused, Transaction
 
 MOST_WAITS = 10_000
-METADATA_AGE_MS = 3_000  # after so long at most a member knows of other partitions
+METADATA_AGE_MS = 3_000  # a member notices added partitions at most this late
 
 
 class Host(Protocol):
-    """Who runs the engines."""
+    """Runs the engines, and makes random choices for them."""
 
     def pause(self, what: str) -> None:
-        """Others may go on here; may raise UnreachableError, or what ends a process that crashes."""
+        """Lets other processes run. Raises UnreachableError for a failed request, or kills the process."""
 
     def wait(self, what: str) -> None:
-        """As `pause`, where nothing goes on before others did something."""
+        """Like `pause`, when this process cannot continue until another one has done something."""
 
     def choose(self, most: int) -> int:
-        """A number in [0, most): what chance decides."""
+        """Returns a random number in [0, most)."""
 
     def say(self, what: str) -> None:
-        """A line for whoever reads what happened."""
+        """Adds a line to the trace."""
 
     def note(self, what: str) -> None:
-        """That a rare thing happened: a run counts in how many worlds it did."""
+        """Counts a rare situation: a run reports in how many worlds it occurred."""
 
 
 class Alone:
-    """A host without chance and faults: brokers do their work whenever somebody waits for it."""
+    """A host without random choices and faults: each pause writes all due transaction markers."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -57,23 +57,23 @@ class Alone:
 
 
 class Fetching:
-    """Positions of a consumer, and what it has told of ends."""
+    """The positions of a consumer, and the ends that it has reported."""
 
     def __init__(self, cluster: Cluster, host: Host) -> None:
         self._cluster, self._host = cluster, host
         self.positions: dict[TopicPartition, int] = {}
-        self._logs: dict[TopicPartition, Log | None] = {}  # a topic that is made again is not fetched
-        self._told: dict[TopicPartition, int] = {}
+        self._logs: dict[TopicPartition, Log | None] = {}  # a topic that is created again is not fetched
+        self._reported_ends: dict[TopicPartition, int] = {}
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self.positions = dict(positions)
         self._logs = {tp: self._cluster.log(tp) for tp in positions}
-        self._told = {}
+        self._reported_ends = {}
 
     def take(self, most: int, *, strict: bool) -> list[Record | End]:
-        """Records and ends, in any order of the partitions, cut off anywhere.
+        """Returns records and ends: partitions in random order, each cut off anywhere.
 
-        strict: a position without a record is an error; otherwise reading goes on at the first one there is.
+        strict: a position outside the log raises LostRange; otherwise reading continues at the log's start.
         """
         taken: list[Record | End] = []
         tps = list(self.positions)
@@ -89,7 +89,7 @@ class Fetching:
                 break
             if self._host.choose(2):  # fetched in small pieces
                 room = min(room, 1 + self._host.choose(3))
-            if self._host.choose(8) == 7:  # its answer comes with a later call
+            if self._host.choose(8) == 7:  # its response comes with a later call
                 continue
             position = self.positions[tp]
             if not log.start <= position <= log.end:
@@ -99,8 +99,8 @@ class Fetching:
             records, after = log.read(position, room - self._host.choose(room))
             taken.extend(records)
             self.positions[tp] = after
-            if after == log.stable_end and self._told.get(tp) != after:
-                self._told[tp] = after
+            if after == log.stable_end and self._reported_ends.get(tp) != after:
+                self._reported_ends[tp] = after
                 taken.append(End(tp, after))
         return taken
 
@@ -113,7 +113,7 @@ class SimulatedReader:
         self._fetching = Fetching(bus.cluster, bus.host)
 
     def read(self, positions: Mapping[TopicPartition, int]) -> None:
-        self._bus.alive()
+        self._bus.check_alive()
         self._bus.recovered |= positions.keys()
         self._fetching.assign(positions)
 
@@ -142,7 +142,7 @@ class SimulatedBus:
         self._member: str | None = None
         self._generation = -1
         self._joins = 0
-        self._holding = False  # partitions were assigned, and it was not told that they are gone
+        self._holding = False  # it has partitions, and has not reported them as lost
         self._fetching = Fetching(cluster, host)
         self.recovered: set[TopicPartition] = set()  # what was read since the assignment
         self._started = True
@@ -157,8 +157,8 @@ class SimulatedBus:
             self.wait(f"waits for the last transaction of {name} to end")
         raise UnreachableError(f"{name} could not be initialised.")
 
-    def alive(self) -> None:
-        """A process that has crashed does nothing any more."""
+    def check_alive(self) -> None:
+        """Raises RuntimeError after a crash, or when closed."""
         if self.dead or self.closed:
             raise RuntimeError("this bus is closed")
 
@@ -168,7 +168,7 @@ class SimulatedBus:
         return self._member
 
     def step(self, what: str) -> None:
-        self.alive()
+        self.check_alive()
         self.host.pause(what)
 
     def wait(self, what: str) -> None:
@@ -177,7 +177,7 @@ class SimulatedBus:
     # -- the group
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        self.alive()
+        self.check_alive()
         self._wants_topics = tuple(topics)
 
     def poll(self, most: int, timeout_s: float) -> Batch:
@@ -193,7 +193,7 @@ class SimulatedBus:
             self.cluster.rebalance()
         if member is None or self._wants_topics != self._topics or (group.preparing and not member.joined):
             if self._holding and host.choose(4) == 3:
-                return self._records(most, timeout_s)  # no heartbeat has told it yet
+                return self._records(most, timeout_s)  # no heartbeat has failed yet
             lost, self._holding = self._holding, False
             self._fetching.assign({})
             self._join(member is None)
@@ -207,9 +207,9 @@ class SimulatedBus:
             return Batch([], member.assignment, False, self._membership())
         return self._records(most, timeout_s)
 
-    def _join(self, anew: bool) -> None:
-        if anew:
-            # range assignment goes by the order of the ids, which chance gives
+    def _join(self, new: bool) -> None:
+        if new:
+            # range assignment sorts members by id, so the id begins with a random number
             self._joins += 1
             self._member = f"{self.host.choose(1000):03d}-{self.transactional_id}-{self._joins}"
         self._topics = self._wants_topics
@@ -229,7 +229,7 @@ class SimulatedBus:
         return Batch(taken, None, False, self._membership())
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        self.alive()
+        self.check_alive()
         self.host.say(f"starts {', '.join(f'{tp}@{offset}' for tp, offset in positions.items())}")
         if not self._started:
             self._started = True
@@ -280,27 +280,27 @@ class SimulatedBus:
     def _log(self, tp: TopicPartition) -> Log:
         log = self.cluster.log(tp)
         if log is None:
-            raise NotReadable(tp.topic, f"{tp} is not there.")
+            raise NotReadable(tp.topic, f"{tp} does not exist.")
         return log
 
     def reader(self) -> SimulatedReader:
-        self.alive()
+        self.check_alive()
         return SimulatedReader(self)
 
     # -- transactions
 
     def fence(self, transactional_id: str) -> None:
-        self.step(f"buries {transactional_id}")
-        self.host.say(f"buries {transactional_id}")
+        self.step(f"fences {transactional_id}")
+        self.host.say(f"fences {transactional_id}")
         current = self.cluster.producers.get(transactional_id)
         if current is not None and current.current is not None and current.current.decision == "open":
-            self.host.note("burial of an open transaction")
+            self.host.note("fencing of an open transaction")
         self._initialise(transactional_id)
 
     def commit(
         self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
     ) -> int | None:
-        self.alive()
+        self.check_alive()
         if not offsets or not isinstance(membership, tuple):
             raise TransactionAborted("Not sent: a transaction without offsets or membership is not fenced.")
         try:
@@ -310,7 +310,7 @@ class SimulatedBus:
                 self.host.note("commit of a generation that was over")
             if refused.fatal:
                 self.host.note("commit of a fenced producer")
-                self.host.say(f"is told {refused.code}")
+                self.host.say(f"gets {refused.code}")
                 raise UnreachableError(f"The transaction failed: {refused.code}.") from refused
             self._abort()
             raise TransactionAborted(f"Transaction aborted: {refused.code}.") from refused
@@ -363,7 +363,7 @@ class SimulatedBus:
         cluster.end(transaction, commit=True)
         host.say(f"{transaction} is committed")
         twice = host.choose(8) == 7
-        if twice:  # its connection was lost, and the client has sent it again: the first may arrive later
+        if twice:  # the connection was lost and the client sent it again: the first one may arrive later
             cluster.in_flight.append(InFlight(transaction, True))
             host.note("end that was sent twice")
         self.step("hears of the end")
@@ -382,7 +382,7 @@ class SimulatedBus:
             return TopicPartition(output.topic, output.partition)
         topic = self.cluster.topics.get(output.topic)
         if topic is None:
-            raise UnreachableError(f"Topic {output.topic!r} is not there.")
+            raise UnreachableError(f"Topic {output.topic!r} does not exist.")
         return TopicPartition(output.topic, sum(output.key or b"") % len(topic.logs))
 
     def _abort(self) -> None:
@@ -409,7 +409,7 @@ class SimulatedBus:
         if self._member is not None:
             self.cluster.leave(self._member)
         transaction, self._transaction = self._transaction, None
-        # what is unreachable at its end stays open until it times out, or somebody buries it
+        # if the brokers are unreachable, it stays open until it times out or is fenced
         if transaction is not None and transaction.decision == "open" and not self.host.choose(2):
             try:
                 self.cluster.end(transaction, commit=False)

@@ -25,7 +25,7 @@ class Certificate:
 
 
 class Authority:
-    """Signs certificates; `file` is its own, which those who trust it are given."""
+    """Signs certificates. file: its own certificate, for clients and brokers that trust it."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`engine.bus.Clients` over the simulated brokers; each record that is written can be the last one."""
+"""`engine.bus.Clients` over the simulated brokers; the process may crash at each record that it writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS: Final = ("a registration", "a lease", "the end of a lease", "an acknowled
 
 
 def kind_of(output: Output) -> str:
-    """What somebody who waits says with this record."""
+    """The kind of a record of a waiting process, for traces."""
     if output.topic.endswith("-action"):
         return "an acknowledgement"
     if (output.key or b"").startswith(b"lease/"):
@@ -26,7 +26,7 @@ def kind_of(output: Output) -> str:
 
 
 class SimulatedClients:
-    """The clients of one process. `registry_read`: up to where its last take but one had come."""
+    """The clients of one process. following: its first reader, of the registry and the action topic."""
 
     def __init__(self, config: BusConfig, cluster: Cluster, host: Host) -> None:
         self.config, self.cluster, self.host = config, cluster, host
@@ -54,7 +54,7 @@ class SimulatedClients:
 
 
 class SimulatedReader:
-    """A reader of committed records. `before`: where it stood when the last take began."""
+    """A reader of committed records. before: its positions when the last take began."""
 
     def __init__(self, clients: SimulatedClients) -> None:
         self._host = clients.host
@@ -92,15 +92,15 @@ class SimulatedWriter:
 
     def serve(self, timeout_s: float = 0) -> None:
         while self._sent:
-            output, told = self._sent[0]
+            output, on_delivery = self._sent[0]
             failed = self._arrive(output)
             self._sent.popleft()
             self._clients.has_error = self._clients.has_error or failed is not None
-            if told is not None:
-                told(failed)
+            if on_delivery is not None:
+                on_delivery(failed)
 
     def _arrive(self, output: Output) -> str | None:
-        """Why the client says that it was not written, which it may have been all the same."""
+        """Writes a record. Returns the client's error or None; after an error it may be written anyway."""
         kind = kind_of(output)
         try:
             self._host.pause(f"writes {kind}")
@@ -120,7 +120,7 @@ class SimulatedWriter:
         assert output.headers is None
         tp = TopicPartition(output.topic, output.partition)
         offset, _ = self._cluster.append(tp, output.key, output.value)
-        self._host.say(f"{kind_of(output)} {(output.key or b'').decode()} stands at {tp}@{offset}")
+        self._host.say(f"{kind_of(output)} {(output.key or b'').decode()} is at {tp}@{offset}")
 
     def flush(self, timeout_s: float) -> int:
         self.serve()

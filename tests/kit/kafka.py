@@ -1,8 +1,8 @@
-"""Kafka in memory: logs, transactions, a consumer group; nothing happens in it but what it is told.
+"""Kafka in memory: logs, transactions, a consumer group; nothing happens in it by itself.
 
-The rules are those of the brokers, for one client at a time: every method is one request that was answered,
-or one step of work that brokers do by themselves (a marker, a compaction, an expiry). Who goes on with what,
-and when, is decided outside: `bus.SimulatedBus` makes requests, `world.World` chooses.
+It follows the brokers' rules, one request at a time: each method is an answered request, or one step of what
+brokers do by themselves (a marker, a compaction, an expiry). Callers decide what happens when:
+`bus.SimulatedBus` makes requests, `world.World` chooses.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from interlock.engine.bus import Committed, Headers, Record, Topic, TopicPartiti
 
 MAX_METADATA = 4095  # characters
 TRANSACTION_TIMEOUT_MS = 15_000
-NEVER_JOINED = ("", -1)  # the membership that such a consumer tells
+NEVER_JOINED = ("", -1)  # the membership of a consumer that never joined
 
 Decision: TypeAlias = Literal["open", "committed", "aborted"]
 
 
 class Refused(Exception):
-    """A broker's refusal; `fatal`: the producer is of no use any more."""
+    """A broker's refusal. fatal: the producer cannot be used again."""
 
     def __init__(self, code: str, *, fatal: bool = False) -> None:
         super().__init__(code)
@@ -29,7 +29,7 @@ class Refused(Exception):
 
 
 class Entry(NamedTuple):
-    """What stands at one offset. `control`: a marker, which no reader sees."""
+    """The content of one offset. control: a transaction marker, which no reader sees."""
 
     timestamp_ms: int
     key: bytes | None
@@ -125,7 +125,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Member:
-    """A member of the group. `client`: the transactional id it goes by."""
+    """A member of the group. client: its transactional id, which is its client id too."""
 
     id: str
     client: str
@@ -136,7 +136,7 @@ class Member:
 
 @dataclass(slots=True)
 class Group:
-    """The consumer group, classic and eager: all members give everything up before anything is assigned."""
+    """The consumer group, classic and eager: all members give up their partitions before any are assigned."""
 
     generation: int = 0
     preparing: bool = False
@@ -152,7 +152,7 @@ class Group:
 
 
 class InFlight(NamedTuple):
-    """A request to end a transaction that its client has given up on, or sent again; it may still arrive.
+    """A request to end a transaction that its client has abandoned, or sent again; it may still arrive.
 
     It names the producer and its epoch, and no transaction: it ends whichever is open.
     """
@@ -162,17 +162,17 @@ class InFlight(NamedTuple):
 
 
 class Cluster:
-    """The brokers. Time is `now_ms`, and moves only when it is told to."""
+    """The brokers. Their time is `now_ms`, which only callers advance."""
 
     def __init__(self, now_ms: int = 1_000_000_000_000) -> None:
         self.now_ms = now_ms
         self.topics: dict[str, TopicState] = {}
         self.deleted: list[TopicState] = []
         self.producers: dict[str, Producer] = {}
-        self.transactions: list[Transaction] = []  # all there were
+        self.transactions: list[Transaction] = []  # all, ended ones too
         self.group = Group()
         self.in_flight: list[InFlight] = []
-        self.altered_ms = now_ms  # when partitions came or went
+        self.altered_ms = now_ms  # when partitions were last added or deleted
         self._made = 0
 
     # -- topics
@@ -191,7 +191,7 @@ class Cluster:
             topic.logs.append(Log(TopicPartition(name, p), topic.log_append_time))
 
     def delete(self, name: str) -> None:
-        """The topic goes, and with it what the group has committed of it."""
+        """Deletes a topic with its committed offsets."""
         self.altered_ms = self.now_ms
         gone = self.topics.pop(name)
         self.deleted.append(gone)
@@ -219,7 +219,7 @@ class Cluster:
         timestamp_ms: int | None = None,
         transaction: Transaction | None = None,
     ) -> tuple[int, int]:
-        """(offset, timestamp) of a new record; the time is the cluster's where the topic does not take it."""
+        """Appends a record. Returns (offset, timestamp). A topic with LogAppendTime ignores timestamp_ms."""
         log = self.log(tp)
         if log is None:
             raise Refused("UNKNOWN_TOPIC_OR_PARTITION")
@@ -245,9 +245,9 @@ class Cluster:
             log.start = max(log.start, min(offset, log.end))
 
     def compact(self, name: str, partition: int, below: int, *, min_lag_ms: int = 0, expired: int = 0) -> int:
-        """Clean the log below an offset: of each key the last record stays. How many went.
+        """Compacts the log below an offset to the last record of each key. Returns how many it removed.
 
-        expired: removals below that offset go as well, which brokers keep for a day after a first cleaning.
+        expired: also removes tombstones below this offset, which brokers keep for a day.
         """
         log = self.topics[name].logs[partition]
         below = min(below, log.stable_end, log.end - 1)
@@ -276,7 +276,7 @@ class Cluster:
     # -- transactions
 
     def init_producer(self, name: str) -> bool:
-        """A new epoch; an open transaction of the id is aborted. False: markers are to be written first."""
+        """Begins an epoch, aborts the id's open transaction. False if its markers must be written first."""
         producer = self.producers.setdefault(name, Producer())
         current = producer.current
         if current is not None:
@@ -307,7 +307,7 @@ class Cluster:
         value: bytes | None,
         headers: Headers | None,
     ) -> tuple[int, int]:
-        """A record of the transaction; a zombie's still lands where its marker is not written yet."""
+        """Writes a record; a zombie's too, to a log in which its marker is not written yet."""
         log = self.log(tp)
         if log is None:
             raise Refused("UNKNOWN_TOPIC_OR_PARTITION")
@@ -325,7 +325,7 @@ class Cluster:
         member: str,
         generation: int,
     ) -> None:
-        """The group takes the offsets, pending, if membership and generation are those of now, or none."""
+        """Adds pending offsets if member and generation are current, or NEVER_JOINED."""
         self._producer(transaction.name, transaction.epoch)
         if transaction.decision != "open":
             raise Refused("INVALID_TXN_STATE", fatal=True)
@@ -346,7 +346,7 @@ class Cluster:
             transaction.offsets[tp] = committed
 
     def end(self, transaction: Transaction, *, commit: bool) -> None:
-        """The decision; markers are `mark`ed one by one afterwards."""
+        """Decides the transaction; `mark` then writes its markers one by one."""
         self._producer(transaction.name, transaction.epoch)
         if transaction.decision != "open":
             raise Refused("INVALID_TXN_STATE", fatal=True)
@@ -382,7 +382,7 @@ class Cluster:
         self._decide(transaction, "aborted")
 
     def unmarked(self) -> list[tuple[Transaction, Log | None]]:
-        """The markers that are to be written: in each transaction in any order."""
+        """The markers still to be written; those of one transaction in any order."""
         return [
             (p.current, target)
             for p in self.producers.values()
@@ -445,13 +445,13 @@ class Cluster:
             self._complete()
 
     def rebalance(self) -> None:
-        """All members have to join again, which each learns when it is polled."""
+        """All members have to join again, which each learns at its next poll."""
         self.group.preparing = bool(self.group.members)
         for member in self.group.members.values():
             member.joined = False
 
     def partitions_changed(self) -> bool:
-        """Whether a topic of the group has other partitions than were shared last."""
+        """Whether a topic of the group has other partitions than at the last assignment."""
         return any(
             len(self.topics[name].logs) != self.group.counts.get(name, 0)
             if name in self.topics
@@ -470,7 +470,7 @@ class Cluster:
         return {tp: group.offsets.get(tp) for tp in asked}
 
     def _complete(self) -> None:
-        """When all that are left have joined, the next generation begins, with ranges of each topic."""
+        """When all remaining members have joined, begins the next generation: range assignment."""
         group = self.group
         if not all(member.joined for member in group.members.values()):
             return

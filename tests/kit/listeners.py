@@ -22,7 +22,7 @@ from tests.kit.certificates import Authority
 from tests.kit.tokens import AUDIENCE, ISSUER, TokenEndpoint
 
 HOST = "127.0.0.1"
-REAUTHENTICATE_MS = 1000  # an authenticated connection is shown a rotated secret this late
+REAUTHENTICATE_MS = 1000  # after this time an authenticated connection must authenticate again
 _PROTOCOLS = {
     "PLAINTEXT": "PLAINTEXT",  # the test's own way in
     "CONTROLLER": "PLAINTEXT",
@@ -50,7 +50,7 @@ class Listeners:
         return f"{HOST}:{self.ports[listener]}"
 
     def client(self, listener: str, **more: str) -> dict[str, str]:
-        """The least a client needs but its secrets, which are `more` (dots as underscores)."""
+        """A client's properties without its secrets, which `more` adds (underscores for dots)."""
         properties = {
             "bootstrap.servers": self.at(listener),
             "security.protocol": _PROTOCOLS[listener],
@@ -91,7 +91,7 @@ def listeners(folder: Path, oauth_secrets: dict[str, str]) -> Iterator[Listeners
             if protocol.endswith("SSL"):
                 store = {"type": "PEM", "location": str(stores.get(name, server.both))}
                 properties |= {f"{_of(name)}.ssl.keystore.{key}": value for key, value in store.items()}
-        # The broker reads keys from no address that its Java was not told of.
+        # The broker's JVM reads keys only from the URLs that this property allows.
         allowed = f"-D{_ALLOWED_URLS}={tokens.keys.as_uri()}"
         broker = LocalBroker(folder / "broker", port=ports["PLAINTEXT"], properties=properties)
         with mock.patch.dict(os.environ, JAVA_TOOL_OPTIONS=allowed):

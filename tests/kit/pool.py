@@ -125,7 +125,7 @@ class Pool:
 
     @classmethod
     def started(cls, *registrations: Registration, **options: Any) -> Self:
-        """A pool, as `Pool` makes it, whose engine "one" has read all there is."""
+        """A pool, as `Pool` makes it, whose engine "one" has read everything."""
         pool = cls(*registrations, **options)
         pool.start()
         return pool
@@ -205,7 +205,7 @@ class Pool:
         record = ResumeRecord(topic_id=self.topic_id(tp.topic), offset=offset)
         self.write(REGISTRY, registry_key("resume", *tp), encode_json(record))
 
-    # -- what is there
+    # -- the contents of the topics
 
     def topic_id(self, name: str) -> str:
         return self.cluster.topics[name].id

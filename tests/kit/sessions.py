@@ -1,4 +1,4 @@
-"""What Spark sessions of tests are set to."""
+"""The settings of the tests' Spark sessions."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ LIFETIME_S = 600
 
 
 class TokenEndpoint(Answering):
-    """Gives a signed token to whoever shows one of `secrets` (by client id); as a context manager it serves.
+    """Gives a signed token to a client with one of `secrets` (by client id); serves as a context manager.
 
-    keys: a JSON Web Key Set, for those who check the tokens. given: all tokens that were given.
+    keys: a JSON Web Key Set to check the tokens with. given: all tokens so far.
     """
 
     def __init__(self, folder: Path, certificate: Certificate, secrets: dict[str, str]) -> None:

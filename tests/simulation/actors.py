@@ -1,4 +1,4 @@
-"""Processes that run in greenlets: each goes on until it is told to stop, waits, fails, or is killed."""
+"""Processes in greenlets: each runs until it is stopped, waits, fails, or is killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MONOTONIC_S: Final = 1000.0
 WAIT_COST: Final = 5  # steps
 COMMIT_STEPS: Final = ("begins a transaction", "writes", "sends the end", "hears of the end")
 
-Condition: TypeAlias = Literal["down", "up", "paused"]
+ProcessState: TypeAlias = Literal["down", "up", "paused"]
 
 
 class Crash(BaseException):
@@ -31,7 +31,7 @@ class Crash(BaseException):
 
 
 class Surroundings(Protocol):
-    """Of a world, what its processes are in."""
+    """What a process needs of its world."""
 
     cluster: Cluster
     chance: Random
@@ -41,7 +41,7 @@ class Surroundings(Protocol):
 
 
 class Process:
-    """One process: it lives until it is stopped or killed, and goes on when it is told to.
+    """One process. It runs only inside `run`, until it is stopped or killed.
 
     skew_s: how far its clock is from the brokers'.
     """
@@ -49,10 +49,10 @@ class Process:
     def __init__(self, name: str, world: Surroundings, skew_s: float = 0.0) -> None:
         self.name, self.skew_s = name, skew_s
         self.cluster, self.chance, self.seen = world.cluster, world.chance, world.seen
-        self.state: Condition = "down"
+        self.state: ProcessState = "down"
         self.idle = False  # it waits for others
-        self.at = ""  # where it stands
-        self.by_chance = True  # else nothing is left to chance, and it waits for others at once
+        self.at = ""  # what it is doing
+        self.by_chance = True  # False: no random choices, and it waits for others at once
         self._say = world.say
         self._error: UnreachableError | None = None
         self._budget = 0
@@ -60,14 +60,14 @@ class Process:
         self._greenlet: greenlet | None = None
         self._start_ms = world.cluster.now_ms
 
-    # -- what the world does with it
+    # -- called by the world
 
     def boot(self) -> None:
         self.state, self._stopping = "up", False
-        self._greenlet = greenlet(self._live)
+        self._greenlet = greenlet(self._main)
 
     def run(self, steps: int) -> None:
-        """Go on for so many steps, or until it waits for others."""
+        """Runs `steps` steps, or until it waits for others."""
         assert self._greenlet is not None
         self.idle, self._budget = False, steps
         self._greenlet.switch()
@@ -83,29 +83,29 @@ class Process:
         self._stopping = True
 
     def crash(self) -> None:
-        """Kill the process where it stands; what it had sent may still arrive."""
+        """Kills the process at its present step; what it had sent may still arrive."""
         assert self._greenlet is not None
-        with suppress(Crash):  # it comes out of one that has not begun
+        with suppress(Crash):  # raised by a greenlet that has not begun
             if not self._greenlet.dead:
                 self._greenlet.throw(Crash)
         self.state = "down"
 
-    # -- its life
+    # -- inside the greenlet
 
-    def _live(self) -> None:
+    def _main(self) -> None:
         try:
             while not self._stopping:
-                self._live_once()
+                self._main_once()
                 if not self._stopping:
                     self.wait("starts again")
         except Crash:  # also by the record that it works on
             self._die()
 
     def _die(self) -> None:
-        """What is left when it was killed."""
+        """Called when it was killed."""
 
-    def _live_once(self) -> None:
-        """Until it fails, or is to stop."""
+    def _main_once(self) -> None:
+        """Runs until it fails, or is stopped."""
         raise NotImplementedError
 
     def _clock(self) -> float:
@@ -139,7 +139,7 @@ class Process:
 
     @property
     def _asks(self) -> bool:
-        """Whether somebody hears that a request is not answered."""
+        """Whether it makes requests now, so that one can fail."""
         return True
 
     def choose(self, most: int) -> int:
@@ -167,9 +167,9 @@ class Actor(Process):
         self._parts = replace(made_of.parts, clocks=Clocks(self._clock, self._monotonic))
         self.bus: SimulatedBus | None = None
         self.engine: Engine | None = None
-        self.process = ""  # another name each time it boots
-        self.troubled: set[str] = set()  # processes that did not simply stop, or were given up by the group
-        self._boots = self._lives = 0
+        self.process = ""  # a new name at each boot
+        self.troubled: set[str] = set()  # processes that did not end cleanly, or that the group removed
+        self._boots = self._starts = 0
 
     @property
     def _asks(self) -> bool:
@@ -177,7 +177,7 @@ class Actor(Process):
 
     def boot(self) -> None:
         super().boot()
-        self._boots, self._lives = self._boots + 1, 0
+        self._boots, self._starts = self._boots + 1, 0
         self.process = f"{self.name}-{self._boots}"
 
     def run(self, steps: int) -> None:
@@ -186,7 +186,7 @@ class Actor(Process):
             self.seen["cut that waited"] += 1
 
     def run_into(self, steps: int) -> bool:
-        """Go on to the step of a commit that is so many ahead; False where it waits before."""
+        """Runs up to the commit step that is `steps` ahead; False if it waits or ends earlier."""
         for _ in range(100):
             self.run(0)
             if self.state != "up":
@@ -211,19 +211,19 @@ class Actor(Process):
             self.bus.dead = True
         self.bus = self.engine = None
 
-    def _live(self) -> None:
+    def _main(self) -> None:
         try:
-            super()._live()
+            super()._main()
         except Exception:
             if self.bus is None or not self.bus.dead:
                 raise
 
-    def _live_once(self) -> None:
-        self._lives += 1
+    def _main_once(self) -> None:
+        self._starts += 1
         bus: SimulatedBus | None = None
         engine: Engine | None = None
         try:
-            self.bus = bus = self._made_of.bus(self.cluster, self, f"{self.process}.{self._lives}")
+            self.bus = bus = self._made_of.bus(self.cluster, self, f"{self.process}.{self._starts}")
             self.engine = engine = self._made_of.engine(bus, CONFIG, parts=self._parts)
             while not self._stopping:
                 engine.run_pass()

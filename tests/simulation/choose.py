@@ -1,4 +1,4 @@
-"""Searches a short list of seeds that show all of MUST_BE_SEEN and writes it: `make simulate CHOOSE=1`."""
+"""Finds a short list of seeds that show all of MUST_BE_SEEN, and writes it: `make simulate CHOOSE=1`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main() -> int:
         seen = set(+play(seed).seen) & set(MUST_BE_SEEN)
         shown[seed] = seen
         wanted -= seen
-        # Beyond the last rarity a while longer: more to choose from makes the list shorter.
+        # Continues after the last one was seen: with more seeds to choose from the list gets shorter.
         if not wanted and seed >= 2_000:
             break
     if wanted:

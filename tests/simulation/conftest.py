@@ -1,4 +1,4 @@
-"""Quiet while worlds are played."""
+"""No logs while worlds are played."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Engines say in their logs what becomes of them, which is much here."""
+    """Turns logs off: thousands of engines fail and restart here."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

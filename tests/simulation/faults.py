@@ -1,4 +1,4 @@
-"""Rules of the protocols, and engines or brokers without them; several suites plant these faults."""
+"""Engines and brokers that each lack one rule of the protocols; several suites plant these faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kit.made_of import MadeOf
 
 
 class ClusterWithoutFence(Cluster):
-    """Takes the offsets of whoever was a member once, as if it still were one."""
+    """Accepts the offsets of former members."""
 
     def send_offsets(
         self,
@@ -97,7 +97,7 @@ class ScansThatHoldNothingBack(Scans):
         return False
 
 
-LIVE_BEFORE_THE_SCAN_MEETS: Final = MadeOf(parts=Parts(scans=ScansThatHoldNothingBack))
+LIVE_DURING_ITS_SCAN: Final = MadeOf(parts=Parts(scans=ScansThatHoldNothingBack))
 
 
 class EvaluatorThatLeavesOneShotsOpen(Evaluator):

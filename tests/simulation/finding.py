@@ -12,7 +12,7 @@ from tests.kit.made_of import REAL, MadeOf
 from tests.simulation import world
 from tests.simulation.hunt import LATER_EVERY, play
 
-# What those who wait suffer from a fault of engines, and no other check tells of before.
+# Checks of waits: an engine's fault may show in them before it shows in any other check.
 OF_WAITS: Final = frozenset({"lost", "once", "acked", "left", "lease"})
 
 
@@ -28,10 +28,10 @@ def assert_found(
     every: int = LATER_EVERY,
     made_of: MadeOf = REAL,
 ) -> None:
-    """A world fails by one of these checks: the one with the seed `kept`, or one of the first ones.
+    """Asserts that a world fails one of these checks: that of seed `kept`, else one of the first ones.
 
     Warns with the seed to keep when `kept` no longer shows the fault, because every run then searches.
-    turn: only one seed in `every` is searched, since only these continue after their drain in this way.
+    turn: searches one seed in `every`, since only these continue after their drain in this way.
     """
     seeds = range(within) if turn is None else range(turn, within, every)
     for seed in (kept, *seeds):
@@ -47,5 +47,5 @@ def assert_found(
 
 
 def often(patch: pytest.MonkeyPatch, action: str, weight: int, of: ModuleType = world) -> None:
-    """The worlds have more of an action than they have otherwise. of: whose CHANCES these are."""
+    """Makes an action more frequent in worlds. of: the module with its CHANCES."""
     patch.setattr(of, "_WEIGHTS", [weight if name == action else usual for name, usual in of.CHANCES])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation.oracle import Instance, Oracle
 
 TTL_MS: Final = 30 * 24 * 3600 * 1000
-SLACK_MS: Final = 3_000  # a cut takes some rounds
+SLACK_MS: Final = 3_000  # a cut takes several rounds
 
 
 class Follower:
@@ -50,7 +50,7 @@ class Follower:
     def follow(
         self, transaction: Transaction, position: int, states: list[Entry], actions: list[ActionRecord]
     ) -> None:
-        """What the transaction moved past, the states that it wrote, and its firings."""
+        """Checks a transaction. position: the offset it committed. states, actions: the records it wrote."""
         self._decided = []
         self._incomplete |= {
             instance
@@ -80,7 +80,7 @@ class Follower:
         return state
 
     def _compare(self, transaction: Transaction, entry: Entry) -> None:
-        """A state record of the transaction with the fold; a tick is in it where its clock moved."""
+        """Compares a state record with the fold; if its clock has moved, there was a tick."""
         where = f"{transaction}, b-state[{self._partition}] {entry.key!r}"
         incarnation, key = parse_state_key(entry.key or b"")
         stored: State | None = None
@@ -93,7 +93,7 @@ class Follower:
             meta = decode_msgpack(MetaRecord, entry.value, where)
             found = self._oracle.by_place.get(meta.registry_offset)
             if found is None:
-                return  # I10 tells
+                return  # I10 reports it
             instance = found
             if instance.single_key is None:
                 return
@@ -120,10 +120,10 @@ class Follower:
         state = self._states.get((instance, key), EMPTY)
         if stored.clock_ms is not None and stored.clock_ms != state.clock_ms:
             state = self._step(instance, key, Tick(stored.clock_ms))
-            self._promised(instance, key, stored.clock_ms, where)
+            self._check_tick(instance, key, stored.clock_ms, where)
         if state != stored and instance.in_force:
             self._oracle.wrong(
-                "I6", f"{where} of {instance} is not what its matches give: {stored}, not {state}"
+                "I6", f"{where} of {instance} does not follow from its matches: {stored}, not {state}"
             )
         self._states[instance, key] = stored
 
@@ -134,7 +134,7 @@ class Follower:
             self._step(instance, key, Tick(now_ms))
         for _, _, decision in self._decided[decided:]:
             if decision.timer_ms is not None:
-                self._promised(instance, key, decision.timer_ms, where)
+                self._check_tick(instance, key, decision.timer_ms, where)
         closes = closes_at(instance.condition, self._states.get((instance, key), EMPTY), TTL_MS)
         if instance.in_force and instance not in self._closed and closes is not None and closes > now_ms:
             self._oracle.wrong(
@@ -142,8 +142,8 @@ class Follower:
             )
         self._states.pop((instance, key), None)
 
-    def _promised(self, instance: Instance, key: str, time_ms: int, where: str) -> None:
-        """A tick says that no match stamped before it is still to come."""
+    def _check_tick(self, instance: Instance, key: str, time_ms: int, where: str) -> None:
+        """Checks that no match stamped before this tick comes after it."""
         self._oracle.world.seen["tick"] += 1
         if not instance.in_force or instance in self._incomplete:
             return
@@ -157,16 +157,16 @@ class Follower:
 
     def _compare_firings(self, transaction: Transaction, actions: list[ActionRecord]) -> None:
         wrong, needed, allowed = self._oracle.wrong, Counter[str](), Counter[str]()
-        told: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for instance, key, decision in self._decided:
             incarnation = instance.registration.incarnation
             name = firing_id(incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms)
-            told[name] = f"{instance}: {_decided(key, decision)}"
+            texts[name] = f"{instance}: {_decided(key, decision)}"
             allowed[name] += 1
             needed[name] += instance.in_force
         actual = Counter(action.firing.id for action in actions)
         for action in actions:
-            told.setdefault(action.firing.id, f"{action.subscription}: {_told(action.firing)}")
+            texts.setdefault(action.firing.id, f"{action.subscription}: {_shown(action.firing)}")
             seen = self._oracle.world.seen
             seen["firing of a timer"] += action.firing.timer_ms is not None
             seen["firing"] += 1
@@ -174,12 +174,12 @@ class Follower:
         if self._incomplete:
             return
         for name in actual - allowed:
-            wrong("I6", f"{transaction} fired {told[name]}, which its matches and ticks do not give")
+            wrong("I6", f"{transaction} fired {texts[name]}, which its matches and ticks do not explain")
         for name in needed - actual:
-            wrong("I6", f"{transaction} did not fire {told[name]}")
+            wrong("I6", f"{transaction} did not fire {texts[name]}")
 
     def end(self) -> None:
-        """All timers that were due some time ago have fired."""
+        """Checks that all timers that were due some time ago have fired."""
         now_ms = self._oracle.cluster.now_ms - SLACK_MS
         for (instance, key), state in self._states.items():
             if not instance.in_force or instance in self._closed:
@@ -189,7 +189,7 @@ class Follower:
                 self._oracle.wrong("timers", f"{instance} did not fire {_decided(key, decision)}")
 
 
-def _told(firing: FiringRecord) -> str:
+def _shown(firing: FiringRecord) -> str:
     ids = sorted({event["id"] for events in firing.events.values() for event in events})
     return f"{firing.outcome} key {firing.key!r} events {ids} timer {firing.timer_ms}"
 

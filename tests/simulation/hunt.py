@@ -23,7 +23,7 @@ from tests.simulation.seeds import first_of_commit
 from tests.simulation.waits_oracle import judge_waits
 from tests.simulation.world import Action, World
 
-LATER_EVERY = 32  # of so many seeds some go on in other ways than to their drain
+LATER_EVERY = 32  # one in so many seeds continues after its drain in one of these ways (seed % LATER_EVERY):
 AGED, REMADE, DAYS, FORGOTTEN = (0, 16), 8, 12, 24
 LATER = {DAYS: later.days, FORGOTTEN: later.forget}
 LEFT_ALONE = 9  # one with waits
@@ -31,7 +31,7 @@ LEFT_ALONE = 9  # one with waits
 
 @dataclass
 class Outcome:
-    """What became of a world. `problems`: empty where all held."""
+    """The result of a world. problems: empty if all checks hold."""
 
     seed: int
     problems: list[str]
@@ -48,7 +48,7 @@ class Outcome:
 def play(
     seed: int, *, actions: list[Action] | None = None, trace: bool = False, made_of: MadeOf = REAL
 ) -> Outcome:
-    """One world to its end."""
+    """Plays one world to its end."""
     world = World(seed, made_of)
     if trace:
         world.trace = []
@@ -87,7 +87,7 @@ MOST_TRIES = 400  # of a shorter list of actions
 
 
 def shrink(outcome: Outcome) -> Outcome:
-    """Leave actions out as long as a problem of the same kind is left."""
+    """Leaves out actions as long as a problem of the same kind remains."""
     kinds, actions, tries = outcome.kinds, outcome.actions, 0
     size = max(1, len(actions) // 2)
     while size and tries < MOST_TRIES:
@@ -118,7 +118,7 @@ def explained(outcome: Outcome) -> str:
 
 
 def play_some(seeds: Sequence[int]) -> tuple[list[Outcome], Counter[str]]:
-    """Those of these worlds that failed, and in how many each thing was seen."""
+    """Plays worlds. Returns the failed ones, and in how many each situation was seen."""
     logging.disable(logging.CRITICAL)
     failed, seen = [], Counter[str]()
     for seed in seeds:
@@ -131,7 +131,7 @@ def play_some(seeds: Sequence[int]) -> tuple[list[Outcome], Counter[str]]:
 
 
 def hunt(seeds: Iterable[int]) -> tuple[list[Outcome], Counter[str]]:
-    """Play all seeds on all cores: those that failed, and in how many worlds each thing was seen."""
+    """Plays all seeds on all cores. Returns the failed ones, and in how many each situation was seen."""
     all_seeds = list(seeds)
     parts = [all_seeds[at : at + 100] for at in range(0, len(all_seeds), 100)]
     failed: list[Outcome] = []
@@ -162,7 +162,7 @@ def main() -> int:
     failed, seen = hunt(range(first, first + given.seeds))
     took = time.monotonic() - began
     print(f"{given.seeds} seeds from {first} in {took:.1f} s, {1000 * took / given.seeds:.1f} ms each;")
-    print("in how many was seen:")
+    print("number of seeds, and what was seen in them:")
     for what, count in sorted(seen.items()):
         print(f"  {count:7} {what}")
     kinds = Counter(kind for outcome in failed for kind in outcome.kinds)

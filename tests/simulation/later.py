@@ -1,4 +1,4 @@
-"""What becomes of a world at rest: a day in which brokers compact and engines sleep, a group forgotten."""
+"""Continues a world: a day of compaction and sleeping engines, lost offsets, a deleted topic, lost waits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEPS: Final = 12
 
 
 def days(world: World) -> None:
-    """A day goes by; some engines sleep through it, some are new after it, the others go on."""
+    """A day goes by; some engines sleep through it, some are restarted after it, the others continue."""
     rng = Random(f"days {world.seed}")
     asleep = [actor for actor in world.actors[1:] if rng.random() < 0.5]
     _a_day(world, rng, asleep)
@@ -46,9 +46,9 @@ def days(world: World) -> None:
 
 
 def forget(world: World) -> None:
-    """All engines are away for a week, and the group's offsets with them; an administrator goes on.
+    """All engines are away for a week, the group's offsets expire, an administrator resumes the partitions.
 
-    Not if a match is a dead letter, which no mark records: written again, it is evaluated after all.
+    Skipped if a match is a dead letter: no mark records it, so it would be evaluated if written again.
     """
     if any(tp.topic == TRIGGER for tp, _ in world.lethal):
         return
@@ -74,7 +74,7 @@ def forget(world: World) -> None:
 
 
 def remake(world: World) -> None:
-    """A listed topic is deleted while records of it wait in an engine; it is made again, or taken out."""
+    """A listed topic is deleted while an engine holds its records; it is created again, or delisted."""
     # Look-backs that begin before an owner has noticed read the topic as it is now, for half a minute.
     world.drain()
     if not world.listed:
@@ -103,7 +103,7 @@ def remake(world: World) -> None:
 
 
 def leave_alone(world: World) -> Iterator[Violation]:
-    """A day of waiting; then all who wait are killed, and come back two days later."""
+    """A day of waiting; then all triggerers are killed, and start again two days later."""
     assert world.waiting is not None
     rng = Random(f"leave alone {world.seed}")
     world.say("-- a day of waiting")
@@ -139,14 +139,14 @@ def leave_alone(world: World) -> Iterator[Violation]:
 
 
 def _sweep(world: World) -> None:
-    """Engines learn the time, and remove what nobody waits for."""
+    """Engines learn the brokers' time, and remove registrations that nobody waits for."""
     for _ in range(3):
         world.cluster.now_ms += SWEEPS_MS
         world.settle()
 
 
 def _resume(world: World, *names: str) -> None:
-    """An administrator lets all partitions go on from their starts, once they have stopped."""
+    """An administrator resumes all stopped partitions from their starts."""
     for name in names:
         topic = world.cluster.topics[name]
         for log in topic.logs:
@@ -166,7 +166,7 @@ def _a_day(world: World, rng: Random, asleep: list[Actor]) -> None:
             actor.troubled.add(actor.process)
     if asleep and rng.random() < 0.7:
         world.act(("remove", rng.randrange(1 << 16), 0))
-    for ms in (2 * LEFTOVER_MS, SWEEPS_MS, SWEEPS_MS):  # partitions move first, and the time is to be learned
+    for ms in (2 * LEFTOVER_MS, SWEEPS_MS, SWEEPS_MS):  # first partitions move and engines learn the time
         world.cluster.now_ms += ms
         world.settle()
     for _ in range(1 + LAG_MS // AWAKE_MS):
@@ -181,7 +181,7 @@ def _a_day(world: World, rng: Random, asleep: list[Actor]) -> None:
 
 
 def _come_back(world: World, rng: Random) -> None:
-    """Engines go on by chance: they read the registry, too, in pieces."""
+    """Engines continue with random choices, so they read the registry in pieces too."""
     for actor in world.actors:
         actor.by_chance = True
     for _ in range(STEPS):

@@ -1,7 +1,7 @@
 """What must be true when a world is at rest: judged from the final logs, not from what engines hold or say.
 
-Of the engine only its record forms are used here; which events count, for whom, and what fires is computed
-anew: matcher by matcher, and with `step` folded over the trigger topic, whose merge alone is taken from it.
+Of the engine it uses only the record forms, and the order of the matches in the trigger topic. It computes
+which events count, for whom, and what fires: matcher by matcher, and with `step` folded over that topic.
 The checks are named after the invariants of docs/understand/design.md.
 """
 
@@ -44,7 +44,7 @@ from tests.simulation.follower import Follower
 from tests.simulation.subscriptions import PLAIN
 from tests.simulation.world import ACTION, DEAD_LETTER, EVENT, ORDERS, REGISTRY, STATE, TRIGGER, World
 
-MOST_KILLED: Final = MOST_TRIES + 2 * len(WIDTHS) + 4  # a process that was paused may come back to it
+MOST_KILLED: Final = MOST_TRIES + 2 * len(WIDTHS) + 4  # a process that was paused may work on it again
 
 
 class Violation(NamedTuple):
@@ -84,7 +84,7 @@ class Instance:
         return None if self.condition.keyed else ""
 
     def targets(self, event: Event, timestamp_ms: int) -> dict[str, tuple[int, ...]]:
-        """By key, the matchers that accept the event, and count one of that time."""
+        """{key: matchers that accept the event}; `fresh` ones only if it is newer than the registration."""
         own = self.registration.key
         found: dict[str, tuple[int, ...]] = {}
         for number, matcher in enumerate(self.condition.matchers):
@@ -108,7 +108,7 @@ class Instance:
 
 
 class Place(NamedTuple):
-    """Where a match must stand once: registration, event and key."""
+    """What has one match in the trigger topic: registration, event and key."""
 
     instance: Instance
     source: TopicPartition
@@ -123,7 +123,7 @@ class Place(NamedTuple):
 def _had_seen(metadata: OffsetMetadata, instance: Instance, offset: int) -> bool:
     """Whether a partition with this committed metadata had evaluated the record for the registration.
 
-    What retention removes before that is told to the waiting tasks, and does not count for them.
+    If retention removes the record before that, waiting tasks get a notice, and it does not count.
     """
     behind = any(start <= instance.offset < end and offset >= at for start, end, at in metadata.g)
     return instance.offset < metadata.R and not behind
@@ -158,7 +158,7 @@ class Oracle:
         registry = {entry.key or b"": entry.value for _, entry in self._log(REGISTRY).history()}
         for name, lease in registry.items():
             if name.startswith(b"lease/") and lease is not None:
-                self.wrong("I10", f"{name!r} of a process that is gone stands in the registry")
+                self.wrong("I10", f"{name!r} of a process that is gone is in the registry")
         for log in self.cluster.topics[STATE].logs:
             last = {entry.key: (offset, entry.value) for offset, entry in log.history()}
             for record_key, (offset, value) in last.items():
@@ -209,7 +209,7 @@ class Oracle:
         return [log for name in names for log in self.cluster.topics[name].logs]
 
     def _sources_ever(self) -> Iterator[tuple[Log, str, bool]]:
-        """With the topic's id, and whether it is there: what nobody had read of a deleted one is lost."""
+        """(log, topic id, whether the topic exists): unread records of a deleted topic are lost."""
         there = {log.tp.topic for log in self._sources()}
         for topic in (*self.cluster.topics.values(), *self.cluster.deleted):
             if topic.name in (EVENT, ORDERS):
@@ -241,7 +241,7 @@ class Oracle:
     # -- the checks
 
     def _i1_transactions(self) -> None:
-        """What is visible was written in the transaction that moved past what brought it."""
+        """Each visible record was written in the transaction that committed its origin's offset."""
         for name in (TRIGGER, STATE, ACTION, DEAD_LETTER):
             for log in self.cluster.topics[name].logs:
                 for offset, entry in log.history():
@@ -266,7 +266,7 @@ class Oracle:
                         self.wrong("I1", f"{where}: {entry.transaction} committed no offset of {origin}")
 
     def _i2_offsets(self) -> None:
-        """Offsets never go back, and end at the ends; the registry is applied everywhere."""
+        """Offsets never go back, and end at the logs' ends; all partitions have applied the registry."""
         registered = max((instance.offset for instance in self.instances), default=-1)
         for tp, commits in self.cluster.group.history.items():
             for number, ((_, before), (_, after)) in enumerate(pairwise(commits), 1):
@@ -287,11 +287,11 @@ class Oracle:
                 self.wrong("I2", f"{log.tp}: {committed.metadata}, with a registration at {registered}")
 
     def _count_scans(self, before: Committed, after: Committed) -> None:
-        """What became of scans in progress, for the coverage of a run."""
+        """Counts what happened to scans in progress, for the coverage of a run."""
         old, new = (decode_json(OffsetMetadata, each.metadata, "") for each in (before, after))
         seen = self.world.seen
         if new.g and old.c != new.c:
-            seen["scan that another owner went on with"] += 1
+            seen["scan that another owner continued"] += 1
         ends = {start: (end, position) for start, end, position in new.g}
         for start, end, _ in old.g:
             seen["scan shared by several"] += sum(start <= offset < end for offset in self.by_place) > 1
@@ -351,7 +351,7 @@ class Oracle:
                         registration.kind, registration.subscription, target.key, self.world.triggers
                     )
                     if numbers is None:
-                        self.wrong("I3", f"{where}: {place} stands there twice, or does not qualify")
+                        self.wrong("I3", f"{where}: {place} is there twice, or does not qualify")
                         continue
                     if tuple(sorted(target.matchers)) != numbers:
                         self.wrong("I3", f"{where}: {place} has matchers {target.matchers}, not {numbers}")
@@ -366,7 +366,7 @@ class Oracle:
                         self.wrong("I3", f"{where}: {place} holds another event or time")
                     entered = Match(event, numbers, *source, match.offset, stamp)
                     if (log.tp, offset) in self.world.lethal:
-                        continue  # nobody judges it
+                        continue  # it is not evaluated
                     self.entered[log.tp.partition].append((offset, found, target.key, entered))
         for place in needed:
             self.wrong("I3", f"{place} is missing")
@@ -401,9 +401,9 @@ class Oracle:
             follower.end()
 
     def _was_read_late(self, target: Target) -> bool:
-        """Whether it names a repetition by its place, by a reader whom compaction left that record alone.
+        """Whether it names a repeated registration, the only record that compaction left for a late reader.
 
-        Of what is gone: the null that ended it stands behind, and drops what is matched.
+        The registration has ended: the null value after that record drops the match.
         """
         for offset, entry in self._log(REGISTRY).history():
             if offset == target.registry_offset:
@@ -426,17 +426,17 @@ class Oracle:
             if any(offset == at for offset, _ in self._log(tp).history()):
                 lethal.add(f"{tp}@{at}")
                 needed[f"{tp}@{at}"] = 1
-        told: set[str] = set()
+        reported: set[str] = set()
         for log in self.cluster.topics[DEAD_LETTER].logs:
             for offset, entry in log.history():
                 headers = dict(entry.headers or ())
                 origin = (headers.get("interlock_origin") or b"").decode()
-                if not needed[origin] and origin in told and self.world.forgotten:
+                if not needed[origin] and origin in reported and self.world.forgotten:
                     continue
-                told.add(origin)
+                reported.add(origin)
                 if not needed[origin]:
                     reason = (headers.get("interlock_reason") or b"").decode()
-                    self.wrong("I8", f"{log.tp}@{offset} holds {origin}, which is no such record: {reason}")
+                    self.wrong("I8", f"{log.tp}@{offset} holds {origin}, which should not be there: {reason}")
                 needed[origin] -= 1
                 attempts, expected = headers.get("interlock_attempts"), MOST_TRIES if origin in lethal else 1
                 if attempts != str(expected).encode():
@@ -445,7 +445,7 @@ class Oracle:
             self.wrong("I8", f"{origin} cannot be read, and is not in the dead letters")
 
     def _attempts(self) -> None:
-        """No record is blamed for a process that stopped in order or went on; each costs so many at most."""
+        """No record is blamed for a process that stopped cleanly or continued; each kills only so many."""
         troubled = self.world.troubled
         for tp, commits in self.cluster.group.history.items():
             for _, committed in commits:
@@ -457,7 +457,7 @@ class Oracle:
                     self.world.seen["end of a process that was counted"] += 1
                     if process_of(name) == committer or process_of(name) not in troubled:
                         self.wrong("attempts", f"{tp}@{trial.at} is blamed for {name}")
-        # An unrelated end shifts the suspicion: the widths may all be gone through once more (suspects.md).
+        # An unrelated end shifts the suspicion: all widths may be tried once more (suspects.md).
         others = len(troubled) - self.world.killed.total()
         most = MOST_KILLED * (2 if self.world.forgotten else 1) + len(WIDTHS) * max(0, others)
         for (tp, offset), count in self.world.killed.items():
@@ -466,7 +466,7 @@ class Oracle:
                 self.wrong("attempts", f"{tp}@{offset} killed {count} processes")
 
     def _i10_state(self) -> None:
-        """Nothing is kept for what is gone, nor a state for what is closed."""
+        """No state is kept for removed registrations and closed one-shots."""
         in_force = {i.registration.incarnation: i for i in self.instances if i.in_force}
         for log in self.cluster.topics[STATE].logs:
             last = {entry.key: (offset, entry.value) for offset, entry in log.history()}

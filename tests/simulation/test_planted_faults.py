@@ -77,7 +77,7 @@ def test_ends_taken_before_the_stable_offsets_are_found() -> None:
 
 
 def test_registrations_that_are_live_before_their_scan_ends_are_found() -> None:
-    assert_found(300, "I3", "I4", kept=0, made_of=faults.LIVE_BEFORE_THE_SCAN_MEETS)
+    assert_found(300, "I3", "I4", kept=0, made_of=faults.LIVE_DURING_ITS_SCAN)
 
 
 class CutsWithoutWaiting(Cuts):
@@ -117,7 +117,7 @@ def test_a_cut_over_the_partitions_that_were_known_is_found(monkeypatch: Patch) 
 
 
 class BusWithStableEnds(SimulatedBus):
-    """Answers with the end of what is committed, where it is asked for the end of all that is written."""
+    """Returns the last stable offset instead of the high watermark."""
 
     topic: str
 
@@ -287,7 +287,7 @@ def test_an_engine_that_begins_before_the_registry_is_read_is_found() -> None:
 
 
 class SuspectsThatBlameAnyone(Suspects):
-    """Takes it that each engine before has ended its process."""
+    """Assumes that each earlier engine has ended its process."""
 
     def take_over(self, metadata: OffsetMetadata, offset: int, *_: Any, unread: bool) -> None:
         without_end = msgspec.structs.replace(metadata, e=msgspec.UNSET)
@@ -346,7 +346,7 @@ def test_a_try_that_is_not_committed_before_it_is_found(monkeypatch: Patch) -> N
 
 
 class EngineThatCountsWithoutFence(Engine):
-    """Who lost the partition writes its own count, and its old offset, over those of the owner."""
+    """An engine that lost the partition overwrites the owner's count and offset with its own old ones."""
 
     def __init__(self, bus: SimulatedBus, config: BusConfig, **given: Any) -> None:
         self.group = bus.cluster.group

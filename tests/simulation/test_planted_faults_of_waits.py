@@ -1,4 +1,4 @@
-"""Rules of those who wait, taken out one by one: the hunt finds each within a stated number of worlds."""
+"""Rules of waits, taken out one by one: the hunt finds each within a stated number of worlds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_firing_that_is_acknowledged_before_its_task_is_resumed_is_found() -> 
 
 
 def test_leases_that_are_not_renewed_are_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(registration_writer, "LEASE_S", float("inf"))  # new ones are named, and that is all
+    monkeypatch.setattr(registration_writer, "LEASE_S", float("inf"))  # only new waits are put into a lease
     assert_found(4000, "lease", kept=9, turn=LEFT_ALONE, every=LATER_EVERY)
 
 
@@ -59,7 +59,7 @@ class ReaderFromTheEnd(SimulatedReader):
 
     def read(self, positions: Mapping[TopicPartition, int]) -> None:
         logs = self.cluster.topics[ACTION].logs
-        if len(positions) > len(logs):  # the registry and all
+        if len(positions) > len(logs):  # the registry and all partitions of the action topic
             positions = {**positions, **{log.tp: log.stable_end for log in logs}}
         super().read(positions)
 

@@ -17,7 +17,6 @@ from tests.simulation.seeds import ROTATING, chosen, first_of_commit
 # The chosen worlds show all of these; without one of them a run would have left out a rule.
 MUST_BE_SEEN = (
     "acknowledged",
-    "burial of an open transaction",
     "commit of a fenced producer",
     "commit of a generation that was over",
     "compaction of b-action",
@@ -42,6 +41,7 @@ MUST_BE_SEEN = (
     "end of a process that was counted",
     "end that was sent twice",
     "engine that slept for a day",
+    "fencing of an open transaction",
     "firing of a task that was resumed before",
     "firing of a timer",
     "firing that could not be acknowledged",
@@ -64,7 +64,7 @@ MUST_BE_SEEN = (
     "retention",
     "retention that overtakes a scan",
     "scan shared by several",
-    "scan that another owner went on with",
+    "scan that another owner continued",
     "scan that another registration joined",
     "scans at several positions",
     "source deleted",

@@ -1,4 +1,4 @@
-"""Those who wait: tasks, the triggerers that wait for them, and the workers that they resume on.
+"""Waiting tasks, the triggerers that wait for them, and the workers on which they resume.
 
 What a triggerer and a worker do with Kafka is the engine's own code.
 """
@@ -31,9 +31,9 @@ ACTION: Final = CONFIG.topic("action")
 
 @dataclass(eq=False)
 class Task:
-    """A task instance that waits. `generation`: how often it was cleared; `trigger`: the number of the last.
+    """A task instance that waits. generation: how often it was cleared. trigger: its latest trigger's number.
 
-    new: to be run, for the first time or again. scheduled: resumed, with what its trigger told.
+    new: to be run, for the first time or again. scheduled: resumed, with its trigger's event.
     """
 
     name: str
@@ -54,8 +54,8 @@ class Task:
         return Registration.of(self.name, self.condition, self.key, self.since_ms, generation=self.generation)
 
 
-class Told(NamedTuple):
-    """What a triggerer has to tell Airflow; `known`: the registry keys of the wait that it had read."""
+class YieldedEvent(NamedTuple):
+    """A trigger's event. known: the registry keys of the wait that its triggerer had read."""
 
     trigger: int
     delivery: FiringDelivery
@@ -63,7 +63,7 @@ class Told(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """That a task was resumed. `ends`: of the action topic by then. `incarnation`: what it waited for."""
+    """A task's resumption. ends: of the action topic at that time. incarnation: of its wait."""
 
     task: str
     incarnation: str
@@ -74,7 +74,7 @@ class Resumed(NamedTuple):
 
 
 class Triggerer(Process):
-    """A process with the engine's `Waits`, and what its triggers have to tell."""
+    """A process with the engine's `Waits`. yielded: events that Airflow has not stored yet."""
 
     def __init__(self, number: int, world: Surroundings, skew_s: float, made_of: MadeOf) -> None:
         super().__init__(f"t{number}", world, skew_s)
@@ -83,7 +83,7 @@ class Triggerer(Process):
         self._begin()
 
     def _begin(self) -> None:
-        self.told: deque[Told] = deque()
+        self.yielded: deque[YieldedEvent] = deque()
         self.open: dict[int, tuple[Task, Wait]] = {}  # by trigger
         self._stop = threading.Event()
         self._clients: SimulatedClients | None = None
@@ -108,7 +108,7 @@ class Triggerer(Process):
         super().crash()
 
     def run_into(self, steps: int) -> None:
-        """Go on, for a while at most, to where it is about to write, or has written, so many steps ahead."""
+        """Runs until just before or after the write that is `steps` ahead; gives up after a while."""
         for _ in range(30):
             self.run(0)
             if self.state != "up":
@@ -124,7 +124,7 @@ class Triggerer(Process):
 
     @property
     def registry_read(self) -> int:
-        """Up to where it had read the registry before it took what it works on."""
+        """The registry position before the records that it works on now."""
         reader = None if self._clients is None else self._clients.following
         return 0 if reader is None else reader.before.get(REGISTRY, 0)
 
@@ -136,8 +136,8 @@ class Triggerer(Process):
 
         def deliver(item: FiringDelivery | Notice) -> None:
             if isinstance(item, FiringDelivery):
-                known = standing(self.cluster, incarnation, self.registry_read)
-                self.told.append(Told(number, item, frozenset(known)))
+                known = keys_in_force(self.cluster, incarnation, self.registry_read)
+                self.yielded.append(YieldedEvent(number, item, frozenset(known)))
                 self.say(f"hears the firing {item.action.firing.id[:6]} of {task.name}")
 
         self.open[number] = task, self.waits.open(task.registration, deliver)
@@ -146,7 +146,7 @@ class Triggerer(Process):
         self._clients = self._made_of.clients(CONFIG, self.cluster, self)
         return self._clients
 
-    def _live_once(self) -> None:
+    def _main_once(self) -> None:
         try:
             self.waits.run(self._stop)
         except EngineError as e:
@@ -155,7 +155,7 @@ class Triggerer(Process):
 
 
 class WithRegistry(Surroundings, Protocol):
-    """Of a world, what waits need."""
+    """What waits need of a world."""
 
     def write_registry(self, key: bytes, value: bytes | None) -> int: ...
 
@@ -170,7 +170,7 @@ class Worker(Process):
         self.acknowledged = False
         self.by_chance = by_chance
 
-    def _live_once(self) -> None:
+    def _main_once(self) -> None:
         try:
             clients = SimulatedClients(CONFIG, self.cluster, self)
             write(CONFIG, clients, (self.resumed.action,), self.resumed.keys)
@@ -186,8 +186,8 @@ class Worker(Process):
         super().crash()
 
 
-def standing(cluster: Cluster, incarnation: str, below: int) -> list[bytes]:
-    """The registry keys of an incarnation that stand below this offset, and are not nulled there."""
+def keys_in_force(cluster: Cluster, incarnation: str, below: int) -> list[bytes]:
+    """The registry keys of an incarnation whose last value before this offset is not null."""
     keys: dict[bytes, bool] = {}
     for offset, entry in cluster.topics[REGISTRY.topic].logs[0].history():
         if offset >= below:

@@ -1,7 +1,7 @@
-"""What becomes of those who wait: as Airflow does it, and with faults.
+"""What Airflow does with waiting tasks, with faults.
 
-Of Airflow this much is here: it stores each change of a task at once, hands one whose triggerer is gone to
-another, ends the triggers that are a triggerer's no more, and tries again what failed.
+This Airflow stores each change of a task at once, moves the waits of a dead triggerer to another one, ends
+the triggers that no longer belong to a triggerer, and retries failed tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.simulation.waiters import (
     Triggerer,
     WithRegistry,
     Worker,
-    standing,
+    keys_in_force,
 )
 
 EVERY: Final = 4  # of so many seeds one has waiters, the one with this remainder:
@@ -84,7 +84,7 @@ class Waiting:
         return rng.choices(_NAMES, _WEIGHTS)[0], rng.randrange(1 << 16), rng.randrange(1 << 16)
 
     def act(self, name: str, n: int, what: int) -> bool:
-        """Do it; False where it makes no sense here."""
+        """Carries out an action; False if it does not apply now."""
         return bool(getattr(self, "_do_" + name.replace(" ", "_"))(n, what))
 
     def _up(self) -> list[Triggerer]:
@@ -102,7 +102,7 @@ class Waiting:
         return True
 
     def _do_into(self, n: int, what: int) -> bool:
-        """A triggerer goes on until it is about to write, or has written, and is left there."""
+        """A triggerer runs until just before or after a write, and stays there."""
         up = self._up()
         if not up:
             return False
@@ -130,7 +130,7 @@ class Waiting:
         self.world.say(f"{task.name} waits on {triggerer.name} for {incarnation}: {task.condition}")
 
     def _do_reassign(self, n: int, what: int) -> bool:
-        """Airflow has not heard from the triggerer of a task, which is down, or stands still."""
+        """Airflow has not heard from the triggerer of a task, which is down or paused."""
         tasks, up = [t for t in self._in("deferred") if t.host and t.host.state != "up"], self._up()
         if not tasks or not up:
             return False
@@ -139,23 +139,23 @@ class Waiting:
         return True
 
     def _do_store(self, n: int, _: int) -> bool:
-        """Airflow stores what a trigger told, and resumes its task, unless another one did."""
-        telling = [triggerer for triggerer in self._up() if triggerer.told]
-        if not telling:
+        """Airflow stores a trigger's event and resumes its task, unless another trigger has resumed it."""
+        yielding = [triggerer for triggerer in self._up() if triggerer.yielded]
+        if not yielding:
             return False
-        triggerer = telling[n % len(telling)]
-        told = triggerer.told.popleft()
-        task, wait = triggerer.open.pop(told.trigger, (None, None))
+        triggerer = yielding[n % len(yielding)]
+        event = triggerer.yielded.popleft()
+        task, wait = triggerer.open.pop(event.trigger, (None, None))
         if task is None or wait is None:
             return True  # its trigger was cancelled
         triggerer.waits.close(wait)
-        if task.trigger != told.trigger or task.state != "deferred":
+        if task.trigger != event.trigger or task.state != "deferred":
             self.world.seen["firing of a task that was resumed before"] += 1
             return True
         ends = tuple(log.end for log in self.world.cluster.topics[ACTION].logs)
-        action, keys = told.delivery
+        action, keys = event.delivery
         incarnation = task.registration.incarnation
-        task.resumed = Resumed(task.name, incarnation, action, ends, keys, told.known)
+        task.resumed = Resumed(task.name, incarnation, action, ends, keys, event.known)
         self.resumptions.append(task.resumed)
         task.state = "scheduled"
         self.world.say(f"{task.name} is resumed with {action.firing.id[:6]}")
@@ -163,7 +163,7 @@ class Waiting:
         return True
 
     def _do_sync(self, n: int, _: int) -> bool:
-        """A triggerer ends the triggers that are its own no more (`EventTrigger.on_kill`)."""
+        """A triggerer ends the triggers that no longer belong to it (`EventTrigger.on_kill`)."""
         up = self._up()
         if not up:
             return False
@@ -190,7 +190,7 @@ class Waiting:
         return True
 
     def _do_on(self, n: int, what: int) -> bool:
-        """A worker goes on."""
+        """A worker continues."""
         tasks = self._in("running")
         if not tasks:
             return False
@@ -226,7 +226,7 @@ class Waiting:
         return True
 
     def _do_clear(self, n: int, _: int) -> bool:
-        """A user clears a task: another incarnation, which what was fired before is not for."""
+        """A user clears a task: its next incarnation must not take an earlier firing."""
         task = self.tasks[n % len(self.tasks)]
         if task.since_ms is None:
             return False
@@ -243,7 +243,7 @@ class Waiting:
         if not tasks:
             return False
         incarnation = tasks[n % len(tasks)].registration.incarnation
-        keys = standing(self.world.cluster, incarnation, 1 << 30)
+        keys = keys_in_force(self.world.cluster, incarnation, 1 << 30)
         for key in keys:
             offset = self.world.write_registry(key, None)
             self.world.say(f"{key.decode()} is removed by hand at {REGISTRY}@{offset}")
@@ -278,7 +278,7 @@ class Waiting:
         up = self._up()
         if not up:
             return False
-        self.world.say(f"{up[n % len(up)].name} is told to stop")
+        self.world.say(f"{up[n % len(up)].name} is asked to stop")
         up[n % len(up)].stop()
         return True
 
@@ -320,7 +320,7 @@ class Waiting:
             task.worker.by_chance = False
 
     def go_round(self, *, boot: bool = True) -> None:
-        """Each goes on, and Airflow does what is due."""
+        """Each process continues, and Airflow does what is due."""
         for triggerer in self.triggerers:
             if triggerer.state == "down" and boot:
                 self._boot(triggerer)

@@ -1,8 +1,8 @@
-"""What must be true of those who wait when a world is at rest: judged from the logs and what Airflow stored.
+"""What must be true of waiting tasks when a world is at rest, judged from the logs and what Airflow stored.
 
-The checks: `lost` (no wait is forgotten, and no firing of it), `once` (a task is resumed with what was fired
-for what it waited for), `acked` (acknowledged is what its task has, and nothing before), `left` (whoever is
-done leaves nothing that it knew of), `lease` (what is waited for stays, what is not goes).
+The checks: `lost` (each wait stays registered, and gets its firing), `once` (a task is resumed once, with a
+firing of its own incarnation), `acked` (only firings that a task has are acknowledged), `left` (a task that
+is done leaves no registry key that it knew), `lease` (registrations with a lease stay, others are removed).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from interlock.engine.records import ActionRecord, decode_json, partition_of
 
 from tests.kit.kafka import Entry
 from tests.simulation.oracle import Oracle, Violation
-from tests.simulation.waiters import ACTION, Resumed, standing
+from tests.simulation.waiters import ACTION, Resumed, keys_in_force
 from tests.simulation.waiting import Waiting
 from tests.simulation.world import REGISTRY, World
 
@@ -30,7 +30,7 @@ def judge_waits(world: World) -> Iterator[Violation]:
 
 
 def places(world: World) -> Mapping[str, int]:
-    """Where the registrations that are waited for have their places, by incarnation."""
+    """{incarnation: registry offset} of the registrations that tasks wait for."""
     assert world.waiting is not None
     waited = {task.registration.incarnation for task in world.waiting.tasks if task.state == "deferred"}
     return {
@@ -41,7 +41,7 @@ def places(world: World) -> Mapping[str, int]:
 
 
 def judge_kept(world: World, before: Mapping[str, int]) -> Iterator[Violation]:
-    """After a day: what was waited for all the time was not removed, and so has not begun anew."""
+    """After a day: a registration that a task has waited for all the time was never removed."""
     assert world.waiting is not None
     now = places(world)
     for task in world.waiting.tasks:
@@ -60,7 +60,7 @@ def judge_gone(world: World) -> Iterator[Violation]:
     last = {entry.key or b"": entry.value for _, entry in _history(world, REGISTRY)}
     for key, value in last.items():
         if key.startswith(b"lease/t") and value is not None:
-            yield Violation("lease", f"{key!r} of a process that is gone stands in the registry")
+            yield Violation("lease", f"{key!r} of a process that is gone is in the registry")
 
 
 def _lost(world: World, waiting: Waiting) -> Iterator[Violation]:
@@ -127,7 +127,7 @@ def _acked(world: World, waiting: Waiting) -> Iterator[Violation]:
 
 def _left(world: World, waiting: Waiting) -> Iterator[Violation]:
     for resumed, acknowledged in waiting.finished:
-        left = resumed.known.intersection(standing(world.cluster, resumed.incarnation, 1 << 62))
+        left = resumed.known.intersection(keys_in_force(world.cluster, resumed.incarnation, 1 << 62))
         if acknowledged and left:
             yield Violation("left", f"{resumed.task} is done, and left {sorted(left)}, which it knew")
 

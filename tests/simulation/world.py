@@ -1,4 +1,4 @@
-"""A world: brokers, engines, users and faults, all from one seed. No clock, order of hashes or I/O is in it.
+"""A world: brokers, engines, users and faults, all from one seed. It uses no clock, hash order or I/O.
 
 The random phase makes actions by chance, or repeats a list of them; the drain phase has no faults, and ends
 when nothing changes any more.
@@ -133,7 +133,7 @@ class World:
         self._registered: dict[str, Registration] = {}  # in force, as the user sees it
         self._first: dict[tuple[str, int], Registration] = {}  # what a repetition repeats
         self._nonces_of: dict[str, list[bytes]] = {}
-        self._left_over: dict[bytes, int] = {}  # by which record
+        self._left_over: dict[bytes, int] = {}  # {key: offset of the removal that left it}
         self.with_triggerers = True  # those that are down are started again in each round
         # Partitions whose offsets were lost, after so many commits: they were read again from their starts.
         self.forgotten: dict[TopicPartition, int] = {}
@@ -144,7 +144,7 @@ class World:
             Actor(n, self, rng.choice((0.0, 0.0, -90.0, 45.0)), made_of)
             for n in range(rng.choice((1, 2, 2, 3)))
         ]
-        # where a pass holds little, the rest of a batch waits in memory
+        # if a pass holds few records, the rest of a batch waits in memory
         outputs.MAX_PASS_RECORDS = FEW if rng.random() < 0.2 else PASS_RECORDS
         for actor in self.actors:
             actor.boot()
@@ -169,7 +169,7 @@ class World:
             actor.by_chance = True
 
     def _lethal(self) -> frozenset[tuple[TopicPartition, int]]:
-        """Where records that kill stand, if something stands there."""
+        """Offsets at which a record, if there is one, kills the process that works on it."""
         rng = Random(f"lethal {self.seed}")
         if rng.random() >= LETHAL:
             return frozenset()
@@ -249,7 +249,7 @@ class World:
             self._play_waits(self.waiting)
 
     def _play_waits(self, waiting: Waiting) -> None:
-        """What is fired by now is delivered, beside engines that go on."""
+        """Delivers what has fired by now, while engines continue."""
         for n in range(WAIT_STEPS):
             self._act(("waits", *waiting.choose()))
             if n % 6 == 0:
@@ -276,7 +276,7 @@ class World:
         return (rng.randrange(1 << 16), rng.randrange(1 << 16))
 
     def act(self, action: Action) -> bool:
-        """Do it; False where it makes no sense here."""
+        """Carries out an action; False if it does not apply now."""
         name, *arguments = action
         method = getattr(self, "_do_" + str(name).replace(" ", "_"))
         return bool(method(*arguments))
@@ -296,22 +296,22 @@ class World:
         self.settle()
         cluster.now_ms += BEYOND_TIMERS_MS
         self.settle()
-        if self.waiting is not None:  # a trigger that was ended last may have replaced a wait, which notices
+        if self.waiting is not None:  # the trigger ended last may have replaced a wait, which must notice it
             cluster.now_ms += BEYOND_TIMERS_MS
             self.settle()
 
     def age(self) -> None:
-        """After the drain: who names what it waits for is killed, and a month goes by."""
+        """After the drain: the process that writes the leases is killed, and a month goes by."""
         self._do_lease(0, 0)
         self.say("-- a month goes by")
         for ms in (25 * HOUR_MS, 31 * 24 * HOUR_MS):
             self.cluster.now_ms += ms
             self.settle()
-            self.cluster.now_ms += int(SETTLED_S * 1000)  # no engine that began anew after that sweeps sooner
+            self.cluster.now_ms += int(SETTLED_S * 1000)  # an engine that has just started sweeps no sooner
             self.settle()
 
     def settle(self) -> None:
-        """Go on until nothing changes."""
+        """Runs rounds until nothing changes."""
         quiet, before = 0, None
         for _ in range(DRAIN_ROUNDS):
             self.go_round()
@@ -324,7 +324,7 @@ class World:
         raise Stuck(f"After {DRAIN_ROUNDS} rounds something still changes, or waits: {before}")
 
     def go_round(self) -> None:
-        """Brokers do what is due, and each engine goes on."""
+        """Brokers do what is due, and each engine continues."""
         self.end_the_dead()
         for actor in self.actors:
             self._mark_all()
@@ -347,7 +347,7 @@ class World:
         self._mark_all()
 
     def _dead_members(self) -> list[str]:
-        """Members whose process, or whose bus, is no more."""
+        """Members whose process, or whose bus, has ended."""
         names = {actor.bus.transactional_id for actor in self.actors if actor.bus is not None}
         return [member.id for member in self.cluster.group.members.values() if member.client not in names]
 
@@ -356,7 +356,7 @@ class World:
             self.cluster.mark(transaction, target)
 
     def durable(self) -> tuple[object, ...]:
-        """What would not be there without a change."""
+        """The stored state, which differs if anything has changed."""
         cluster = self.cluster
         return (
             tuple((name, log.end, log.start) for name, topic in cluster.topics.items() for log in topic.logs),
@@ -387,7 +387,7 @@ class World:
         return True
 
     def _do_into(self, n: int, steps: int) -> bool:
-        """An engine goes on until it is inside a commit, where it is left for the next action."""
+        """An engine runs until it is inside a commit, and stays there for the next action."""
         actor = self.actors[n]
         self._supervise(actor)
         if actor.state != "up":
@@ -397,7 +397,7 @@ class World:
         return True
 
     def _supervise(self, actor: Actor) -> None:
-        """Where records kill, there are to be processes to be killed; brokers notice that they are gone."""
+        """If records kill, starts dead engines again, so that some can be killed; brokers notice the dead."""
         if self.lethal and actor.state == "down":
             for member in self._dead_members():
                 self.cluster.leave(member)
@@ -510,7 +510,7 @@ class World:
         actor = self.actors[n % len(self.actors)]
         if actor.state != "up":
             return False
-        self.say(f"{actor.name} is told to stop")
+        self.say(f"{actor.name} is asked to stop")
         actor.stop()
         return True
 
@@ -546,7 +546,7 @@ class World:
             found.remove(request)
             return True
         decided = self.cluster.end_late(request)
-        self.say(f"the end of {request.transaction} arrives late, {'in' if decided else 'not in'} time")
+        self.say(f"the end of {request.transaction} arrives late {'and decides' if decided else 'in vain'}")
         self.seen["late end that decided"] += decided
         return True
 
@@ -583,7 +583,7 @@ class World:
         return True
 
     def emit(self, log: Log, rng: Random) -> None:
-        """An event of before once more, or another one."""
+        """Emits a new event, or an earlier one again."""
         repeat = self._events and rng.random() < 0.12
         number = rng.randrange(self._events) if repeat else self._events
         self._events += not repeat

@@ -47,7 +47,7 @@ class ReadColumns:
         )
 
     def select(self, rows: DataFrame) -> DataFrame:
-        """The read columns of the rows whose type a matcher may accept or nearly accept.
+        """Selects the columns above, of the rows whose type a matcher may accept or nearly accept.
 
         Keeps types that differ only in case: they are near misses.
         """

@@ -43,7 +43,7 @@ def actions_of(rows: DataFrame) -> DataFrame:
 
 
 def registrations_of(rows: DataFrame) -> DataFrame:
-    """Rows of kind `subscription` that register or remove, without leases and other records.
+    """Rows of kind `subscription` that begin or end a registration, without leases and other records.
 
     Columns: incarnation, appended_ms, removes, record (null where `removes`).
     """

@@ -75,7 +75,8 @@ def _by_dag(figures: Figures) -> Section:
         "dags",
         "Latencies by DAG",
         "Event → firing: from the last event of a firing (or the start of the wait, or its timer, if later)"
-        " to the firing. Firing → resume: from there to its acknowledgement, which the resumed task writes.",
+        " to the firing. Firing → resume: from there to its acknowledgement, which the resumed task writes."
+        " Open: firings not acknowledged yet.",
         "Nothing fired.",
         [Column("DAG and task", who), *firing_counts(), *spans(*SPANS)],
         table,
@@ -115,8 +116,8 @@ def _by_type(figures: Figures) -> Section:
         "No event took part in a firing.",
         [
             Column("Event type", kind),
-            count("Took part in", "firings"),
-            count("Completed", "completed"),
+            count("Firings", "firings"),
+            count("Came last", "completed"),
             *spans("event_to_firing", "held", "firing_to_resume"),
         ],
         table,
@@ -178,8 +179,8 @@ def _producers(figures: Figures) -> Section:
     return Section(
         "producers",
         "Slowest producers",
-        "From an event's own time to the append of its record. Ahead: events with a time after their append,"
-        " so the producer's clock is fast.",
+        "From an event's own time to the append of its record. Ahead: events with a time after their append;"
+        " their producer's clock is fast.",
         "No event has its own time.",
         [
             Column("Source", text("source")),

@@ -1,4 +1,4 @@
-"""Airflow's own floor: a trigger that sleeps until a moment and yields at once. Nothing of Interlock's."""
+"""The least time that Airflow needs: a trigger, without Interlock, that sleeps until a moment and yields."""
 
 from __future__ import annotations
 
