@@ -34,10 +34,10 @@ from interlock.plugin.broker.jars import KAFKA_VERSION
 from interlock.plugin.broker.java import find_java, version_of
 
 from . import brokers
+from .benchmarks import QUESTIONS, Question
 from .cells import COLUMNS, row
 from .folders import WHERE
 from .lines import progress
-from .questions import QUESTIONS, Question
 from .results import ROOT, Line, keep
 from .sizes import sizes_given
 

@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from .benchmarks import Question
 from .cells import unit
-from .questions import Question
 from .results import Line
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from .benchmarks import QUESTIONS
 from .cells import COLUMNS, digits, row
 from .lines import progress
 from .pictures import drawn
-from .questions import QUESTIONS
 from .results import RESULTS, ROOT, Line, merge, read
 
 DOCS: Final = ROOT / "docs" / "understand"

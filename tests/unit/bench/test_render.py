@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bench.benchmarks import QUESTIONS
 from bench.cells import digits
 from bench.lines import table_cell
-from bench.questions import QUESTIONS
 from bench.render import DOCS, HEAD, render
 from bench.results import merge, read
 

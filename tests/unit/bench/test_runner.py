@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from bench.__main__ import chosen, require_sizes, versions
+from bench.benchmarks import QUESTIONS
 from bench.folders import remove_left_behind
 from bench.lines import Aim, percentile, report
-from bench.questions import QUESTIONS
 from bench.results import ROOT, keep
 from bench.sizes import SIZES
 
