@@ -1,1 +1,1 @@
-"""Measurements anyone can repeat. Each question is a file; figures are compared within one run only."""
+"""Measurements anyone can repeat. Each benchmark is a file; figures are compared within one run only."""

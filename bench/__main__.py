@@ -34,7 +34,7 @@ from interlock.plugin.broker.jars import KAFKA_VERSION
 from interlock.plugin.broker.java import find_java, version_of
 
 from . import brokers
-from .benchmarks import QUESTIONS, Question
+from .benchmarks import BENCHMARKS, Benchmark
 from .cells import COLUMNS, row
 from .folders import WHERE
 from .lines import progress
@@ -60,36 +60,36 @@ def main() -> None:
     parser.add_argument("--at", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.list:
-        rows = [("group", "name", "measures", "sizes"), *(_listed(each) for each in QUESTIONS.values())]
+        rows = [("group", "name", "measures", "sizes"), *(_listed(each) for each in BENCHMARKS.values())]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for listed in rows:
             print("  ".join(map(str.ljust, listed, widths)).rstrip())
     elif given.ask:
         if os.getpgrp() == os.getpid():  # otherwise a user runs it, with other processes in its group
             threading.Thread(target=_end_with_parent, daemon=True).start()
-        QUESTIONS[given.ask].function()(given.at)
+        BENCHMARKS[given.ask].function()(given.at)
     else:
-        questions = chosen(given.names, parser)
-        require_sizes(questions, parser)
-        _ask_all(questions, given.output or ("table" if sys.stdout.isatty() else "json"))
+        benchmarks = chosen(given.names, parser)
+        require_sizes(benchmarks, parser)
+        _run_all(benchmarks, given.output or ("table" if sys.stdout.isatty() else "json"))
 
 
-def _listed(question: Question) -> tuple[str, str, str, str]:
-    return question.group, question.name, question.about, " ".join(question.sizes)
+def _listed(benchmark: Benchmark) -> tuple[str, str, str, str]:
+    return benchmark.group, benchmark.name, benchmark.about, " ".join(benchmark.sizes)
 
 
-def _ask_all(questions: Sequence[Question], output: str) -> None:
+def _run_all(benchmarks: Sequence[Benchmark], output: str) -> None:
     """Runs them one after the other. However this ends, no process is left running."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # set by nohup
             signal.signal(number, lambda sent, _: sys.exit(128 + sent))
     failed: list[str] = []
-    for at, each in enumerate(questions):
+    for at, each in enumerate(benchmarks):
         try:
             if not _run(each, output):
                 failed.append(each.name)
         except KeyboardInterrupt:
-            finished = ", ".join(done.name for done in questions[:at] if done.name not in failed) or "none"
+            finished = ", ".join(done.name for done in benchmarks[:at] if done.name not in failed) or "none"
             without = f" Failed: {', '.join(failed)}." if failed else ""
             progress(f"\nbench: stopped by Ctrl-C; nothing is left running. Finished: {finished}.{without}")
             sys.exit(130)
@@ -103,40 +103,40 @@ def _end_with_parent() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def chosen(names: list[str], parser: argparse.ArgumentParser) -> list[Question]:
+def chosen(names: list[str], parser: argparse.ArgumentParser) -> list[Benchmark]:
     """The benchmarks of these names and groups; without any, all except those that run only when named."""
-    groups = list(dict.fromkeys(each.group for each in QUESTIONS.values()))
-    if unknown := sorted(set(names) - {*QUESTIONS, *groups}):
+    groups = list(dict.fromkeys(each.group for each in BENCHMARKS.values()))
+    if unknown := sorted(set(names) - {*BENCHMARKS, *groups}):
         parser.error(
-            f"unknown: {', '.join(unknown)}. Benchmarks: {', '.join(QUESTIONS)}. Groups: {', '.join(groups)}."
-            " `make bench-list` describes them."
+            f"unknown: {', '.join(unknown)}. Benchmarks: {', '.join(BENCHMARKS)}."
+            f" Groups: {', '.join(groups)}. `make bench-list` describes them."
         )
     return [
         each
-        for each in QUESTIONS.values()
+        for each in BENCHMARKS.values()
         if ({each.name, each.group} & set(names) if names else not each.by_name)
     ]
 
 
-def require_sizes(questions: list[Question], parser: argparse.ArgumentParser) -> None:
+def require_sizes(benchmarks: list[Benchmark], parser: argparse.ArgumentParser) -> None:
     """Ends the bench with an error for a size that none of these benchmarks takes, or that is not a
     number."""
-    taken = {name for each in questions for name in each.sizes}
+    taken = {name for each in benchmarks for name in each.sizes}
     if unused := sorted(sizes_given().keys() - taken):
-        names = ", ".join(each.name for each in questions)
+        names = ", ".join(each.name for each in benchmarks)
         sizes = f"takes {', '.join(sorted(taken))}" if taken else "takes none"
         parser.error(f"{', '.join(unused)} is not a size of {names}, which {sizes}. Unset it.")
 
 
-def _run(question: Question, output: str) -> bool:
+def _run(benchmark: Benchmark, output: str) -> bool:
     """Runs a benchmark in its own process. Returns whether it succeeded within its time limit."""
-    progress(f"== {question.name}: {question.about} (at most {question.seconds} s)")
-    began, circumstances = time.monotonic(), _circumstances(question)
+    progress(f"== {benchmark.name}: {benchmark.about} (at most {benchmark.seconds} s)")
+    began, circumstances = time.monotonic(), _circumstances(benchmark)
     lines: list[dict[str, Any]] = []
     with ExitStack() as stack:
-        at = stack.enter_context(brokers.started()) if question.needs_broker else ""
+        at = stack.enter_context(brokers.started()) if benchmark.needs_broker else ""
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench", "--ask", question.name, "--at", at],
+            [sys.executable, "-m", "bench", "--ask", benchmark.name, "--at", at],
             cwd=ROOT,
             stdin=subprocess.PIPE,  # see _end_with_parent
             stdout=subprocess.PIPE,
@@ -150,21 +150,21 @@ def _run(question: Question, output: str) -> bool:
             late.set()
             _end(process)
 
-        limit = threading.Timer(question.seconds, time_out)
+        limit = threading.Timer(benchmark.seconds, time_out)
         limit.daemon = True
         limit.start()
         stack.callback(limit.cancel)
         assert process.stdout is not None
         for text in process.stdout:
             if text.startswith("{"):
-                lines.append({"name": question.name, **json.loads(text), **circumstances})
+                lines.append({"name": benchmark.name, **json.loads(text), **circumstances})
                 if output == "json":
                     print(json.dumps(lines[-1]), flush=True)
         code = process.wait()
     took_s = round(time.monotonic() - began)
     if late.is_set() or code:
         text = "did not finish" if late.is_set() else f"did not finish: exit {code}"
-        lines.append({"name": question.name, "question": text, "figure": took_s, "unit": "s",
+        lines.append({"name": benchmark.name, "question": text, "figure": took_s, "unit": "s",
                       "ratio": None, "aim": None, "met": None, **circumstances})  # fmt: skip
         if output == "json":
             print(json.dumps(lines[-1]), flush=True)
@@ -172,24 +172,24 @@ def _run(question: Question, output: str) -> bool:
     elif circumstances["given"]:
         what = "not kept: sizes were set"
     else:
-        keep(question.name, [{**line, "took_s": took_s} for line in lines])
+        keep(benchmark.name, [{**line, "took_s": took_s} for line in lines])
         what = "kept"
     if output == "table":
-        _show(question, lines)
-    progress(f"== {question.name}: {took_s} s, {what}")
+        _show(benchmark, lines)
+    progress(f"== {benchmark.name}: {took_s} s, {what}")
     return not code and not late.is_set()
 
 
-def _show(question: Question, lines: Sequence[Line]) -> None:
+def _show(benchmark: Benchmark, lines: Sequence[Line]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     of = lines[0]
     what = ", ".join(f"{name} {number}" for name, number in of["versions"].items())
-    ratio = f"Ratios are {question.ratio}. " if question.ratio else ""
+    ratio = f"Ratios are {benchmark.ratio}. " if benchmark.ratio else ""
     caption = escape(f"{ratio}At {of['commit']}, {of['cores']} cores; {what}.")
-    table = Table(title=question.about, caption=caption, caption_justify="left")
+    table = Table(title=benchmark.about, caption=caption, caption_justify="left")
     for column in COLUMNS:
         table.add_column(column, justify="right" if column in ("figure", "ratio") else "left")
     for line in lines:
@@ -202,9 +202,9 @@ def _end(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _circumstances(question: Question) -> dict[str, Any]:
+def _circumstances(benchmark: Benchmark) -> dict[str, Any]:
     """The circumstances of a run: time, commit, versions, machine."""
-    given = {name: text for name, text in sizes_given().items() if name in question.sizes}
+    given = {name: text for name, text in sizes_given().items() if name in benchmark.sizes}
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -214,7 +214,7 @@ def _circumstances(question: Question) -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
-        **({"files": WHERE} if question.has_broker else {}),
+        **({"files": WHERE} if benchmark.has_broker else {}),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 
 @dataclass(frozen=True)
-class Question:
+class Benchmark:
     """A benchmark.
 
     code: its module and the function that runs it, `run` if none is named. That gets the address of its own
@@ -37,10 +37,10 @@ class Question:
         return found
 
 
-QUESTIONS: Final = {
+BENCHMARKS: Final = {
     each.name: each
     for each in (
-        Question(
+        Benchmark(
             "conditions",
             "conditions",
             "index, step, filters",
@@ -53,7 +53,7 @@ QUESTIONS: Final = {
             " subscription each time",
             axis="subscriptions; for the step, events of the key so far",
         ),
-        Question(
+        Benchmark(
             "throughput",
             "engine",
             "events a second, compared with client loops",
@@ -63,7 +63,7 @@ QUESTIONS: Final = {
             ratio="to the faster raw client loop of the same turns, or to what the row names; with waits for"
             " other types, to the engine without them; more is better",
         ),
-        Question(
+        Benchmark(
             "hops",
             "engine",
             "the engine's two hops on records in memory",
@@ -72,7 +72,7 @@ QUESTIONS: Final = {
             has_broker=False,
             ratio="to an event that matches nothing",
         ),
-        Question(
+        Benchmark(
             "factors",
             "engine",
             "events a second by what a user chooses, one factor at a time",
@@ -84,7 +84,7 @@ QUESTIONS: Final = {
             " of each factor contain the centre",
             axis="waits",
         ),
-        Question(
+        Benchmark(
             "replicas",
             "replicas",
             "events a second by replicas of each partition, on two brokers",
@@ -95,13 +95,13 @@ QUESTIONS: Final = {
             ratio="to one replica, in turns with it; more is better",
             axis="replicas",
         ),
-        Question(
+        Benchmark(
             "profile",
             "profile",
             "where the engine's thread spends its time: a function's share includes what it calls",
             "profile",
         ),
-        Question(
+        Benchmark(
             "combinations",
             "full",
             "all combinations of those factors",
@@ -110,7 +110,7 @@ QUESTIONS: Final = {
             sizes=("EVENTS",),
             by_name=True,
         ),
-        Question(
+        Benchmark(
             "latency",
             "waits",
             "event stored -> firing readable, each event fires",
@@ -120,7 +120,7 @@ QUESTIONS: Final = {
             ratio="to a client loop of two hops at the same rate; less is better",
             axis="events/s",
         ),
-        Question(
+        Benchmark(
             "emit",
             "emit",
             "emitting an event",
@@ -129,7 +129,7 @@ QUESTIONS: Final = {
             ratio="to the Kafka client alone with as many events; less is better",
             axis="events in a batch",
         ),
-        Question(
+        Benchmark(
             "eventloop",
             "waits",
             "delay of the event loop in a process with a busy engine",
@@ -137,7 +137,7 @@ QUESTIONS: Final = {
             sizes=("PARTITIONS",),
             ratio="to the event loop of a process with the same load and no engine; less is better",
         ),
-        Question(
+        Benchmark(
             "registration",
             "waits",
             "registering waits, and looking back",
@@ -148,7 +148,7 @@ QUESTIONS: Final = {
             " look-backs less",
             axis="waits registered together",
         ),
-        Question(
+        Benchmark(
             "peers",
             "peers",
             "other ways to wait for an event",
@@ -157,8 +157,8 @@ QUESTIONS: Final = {
             ratio="to Interlock's figure for the same number of waits; less is better",
             axis="waits",
         ),
-        Question("timers", "waits", "how late timers fire", "engine.timers", sizes=("RATE", "PARTITIONS")),
-        Question(
+        Benchmark("timers", "waits", "how late timers fire", "engine.timers", sizes=("RATE", "PARTITIONS")),
+        Benchmark(
             "recovery",
             "takeover",
             "taking over open keys",
@@ -168,7 +168,7 @@ QUESTIONS: Final = {
             ratio="to a plain client that reads the same records; less is better",
             axis="open keys",
         ),
-        Question(
+        Benchmark(
             "failover",
             "takeover",
             "an engine killed inside a transaction",
@@ -176,7 +176,7 @@ QUESTIONS: Final = {
             sizes=("PARTITIONS",),
             ratio="to a plain consumer group with the same session timeout; less is better",
         ),
-        Question(
+        Benchmark(
             "protocols",
             "takeover",
             "failover of a bare consumer group, by group protocol",
@@ -185,7 +185,7 @@ QUESTIONS: Final = {
             needs_broker=False,
             ratio="to the classic protocol with the range assignor, in turns with it; less is better",
         ),
-        Question(
+        Benchmark(
             "start",
             "takeover",
             "an engine's start with a long registry",
@@ -194,7 +194,7 @@ QUESTIONS: Final = {
             sizes=("ENDED", "PARTITIONS"),
             ratio="to a start with an empty registry; less is better",
         ),
-        Question(
+        Benchmark(
             "hooks",
             "spark",
             "the cost of completion events for a job",
@@ -202,7 +202,7 @@ QUESTIONS: Final = {
             240,
             ratio="of runs with them to runs without them, alternating; less is better",
         ),
-        Question(
+        Benchmark(
             "archive",
             "spark",
             "events archived a second",
@@ -211,7 +211,7 @@ QUESTIONS: Final = {
             sizes=("EVENTS",),
             ratio="to Spark's Kafka connector alone, which reads the same and writes nothing; more is better",
         ),
-        Question(
+        Benchmark(
             "backtest",
             "spark",
             "a backtest compared with a plain loop of step",

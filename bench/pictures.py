@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .benchmarks import Question
+from .benchmarks import Benchmark
 from .cells import unit
 from .results import Line
 
@@ -30,7 +30,7 @@ STYLE: Final = {
 }
 
 
-def drawn(question: Question, lines: Sequence[Line], folder: Path) -> Iterator[tuple[str, Path]]:
+def drawn(benchmark: Benchmark, lines: Sequence[Line], folder: Path) -> Iterator[tuple[str, Path]]:
     """Draws the pictures of a benchmark: (description, file). A curve has the same style in all of them."""
     grown = [line for line in lines if "curve" in line and line["cost"] > 0]
     looks = {curve: n for n, curve in enumerate(dict.fromkeys(_look(line["curve"]) for line in grown))}
@@ -39,9 +39,9 @@ def drawn(question: Question, lines: Sequence[Line], folder: Path) -> Iterator[t
         for line in of_unit:
             curves.setdefault(line["curve"], []).append(line)
         measure, _, factor = cost_unit.partition(", by ")
-        axis = factor or question.axis
-        picture = folder / f"{question.name}-{re.sub('[^A-Za-z0-9]+', '-', cost_unit)}.svg"
-        _draw(question.about, curves, looks, unit(measure), axis, picture)
+        axis = factor or benchmark.axis
+        picture = folder / f"{benchmark.name}-{re.sub('[^A-Za-z0-9]+', '-', cost_unit)}.svg"
+        _draw(benchmark.about, curves, looks, unit(measure), axis, picture)
         yield f"{unit(measure)} against {axis}: {'; '.join(curves)}", picture
 
 

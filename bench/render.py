@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from .benchmarks import QUESTIONS
+from .benchmarks import BENCHMARKS
 from .cells import COLUMNS, digits, row
 from .lines import progress
 from .pictures import drawn
@@ -46,9 +46,9 @@ uncommitted changes. Aims, limits, and what was tried: [performance.md](performa
 def render(lines: Sequence[Line], docs: Path = DOCS) -> None:
     """Writes the page and its pictures into `docs`.
 
-    Leaves out lines of questions that no longer exist, and of those that only run when named.
+    Leaves out lines of benchmarks that no longer exist, and of those that only run when named.
     """
-    order = [name for name, each in QUESTIONS.items() if not each.by_name]
+    order = [name for name, each in BENCHMARKS.items() if not each.by_name]
     known = sorted(
         (line for line in lines if line["name"] in order), key=lambda one: order.index(one["name"])
     )
@@ -63,13 +63,13 @@ def render(lines: Sequence[Line], docs: Path = DOCS) -> None:
 
 
 def _section(name: str, lines: Sequence[Line], pictures: Path) -> Iterator[str]:
-    question = QUESTIONS[name]
-    yield f"## {question.about[0].upper()}{question.about[1:]}\n"
+    benchmark = BENCHMARKS[name]
+    yield f"## {benchmark.about[0].upper()}{benchmark.about[1:]}\n"
     first = lines[0]
     versions = ", ".join(f"{package} {version}" for package, version in first["versions"].items())
     yield f"```sh\nmake bench ONLY={name}\n```\n"
     files = f", the broker's files {first['files']}" if "files" in first else ""
-    ratio = f" Ratios are {question.ratio}." if question.ratio else ""
+    ratio = f" Ratios are {benchmark.ratio}." if benchmark.ratio else ""
     took = f" Took {digits(first['took_s'])} s." if "took_s" in first else ""
     day = f", {first['time'][:10]}" if "time" in first else ""
     memory = f", {first['memory_gib']} GiB" if "memory_gib" in first else ""
@@ -78,7 +78,7 @@ def _section(name: str, lines: Sequence[Line], pictures: Path) -> Iterator[str]:
     yield f"At {first['commit']}{day}, {machine}{files}; {versions}.{took}{ratio}\n"
     yield from _table([line for line in lines if "table" not in line])
     yield from _tables_by_kind([line for line in lines if "table" in line])
-    for about, picture in drawn(question, lines, pictures):
+    for about, picture in drawn(benchmark, lines, pictures):
         yield f"![{about}]({PICTURES}/{picture.name})\n"
 
 

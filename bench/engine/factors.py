@@ -34,10 +34,10 @@ def run(bootstrap_servers: str) -> None:
             f"the centre, on its own: {description(CENTRE)}", first.rate, "events/s", 1.0, turns=first.rates
         )
         for factor in FACTORS:
-            _ask(bootstrap_servers, factor, centre, first.rate, events)
+            _vary(bootstrap_servers, factor, centre, first.rate, events)
 
 
-def _ask(bootstrap_servers: str, factor: str, centre: Side, centre_rate: float, events: int) -> None:
+def _vary(bootstrap_servers: str, factor: str, centre: Side, centre_rate: float, events: int) -> None:
     what, values = FACTORS[factor]
     at_centre: list[float] = []
     found: dict[int, tuple[Throughput, float]] = {}

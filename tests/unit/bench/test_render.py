@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.benchmarks import QUESTIONS
+from bench.benchmarks import BENCHMARKS
 from bench.cells import digits
 from bench.lines import table_cell
 from bench.render import DOCS, HEAD, render
@@ -161,13 +161,13 @@ def test_the_page_and_its_pictures_are_those_of_the_kept_results(tmp_path: Path)
 def test_every_benchmark_with_ratios_says_what_they_compare_with() -> None:
     kept = [json.loads(text) for text in (DOCS / "benchmarks" / "results.jsonl").read_text().splitlines()]
     with_ratio = {each["name"] for each in kept if each["ratio"] is not None}
-    assert [name for name in with_ratio if not QUESTIONS[name].ratio] == []
+    assert [name for name in with_ratio if not BENCHMARKS[name].ratio] == []
 
 
 def test_the_page_has_every_benchmark_and_its_pictures() -> None:
     page = (DOCS / "benchmarks.md").read_text()
     missing = [
-        n for n, each in QUESTIONS.items() if not each.by_name and f"make bench ONLY={n}\n" not in page
+        n for n, each in BENCHMARKS.items() if not each.by_name and f"make bench ONLY={n}\n" not in page
     ]
     assert missing == []
     pictures = [picture.name for picture in (DOCS / "benchmarks").glob("*.svg")]

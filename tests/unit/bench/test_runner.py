@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from bench.__main__ import chosen, require_sizes, versions
-from bench.benchmarks import QUESTIONS
+from bench.benchmarks import BENCHMARKS
 from bench.folders import remove_left_behind
 from bench.lines import Aim, percentile, report
 from bench.results import ROOT, keep
@@ -27,7 +27,7 @@ PARSER = argparse.ArgumentParser()
 
 
 def test_all_run_or_those_of_the_given_names_and_groups() -> None:
-    assert chosen([], PARSER) == [each for each in QUESTIONS.values() if not each.by_name]
+    assert chosen([], PARSER) == [each for each in BENCHMARKS.values() if not each.by_name]
     assert [each.name for each in chosen(["combinations"], PARSER)] == ["combinations"]
     assert [each.name for each in chosen(["engine", "hooks"], PARSER)] == [
         "throughput",
@@ -38,7 +38,7 @@ def test_all_run_or_those_of_the_given_names_and_groups() -> None:
 
 
 def test_each_benchmark_has_a_function_that_runs_it() -> None:
-    assert [name for name, each in QUESTIONS.items() if not callable(each.function())] == []
+    assert [name for name, each in BENCHMARKS.items() if not callable(each.function())] == []
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,12 +66,12 @@ def test_a_size_that_no_benchmark_takes_is_an_error_that_lists_their_sizes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PARTITIONS", "1")
-    questions = [QUESTIONS["throughput"], QUESTIONS["factors"]]
+    benchmarks = [BENCHMARKS["throughput"], BENCHMARKS["factors"]]
     with pytest.raises(SystemExit):
-        require_sizes(questions, PARSER)
+        require_sizes(benchmarks, PARSER)
     message = "PARTITIONS is not a size of throughput, factors, which takes EVENTS, SUBSCRIPTIONS. Unset it."
     assert message in capsys.readouterr().err
-    require_sizes([*questions, QUESTIONS["latency"]], PARSER)
+    require_sizes([*benchmarks, BENCHMARKS["latency"]], PARSER)
 
 
 @pytest.mark.usefixtures("no_sizes")
@@ -79,13 +79,13 @@ def test_a_size_that_no_benchmark_takes_is_an_error_that_lists_their_sizes(
 def test_a_size_that_is_not_a_whole_number_is_an_error(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENTS", text)
     with pytest.raises(SystemExit, match="EVENTS must be a whole number from 1 on, not"):
-        require_sizes([QUESTIONS["throughput"]], PARSER)
+        require_sizes([BENCHMARKS["throughput"]], PARSER)
 
 
 @pytest.mark.usefixtures("no_sizes")
 def test_an_empty_size_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBSCRIPTIONS", "")
-    require_sizes([QUESTIONS["emit"]], PARSER)
+    require_sizes([BENCHMARKS["emit"]], PARSER)
 
 
 @pytest.mark.parametrize(
