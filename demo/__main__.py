@@ -39,10 +39,7 @@ from .progress import Progress, complain
 from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
 
 ROOT = Path(__file__).resolve().parent.parent
-# How long to wait for the acknowledgement, which follows the resumed task.
-ACKNOWLEDGED_S = 10.0
-
-
+ACKNOWLEDGED_S = 10.0  # how long to wait for the acknowledgement, which follows the resumed task
 # Stories at a time: each runs Spark jobs, and two of them keep two cores busy.
 SIDE_BY_SIDE = 2
 

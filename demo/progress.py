@@ -1,5 +1,4 @@
-"""Prints what is happening, with the seconds since the start, as plain lines that are readable in a log
-too."""
+"""Prints what is happening, with the seconds since the start, as plain lines, for logs too."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def command() -> ActionCommand:
             Arg(
                 ("--kafka-version",),
                 metavar="VERSION",
-                help="version of Apache Kafka, one of those that Interlock can fetch (default: the newest); "
+                help="version of Apache Kafka, one that Interlock can fetch (default: the most tested one); "
                 "a directory needs the version that created it, or a later one",
             ),
         ),

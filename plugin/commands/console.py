@@ -19,20 +19,17 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def bus_arguments(*, listeners: bool = False) -> tuple[Arg, ...]:
-    """Returns the arguments --conn-id, --bus and --output.
-
-    listeners: --conn-id defaults to the listener's connection.
-    """
+    """Returns --conn-id, --bus and --output. listeners: --conn-id defaults to the listener's connection."""
     from airflow.cli.cli_config import ARG_OUTPUT, Arg
 
-    default = "[interlock] listener_conn_id" if listeners else "kafka_default"
+    default = "listener_conn_id in section interlock" if listeners else "kafka_default"
     return (
         Arg(
             ("--conn-id",),
             default=None if listeners else default,
             help=f"Airflow connection of type kafka ({default})",
         ),
-        Arg(("--bus",), help="name of the bus, the prefix of its topics (default: [interlock] bus)"),
+        Arg(("--bus",), help="name of the bus, the prefix of its topics (default: bus in section interlock)"),
         ARG_OUTPUT,
     )
 

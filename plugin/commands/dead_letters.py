@@ -29,7 +29,7 @@ def command() -> GroupCommand:
         Arg(("--stage",), choices=("event", "trigger"), help="only those that failed at this stage"),
         Arg(("--reason",), metavar="TEXT", help="only those whose reason contains TEXT"),
     )
-    places = "topic[partition]@offset, as list shows it, or partition@offset"
+    places = "the place that list shows, such as interlock-dead-letter[0]@17, or just 0@17"
     return GroupCommand(
         name="dead-letters",
         help="Records that could not be processed",

@@ -144,6 +144,13 @@ def test_resume_needs_one_partition_or_an_explicit_choice_of_several(words: tupl
         args.func(args)
 
 
+def test_no_help_has_a_word_in_brackets_which_airflow_would_drop_as_rich_markup() -> None:
+    [group] = get_cli_commands()
+    actions = [each for command in group.subcommands for each in getattr(command, "subcommands", (command,))]
+    texts = [str(arg.kwargs.get("help")) for each in actions for arg in each.args]
+    assert [text for text in texts if re.search(r"\[[a-z#/@]", text)] == []
+
+
 def test_declared_defaults_are_the_real_defaults() -> None:
     declared = get_provider_info()["config"]["interlock"]["options"]
     default = Settings()
