@@ -1,6 +1,8 @@
-"""`make test-long`: everything that takes long, one after the other; goes on after a failure.
+"""`make test-long`: everything that takes long; continues after a failure.
 
-At the end a table: what ran, with which result, and how long it took. Ends with 1 when anything failed.
+Two lanes run at the same time: steps that mostly wait for services, and, with a lower priority, steps that
+only compute. Each step writes its own log. At the end a table: what ran, with which result, and how long it
+took. Ends with 1 when anything failed.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LOGS = ROOT / ".build" / "long"
+LAST_LINES = 60  # of a failed step's log are printed
 SUPPORTED = range(11, 15)  # minor versions of Python 3, as `requires-python` in pyproject.toml
 
 
@@ -25,6 +30,7 @@ class Step:
     name: str
     command: tuple[str, ...]
     shows: str
+    computes: bool = False  # needs no service, so it runs beside those that wait for theirs
     missing: str = ""  # why it cannot run here; it then counts neither as passed nor as failed
 
 
@@ -47,8 +53,8 @@ def steps() -> list[Step]:
         Step(
             "marked", ("test-marked-long",), "tests marked `long`: all Spark exits, whole demos, chaos minute"
         ),
-        Step("simulate", ("simulate", "SEEDS=100000"), "100,000 simulated worlds keep the invariants"),
-        Step("fuzz", ("fuzz",), "random conditions and texts that no run has tried"),
+        Step("simulate", ("simulate", "SEEDS=100000"), "100,000 simulated worlds keep the invariants", True),
+        Step("fuzz", ("fuzz",), "random conditions and texts that no run has tried", True),
         Step("chaos", ("chaos", "SECONDS=600"), "ten minutes of faults lose, repeat and leak nothing"),
         Step("chaos-plants", ("chaos-plants",), "the oracle of chaos sees each planted fault"),
         Step("archive-kill", ("archive-kill",), "an archive killed while events arrive holds what was sent"),
@@ -62,6 +68,7 @@ def steps() -> list[Step]:
             "pythons",
             ("test-pythons", f"PYTHONS={' '.join(pythons)}"),
             f"unit tests on {', '.join(pythons) or 'other Pythons'}",
+            True,
             "" if pythons else "no other supported Python (3.11 to 3.14) on PATH",
         ),
     ]
@@ -70,14 +77,34 @@ def steps() -> list[Step]:
 def run(step: Step) -> Result:
     if step.missing:
         return Result(step, f"not run: {step.missing}", 0.0)
-    print(f"\n== {step.name}: make {' '.join(step.command)}", flush=True)
+    log = LOGS / f"{step.name}.log"
+    print(f"{time.strftime('%H:%M')} {step.name}: make {' '.join(step.command)} > {log}", flush=True)
     began = time.monotonic()
-    code = subprocess.run(["make", *step.command], cwd=ROOT, check=False).returncode
-    return Result(step, "passed" if code == 0 else f"FAILED ({code})", time.monotonic() - began)
+    with log.open("w") as output:
+        command = [*(["nice", "-n", "10"] if step.computes else []), "make", *step.command]
+        code = subprocess.run(
+            command, cwd=ROOT, check=False, stdout=output, stderr=subprocess.STDOUT
+        ).returncode
+    result = Result(step, "passed" if code == 0 else f"FAILED ({code})", time.monotonic() - began)
+    last = log.read_text(errors="replace").splitlines()[-LAST_LINES:] if code else []
+    print("\n".join([f"{time.strftime('%H:%M')} {step.name}: {result.outcome}", *last]), flush=True)
+    return result
+
+
+def run_all(chosen: Sequence[Step], results: list[Result]) -> None:
+    """Runs each lane's steps in their order, and adds each result as soon as its step has ended."""
+
+    def lane(computes: bool) -> None:
+        results.extend(run(step) for step in chosen if step.computes == computes)
+
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(2) as lanes:
+        for ended in [lanes.submit(lane, computes) for computes in (False, True)]:
+            ended.result()
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    width = max(len(result.outcome) for result in results)
+    width = max((len(result.outcome) for result in results), default=0)
     return [
         f"{result.step.name:15} {result.outcome:{width}} {result.seconds / 60:7.1f} min  {result.step.shows}"
         for result in results
@@ -91,12 +118,11 @@ def main() -> int:
     only = parser.parse_args().only
     if unknown := set(only) - set(known):
         parser.error(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    results = []
+    results: list[Result] = []
     try:
-        for step in known.values():
-            if not only or step.name in only:
-                results.append(run(step))
+        run_all([step for step in known.values() if not only or step.name in only], results)
     finally:
+        results.sort(key=lambda result: list(known).index(result.step.name))
         print("\n== make test-long", *table(results), sep="\n", flush=True)
     return any(result.outcome.startswith("FAILED") for result in results)
 

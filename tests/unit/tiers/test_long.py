@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -15,11 +15,17 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Targets that fail instead of being made; the others succeed."""
     targets: list[str] = []
-    make: Any = lambda command, **_: SimpleNamespace(returncode=2 if command[1] in targets else 0)  # noqa: E731
-    monkeypatch.setattr(long, "subprocess", SimpleNamespace(run=make))
+
+    def make(command: list[str], *, stdout: TextIO, **_: Any) -> SimpleNamespace:
+        target = command[command.index("make") + 1]
+        print(f"what {target} prints", file=stdout)
+        return SimpleNamespace(returncode=2 if target in targets else 0)
+
+    monkeypatch.setattr(long, "subprocess", SimpleNamespace(run=make, STDOUT=None))
+    monkeypatch.setattr(long, "LOGS", tmp_path / "long")
     return targets
 
 
@@ -33,7 +39,10 @@ def test_a_failure_is_in_the_table_and_the_steps_after_it_run(
 ) -> None:
     failing.append("simulate")
     assert run(monkeypatch) == 1
-    table = capsys.readouterr().out.rpartition("== make test-long\n")[2].splitlines()
+    progress, _, text = capsys.readouterr().out.rpartition("== make test-long\n")
+    assert "what simulate prints" in progress
+    assert "what fuzz prints" not in progress
+    table = text.splitlines()
     assert [line.split()[0] for line in table] == [step.name for step in long.steps()]
     assert [line.split()[0] for line in table if "FAILED (2)" in line] == ["simulate"]
 
