@@ -7,7 +7,7 @@ import uuid
 from .config import BusConfig
 
 
-class Identity:
+class ProcessName:
     """A process's name among the engines of a bus, with a counter of the engines that it has started.
 
     A restarted engine keeps the process name. An engine that replaces a hanging one gets a new process name,

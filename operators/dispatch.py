@@ -11,7 +11,7 @@ from airflow.sdk import DAG, BaseHook, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ..conditions import Condition, ConditionError, from_json
-from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, Firing
+from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge_all
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
@@ -348,7 +348,7 @@ class DispatchOperator(BaseOperator):
                 e,
             )
 
-    def _run(self, firing: Firing, context: Context) -> dict[str, Any]:
+    def _run(self, firing: FiringRecord, context: Context) -> dict[str, Any]:
         """Returns the arguments of the firing's run. Raises RunRefused if it cannot have a run."""
         templates = RunTemplates(self.conf, self.logical_date, self.note, self.partition_key)
         return run_arguments(firing, context, self.render_template, templates)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ..engine.records import Firing
+from ..engine.records import FiringRecord
 from ..triggers.firing_json import firing_form, json_text
 from .target import RunRefused
 
@@ -29,7 +29,7 @@ class RunTemplates:
 
 
 def run_arguments(
-    firing: Firing, context: Context, render: Callable[[Any, Any], Any], templates: RunTemplates
+    firing: FiringRecord, context: Context, render: Callable[[Any, Any], Any], templates: RunTemplates
 ) -> dict[str, Any]:
     """Returns the arguments of `Target.create` for the firing's run. Raises RunRefused if one is not usable.
 

@@ -16,7 +16,7 @@ from jinja2 import UndefinedError
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.paths import parse_path
 from ..conditions.recipes.fail_on import is_failure, with_fail_on
-from ..engine.records import ActionRecord, Firing
+from ..engine.records import ActionRecord, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
 from ..triggers.event import EventTrigger
 from ..triggers.firing_json import firing_form
@@ -180,7 +180,7 @@ class EventSensor(BaseSensorOperator):
             self._time_out(context, payload.registration_keys)
         action = payload.action_record()
         firing = action.firing
-        self.log.info("Firing %s, decided at %s: %s.", firing.id, firing.fired_at, firing.outcome)
+        self.log.info("FiringRecord %s, decided at %s: %s.", firing.id, firing.fired_at, firing.outcome)
         for label, identity in _identities(firing.events):
             self.log.info("%s: %s", label, identity)
         for label, number in firing.left_out.items():
@@ -259,7 +259,7 @@ class EventSensor(BaseSensorOperator):
                 _with_type(e),
             )
 
-    def _expired(self, firing: Firing, context: Context) -> None:
+    def _expired(self, firing: FiringRecord, context: Context) -> None:
         """Logs the expiry, and raises an exception according to `on_expired`."""
         missing = f"; missing: {', '.join(firing.missing)}" if firing.missing else ""
         text = f"{self.condition} expired{missing}."
@@ -313,7 +313,7 @@ def _identity(form: Mapping[str, Any]) -> str:
     return f"{kind} from {source}, id {form.get('id')}"
 
 
-def _without_fail_on(firing: Firing) -> Firing:
+def _without_fail_on(firing: FiringRecord) -> FiringRecord:
     """Returns the expired firing without events and missing labels of `fail_on`."""
     return msgspec.structs.replace(
         firing,

@@ -42,9 +42,13 @@ class Result:
 
 
 def other_pythons() -> list[str]:
-    """Supported Pythons on PATH beside the one of this environment."""
+    """Supported Pythons on PATH beside the one of this environment, without pyenv's shims that do not start."""
     names = (f"python3.{minor}" for minor in SUPPORTED if minor != sys.version_info.minor)
-    return [name for name in names if shutil.which(name)]
+    return [name for name in names if shutil.which(name) and starts(name)]
+
+
+def starts(python: str) -> bool:
+    return subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode == 0
 
 
 def steps() -> list[Step]:
@@ -81,7 +85,12 @@ def run(step: Step) -> Result:
     print(f"{time.strftime('%H:%M')} {step.name}: make {' '.join(step.command)} > {log}", flush=True)
     began = time.monotonic()
     with log.open("w") as output:
-        command = [*(["nice", "-n", "10"] if step.computes else []), "make", *step.command]
+        command = [
+            *(["nice", "-n", "10"] if step.computes else []),
+            "make",
+            "ONLY=",
+            *step.command,
+        ]  # not ours
         code = subprocess.run(
             command, cwd=ROOT, check=False, stdout=output, stderr=subprocess.STDOUT
         ).returncode

@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..engine.records import Firing
+from ..engine.records import FiringRecord
 from ..engine.records.firing import fit
 from ..engine.records.sizes import MAX_FIRING_BYTES
 
@@ -15,7 +15,7 @@ FORM_VERSION: Final = 1
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def firing_form(firing: Firing) -> dict[str, Any]:
+def firing_form(firing: FiringRecord) -> dict[str, Any]:
     """Returns the firing in the form that is described in docs/use/waiting.md."""
     form = {
         "version": FORM_VERSION,
@@ -30,7 +30,7 @@ def firing_form(firing: Firing) -> dict[str, Any]:
     return {**form, "left_out": firing.left_out} if firing.left_out else form
 
 
-def _recorded(firing: Firing, label: str) -> list[str]:
+def _recorded(firing: FiringRecord, label: str) -> list[str]:
     """Returns the record timestamp of each event; unlike the attribute `time`, every event has one.
 
     A producer may set a timestamp beyond the year 9999: it is replaced by the time of the firing.
@@ -55,7 +55,7 @@ def json_text(value: Any) -> str:
     return text
 
 
-def asset_payload(firing: Firing) -> dict[str, Any]:
+def asset_payload(firing: FiringRecord) -> dict[str, Any]:
     """Returns the payload of the asset event; without the events' content if the database would refuse it."""
     for most in (MAX_FIRING_BYTES, 1):
         form = firing_form(fit(firing, most))

@@ -13,7 +13,7 @@ from ..errors import ConditionError
 from .firing import MET, Firing, Part
 from .plan import Plan
 from .seen import SEEN_MS, digest, is_seen, with_digest
-from .state import VERSION, Match, State, by_rank, of_another_condition, with_matchers
+from .state import Match, State, by_rank, of_another_condition, with_matchers
 
 
 def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Firing, ...]]:
@@ -58,11 +58,11 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
                 # C1, C2, C3; the remaining events met nothing before and meet nothing now (S1)
                 rest = () if bits == mask else tuple([h for h in matches if not holds_any(h, mask)])
                 firing = _firing(plan, (*matches, match), mask)
-                return State(VERSION, rest, seen, last, (), state.clock_ms, state.since_ms), (firing,)
+                return State(rest, seen, last, (), state.clock_ms, state.since_ms), (firing,)
         matches = (*matches, match)
         if len(matches) > 1:
             matches = tuple(sorted(matches, key=by_rank))
-    return State(VERSION, matches, seen, last, (), state.clock_ms, state.since_ms), ()
+    return State(matches, seen, last, (), state.clock_ms, state.since_ms), ()
 
 
 def displaced(matches: tuple[Match, ...], match: Match) -> tuple[tuple[Match, ...], int]:

@@ -1,4 +1,4 @@
-"""The state of a condition for one key: plain data with a versioned serial form."""
+"""The state of a condition for one key: plain data with a serial form."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import msgspec
 
 from ...events.event import Event
 from ..errors import ConditionError
-
-VERSION: Final = 1
 
 MAX_MATCHERS: Final = 256  # no more than the nodes of a condition
 
@@ -72,7 +70,6 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     dropped: how many events exceeded a limit since the state began (H3, W4).
     """
 
-    version: int = VERSION
     matches: tuple[Match, ...] = ()
     seen: bytes = b""
     last_ms: int | None = None
@@ -102,40 +99,26 @@ class State(msgspec.Struct, frozen=True, array_like=True):
         return held
 
     def encode(self) -> bytes:
-        """The serial form, which begins with its version."""
+        """The serial form. What stores it stores its version too (`engine.records.versions`)."""
         return _encoder.encode(self)
 
     @staticmethod
     def decode(data: bytes) -> State:
-        """Reads a serial form. Raises ConditionError if it is invalid or of an unknown version."""
+        """Reads a serial form. Raises ConditionError if it is invalid."""
         try:
-            # check the version first: the rest of another version may have any form
-            if data[:2] != _OWN_HEAD and (version := _header_decoder.decode(data).version) != VERSION:
-                raise ConditionError(
-                    f"the stored state has version {version}, this release reads {VERSION}:"
-                    " run the release that wrote it, or a later one"
-                )
             state = _decoder.decode(data)
             for match in (*state.matches, *state.waiting) if state.waiting else state.matches:
                 attributes = match.event.attributes
                 attributes["source"], attributes["id"]
         except (msgspec.MsgspecError, RecursionError, ValueError, KeyError) as error:
-            if isinstance(error, ConditionError):
-                raise
             raise ConditionError(f"the stored state cannot be read: {error}") from error
         return state
 
 
-class _Header(msgspec.Struct, frozen=True, array_like=True):
-    version: int
-
-
 _encoder = msgspec.msgpack.Encoder()
-_header_decoder = msgspec.msgpack.Decoder(_Header)
 _decoder = msgspec.msgpack.Decoder(State)
 
 EMPTY: Final = State()
-_OWN_HEAD: Final = EMPTY.encode()[:2]  # the number of members, and the version
 
 
 def of_another_condition(number: int, matchers: int) -> str:

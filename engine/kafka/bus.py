@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..bus import Batch, Committed, End, Output, Topic, TopicPartition
 from ..config import KINDS, BusConfig
 from ..errors import EngineError, LostRange, NotReadable, UnreachableError
-from ..identity import Identity
+from ..identity import ProcessName
 from ..log import log
 from .admin import Admin
 from .clients import ClientErrors, connect
@@ -70,7 +70,7 @@ class KafkaBus:
     """
 
     def __init__(
-        self, config: BusConfig, topics: Sequence[str] = (), *, identity: Identity | None = None
+        self, config: BusConfig, topics: Sequence[str] = (), *, identity: ProcessName | None = None
     ) -> None:
         from confluent_kafka import Consumer
 
@@ -81,7 +81,7 @@ class KafkaBus:
         self._lost = False
         self._membership: object = None
         self._pending_errors: deque[EngineError] = deque()  # to be raised by the next polls
-        self.transactional_id = (identity or Identity()).next(config)
+        self.transactional_id = (identity or ProcessName()).next(config)
         self._admin = Admin(config, self._errors)
         self._transactions = Transactions(config, self._errors, self.transactional_id)
         self._consumer = connect(

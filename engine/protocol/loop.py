@@ -21,8 +21,7 @@ from .backlog import Backlog
 from .context import EngineContext
 from .outputs import LIVE_SHARE, Outputs
 from .parts import PARTS, Parts
-from .poison.refusals import MOST_ABORTS as SUSPICIOUS_ABORTS
-from .poison.refusals import Aborts
+from .poison.refusals import SUSPICIOUS_ABORTS, Aborts
 from .stats import Stats
 from .tasks.source_task import SourceTask
 from .tasks.trigger_task import TriggerTask

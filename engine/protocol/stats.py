@@ -47,7 +47,7 @@ class Stats:
     aborted: int = 0
     ticks: int = 0
     cuts: int = 0
-    buried: int = 0
+    fenced: int = 0
     scanned: int = 0
     look_back_lost: int = 0
     recovered_records: int = 0

@@ -5,7 +5,7 @@ Every record has a version `v`; `versions` defines which versions a release read
 
 from __future__ import annotations
 
-from .action import ActionRecord, Firing
+from .action import ActionRecord, FiringRecord
 from .bus_record import BUS_KEY, BusRecord
 from .codec import decode_json, decode_msgpack, encode_json, encode_msgpack
 from .match import MatchRecord, Target
@@ -34,7 +34,7 @@ __all__ = [
     "AtLimit",
     "BusRecord",
     "Condemned",
-    "Firing",
+    "FiringRecord",
     "Kind",
     "LeaseRecord",
     "MatchRecord",

@@ -10,7 +10,7 @@ from .registration import Kind
 from .versions import VERSION
 
 
-class Firing(msgspec.Struct, frozen=True, kw_only=True):
+class FiringRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The decision that a condition is met or expired, in the form that tasks get.
 
     `events`: {label: events in the CloudEvents JSON format}. `origins`: {label: `{"topic", "partition",
@@ -39,7 +39,7 @@ class ActionRecord(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind = "one-shot"
     incarnation: str
     state: Literal["fired", "acked"]
-    firing: Firing
+    firing: FiringRecord
 
     @property
     def key(self) -> bytes:

@@ -10,7 +10,7 @@ import msgspec
 
 from ...events import content
 from ...events.event import Event
-from .action import ActionRecord, Firing
+from .action import ActionRecord, FiringRecord
 from .sizes import MAX_FIRING_BYTES, MAX_INLINE_BYTES
 
 # Events pass through JSON parsers with a nesting limit, msgpack (64-bit integers) and PostgreSQL's jsonb (no
@@ -58,7 +58,7 @@ def fitted(action: ActionRecord) -> ActionRecord:
     return msgspec.structs.replace(action, firing=fit(action.firing, MAX_FIRING_BYTES))
 
 
-def fit(firing: Firing, most: int) -> Firing:
+def fit(firing: FiringRecord, most: int) -> FiringRecord:
     """The same firing in at most `most` bytes of ASCII JSON.
 
     Until it fits: 1. replaces events' data, largest first, by a `dataref` (`kafka:topic/partition/offset`,
@@ -92,7 +92,7 @@ def fit(firing: Firing, most: int) -> Firing:
     return fitted if size <= most else _shortened(fitted, most)
 
 
-def _shortened(firing: Firing, most: int) -> Firing:
+def _shortened(firing: FiringRecord, most: int) -> FiringRecord:
     """The firing without the last events of the longest lists, and their origins. Each list keeps one."""
     lengths = {label: len(together) for label, together in firing.events.items()}
     while True:

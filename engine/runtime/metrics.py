@@ -95,7 +95,7 @@ class Publisher:
                 self._sink.timing(f"interlock.{metric}", seconds * 1000, tags=self._tags)
         self._increments(self._counts())
         size = self._status.size
-        for name in ("partitions", "stopped", "open_keys", "registrations"):
+        for name in ("partitions", "unread_partitions", "open_keys", "registrations"):
             self._gauge(name, getattr(size, name))
         self._gauge("recovery_time", stats.recovery_s * 1000)
 

@@ -77,7 +77,7 @@ class StatusReporter:
         bus = engine.registry.bus
         self._status.size = EngineSize(
             partitions=len(engine.partitions),
-            stopped=len(engine.ownership.unread),
+            unread_partitions=len(engine.ownership.unread),
             open_keys=sum(trigger.open_keys for trigger in engine.ownership.triggers.values()),
             registrations=len(engine.registry),
             topics=() if bus is None else bus.topics,

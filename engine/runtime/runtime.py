@@ -20,7 +20,7 @@ from structlog.contextvars import bind_contextvars, bound_contextvars
 from ..bus import Bus
 from ..config import BusConfig
 from ..errors import EngineError, UnreachableError
-from ..identity import Identity
+from ..identity import ProcessName
 from ..kafka.admin import Admin
 from ..kafka.bus import KafkaBus
 from ..kafka.topics import check, check_settings
@@ -50,7 +50,7 @@ class EngineProcess:
     """
 
     status: EngineStatus = field(default_factory=EngineStatus)
-    identity: Identity = field(default_factory=Identity)
+    identity: ProcessName = field(default_factory=ProcessName)
     open_ids: set[str] = field(default_factory=set)
     end: Callable[[str], None] | None = None
 

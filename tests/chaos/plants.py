@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from interlock.engine.bus import Bus, Committed, Output, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TransactionAborted
-from interlock.engine.identity import Identity
+from interlock.engine.identity import ProcessName
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.protocol.context import EngineContext
 from interlock.engine.protocol.loop import Engine
@@ -51,7 +51,7 @@ class SourceThatSkips(SourceTask):
 class BusThatLeaks(KafkaBus):
     """Sometimes writes outputs outside the transaction, and aborts the transaction."""
 
-    def __init__(self, config: BusConfig, *, identity: Identity) -> None:
+    def __init__(self, config: BusConfig, *, identity: ProcessName) -> None:
         super().__init__(config, identity=identity)
         self.client = dict(config.client)
 

@@ -48,4 +48,4 @@ def assert_found(
 
 def often(patch: pytest.MonkeyPatch, action: str, weight: int, of: ModuleType = world) -> None:
     """Makes an action more frequent in worlds. of: the module with its CHANCES."""
-    patch.setattr(of, "_WEIGHTS", [weight if name == action else usual for name, usual in of.CHANCES])
+    patch.setattr(of, "WEIGHTS", [weight if name == action else usual for name, usual in of.CHANCES])

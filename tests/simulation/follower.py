@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from interlock.conditions import EMPTY, Firing, Match, State, Tick, closes_at, firing_id, opened, step
 from interlock.engine.records import (
     ActionRecord,
+    FiringRecord,
     MetaRecord,
     StateRecord,
     decode_msgpack,
     parse_state_key,
     partition_of,
 )
-from interlock.engine.records import Firing as FiringRecord
 
 from tests.kit.kafka import Entry, Transaction
 

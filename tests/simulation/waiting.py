@@ -45,7 +45,7 @@ CHANCES: Final[tuple[tuple[str, int], ...]] = (
     ("resume", 9),
     ("no answer", 5),
 )
-_NAMES, _WEIGHTS = [name for name, _ in CHANCES], [weight for _, weight in CHANCES]
+_NAMES, WEIGHTS = [name for name, _ in CHANCES], [weight for _, weight in CHANCES]
 
 
 class Waiting:
@@ -81,7 +81,7 @@ class Waiting:
 
     def choose(self) -> tuple[str, int, int]:
         rng = self.rng
-        return rng.choices(_NAMES, _WEIGHTS)[0], rng.randrange(1 << 16), rng.randrange(1 << 16)
+        return rng.choices(_NAMES, WEIGHTS)[0], rng.randrange(1 << 16), rng.randrange(1 << 16)
 
     def act(self, name: str, n: int, what: int) -> bool:
         """Carries out an action; False if it does not apply now."""

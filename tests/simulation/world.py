@@ -97,7 +97,7 @@ CHANCES: Final[tuple[tuple[str, int], ...]] = (
     ("partition", 3),
     ("list", 3),
 )
-_NAMES, _WEIGHTS = [name for name, _ in CHANCES], [weight for _, weight in CHANCES]
+_NAMES, WEIGHTS = [name for name, _ in CHANCES], [weight for _, weight in CHANCES]
 
 
 class Stuck(AssertionError):
@@ -243,7 +243,7 @@ class World:
         for n in range(steps):
             if self.waiting is not None and n % 2:
                 self._act(("waits", *self.waiting.choose()))
-            name = rng.choices(_NAMES, _WEIGHTS)[0]
+            name = rng.choices(_NAMES, WEIGHTS)[0]
             self._act((name, *self._arguments(name)))
         if self.waiting is not None:
             self._play_waits(self.waiting)

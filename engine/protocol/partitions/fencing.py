@@ -92,7 +92,7 @@ class Fencing:
                 self._candidates.add(committer)
                 continue
             self._fenced.add(committer)
-            self._stats.buried += 1
+            self._stats.fenced += 1
 
 
 def _committers(all_committed: Iterable[Committed | None]) -> set[str]:

@@ -17,7 +17,7 @@ from ..outputs import Outputs
 
 RETRY_S: Final = 5.0
 # The first abort may have any reason; after the second, the transaction's dead letters are suspected.
-MOST_ABORTS: Final = 2
+SUSPICIOUS_ABORTS: Final = 2
 
 
 class Partitions(Protocol):

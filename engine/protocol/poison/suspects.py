@@ -18,9 +18,9 @@ from ...records import Condemned, OffsetMetadata, Trial
 # A pass takes at most this many records (`loop.MOST_RECORDS`), so one of them may have ended the process.
 SUSPECTS: Final = 10_000
 # How many suspects of each partition a pass takes: at first all; whenever a process ends on a group, the next
-# smaller number; then ALONE, one record and nothing else. Only then are the ends of processes counted.
+# smaller number; then WIDTH_ALONE, one record and nothing else. Only then are the ends of processes counted.
 WIDTHS: Final = (SUSPECTS, 300, 10, 1)
-ALONE: Final = 0
+WIDTH_ALONE: Final = 0
 ENOUGH_COMMITTED: Final = 100  # records: a former owner that committed them made progress
 MOST_TRIES: Final = 5
 ALONE_AFTER: Final = 30  # records after a condemned one are tried alone too: they may resemble it
@@ -104,7 +104,7 @@ class Suspects:
         gone = members is not None and bool(former) and not metadata.e and process_of(former) not in running
         if trial is None:
             return _narrowed(SUSPECTS + 1, SUSPECTS, offset) if gone else None
-        if gone and trial.width != ALONE:
+        if gone and trial.width != WIDTH_ALONE:
             left = min(trial.width, trial.left)  # no pass took more
             # It committed enough records to show progress: something else may have ended it.
             if trial.at >= 0 and offset - trial.at >= max(1, min(ENOUGH_COMMITTED, _narrower(trial.width))):
@@ -113,7 +113,7 @@ class Suspects:
         ended = tuple(each for each in trial.ended if process_of(each) not in running)
         if gone and trial.trying and former not in ended:
             ended = (*ended, former)
-        at = offset if trial.width != ALONE and trial.at >= 0 else trial.at  # this owner begins here
+        at = offset if trial.width != WIDTH_ALONE and trial.at >= 0 else trial.at  # this owner begins here
         return Trial(trial.width, trial.left, at, trying=False, ended=ended)
 
     # -- a pass
@@ -133,7 +133,7 @@ class Suspects:
         """Begin a pass with the record at this offset; True if a commit must come first."""
         self._taken = 0
         trial = self.trial
-        if trial is not None and trial.width == ALONE:
+        if trial is not None and trial.width == WIDTH_ALONE:
             if trial.at != offset:
                 trial = msgspec.structs.replace(trial, at=offset, ended=())
             self.trial = msgspec.structs.replace(trial, trying=not is_condemned(trial))
@@ -151,7 +151,7 @@ class Suspects:
             return False
         self._taken += 1
         left = trial.left - 1
-        at = -1 if trial.width == ALONE else trial.at
+        at = -1 if trial.width == WIDTH_ALONE else trial.at
         self.trial = None if left <= 0 else Trial(trial.width, left, at)
         return left <= 0 or self._taken >= trial.width
 
@@ -160,7 +160,7 @@ class Suspects:
         last = self.condemned
         count = last.count + 1 if last is not None and offset - last.at <= NEAR else 1
         self.condemned = Condemned(count, offset)
-        self.trial = Trial(ALONE, 1 + ALONE_AFTER)
+        self.trial = Trial(WIDTH_ALONE, 1 + ALONE_AFTER)
 
     def at_end(self) -> None:
         """Note that all records of the partition were processed: no suspect is left."""
@@ -200,7 +200,7 @@ def stage_of(trial: Trial | None, condemned: Condemned | None) -> SuspectStage:
     """The stage that follows from a partition's suspects and condemned records."""
     if trial is None:
         return SuspectStage.NONE
-    if trial.width != ALONE:
+    if trial.width != WIDTH_ALONE:
         return SuspectStage.IN_GROUPS
     if not is_condemned(trial):
         return SuspectStage.ALONE
@@ -212,11 +212,11 @@ def stage_of(trial: Trial | None, condemned: Condemned | None) -> SuspectStage:
 def _narrowed(width: int, left: int, offset: int) -> Trial:
     """The suspects from this offset on, in the next smaller groups."""
     narrower = _narrower(width)
-    return Trial(narrower, left, -1 if narrower == ALONE else offset)
+    return Trial(narrower, left, -1 if narrower == WIDTH_ALONE else offset)
 
 
 def _narrower(width: int) -> int:
-    return next((each for each in WIDTHS if each < width), ALONE)
+    return next((each for each in WIDTHS if each < width), WIDTH_ALONE)
 
 
 def is_condemned(trial: Trial) -> bool:
@@ -245,7 +245,7 @@ def ended_text(trial: Trial) -> str:
 def takeover_text(tp: TopicPartition, former: str, trial: Trial) -> str:
     """The log message of an engine that takes over a partition with suspects."""
     ended = f" Record {trial.at}: {ended_text(trial)}." if trial.ended else ""
-    tried = "one" if trial.width == ALONE else f"at most {trial.width}"
+    tried = "one" if trial.width == WIDTH_ALONE else f"at most {trial.width}"
     return (
         f"{tp}: engine process {former} ended, perhaps on one of the next {trial.left} records. They are "
         f"tried {tried} at a time.{ended}"
@@ -254,7 +254,7 @@ def takeover_text(tp: TopicPartition, former: str, trial: Trial) -> str:
 
 def is_usual(trial: Trial) -> bool:
     """Whether this is the first stage, which any unclean exit leaves."""
-    return trial.width == max(WIDTHS, default=ALONE)
+    return trial.width == max(WIDTHS, default=WIDTH_ALONE)
 
 
 def trial_text(tp: TopicPartition, metadata: OffsetMetadata) -> str | None:

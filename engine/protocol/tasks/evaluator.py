@@ -9,14 +9,24 @@ from typing import Any, Final
 
 import msgspec
 
-from ....conditions import EMPTY, Condition, Match, State, Tick, closes_at, firing_id, next_wakeup, step
-from ....conditions import Firing as Decision
+from ....conditions import (
+    EMPTY,
+    Condition,
+    Firing,
+    Match,
+    State,
+    Tick,
+    closes_at,
+    firing_id,
+    next_wakeup,
+    step,
+)
 from ....conditions.evaluate.seen import SEEN_MS
 from ....events.event import Event
 from ....events.kafka import encode
 from ...bus import Record, TopicPartition
 from ...log import at, log
-from ...records import ActionRecord, Firing, MatchRecord, Target, encode_json
+from ...records import ActionRecord, FiringRecord, MatchRecord, Target, encode_json
 from ...records.firing import fit, json_form, raw_form
 from ...records.sizes import MAX_VALUE_BYTES
 from ...registry.registry import Registered
@@ -177,7 +187,7 @@ class Evaluator:
     ) -> None:
         """Step a key with its tick, or close it. data: its state. See `TriggerTask.tick`."""
         condition, incarnation, state = registered.condition, registered.incarnation, State.decode(data)
-        decisions: tuple[Decision, ...] = ()
+        decisions: tuple[Firing, ...] = ()
         next_ms: int | None = None
         if condition.needs_ticks:
             state, decisions = self.step(condition, state, Tick(until_ms))
@@ -197,7 +207,7 @@ class Evaluator:
         registered: Registered,
         states: KeyStates,
         key: str,
-        decisions: tuple[Decision, ...],
+        decisions: tuple[Firing, ...],
         incomplete: bool,
         outputs: Outputs,
         now_ms: int,
@@ -216,7 +226,7 @@ class Evaluator:
             self._store.close_all(registered.incarnation, states)
             states.closed = True
 
-    def _count(self, decision: Decision, now_ms: int) -> None:
+    def _count(self, decision: Firing, now_ms: int) -> None:
         if decision.outcome == "met":
             self._stats.fired += 1
         else:
@@ -263,7 +273,7 @@ def source_record(match: MatchRecord) -> Record:
 def action_of(
     registered: Registered,
     key: str,
-    decision: Decision,
+    decision: Firing,
     now_ms: int,
     incomplete: bool,
     version: int,
@@ -284,7 +294,7 @@ def action_of(
 def _action(
     registered: Registered,
     key: str,
-    decision: Decision,
+    decision: Firing,
     name: str,
     now_ms: int,
     incomplete: bool,
@@ -307,7 +317,7 @@ def _action(
             origins[label].append(origin)
         else:
             events[label], origins[label] = [event], [origin]
-    firing = Firing(
+    firing = FiringRecord(
         id=name,
         outcome=decision.outcome,
         key=key or None,

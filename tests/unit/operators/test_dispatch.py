@@ -18,7 +18,7 @@ from airflow.utils.file import might_contain_dag
 from interlock import absent, at_least, event
 from interlock.conditions import ConditionError
 from interlock.engine.errors import UnreachableError
-from interlock.engine.records import ActionRecord, Firing
+from interlock.engine.records import ActionRecord, FiringRecord
 from interlock.operators import dispatch as module
 from interlock.operators import dispatch_dag
 from interlock.operators.target import RunRefused, TargetFails, TargetRefuses
@@ -40,7 +40,7 @@ class Log:
         self.acknowledged: list[str] = []
         self.unreachable = False
 
-    def fire(self, *firings: Firing) -> None:
+    def fire(self, *firings: FiringRecord) -> None:
         for firing in firings:
             record = ActionRecord(
                 subscription="s", kind="durable", incarnation="i", state="fired", firing=firing
@@ -68,10 +68,10 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     return made
 
 
-def firing(name: str, key: str | None = "2026-11-20", **more: Any) -> Firing:
+def firing(name: str, key: str | None = "2026-11-20", **more: Any) -> FiringRecord:
     events = {"x": [{"specversion": "1.0", "id": name, "data": {"market": "lse"}}]}
     given = {"fired_at": "at", "events": events, "origins": {"x": [{"timestamp_ms": 0}]}, **more}
-    return Firing(id=name, outcome="met", key=key, **given)
+    return FiringRecord(id=name, outcome="met", key=key, **given)
 
 
 def task(condition: Any = DAILY, **arguments: Any) -> Any:
@@ -436,7 +436,7 @@ def test_firings_that_do_not_exist_any_more_are_skipped_and_counted(supervisor: 
     ],
 )
 def test_a_firing_that_cannot_be_mapped_is_held_and_the_others_continue(
-    supervisor: Any, log: Log, arguments: dict[str, Any], bad: Firing
+    supervisor: Any, log: Log, arguments: dict[str, Any], bad: FiringRecord
 ) -> None:
     log.fire(bad, firing("good"))
     kwargs, kept = resumed(task(**arguments), log.open())

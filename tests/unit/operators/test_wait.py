@@ -21,7 +21,7 @@ from airflow.sdk.observability import stats
 from interlock import absent, dag_run, event, sequence
 from interlock.conditions import AllOf, Condition, ConditionError
 from interlock.engine.errors import UnreachableError
-from interlock.engine.records import ActionRecord, Firing, Registration
+from interlock.engine.records import ActionRecord, FiringRecord, Registration
 from interlock.operators import EventSensor
 from interlock.operators import wait as module
 from interlock.testing import dag_run_end, wait_of
@@ -266,7 +266,7 @@ AWAY = UnreachableError("the broker is away")
 
 def payload(**changes: Any) -> dict[str, Any]:
     given = {"outcome": "met", "events": {"x": [FORM]}, "origins": {}, **changes}
-    firing = Firing(id="f", key="d", fired_at="t", **given)
+    firing = FiringRecord(id="f", key="d", fired_at="t", **given)
     action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
     return Payload.of_firing(action, ("i:n",)).to_json()
 

@@ -19,8 +19,11 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Targets that fail instead of being made; the others succeed."""
     targets: list[str] = []
 
-    def make(command: list[str], *, stdout: TextIO, **_: Any) -> SimpleNamespace:
-        target = command[command.index("make") + 1]
+    def make(command: list[str], *, stdout: TextIO | None = None, **_: Any) -> SimpleNamespace:
+        if "make" not in command:  # a Python is started
+            return SimpleNamespace(returncode=127)
+        # A target that takes an ONLY of its own must not get that of `make test-long ONLY=...`.
+        target = command[command.index("ONLY=") + 1]
         print(f"what {target} prints", file=stdout)
         return SimpleNamespace(returncode=2 if target in targets else 0)
 
@@ -57,10 +60,10 @@ def test_some_steps_can_be_chosen_and_other_names_are_refused(
         run(monkeypatch, "everything")
 
 
-def test_it_is_said_when_no_other_python_is_found(
+def test_it_is_said_when_no_other_python_starts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: list[str]
 ) -> None:
-    monkeypatch.setattr(long.shutil, "which", lambda name: None)
+    monkeypatch.setattr(long.shutil, "which", lambda name: f"/shims/{name}")  # which do not start
     assert run(monkeypatch, "pythons") == 0
     assert "not run: no other supported Python (3.11 to 3.14) on PATH" in capsys.readouterr().out
 

@@ -15,7 +15,7 @@ from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedSt
 from interlock import event
 from interlock.conditions import ConditionError
 from interlock.engine.errors import ConfigError, UnreachableError
-from interlock.engine.records import ActionRecord, Firing
+from interlock.engine.records import ActionRecord, FiringRecord
 from interlock.triggers import asset as module
 from interlock.triggers.asset import ConditionTrigger
 
@@ -134,7 +134,7 @@ class Topic:
         return [
             None if not (name := self.ids[n]) else ActionRecord(
                 subscription="s", kind="durable", incarnation="i", state="fired",
-                firing=Firing(id=name, outcome="met", key=None, fired_at="", events={}, origins={}),
+                firing=FiringRecord(id=name, outcome="met", key=None, fired_at="", events={}, origins={}),
             )
             for _, n in places
         ]  # fmt: skip

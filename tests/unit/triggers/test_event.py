@@ -19,7 +19,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from interlock import event
 from interlock.conditions.recipes.fail_on import with_fail_on
 from interlock.engine.errors import ConfigError
-from interlock.engine.records import ActionRecord, Firing, Registration
+from interlock.engine.records import ActionRecord, FiringRecord, Registration
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.waits import FiringDelivery, Wait
 from interlock.triggers import connections
@@ -47,7 +47,7 @@ def task_instance(map_index: int = -1) -> Any:
 
 
 def firing_of(registration: Registration, outcome: Any = "met", label: str = "x") -> ActionRecord:
-    firing = Firing(id="f", outcome=outcome, key=None, fired_at="t", events={label: [{}]}, origins={})
+    firing = FiringRecord(id="f", outcome=outcome, key=None, fired_at="t", events={label: [{}]}, origins={})
     return ActionRecord(
         subscription=registration.subscription,
         incarnation=registration.incarnation,

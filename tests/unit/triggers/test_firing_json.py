@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given as given_any
 from hypothesis import settings
 from hypothesis import strategies as st
-from interlock.engine.records import Firing
+from interlock.engine.records import FiringRecord
 from interlock.engine.records.firing import fit
 from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.triggers.firing_json import asset_payload, firing_form, json_text
 
 
-def firing(key: str | None = "k", **event: Any) -> Firing:
+def firing(key: str | None = "k", **event: Any) -> FiringRecord:
     events = {"x": [{"specversion": "1.0", "id": "1", "source": "/s", "type": "x", **event}]}
     origins = {"x": [{"topic": "t", "partition": 2, "offset": 5, "timestamp_ms": 1795154400123}]}
-    return Firing(id="f", outcome="met", key=key, fired_at="at", events=events, origins=origins)
+    return FiringRecord(id="f", outcome="met", key=key, fired_at="at", events=events, origins=origins)
 
 
 def test_the_form_is_that_of_a_wait() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event
 from interlock.engine.errors import RecordError
-from interlock.engine.records import ActionRecord, Firing
+from interlock.engine.records import ActionRecord, FiringRecord
 from interlock.engine.records.firing import fit, json_form
 from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.triggers.payload import Payload
@@ -22,7 +22,9 @@ from interlock.triggers.payload import Payload
 def action(*events: Event) -> ActionRecord:
     forms = [json_form(e) for e in events]
     origins = [{"topic": "b-event", "partition": 3, "offset": n} for n in range(len(events))]
-    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"a": forms}, origins={"a": origins})
+    firing = FiringRecord(
+        id="f", outcome="met", key="d", fired_at="t", events={"a": forms}, origins={"a": origins}
+    )
     return ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
 
 

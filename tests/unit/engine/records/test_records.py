@@ -13,7 +13,7 @@ from interlock.engine.errors import RecordError, UnknownVersion
 from interlock.engine.records import (
     BUS_KEY,
     ActionRecord,
-    Firing,
+    FiringRecord,
     MatchRecord,
     MetaRecord,
     OffsetMetadata,
@@ -160,7 +160,7 @@ def test_the_partition_of_a_subscription_never_changes() -> None:
 
 
 def test_each_firing_of_a_durable_subscription_has_a_key_of_its_own() -> None:
-    firing = Firing(id="f1", outcome="met", key=None, fired_at="", events={}, origins={})
+    firing = FiringRecord(id="f1", outcome="met", key=None, fired_at="", events={}, origins={})
     made = {"subscription": "s", "incarnation": "i", "state": "fired", "firing": firing}
     assert ActionRecord(**made).key == b"s"  # type: ignore[arg-type]
     assert ActionRecord(**made, kind="durable").key == b"s\0f1"  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def test_samples_are_handed_over_once_in_milliseconds_and_thinned_out_evenly(
 
 
 def test_the_size_of_the_engine_is_published(publisher: Publisher, sink: Sink, status: EngineStatus) -> None:
-    status.size = EngineSize(partitions=8, stopped=1, open_keys=1000, registrations=40)
+    status.size = EngineSize(partitions=8, unread_partitions=1, open_keys=1000, registrations=40)
     status.stats.recovery_s = 1.5
     publisher.publish_counts()
     assert sink.gauges == {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.records import ActionRecord, Firing, encode_json
+from interlock.engine.records import ActionRecord, FiringRecord, encode_json
 from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.engine.waiting import open_firings as module
 from interlock.engine.waiting.open_firings import OpenFirings
@@ -94,7 +94,7 @@ def test_large_firings_are_fitted_one_by_one_as_they_are_read(monkeypatch: pytes
     def record(n: int) -> bytes:
         data = [{"id": str(i), "source": "/s", "type": "t", "data": "x" * 50_000} for i in range(20)]
         origins = [{"topic": "b-event", "partition": 0, "offset": i, "timestamp_ms": 0} for i in range(20)]
-        firing = Firing(
+        firing = FiringRecord(
             id=str(n), outcome="met", key=None, fired_at="t", events={"a": data}, origins={"a": origins}
         )
         return encode_json(ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing))

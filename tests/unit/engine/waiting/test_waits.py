@@ -18,7 +18,7 @@ from interlock.engine.records import (
     BUS_KEY,
     ActionRecord,
     BusRecord,
-    Firing,
+    FiringRecord,
     LeaseRecord,
     Registration,
     RegistrationKey,
@@ -41,7 +41,7 @@ V = Registration.of("v", event("x"), None, 0)
 
 
 def action(registration: Registration, offset: int = 0, state: Any = "fired") -> Record:
-    firing = Firing(id="f", outcome="met", key=None, fired_at="", events={}, origins={})
+    firing = FiringRecord(id="f", outcome="met", key=None, fired_at="", events={}, origins={})
     record = ActionRecord(
         subscription=registration.subscription,
         incarnation=registration.incarnation,

@@ -40,7 +40,7 @@ def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_secon
     assert fenced(pool) == []
     pool.run(15)
     assert fenced(pool) == ["fence dead"]
-    assert engine.stats.buried == 1
+    assert engine.stats.fenced == 1
     pool.run()
     assert pool.fired() == [("one", "met")]
 
@@ -151,7 +151,7 @@ def test_fencing_that_fails_is_tried_again_and_does_not_keep_others_from_being_f
     monkeypatch.setattr(bus, "fence", failing)
     pool.run(60, pass_ms=100)
     assert fenced(pool) == ["fence lost", "fence dead"]
-    assert pool.engines["one"].stats.buried == 2
+    assert pool.engines["one"].stats.fenced == 2
 
 
 @pytest.mark.parametrize("written", [(TRIGGER, EVENT), (ACTION,)], ids=["matches and events", "firings"])

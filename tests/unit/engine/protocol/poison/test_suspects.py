@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.poison.suspects import (
-    ALONE,
     MOST_CONDEMNED,
     MOST_TRIES,
     NEAR,
     SUSPECTS,
+    WIDTH_ALONE,
     WIDTHS,
     Suspects,
     SuspectStage,
@@ -75,7 +75,13 @@ def owners_of(trial: Trial, offsets: list[int]) -> list[tuple[int, int, int]]:
 
 def test_each_end_on_the_first_records_makes_groups_smaller_down_to_one_record_alone() -> None:
     owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 5), [5] * 5)
-    assert owners == [(300, SUSPECTS, 5), (10, 300, 5), (1, 10, 5), (ALONE, 1, -1), (ALONE, 1, -1)]
+    assert owners == [
+        (300, SUSPECTS, 5),
+        (10, 300, 5),
+        (1, 10, 5),
+        (WIDTH_ALONE, 1, -1),
+        (WIDTH_ALONE, 1, -1),
+    ]
 
 
 def test_an_end_after_committed_records_keeps_the_group_size_the_first_time() -> None:
@@ -87,8 +93,8 @@ def test_an_end_after_committed_records_keeps_the_group_size_the_first_time() ->
         (10, 10, -1),
         (1, 10, 3085),
         (1, 1, -1),
-        (ALONE, 1, -1),
-        (ALONE, 1, -1),
+        (WIDTH_ALONE, 1, -1),
+        (WIDTH_ALONE, 1, -1),
     ]
 
 
@@ -117,47 +123,47 @@ def test_a_group_keeps_the_offset_where_it_began() -> None:
 
 
 def test_only_an_end_during_the_try_of_one_record_alone_is_counted() -> None:
-    counted = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True)))
-    assert counted.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-old.1",))
-    again = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=False)))
-    assert again.trial == Trial(ALONE, 9, 5)
-    in_order = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True), in_order=True))
-    assert in_order.trial == Trial(ALONE, 9, 5)
+    counted = taken_over(left_by("b-engine-d-old.1", Trial(WIDTH_ALONE, 9, 5, trying=True)))
+    assert counted.trial == Trial(WIDTH_ALONE, 9, 5, ended=("b-engine-d-old.1",))
+    again = taken_over(left_by("b-engine-d-old.1", Trial(WIDTH_ALONE, 9, 5, trying=False)))
+    assert again.trial == Trial(WIDTH_ALONE, 9, 5)
+    in_order = taken_over(left_by("b-engine-d-old.1", Trial(WIDTH_ALONE, 9, 5, trying=True), in_order=True))
+    assert in_order.trial == Trial(WIDTH_ALONE, 9, 5)
 
 
 def test_a_process_that_is_a_member_again_had_not_ended() -> None:
-    trial = Trial(ALONE, 9, 5, trying=True, ended=("b-engine-d-a.1", "b-engine-d-b.1"))
+    trial = Trial(WIDTH_ALONE, 9, 5, trying=True, ended=("b-engine-d-a.1", "b-engine-d-b.1"))
     found = taken_over(left_by("b-engine-d-c.1", trial), "b-engine-d-new.1", "b-engine-d-a.2")
-    assert found.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-b.1", "b-engine-d-c.1"))
+    assert found.trial == Trial(WIDTH_ALONE, 9, 5, ended=("b-engine-d-b.1", "b-engine-d-c.1"))
 
 
 def test_a_try_is_committed_before_it_and_cleared_by_its_success() -> None:
-    suspects = Suspects(left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
+    suspects = Suspects(left_by("x", Trial(WIDTH_ALONE, 2, 5, ended=("b-engine-d-a.1",))))
     suspects.names_owner = True
     assert suspects.begin(5)
-    assert suspects.trial == Trial(ALONE, 2, 5, trying=True, ended=("b-engine-d-a.1",))
+    assert suspects.trial == Trial(WIDTH_ALONE, 2, 5, trying=True, ended=("b-engine-d-a.1",))
     suspects.committed()
     assert suspects.passed()
-    assert suspects.trial == Trial(ALONE, 1)
+    assert suspects.trial == Trial(WIDTH_ALONE, 1)
     suspects.committed()
     assert suspects.begin(7), "the next one is another record"
-    assert suspects.trial == Trial(ALONE, 1, 7, trying=True)
+    assert suspects.trial == Trial(WIDTH_ALONE, 1, 7, trying=True)
     suspects.committed()
     assert suspects.passed()
     assert suspects.trial is None
 
 
 def test_a_try_that_was_rolled_back_is_not_committed_again() -> None:
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(WIDTH_ALONE, 2, 5)))
     suspects.begin(5)
     suspects.committed()
     suspects.rollback()
-    assert suspects.trial == Trial(ALONE, 2, 5)
+    assert suspects.trial == Trial(WIDTH_ALONE, 2, 5)
     assert suspects.changed
 
 
 def test_a_committed_try_that_was_rolled_back_must_be_withdrawn_before_the_next_try() -> None:
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(WIDTH_ALONE, 2, 5)))
     suspects.begin(5)
     assert not suspects.must_withdraw
     suspects.committed()
@@ -188,10 +194,10 @@ def test_the_first_record_of_a_new_owner_waits_until_its_id_is_committed() -> No
 
 def test_a_record_is_condemned_after_five_processes_and_not_tried_again() -> None:
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended[:-1])))
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(WIDTH_ALONE, 2, 5, ended=ended[:-1])))
     suspects.begin(5)
     assert suspects.stage is SuspectStage.ALONE
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended)))
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(WIDTH_ALONE, 2, 5, ended=ended)))
     suspects.begin(5)
     assert suspects.stage is SuspectStage.CONDEMNED
     assert not suspects.trial.trying
@@ -205,11 +211,13 @@ def test_only_eight_records_near_each_other_are_dead_lettered_then_the_partition
         suspects.dead_lettered(n)
     assert suspects.condemned == Condemned(MOST_CONDEMNED, MOST_CONDEMNED - 1)
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    near = left_by("x", Trial(ALONE, 2, MOST_CONDEMNED, ended=ended), condemned=suspects.condemned)
+    near = left_by("x", Trial(WIDTH_ALONE, 2, MOST_CONDEMNED, ended=ended), condemned=suspects.condemned)
     assert Suspects(near).stage is SuspectStage.TOO_MANY
     told = why_stopped(near)
     assert f"record {MOST_CONDEMNED}" in told
-    far = left_by("x", Trial(ALONE, 2, MOST_CONDEMNED + NEAR, ended=ended), condemned=suspects.condemned)
+    far = left_by(
+        "x", Trial(WIDTH_ALONE, 2, MOST_CONDEMNED + NEAR, ended=ended), condemned=suspects.condemned
+    )
     assert Suspects(far).stage is SuspectStage.CONDEMNED
     assert why_stopped(far) is None
     suspects = Suspects(far)
@@ -219,8 +227,8 @@ def test_only_eight_records_near_each_other_are_dead_lettered_then_the_partition
 
 def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
     assert trial_text(TP, OffsetMetadata(R=0)) is None
-    assert trial_text(TP, left_by("x", Trial(ALONE, 2, 5, trying=True))) is None
-    told = trial_text(TP, left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
+    assert trial_text(TP, left_by("x", Trial(WIDTH_ALONE, 2, 5, trying=True))) is None
+    told = trial_text(TP, left_by("x", Trial(WIDTH_ALONE, 2, 5, ended=("b-engine-d-a.1",))))
     assert told == (
         "b-event[0]@5: while it was tried alone, 1 engine process ended: b-engine-d-a.1. After 5 it goes to "
         "the dead-letter topic."
@@ -229,7 +237,7 @@ def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
 
 def test_a_very_long_id_is_counted_without_its_beginning() -> None:
     long = f"{'b' * 100}-engine-{'d' * 100}-{'0' * 12}"
-    counted = taken_over(left_by(f"{long}.9", Trial(ALONE, 9, 5, trying=True))).trial
+    counted = taken_over(left_by(f"{long}.9", Trial(WIDTH_ALONE, 9, 5, trying=True))).trial
     assert counted.ended == (f"{'d' * 87}-{'0' * 12}.9",)
     again = taken_over(left_by("b-engine-d-c.1", counted), "b-engine-d-new.1", f"{long}.10").trial
     assert again.ended == (), "it is a member again"
@@ -248,7 +256,9 @@ def test_an_earlier_version_passes_the_count_over() -> None:
         n: int = 0
         t: str = ""
 
-    said = OffsetMetadata(R=7, c="x.1", n=3, e=True, a=Trial(ALONE, 9, 5, trying=True), s=Condemned(1, 5))
+    said = OffsetMetadata(
+        R=7, c="x.1", n=3, e=True, a=Trial(WIDTH_ALONE, 9, 5, trying=True), s=Condemned(1, 5)
+    )
     assert decode_json(Before, encode_json(said), "x") == Before(v=said.v, R=7, c="x.1", n=3)
 
 
@@ -257,26 +267,26 @@ def test_without_the_members_no_further_process_counts_as_ended() -> None:
     suspects = Suspects(old)
     suspects.take_over(old, 0, "b-engine-d-new.1", None, unread=True)
     assert suspects.trial is None
-    tried = left_by("b-engine-d-q.1", Trial(ALONE, 9, 5, trying=True, ended=("b-engine-d-p.1",)))
+    tried = left_by("b-engine-d-q.1", Trial(WIDTH_ALONE, 9, 5, trying=True, ended=("b-engine-d-p.1",)))
     suspects = Suspects(tried)
     suspects.take_over(tried, 0, "b-engine-d-new.1", None, unread=True)
-    assert suspects.trial == Trial(ALONE, 9, 5, trying=False, ended=("b-engine-d-p.1",))
+    assert suspects.trial == Trial(WIDTH_ALONE, 9, 5, trying=False, ended=("b-engine-d-p.1",))
 
 
 def test_conclusions_stay_when_a_partition_is_lost_before_its_owner_is_committed() -> None:
-    suspects = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True)))
+    suspects = taken_over(left_by("b-engine-d-old.1", Trial(WIDTH_ALONE, 9, 5, trying=True)))
     suspects.rollback()
-    assert suspects.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-old.1",))
+    assert suspects.trial == Trial(WIDTH_ALONE, 9, 5, ended=("b-engine-d-old.1",))
     assert suspects.changed
 
 
 def test_each_stage_follows_from_what_is_committed() -> None:
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    condemned = Trial(ALONE, 2, MOST_CONDEMNED, ended=ended)
+    condemned = Trial(WIDTH_ALONE, 2, MOST_CONDEMNED, ended=ended)
     stages = {
         SuspectStage.NONE: (None, Condemned(1, 0)),
         SuspectStage.IN_GROUPS: (Trial(1, 10, 0), None),
-        SuspectStage.ALONE: (Trial(ALONE, 1), None),
+        SuspectStage.ALONE: (Trial(WIDTH_ALONE, 1), None),
         SuspectStage.CONDEMNED: (condemned, Condemned(MOST_CONDEMNED - 1, 0)),
         SuspectStage.TOO_MANY: (condemned, Condemned(MOST_CONDEMNED, 0)),
     }
