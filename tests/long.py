@@ -42,7 +42,7 @@ class Result:
 
 
 def other_pythons() -> list[str]:
-    """Supported Pythons on PATH beside the one of this environment, without pyenv's shims that do not start."""
+    """Supported Pythons on PATH beside the one of this environment, if they start."""
     names = (f"python3.{minor}" for minor in SUPPORTED if minor != sys.version_info.minor)
     return [name for name in names if shutil.which(name) and starts(name)]
 

@@ -28,7 +28,7 @@ class EngineSize:
     """How much an engine holds at one moment. `topics`: the listed topics of the bus."""
 
     partitions: int = 0
-    stopped: int = 0
+    unread_partitions: int = 0
     open_keys: int = 0
     registrations: int = 0
     topics: tuple[str, ...] = ()

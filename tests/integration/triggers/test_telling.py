@@ -25,7 +25,7 @@ TOLD = {
     "gauge": {
         "recovery_time",
         "partitions",
-        "stopped",
+        "unread_partitions",
         "open_keys",
         "registrations",
         "source_lag",

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
-from interlock.engine.identity import Identity
+from interlock.engine.identity import ProcessName
 from interlock.engine.runtime.reporting import EngineStatus
 
 
@@ -29,7 +29,7 @@ class Cluster:
         patch(runtime, "Engine", _Engine)
         patch(runtime, "StatusReporter", _StatusReporter)
 
-    def bus(self, config: BusConfig, identity: Identity) -> Any:
+    def bus(self, config: BusConfig, identity: ProcessName) -> Any:
         self.made += 1
         self.ids.append(identity.next(config))
         return _Bus(self, f"id-{self.made}")

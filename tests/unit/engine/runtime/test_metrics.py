@@ -89,7 +89,7 @@ def test_the_size_of_the_engine_is_published(publisher: Publisher, sink: Sink, s
     publisher.publish_counts()
     assert sink.gauges == {
         "interlock.partitions": 8,
-        "interlock.stopped": 1,
+        "interlock.unread_partitions": 1,
         "interlock.open_keys": 1000,
         "interlock.registrations": 40,
         "interlock.recovery_time": 1500.0,
