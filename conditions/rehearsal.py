@@ -17,6 +17,7 @@ from .explanation import Explanation, Seen, explain
 from .explanation.explain import MAX_NEAR_MISSES, moment_of
 from .nodes.condition import Condition, not_a_condition
 from .nodes.key import KeyPart, canonical_key
+from .nodes.paths import counted
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -145,7 +146,10 @@ def _rehearsal(
     for index, seen in enumerate(read):
         stamp = _stamp(seen)
         tick(stamp)
-        for found, numbers in _reached(condition, own, seen.event).items():
+        for found, accepted in _reached(condition, own, seen.event).items():
+            numbers, values = counted(condition.distinct_paths, accepted, seen.event)
+            if not numbers:
+                continue
             match = Match(
                 seen.event,
                 numbers,
@@ -153,6 +157,7 @@ def _rehearsal(
                 0 if seen.partition is None else seen.partition,
                 index if seen.offset is None else seen.offset,
                 stamp,
+                values,
             )
             states[found], fired = step(condition, states.get(found, first), match)
             firings.extend(_rehearsed(firing, found, stamp) for firing in fired)

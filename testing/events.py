@@ -73,9 +73,13 @@ def task_instance_end(
     run_id: str | None = None,
     run_type: str | None = None,
     map_index: int = -1,
+    clear_number: int = 0,
     deployment: str = "airflow",
 ) -> Event:
-    """As `dag_run_end`, of a task instance; state: "success", "failed" or "skipped"."""
+    """As `dag_run_end`, of a task instance; state: "success", "failed" or "skipped".
+
+    clear_number: how often it was cleared after a try; each clear makes another event.
+    """
     _check("task_instance_end", state, TASK_INSTANCE)
     ended_at = _moment("task_instance_end(at=", at)
     date = None if logical_date is None else _moment("task_instance_end(logical_date=", logical_date)
@@ -84,7 +88,7 @@ def task_instance_end(
         task_id=task_id,
         map_index=map_index,
         try_number=1,
-        max_tries=0,
+        max_tries=clear_number,
         state=state,
         started_at=None,
         ended_at=ended_at,

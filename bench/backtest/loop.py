@@ -12,6 +12,7 @@ import time
 import pyarrow.dataset as ds
 from interlock.conditions import EMPTY, Firing, Match, State, Tick, parse, step
 from interlock.conditions.evaluate.firing import decided_ms
+from interlock.conditions.nodes.paths import counted
 from interlock.events.event import Event
 
 from .checksum import Checksum
@@ -46,14 +47,17 @@ def main(archive: str, text: str) -> None:
             for number, matcher in enumerate(condition.matchers):
                 if matcher.accepts(event) and (key := matcher.key_of(event)) is not None:
                     reached[key] = (*reached.get(key, ()), number)
-            for key, numbers in reached.items():
+            for key, accepted in reached.items():
+                numbers, values = counted(condition.distinct_paths, accepted, event)
+                if not numbers:
+                    continue
                 state = states.get(key, EMPTY)
                 if condition.needs_ticks and state is not EMPTY:
                     state, fired = step(condition, state, Tick(stamp))
                     for firing in fired:
                         fire(key, firing, decided_ms(firing, stamp))
                 place = (row["topic"], row["partition"], row["offset"])
-                states[key], fired = step(condition, state, Match(event, numbers, *place, stamp))
+                states[key], fired = step(condition, state, Match(event, numbers, *place, stamp, values))
                 for firing in fired:
                     fire(key, firing, stamp)
     for key, state in states.items():

@@ -38,28 +38,48 @@ class Node(ABC):
 
 @dataclass(frozen=True, eq=False)
 class MatcherNode(Node):
-    """A matcher, or `count`: met by `take` events of one matcher."""
+    """A matcher, or `count`: met by `take` events of one matcher.
+
+    distinct: of the events with the same value only the one chosen first counts (Q5).
+    """
 
     number: int
     take: int
     latest: bool
+    distinct: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", (self.number,))
 
     def met(self, view: View) -> Found | None:
         view.looks.left -= 1
-        events = view.events(self.number)
+        events = self.counted(view)
         return None if len(events) < self.take else Found(self.chosen(events, view.early))  # Q1
 
     def partial(self, view: View) -> Partial:
-        events = view.events(self.number)
+        events = self.counted(view)
         return Partial(self.chosen(events, view.early), (self.number,) if len(events) < self.take else ())
+
+    def counted(self, view: View) -> Sequence[Match]:
+        """The events that count, in the order T3: with `distinct` one for each value (Q5)."""
+        events = view.events(self.number)
+        if not self.distinct:
+            return events
+        view.looks.charge(len(events))
+        return one_of_each_value(events, self.number, self.latest and not view.early)
 
     def chosen(self, events: Sequence[Match], early: bool) -> Parts:
         latest = self.latest and not early
         chosen = events[-self.take :] if latest else events[: self.take]  # H2, H3, Q2
         return tuple((self.number, match) for match in chosen)
+
+
+def one_of_each_value(events: Sequence[Match], number: int, latest: bool) -> Sequence[Match]:
+    """Of the events with the same value only the latest, else the earliest, in the given order T3."""
+    found: dict[str, Match] = {}
+    for match in reversed(events) if latest else events:
+        found.setdefault(match.value_for(number), match)
+    return events if len(found) == len(events) else sorted(found.values(), key=lambda match: match.rank)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from ..nodes.condition import Condition
 from ..nodes.matcher import DEFAULT_LIMIT, Matcher
 from ..nodes.timers import Absent, Expires, Ordered, Quiet
 from ..nodes.windows import Not, Reset, Window, Within, is_matchers
+from .distinct import DistinctNode
 from .evaluation import AbsentNode, CombinationNode, MatcherNode, Node, QuietNode, SequenceNode
 from .windowing import NegatedWindowNode, WindowNode
 
@@ -30,9 +31,10 @@ class Plan:
     Tuples have one item for each matcher. capacities: how many events it holds (H1); keeps_first, keeps_all:
     its `keep` (H2, H3); drops_earlier: whether a firing drops the events before those that take part (I7);
     held_by: the windows that decide how long its events are held; None: until they take part in a firing.
-    numbers: those of all matchers. negated: {number: the windows that negate it}. timer_matchers: for each
-    `absent` or `.quiet()` node, the matchers whose stamps start its time; quiet_timers: which of these nodes
-    are `.quiet()`; armed_at_start: which are `absent(armed_by="subscription")`. masks: see `_masks`.
+    numbers: those of all matchers. negated: {number: the windows that negate it}. distinct: the matchers of
+    whose events only one counts for each value (Q5, N4). timer_matchers: for each `absent` or `.quiet()`
+    node, the matchers whose stamps start its time; quiet_timers: which of these nodes are `.quiet()`;
+    armed_at_start: which are `absent(armed_by="subscription")`. masks: see `_masks`.
     """
 
     root: Node
@@ -44,6 +46,7 @@ class Plan:
     drops_earlier: tuple[bool, ...]
     held_by: tuple[tuple[WindowNode | NegatedWindowNode, ...] | None, ...]
     negated: Mapping[int, tuple[NegatedWindowNode, ...]]
+    distinct: frozenset[int]
     timer_matchers: tuple[frozenset[int], ...]
     quiet_timers: frozenset[int]
     armed_at_start: tuple[int, ...]
@@ -136,6 +139,7 @@ class _Planner:
             drops_earlier=tuple(matcher in in_windows and matcher.keeps != "all" for matcher in matchers),
             held_by=tuple(None if windows is None else tuple(windows) for windows in held_by),
             negated=negated,
+            distinct=frozenset(condition.distinct_paths),
             timer_matchers=tuple(self._timer_matchers),
             quiet_timers=frozenset(self._quiet_timers),
             armed_at_start=tuple(self._armed_at_start),
@@ -153,12 +157,15 @@ class _Planner:
         if isinstance(node, Matcher):
             return self._leaf(node, 1)
         if isinstance(node, Count):
-            return self._leaf(node.of, node.n)
+            return self._leaf(node.of, node.n, node.distinct is not None)
         if isinstance(node, AnyOf):
             return CombinationNode(tuple(self._compile(operand, outermost) for operand in node.of), 1)
         if isinstance(node, AllOf):
             return CombinationNode(tuple(self._compile(operand) for operand in node.of), len(node.of))
         if isinstance(node, AtLeast):
+            if node.distinct is not None:
+                leaves = (self._leaf(of, 1, True) for of in node.of if isinstance(of, Matcher))
+                return DistinctNode(tuple(leaves), node.n)
             return CombinationNode(tuple(self._compile(operand) for operand in node.of), node.n)
         if isinstance(node, Sequence):
             self._in_order = self._in_order or node.in_order
@@ -180,10 +187,10 @@ class _Planner:
             return AbsentNode(index, watched, node.duration_ms)
         raise ConditionError(f"a {type(node).__name__} cannot stand here")
 
-    def _leaf(self, matcher: Matcher, take: int) -> MatcherNode:
+    def _leaf(self, matcher: Matcher, take: int, distinct: bool = False) -> MatcherNode:
         number = self._numbers[matcher]
         self._held_by[number] = None  # `_window` replaces None if the window is outermost
-        return MatcherNode(number, take, matcher.keeps in (None, "latest"))
+        return MatcherNode(number, take, matcher.keeps in (None, "latest"), distinct)
 
     def _window(self, node: Window, outermost: bool) -> Node:
         before = dict(self._held_by)
@@ -217,6 +224,8 @@ def _needs(node: Condition) -> dict[Matcher, int]:
         return {node.of: node.n}
     if isinstance(node, Not):
         return {}
+    if isinstance(node, AtLeast) and node.distinct is not None:
+        return dict.fromkeys(node.matchers, node.n)  # N6: whatever values the others take, one is left
     needs: dict[Matcher, int] = {}
     for operand in node.operands:
         for matcher, n in _needs(operand).items():

@@ -6,6 +6,7 @@ Not public: `step` makes a Run for one input and returns its result. Cases: docs
 from __future__ import annotations
 
 import bisect
+from collections import Counter
 from typing import Final
 
 from ..errors import ConditionError
@@ -154,6 +155,11 @@ class Run:
             if held is not match and self._is_released(number, held, self.now_ms):
                 pool.remove(held)
                 return
+        if number in self.plan.distinct:
+            same = _same_value(pool, number, self.plan.keeps_first[number])
+            if same is not None:  # Q7
+                del pool[same]
+                return
         if self.plan.keeps_all[number]:
             self.dropped += 1  # H3
         pool.pop(-1 if self.plan.keeps_first[number] else 0)  # H2, L1, L2, L3
@@ -219,11 +225,15 @@ class Run:
         used = {match.identity for _, match in found.parts}
         latest = max((match.rank for _, match in found.parts), default=None)
         drops_earlier = {number for number, _ in found.parts if self.plan.drops_earlier[number]}
+        values = {
+            (number, match.value_for(number)) for number, match in found.parts if number in self.plan.distinct
+        }
         for number, pool in enumerate(self.pools):
             self.pools[number] = [
                 match
                 for match in pool
                 if match.identity not in used  # C1, C2
+                and not (values and (number, match.value_for(number)) in values)  # Q6
                 and not (
                     number in drops_earlier
                     and latest is not None
@@ -317,6 +327,16 @@ class Run:
 
     def _remembered_until(self, number: int, time_us: int) -> int:
         return max(window.remembered_until_ms(time_us) for window in self.plan.negated[number])
+
+
+def _same_value(pool: list[Match], number: int, keeps_first: bool) -> int | None:
+    """The place of the event to drop because another has its value: the earliest, or the latest (H2)."""
+    places = range(len(pool))
+    left = Counter(match.value_for(number) for match in pool)
+    for place in reversed(places) if keeps_first else places:
+        if left[pool[place].value_for(number)] > 1:
+            return place
+    return None
 
 
 def expiry_ms(plan: Plan, opened_ms: int | None, armed_ms: int | None) -> int | None:

@@ -26,7 +26,8 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     matchers: numbers in `Condition.matchers`: as input of `step`, of all matchers that accepted the event for
     this key; in a state or a firing, of those that hold it. timestamp_ms: the event's stamp, which is the
-    record's timestamp in ms since the epoch.
+    record's timestamp in ms since the epoch. values: {number of a matcher of count(distinct=) or
+    at_least(distinct=): the event's value there}; None if there is none.
     """
 
     event: Event
@@ -35,6 +36,11 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
     partition: int
     offset: int
     timestamp_ms: int
+    values: dict[int, str] | None = None
+
+    def value_for(self, number: int) -> str:
+        """The value that makes the event different from others of the matcher (Q5); "" if it has none."""
+        return "" if self.values is None else self.values.get(number, "")
 
     @property
     def identity(self) -> tuple[str, str]:

@@ -71,8 +71,12 @@ def explain(
     lacking = {*tree.missing(), *missing}
     searched = search(
         [
-            MissingMatcher(label, matcher, {match.identity for match in pool})
-            for label, matcher, pool in zip(plan.labels, condition.matchers, run.pools, strict=True)
+            MissingMatcher(
+                label, matcher, {match.identity for match in pool}, condition.distinct_paths.get(number)
+            )
+            for number, (label, matcher, pool) in enumerate(
+                zip(plan.labels, condition.matchers, run.pools, strict=True)
+            )
             if label in lacking
         ],
         events,

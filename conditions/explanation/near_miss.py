@@ -8,7 +8,7 @@ from typing import Final, Literal
 from .node import EventRef
 from .wording import given, printed
 
-Why = Literal["term", "error", "no key", "no data", "key", "since", "waiting", "repeat", "unread"]
+Why = Literal["term", "error", "no key", "no data", "no value", "key", "since", "waiting", "repeat", "unread"]
 _MAX_TERM_CHARS: Final = 160
 
 
@@ -16,13 +16,13 @@ _MAX_TERM_CHARS: Final = 160
 class NearMiss:
     """An event that nearly met a matcher, and why it did not.
 
-    why: "term": `term` refused it; it compares `attribute`, whose value in the event is `value` (None: it has
-    none). "error": `term` could not be evaluated because of `error`. "no key": it has no key at the path.
-    "no data": its data cannot be read for a key because of `error`. "key": its key is `key`, spelled `raw` if
-    that differs, and the wait is for `wanted`; these are also given beside a term. "since": it is stamped
-    before the wait's since. "waiting": it waits for a due time (W1). "repeat": it was seen before (D1).
-    "unread": it fits, but was not read yet, or was released or dropped. refused: how many of the matcher's
-    `terms` terms refused it.
+    why: "term": `term` refused it; it compares `attribute`, whose value in the event is `value` (None: it
+    has none). "error": `term` could not be evaluated because of `error`. "no key": it has no key at the
+    path. "no value": it has none at the paths of count(distinct=). "no data": its data cannot be read for
+    a key because of `error`. "key": its key is `key`, spelled `raw` if that differs, and the wait is for
+    `wanted`; these are also given beside a term. "since": it is stamped before the wait's since.
+    "waiting": it waits for a due time (W1). "repeat": it was seen before (D1). "unread": it fits, but was
+    not read yet, or was released or dropped. refused: how many of the matcher's `terms` terms refused it.
     """
 
     event: EventRef
@@ -69,6 +69,7 @@ class NearMiss:
             path = printed(self.attribute or "")
             return f"no key at {path}: its {printed(self.error or '', _MAX_TERM_CHARS)}"
         return {
+            "no value": f"no value at {printed(self.attribute or '')}, so it does not count",
             "no key": f"no key at {printed(self.attribute or '')}",
             "since": "stamped before the wait's since",
             "waiting": "waits for a due time",

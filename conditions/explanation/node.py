@@ -44,15 +44,17 @@ class EventRef(NamedTuple):
 class Note(NamedTuple):
     """A fact about a node. `what` names it and decides which other fields are given:
 
-    expires (at_ms) | expiry_not_armed | fires (at_ms): an `absent` | not_armed: an `absent` |
-    not_opened: an `absent` armed by the start of the wait, in a state that `opened()` did not make |
-    settles (at_ms): a `.quiet()` | slides_out (at_ms, label): events later than this are no longer in one
-    window with that event | held_until (at_ms, label): the last tick at which it is held |
-    period (from_ms, at_ms): the period shown, without a bound that it does not have | opened (at_ms, label) |
-    over (at_ms): when a window with `~` is evaluated | other_windows (number): open and not refuted |
-    refuted_windows (number): other refuted ones | no_window | refuted (at_ms): a negated event's time |
-    next_step (number): from 1 | recorded_apart (by_ms): stamps too far apart (I6, R4) |
-    in_order: matches wait for a later tick | unusable (text): the condition cannot be waited on.
+    expires (at_ms) | expiry_not_armed | fires (at_ms): an `absent` | not_armed: an `absent` | not_opened:
+    an `absent` armed by the start of the wait, in a state that `opened()` did not make | settles (at_ms):
+    a `.quiet()` | slides_out (at_ms, label): events later than this are no longer in one window with that
+    event | held_until (at_ms, label): the last tick at which it is held | period (from_ms, at_ms): the
+    period shown, without a bound that it does not have | opened (at_ms, label) | over (at_ms): when a
+    window with `~` is evaluated | other_windows (number): open and not refuted | refuted_windows
+    (number): other refuted ones | no_window | refuted (at_ms): a negated event's time | next_step
+    (number): from 1 | recorded_apart (by_ms): stamps too far apart (I6, R4) | same_value (number, text):
+    more held events whose values at these paths are already counted | value_taken (text): its events have
+    only values that others take | in_order: matches wait for a later tick | unusable (text): the
+    condition cannot be waited on.
     """
 
     what: str
@@ -100,6 +102,8 @@ _TEXTS: Final = {
     "refuted": "an event came at {at}",
     "next_step": "step {number} is next",
     "recorded_apart": "recorded too far apart, by {by}",
+    "same_value": "{number} more with the same {text}",
+    "value_taken": "no other {text} than those that count",
     "in_order": "matches wait for a tick later than their stamp",
     "unusable": "{text}",
 }

@@ -18,7 +18,7 @@ from ..evaluate.seen import SEEN_MS, digest, is_seen
 from ..filters.dialects import Comparison, Exact, Group, Not
 from ..filters.filter import Filter, Verdict
 from ..nodes.matcher import Matcher
-from ..nodes.paths import DATA
+from ..nodes.paths import DATA, key_at
 from .keys import raw_key, unread_data
 from .near_miss import NearMiss, NearMisses, Why
 from .node import EventRef
@@ -35,7 +35,7 @@ _MAX_VALUE_CHARS: Final = 80
 _MAX_TERM_CHARS: Final = 512
 _MAX_ID_CHARS: Final = 1024
 _MAX_KEY_CHARS: Final = 512
-_NO_KEY: Final = ("no key", "no data")
+_NO_KEY: Final = ("no key", "no data", "no value")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _QUOTED_OR_NUMBER = re.compile(r"""[\"'].*[\"']|\b[0-9]+\b""", re.DOTALL)
@@ -77,11 +77,15 @@ class StateFacts(NamedTuple):
 
 
 class MissingMatcher(NamedTuple):
-    """A missing matcher, and the identities of the events that it holds."""
+    """A missing matcher, and the identities of the events that it holds.
+
+    distinct: the paths of count(distinct=), without a value at which an event does not count.
+    """
 
     label: str
     matcher: Matcher
     held: Collection[tuple[str, str]] = frozenset()
+    distinct: str | tuple[str, ...] | None = None
 
 
 class Searched(NamedTuple):
@@ -288,6 +292,10 @@ class _Search:
                 )
             if facts.key is not None and key != facts.key:
                 return self._with_key(event, NearMiss(ref, "key", 0, self._count))
+        distinct = self._wanted.distinct
+        if distinct is not None and key_at(distinct, event) is None:  # Q5
+            names = distinct if isinstance(distinct, str) else ", ".join(distinct)
+            return NearMiss(ref, "no value", 0, self._count, attribute=names)
         if stamp is not None and facts.since_ms is not None and stamp < facts.since_ms:  # Y1
             return NearMiss(ref, "since", 0, self._count)
         if event.identity in facts.waiting:

@@ -11,6 +11,7 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from typing import Final
 
+from ..evaluate.distinct import DistinctNode
 from ..evaluate.evaluation import (
     AbsentNode,
     CombinationNode,
@@ -46,6 +47,10 @@ class Explainer:
         self._run, self._now_ms = run, now_ms
         self._labels = run.plan.labels
         self._numbers = {matcher: number for number, matcher in enumerate(condition.matchers)}
+        self._distinct = {
+            number: paths if isinstance(paths, str) else ", ".join(paths)
+            for number, paths in condition.distinct_paths.items()
+        }
 
     def whole(self, condition: Condition, scope: Scope) -> Explained:
         if isinstance(condition, Expires):
@@ -76,6 +81,8 @@ class Explainer:
             return self._leaf(condition, node, scope)
         if isinstance(node, CombinationNode):
             return self._combination(condition, node, scope)
+        if isinstance(node, DistinctNode):
+            return self._distinct_matchers(condition, node, scope)
         if isinstance(node, SequenceNode):
             return self._sequence(condition, node, scope)
         if isinstance(node, WindowNode) and isinstance(condition, Window):
@@ -96,6 +103,8 @@ class Explainer:
         label = self._labels[node.number]
         met = len(parts) >= node.take
         counts = isinstance(condition, Count)
+        same = len(scope.view.events(node.number)) - len(node.counted(scope.view))
+        notes = (Note("same_value", number=same, text=self._distinct[node.number]),) if same else ()
         return Explained(
             "count" if counts else "event",
             f"count of {label}" if counts else label,
@@ -106,6 +115,7 @@ class Explainer:
             events=_references(match for _, match in parts),
             held=len(self._run.pools[node.number]),
             apart=() if met else self._apart(node.number, scope),
+            notes=notes,
         )
 
     def _apart(self, number: int, scope: Scope) -> tuple[Apart, ...]:
@@ -128,6 +138,23 @@ class Explainer:
         pairs = zip(condition.operands, node.of, strict=True)
         below = [self._node(operand, each, scope) for operand, each in pairs]
         return self._of_combination(condition, node.need, node.met(scope.view) is not None, below)
+
+    def _distinct_matchers(self, condition: Condition, node: DistinctNode, scope: Scope) -> Explained:
+        """The matchers that are met together, by events with different values (N4)."""
+        parts = node.partial(scope.view).parts
+        together = {number for number, _ in parts}
+        own = scope.only(parts)
+        below: list[Explained] = []
+        for operand, leaf in zip(condition.operands, node.of, strict=True):
+            if leaf.number in together:
+                below.append(self._node(operand, leaf, own))
+                continue
+            alone = self._node(operand, leaf, scope)
+            if alone.met:
+                taken = Note("value_taken", text=self._distinct[leaf.number])
+                alone = replace(alone, met=False, have=0, notes=(*alone.notes, taken))
+            below.append(alone)
+        return self._of_combination(condition, node.need, len(parts) == node.need, below)
 
     def _of_combination(
         self, condition: Condition, need: int, met: bool, below: list[Explained]

@@ -20,7 +20,7 @@ _MAX_CARET_CHARS: Final = 100
 _MAX_DIGITS: Final = 18
 _MAX_KEPT: Final = 4 * MAX_NODES  # how many matchers all calls of keep() may copy
 _DURATION = re.compile(r"(?:[0-9]+(?:ms|[wdhms]))+")
-_CONSTANTS: Final = {"True": True, "False": False}
+_CONSTANTS: Final = {"True": True, "False": False, "None": None}
 _ESCAPE = re.compile(
     r"\\(?:([\\'\"abfnrtv])|([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))",
     re.DOTALL,

@@ -232,6 +232,10 @@ def _text(value: object, path: str) -> str:
     return value
 
 
+def _paths(value: object, path: str) -> object:
+    return value if isinstance(value, (list, tuple)) else _text(value, path)
+
+
 def _flag(value: object, path: str) -> bool:
     if not isinstance(value, bool):
         raise ConditionError(f"{path} is a {type(value).__name__}: give true or false")
@@ -310,6 +314,13 @@ class _Form(NamedTuple):
 
 
 _N: Final = _Member("n", _integer, "n")
+_DISTINCT: Final = _Member(
+    "distinct",
+    _paths,
+    "distinct",
+    optional=True,
+    write=lambda paths: paths if isinstance(paths, str) else list(paths),
+)
 _DURATION: Final = _Member("duration_ms", _integer, "duration_ms")
 _LATENESS: Final = _Member("lateness_ms", _integer, "lateness_ms", optional=True)
 _ARMED_BY: Final = _Member("armed_by", _text, "armed_by")
@@ -323,8 +334,14 @@ _EXPIRY: Final = (
 _ROWS: Final = (
     _Form("all", AllOf, several=True),
     _Form("any", AnyOf, several=True),
-    _Form("at_least", AtLeast, (_N,), several=True, build=lambda *of, n: AtLeast(n, *of)),
-    _Form("count", Count, (_N,)),
+    _Form(
+        "at_least",
+        AtLeast,
+        (_N, _DISTINCT),
+        several=True,
+        build=lambda *of, n, distinct=None: AtLeast(n, *of, distinct=distinct),
+    ),
+    _Form("count", Count, (_N, _DISTINCT)),
     _Form(
         "sequence",
         Sequence,

@@ -37,6 +37,7 @@ _WHOLE: Final = Kind((int,), "a whole number")
 _NUMBER: Final = Kind((int, float), "a number")
 _FLAG: Final = Kind((bool,), "True or False")
 _PATH: Final = Kind((str, tuple, list), "a path in quotes, or several in ( )")
+_PATH_OR_NONE: Final = Kind((str, tuple, list, type(None)), "a path in quotes, several in ( ), or None")
 _LIST: Final = Kind((list, tuple), "a list of filters in [ ]")
 _DICT: Final = Kind((dict,), 'names and values, as in Exact(subject="a")')
 
@@ -96,6 +97,7 @@ class Call:
 
 _DURATIONS: Final[Mapping[str, Kind]] = {"duration": _DURATION}
 _EVENTS: Final[Mapping[str, Kind]] = {"matcher": _CONDITION, "n": _WHOLE}
+_DISTINCT: Final[Mapping[str, Kind]] = {"distinct": _PATH_OR_NONE}
 _LATE: Final[Mapping[str, Kind]] = {"lateness": _DURATION}
 _MATCHER: Final[Mapping[str, Kind]] = {
     "by": _PATH,
@@ -138,8 +140,8 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
             needed=1,
             keywords={**_COMPLETION, "application": _TEXT},
         ),
-        Call("at_least", at_least, {"n": _WHOLE}, needed=1, rest=_CONDITION),
-        Call("count", count, _EVENTS, needed=2),
+        Call("at_least", at_least, {"n": _WHOLE}, needed=1, rest=_CONDITION, keywords=_DISTINCT),
+        Call("count", count, _EVENTS, needed=2, keywords=_DISTINCT),
         Call("sequence", sequence, rest=_CONDITION, keywords={"ordered": _FLAG}),
         Call(
             "absent",
@@ -150,8 +152,8 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
         ),
         Call("all_of", all_of, rest=_CONDITION, keywords={"within": _DURATION}),
         Call("any_of", any_of, rest=_CONDITION),
-        Call("every_nth", every_nth, _EVENTS, needed=2),
-        Call("burst", burst, {**_EVENTS, "within": _DURATION}, needed=3),
+        Call("every_nth", every_nth, _EVENTS, needed=2, keywords=_DISTINCT),
+        Call("burst", burst, {**_EVENTS, "within": _DURATION}, needed=3, keywords=_DISTINCT),
         Call("debounce", debounce, {"condition": _CONDITION, **_DURATIONS}, needed=2),
         Call(
             "heartbeat",

@@ -11,7 +11,7 @@ from ..errors import ConditionError
 from ..nodes.condition import Condition
 from ..nodes.key import canonical_key
 from ..nodes.matcher import Matcher
-from ..nodes.paths import key_at, scalar_at
+from ..nodes.paths import counted, key_at, scalar_at
 from .checks import Check, Checks
 from .routes import Route, routes_of
 from .tree import Entry, Hit, Step, insert_hit, remove_hit, united
@@ -27,6 +27,7 @@ class MatcherIndex(Generic[T]):
     def __init__(self) -> None:
         self._types: dict[str | None, Entry[T]] = {}
         self._subscriptions: dict[T, tuple[Condition, str | None]] = {}
+        self._distinct: dict[T, Mapping[int, str | tuple[str, ...]]] = {}  # only those that have some
         self._checks = Checks()
         self._lookup_number = 0  # number of the look-up; a check is evaluated once in each
 
@@ -55,6 +56,8 @@ class MatcherIndex(Generic[T]):
         condition.check_key(key is not None)
         own = None if key is None else canonical_key(key)
         self._subscriptions[handle] = (condition, own)
+        if condition.distinct_paths:
+            self._distinct[handle] = condition.distinct_paths
         for number, matcher in enumerate(condition.matchers):
             hit = Hit(handle, (number,), UNKEYED if own is None else own)
             for route in routes_of(matcher):
@@ -66,6 +69,7 @@ class MatcherIndex(Generic[T]):
         condition, own = self._subscriptions.pop(handle, (None, None))
         if condition is None:
             return
+        self._distinct.pop(handle, None)
         for matcher in condition.matchers:
             for route in routes_of(matcher):
                 checks = [self._checks[each] for each in route.checks]
@@ -86,7 +90,7 @@ class MatcherIndex(Generic[T]):
         elif untyped is not None:
             entries = [typed, untyped]
         elif type(typed) is Hit:
-            return [typed]
+            return self._counted([typed], event) if self._distinct else [typed]
         else:
             entries = [typed]
         self._lookup_number += 1
@@ -138,7 +142,21 @@ class MatcherIndex(Generic[T]):
                         hits += [Hit(hit.handle, hit.matchers, key) for hit in self._passed(below, event)]
             if entry.hits is not None or entry.checks is not None:
                 hits += self._passed(entry, event)
-        return hits if len(hits) < 2 else _merged(hits)
+        hits = hits if len(hits) < 2 else _merged(hits)
+        return self._counted(hits, event) if self._distinct else hits
+
+    def _counted(self, hits: list[Hit[T]], event: Event) -> list[Hit[T]]:
+        """The hits with the event's values for count(distinct=); without matchers that do not count it."""
+        found: list[Hit[T]] = []
+        for hit in hits:
+            distinct = self._distinct.get(hit.handle)
+            if distinct is None:
+                found.append(hit)
+                continue
+            numbers, values = counted(distinct, hit.matchers, event)
+            if numbers:
+                found.append(Hit(hit.handle, numbers, hit.key, values))
+        return found
 
     def _passed(self, entry: Entry[T], event: Event) -> list[Hit[T]]:
         """The hits at an entry, and the hits below its checks that the event passes."""

@@ -22,11 +22,14 @@ class Hit(msgspec.Struct, Generic[T], frozen=True):
     """A subscription that an event reached: the numbers of the matchers that accepted it, ascending; the key.
 
     key: canonical; the subscription's own if it has one, else the event's; "" if no matcher has a `by`.
+    values: {number of a matcher with `distinct`: the event's value}; None without one. Hits in the tree have
+    none.
     """
 
     handle: T
     matchers: tuple[int, ...]
     key: str
+    values: dict[int, str] | None = None
 
 
 class Node(Generic[T]):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import cached_property
+from typing import ClassVar, Final, TypeAlias
 
 from ...events.attributes import shown
 from ..errors import ConditionError
+from .by import By, checked_paths, paths_text
 from .condition import Condition, Role, check_operand, check_tree, not_a_condition, shortened
 from .matcher import DEFAULT_LIMIT, Matcher
 
 MAX_COUNT: Final = 1000
+# Operands of at_least(distinct=): the search for events with different values tries them in turn.
+MAX_DISTINCT_OPERANDS: Final = 16
 _MET = (Role.EVENTS, Role.TIMED)
 
 
@@ -64,45 +68,61 @@ class AnyOf(Combination):
 
 @dataclass(frozen=True, init=False, repr=False)
 class AtLeast(Condition):
-    """Met when n of the operands are (cases N1 to N3); `at_least()` makes it."""
+    """Met when n of the operands are (cases N1 to N6); `at_least()` makes it.
+
+    distinct: if given, by events whose values at this path, or these paths, all differ.
+    """
 
     n: int
     of: tuple[Condition, ...]
+    distinct: str | tuple[str, ...] | None
 
-    def __init__(self, n: int, *operands: Condition) -> None:
+    def __init__(self, n: int, *operands: Condition, distinct: By | None = None) -> None:
         for number, operand in enumerate(operands, 1):
             check_operand(f"argument {number} of at_least", operand, *_MET)
-        distinct = tuple(dict.fromkeys(operands))
+        different = tuple(dict.fromkeys(operands))
+        paths = None if distinct is None else checked_paths("at_least", "distinct", distinct)
+        if paths is not None:
+            _check_distinct_operands(different)
         _check_number(
             "AtLeast(n)",
             n,
             2,
-            len(distinct) - 1,
+            len(different) - (paths is None),
             "fewer than the conditions; for 1 or for all of them, write at_least()",
         )
         object.__setattr__(self, "n", n)
-        object.__setattr__(self, "of", distinct)
+        object.__setattr__(self, "of", different)
+        object.__setattr__(self, "distinct", paths)
         check_tree(self)
 
     def with_operands(self, *operands: Condition) -> AtLeast:
-        return AtLeast(self.n, *operands)
+        return AtLeast(self.n, *operands, distinct=self.distinct)
+
+    @cached_property
+    def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
+        return super().distinct_of if self.distinct is None else dict.fromkeys(self.matchers, self.distinct)
 
     @property
     def role(self) -> Role:
         return Role.TIMED if any(operand.role is Role.TIMED for operand in self.of) else Role.EVENTS
 
     def __str__(self) -> str:
-        return f"at_least({self.n}, {', '.join(map(str, self.of))})"
+        return f"at_least({self.n}, {', '.join(map(str, self.of))}{_distinct_text(self.distinct)})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Count(Condition):
-    """Met by n different events of one matcher (cases Q1 to Q4); `count()` makes it."""
+    """Met by n different events of one matcher (cases Q1 to Q8); `count()` makes it.
+
+    distinct: if given, events with the same value at this path, or these paths, count once.
+    """
 
     of: Matcher
     n: int
+    distinct: str | tuple[str, ...] | None
 
-    def __init__(self, of: Matcher, n: int) -> None:
+    def __init__(self, of: Matcher, n: int, distinct: By | None = None) -> None:
         if not isinstance(of, Condition):
             raise ConditionError(not_a_condition("argument 1 of count", of))
         if not isinstance(of, Matcher):  # Q3
@@ -120,10 +140,16 @@ class Count(Condition):
             )
         object.__setattr__(self, "of", of)
         object.__setattr__(self, "n", n)
+        paths = None if distinct is None else checked_paths("count", "distinct", distinct)
+        object.__setattr__(self, "distinct", paths)
         check_tree(self)
 
+    @cached_property
+    def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
+        return {self.of: self.distinct}
+
     def __str__(self) -> str:
-        return f"count({self.of}, {self.n})"
+        return f"count({self.of}, {self.n}{_distinct_text(self.distinct)})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -162,26 +188,53 @@ class Sequence(Condition):
         return f"sequence({', '.join(map(str, self.of))}{ordered})"
 
 
-def at_least(n: int, *conditions: Condition) -> Condition:
-    """Met when at least n of these conditions are; n = 1 gives their `|`, n = all of them their `&` (N2)."""
+def at_least(n: int, *conditions: Condition, distinct: By | None = None) -> Condition:
+    """Met when at least n of these conditions are; n = 1 gives their `|`, n = all of them their `&` (N2).
+
+    distinct: a path as in `by`, or several: the n conditions, which are matchers then, must be met by events
+    with different values there, such as approvals of different people (N4).
+    """
     for number, condition in enumerate(conditions, 1):
         check_operand(f"argument {number} of at_least", condition, *_MET)
-    distinct = tuple(dict.fromkeys(conditions))
-    if not distinct:
+    different = tuple(dict.fromkeys(conditions))
+    if not different:
         raise ConditionError("at_least() got no conditions: write at_least(2, a, b, c)")
-    _check_number("at_least(n)", n, 1, len(distinct), "the number of different conditions")
-    if len(distinct) == 1:
-        return distinct[0]
+    _check_number("at_least(n)", n, 1, len(different), "the number of different conditions")
+    if distinct is not None:
+        checked_paths("at_least", "distinct", distinct)
+        _check_distinct_operands(different)
+    if len(different) == 1:
+        return different[0]
     if n == 1:
-        return AnyOf(*distinct)
-    return AllOf(*distinct) if n == len(distinct) else AtLeast(n, *distinct)
+        return AnyOf(*different)
+    if distinct is not None:
+        return AtLeast(n, *different, distinct=distinct)
+    return AllOf(*different) if n == len(different) else AtLeast(n, *different)
 
 
-def count(matcher: Matcher, n: int) -> Condition:
-    """Met by n different events of the matcher; n = 1 gives the matcher itself."""
+class _OfMatcher:
+    """The default of count(distinct=): what the function that made the matcher says."""
+
+    def __repr__(self) -> str:
+        return "that of the matcher"
+
+
+OF_MATCHER: Final = _OfMatcher()
+Distinct: TypeAlias = By | _OfMatcher | None
+
+
+def count(matcher: Matcher, n: int, *, distinct: Distinct = OF_MATCHER) -> Condition:
+    """Met by n different events of the matcher; n = 1 gives the matcher itself.
+
+    distinct: a path as in `by`, or several: events with the same value there count once (Q5), so that a run
+    which was cleared and run again is one of 24. Default: the run for `dag_run()`, run and map index for
+    `task_instance()`, and None, every event, for other matchers.
+    """
     if n == 1 and isinstance(matcher, Matcher) and not isinstance(n, bool):
         return matcher
-    return Count(matcher, n)
+    if isinstance(distinct, _OfMatcher):
+        distinct = matcher.counted_by if isinstance(matcher, Matcher) else None
+    return Count(matcher, n, distinct)
 
 
 def sequence(*conditions: Condition, ordered: bool = True) -> Sequence:
@@ -205,6 +258,23 @@ def operand_text(condition: Condition) -> str:
 def called_text(condition: Condition) -> str:
     """The text of a condition before a method call, which binds more tightly than `~`."""
     return f"({condition})" if condition.role is Role.NEGATION else operand_text(condition)
+
+
+def _check_distinct_operands(operands: SequenceOf[Condition]) -> None:
+    for operand in operands:
+        if not isinstance(operand, Matcher):  # N4
+            raise ConditionError(
+                f"at_least(distinct=...) compares the events of matchers, and {shortened(operand)} is not"
+                " one: let a matcher accept several types with filters=[Any(...)]"
+            )
+    if len(operands) > MAX_DISTINCT_OPERANDS:
+        raise ConditionError(
+            f"at_least(distinct=...) has {len(operands)} matchers: at most {MAX_DISTINCT_OPERANDS}"
+        )
+
+
+def _distinct_text(distinct: str | tuple[str, ...] | None) -> str:
+    return "" if distinct is None else f", distinct={paths_text(distinct)}"
 
 
 def _merged(kind: type[Combination], operands: SequenceOf[Condition]) -> tuple[Condition, ...]:

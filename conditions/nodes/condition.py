@@ -111,6 +111,25 @@ class Condition:
         return next((1 if isinstance(by, str) else len(by) for by in paths), 0)
 
     @cached_property
+    def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
+        """{matcher: the paths whose values make its events different}; None: every event counts."""
+        found: dict[Matcher, str | tuple[str, ...] | None] = {}
+        for operand in self.operands:
+            for matcher, paths in operand.distinct_of.items():
+                if found.setdefault(matcher, paths) != paths:  # Q8
+                    raise ConditionError(
+                        f"{shortened(matcher)} stands in this condition with different distinct=: give one of"
+                        " the two a label=, so that they are two matchers"
+                    )
+        return found
+
+    @cached_property
+    def distinct_paths(self) -> dict[int, str | tuple[str, ...]]:
+        """{number of a matcher: the paths whose values make its events different}; without the others."""
+        found = ((matcher, self.distinct_of.get(matcher)) for matcher in self.matchers)
+        return {number: paths for number, (_, paths) in enumerate(found) if paths is not None}
+
+    @cached_property
     def nodes(self) -> int:
         """Number of nodes in the tree, matchers included; at most MAX_NODES."""
         return 1 + sum(operand.nodes for operand in self.operands)
@@ -296,6 +315,7 @@ def check_tree(condition: Condition) -> None:
         raise ConditionError(f"the condition has {condition.nodes} nodes: at most {MAX_NODES}")
     if condition.depth > MAX_DEPTH:
         raise ConditionError(f"the condition is nested {condition.depth} levels deep: at most {MAX_DEPTH}")
+    _ = condition.distinct_of
     named: dict[str, Matcher] = {}
     parts: dict[int, Matcher] = {}
     for matcher in condition.matchers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,15 +23,14 @@ from ..filters.filter import (
     is_keyword_name,
     quoted,
 )
+from .by import By, checked_paths, paths_text
 from .condition import Condition
-from .key import MAX_KEY_PARTS
-from .paths import DATA, key_at, parse_path
+from .paths import key_at
 
 if TYPE_CHECKING:
     from .condition import Keep
 
 MAX_LABEL_CHARS: Final = 128
-MAX_PATH_CHARS: Final = 256
 KEEP: Final = ("latest", "first", "all")
 MAX_LIMIT: Final = 1000
 DEFAULT_LIMIT: Final = 100
@@ -44,7 +43,6 @@ _KEYWORDS = frozenset({"by", "label", "where", "filters", "keep", "limit"})
 _KNOWN: Final = tuple(sorted(name for name in _KEYWORDS | CORE - {"specversion"} if len(name) > 2))
 _CLOSE: Final = 0.75
 _GLOBBED: Final = ("type", "source", "subject")
-_PATH_HINT: Final = 'give a path in a string, such as "subject" or "data.order.date"'
 _TYPE_PARTS_IN_LABEL = 2
 
 
@@ -60,6 +58,7 @@ class Matcher(Condition):
     where: a predicate in CEL, evaluated last.
     keeps: which of repeated matches takes part, "latest", "first" or "all"; None means "latest".
     limit: how many are held if it keeps "all".
+    counted_by: the default of count(distinct=); not compared, and not in forms.
     """
 
     exact: tuple[tuple[str, str], ...]
@@ -69,6 +68,7 @@ class Matcher(Condition):
     where: Where | None
     keeps: Keep | None
     limit: int | None
+    counted_by: By | None = field(compare=False)
 
     def __init__(
         self,
@@ -80,6 +80,7 @@ class Matcher(Condition):
         where: Where | None = None,
         keeps: Keep | None = None,
         limit: int | None = None,
+        counted_by: By | None = None,
     ) -> None:
         pairs, rest = _merged(checked_pairs("event", exact), filters)
         if not pairs and not rest and where is None:
@@ -92,12 +93,13 @@ class Matcher(Condition):
         if label is not None:
             checked_text("event", "label", label, MAX_LABEL_CHARS)
         object.__setattr__(self, "exact", pairs)
-        object.__setattr__(self, "by", None if by is None else _checked_by(by))
+        object.__setattr__(self, "by", None if by is None else checked_paths("event", "by", by))
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "filters", rest)
         object.__setattr__(self, "where", where)
         object.__setattr__(self, "keeps", keeps)
         object.__setattr__(self, "limit", _checked_limit(keeps, limit))
+        object.__setattr__(self, "counted_by", counted_by)
 
     def changed(self, **arguments: Any) -> Matcher:
         """The same matcher with other arguments of the constructor, such as label="x"."""
@@ -107,6 +109,10 @@ class Matcher(Condition):
     @property
     def operands(self) -> tuple[Condition, ...]:
         return ()
+
+    @property  # not cached: a copy of the matcher would be in its own dict before it has a hash
+    def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
+        return {self: None}
 
     @property
     def default_label(self) -> str:
@@ -167,7 +173,7 @@ class Matcher(Condition):
         filters += map(str, self.filters)
         parts += [f"filters=[{', '.join(filters)}]"] if filters else []
         parts += [f"where={quoted(self.where.source)}"] if self.where is not None else []
-        parts += [f"by={_path_shown(self.by)}"] if self.by is not None else []
+        parts += [f"by={paths_text(self.by)}"] if self.by is not None else []
         parts += [f"label={quoted(self.label)}"] if self.label is not None else []
         parts += [f"keep={quoted(self.keeps)}"] if self.keeps is not None else []
         parts += [f"limit={self.limit}"] if self.limit is not None else []
@@ -283,40 +289,6 @@ def _checked_limit(keep: object, limit: object) -> int | None:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_LIMIT:
         raise ConditionError(f"event(limit={shown(limit)}): give a whole number from 1 to {MAX_LIMIT}")
     return limit
-
-
-def _checked_by(by: object) -> str | tuple[str, ...]:
-    if not isinstance(by, (list, tuple)):
-        return _checked_path(by)
-    if not 2 <= len(by) <= MAX_KEY_PARTS:
-        raise ConditionError(
-            f"event(by=[...]) has {len(by)} path{'' if len(by) == 1 else 's'}: a composite key has 2 to"
-            f' {MAX_KEY_PARTS}; a single path is given as a string, by="subject"'
-        )
-    paths = tuple(_checked_path(path) for path in by)
-    if len(set(paths)) < len(paths):
-        raise ConditionError(f"event(by={_path_shown(paths)}) names a path twice")
-    return paths
-
-
-def _checked_path(path: object) -> str:
-    whole = checked_text("event", "by", path, MAX_PATH_CHARS, _PATH_HINT)
-    text = parse_path(whole).base
-    if text.startswith(DATA):
-        if "[" in text or "]" in text:
-            raise ConditionError(f"event(by={quoted(text)}): items of lists cannot be reached; name a member")
-        if "" in text.split("."):
-            raise ConditionError(f"event(by={quoted(text)}) has an empty member: write it as data.order.date")
-    elif not is_name(text):
-        raise ConditionError(
-            f"event(by={quoted(text)}) is not a path: write an attribute's name, or data.order.date for a"
-            " value in the data"
-        )
-    return whole
-
-
-def _path_shown(by: str | tuple[str, ...]) -> str:
-    return quoted(by) if isinstance(by, str) else f"({', '.join(map(quoted, by))})"
 
 
 def _is_keyword_of_event(name: str, value: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -66,6 +67,20 @@ def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
         return canonical_key(parts)
     except ConditionError:  # together they are longer than a key may be
         return None
+
+
+def counted(
+    distinct: Mapping[int, str | tuple[str, ...]], numbers: tuple[int, ...], event: Event
+) -> tuple[tuple[int, ...], dict[int, str] | None]:
+    """Those of the matchers that count the event, and {number: its value}; None without values.
+
+    distinct: as Condition.distinct_paths. A matcher does not count an event without a value there (Q5).
+    """
+    values = {number: key_at(distinct[number], event) for number in numbers if number in distinct}
+    found = {number: value for number, value in values.items() if value is not None}
+    if len(found) < len(values):
+        numbers = tuple(number for number in numbers if number in found or number not in values)
+    return numbers, found or None
 
 
 def value_at(path: str, event: Event) -> object:

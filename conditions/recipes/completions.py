@@ -29,6 +29,9 @@ _RUN_KEYS: Final = {
     "partition_key": "data.partition_key",
     "run_id": "data.run_id",
 }
+# What makes their events different in count(): a run, or instance, that was cleared has several events.
+_RUN: Final = "data.run_id"
+_INSTANCE: Final = ("data.run_id", "data.map_index")
 _DATED: Final = ("logical_date", "ds")
 MAX_DATES: Final = 1000
 # Arguments of ExternalTaskSensor and of event(), and what to write instead.
@@ -101,7 +104,7 @@ def dag_run(
     invalid arguments.
     """
     _refuse("dag_run", others)
-    return _RunKey(f"dag_run({shown(dag_id)})", by, offset, dates).condition(
+    return _RunKey(f"dag_run({shown(dag_id)})", by, offset, dates, _RUN).condition(
         _types("dag_run", taxonomy.DAG_RUN, state),
         _name("dag_run", "dag_id", dag_id),
         None if deployment is None else airflow_source(deployment, dag_id),
@@ -147,12 +150,12 @@ def task_instance(
     """A matcher for the completion events of task instances; arguments as for `dag_run`.
 
     state: also "skipped". Each instance of a mapped task counts: `by=["logical_date", "data.map_index"]`
-    gives each its own key, and `count()` waits for several.
+    gives each its own key, and `count()` waits for several, each of which it counts once.
     """
     who = "task_instance"
     _refuse(who, others)
     dag, task = _name(who, "dag_id", dag_id), _name(who, "task_id", task_id)
-    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates).condition(
+    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _INSTANCE).condition(
         _types(who, taxonomy.TASK_INSTANCE, state),
         f"{dag}/{task}",
         None if deployment is None else airflow_source(deployment, dag, task),
@@ -189,10 +192,15 @@ def spark_application(
 
 
 class _RunKey:
-    """How the matcher reads its key: the paths, the offset, and the days of `dates`."""
+    """How the matcher reads its key: the paths, the offset, and the days of `dates`.
 
-    def __init__(self, who: str, by: By | None, offset: Offset | None, dates: Dates | None) -> None:
-        self._who, self._dates = who, None
+    counted_by: what makes its events different in count().
+    """
+
+    def __init__(
+        self, who: str, by: By | None, offset: Offset | None, dates: Dates | None, counted_by: By
+    ) -> None:
+        self._who, self._dates, self._counted_by = who, None, counted_by
         if offset is not None and dates is not None:
             raise ConditionError(f"{self._who}: give offset= or dates=, not both")
         if dates is not None:
@@ -213,9 +221,11 @@ class _RunKey:
         self, types: tuple[str, ...], subject: str, source: str | None, label: str | None
     ) -> Condition:
         if self._dates is None:
-            return _matcher(types, subject, source, self._by, label)
+            return _matcher(types, subject, source, self._by, label).changed(counted_by=self._counted_by)
         matchers = [
-            _matcher(types, subject, source, with_offset("data.ds", distance), _numbered(label, number), days)
+            _matcher(
+                types, subject, source, with_offset("data.ds", distance), _numbered(label, number), days
+            ).changed(counted_by=self._counted_by)
             for number, (distance, days) in enumerate(self._dates, 1)
         ]
         return matchers[0] if len(matchers) == 1 else AnyOf(*matchers)

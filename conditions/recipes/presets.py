@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ..nodes.combinations import AllOf, AnyOf, count
+from ..nodes.combinations import OF_MATCHER, AllOf, AnyOf, Distinct, count
 from ..nodes.condition import Condition
 from ..nodes.matcher import Matcher
 from ..nodes.timers import Absent, ArmedBy, Quiet, absent
@@ -22,14 +22,17 @@ def any_of(*conditions: Condition) -> Condition:
     return _one_or(AnyOf, conditions)
 
 
-def every_nth(matcher: Matcher, n: int) -> Condition:
-    """Fires after every n events of the matcher; each event takes part once."""
-    return count(matcher, n)
+def every_nth(matcher: Matcher, n: int, *, distinct: Distinct = OF_MATCHER) -> Condition:
+    """Fires after every n events of the matcher; each event takes part once. distinct: as for `count`."""
+    return count(matcher, n, distinct=distinct)
 
 
-def burst(matcher: Matcher, n: int, within: str | timedelta) -> Within:
-    """Fires at the nth event of the matcher in a sliding window, such as the third failure in an hour."""
-    return count(matcher, n).within(within)
+def burst(matcher: Matcher, n: int, within: str | timedelta, *, distinct: Distinct = OF_MATCHER) -> Within:
+    """Fires at the nth event of the matcher in a sliding window, such as the third failure in an hour.
+
+    distinct: as for `count`.
+    """
+    return count(matcher, n, distinct=distinct).within(within)
 
 
 def debounce(condition: Condition, duration: str | timedelta) -> Quiet:

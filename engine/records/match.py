@@ -8,12 +8,17 @@ from ...events.event import Event
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):
-    """A registration, and the numbers of its matchers that accept an event for a key."""
+    """A registration, and the numbers of its matchers that accept an event for a key.
+
+    values: {number of a matcher with `distinct`: the event's value there}; None without one. They are read on
+    the source partition, because large data do not reach the trigger partition.
+    """
 
     registry_offset: int
     incarnation: str
     matchers: tuple[int, ...]
     key: str
+    values: dict[int, str] | None = None
 
 
 class MatchRecord(msgspec.Struct, frozen=True, array_like=True):

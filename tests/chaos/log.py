@@ -249,7 +249,9 @@ def read_match(record: Rec) -> MatchRecord:
             offset,
             timestamp_ms,
             Event(attributes, data[0] if data else None),
-            tuple(Target(r, incarnation, tuple(numbers), key) for r, incarnation, numbers, key in targets),
+            tuple(
+                Target(r, incarnation, tuple(numbers), key) for r, incarnation, numbers, key, *_ in targets
+            ),
         )
     except (TypeError, ValueError) as e:
         raise BadRecord(f"{record} holds no match: {e}") from e

@@ -82,7 +82,13 @@ class Evaluator:
             condition,
             before,
             Match(
-                match.event, target.matchers, match.topic, match.partition, match.offset, match.timestamp_ms
+                match.event,
+                target.matchers,
+                match.topic,
+                match.partition,
+                match.offset,
+                match.timestamp_ms,
+                target.values,
             ),
         )
         if decisions and registered.one_shot:

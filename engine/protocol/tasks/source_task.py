@@ -169,7 +169,8 @@ class SourceTask:
                     continue
             elif not any(group.covers(offset) for group in groups):
                 continue
-            targets.append((registered, Target(offset, registered.incarnation, matchers, hit.key)))
+            target = Target(offset, registered.incarnation, matchers, hit.key, hit.values)
+            targets.append((registered, target))
         return targets
 
     def _dead_letter_event(

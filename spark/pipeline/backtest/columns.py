@@ -35,8 +35,8 @@ class ReadColumns:
     def of(condition: Condition) -> ReadColumns:
         attributes: set[str] | None = {"time"}
         data = False
-        for matcher in condition.matchers:
-            names, reads_data = _of_matcher(matcher)
+        for number, matcher in enumerate(condition.matchers):
+            names, reads_data = _of_matcher(matcher, condition.distinct_paths.get(number))
             attributes = None if attributes is None or names is None else attributes | names
             data = data or reads_data
         types = [dict(matcher.exact).get("type") for matcher in condition.matchers]
@@ -69,11 +69,11 @@ class ReadColumns:
             yield f.col("attributes").getItem(name).alias(f"a_{name}")
 
 
-def _of_matcher(matcher: Matcher) -> tuple[set[str] | None, bool]:
-    """(attributes, whether it reads data); None: all attributes."""
+def _of_matcher(matcher: Matcher, distinct: str | tuple[str, ...] | None) -> tuple[set[str] | None, bool]:
+    """(attributes, whether it reads data); None: all attributes. distinct: the paths of count(distinct=)."""
     names: set[str] = {name for name, _ in matcher.exact}
     data = matcher.where is not None
-    for path in () if matcher.by is None else (matcher.by,) if isinstance(matcher.by, str) else matcher.by:
+    for path in (*_paths(matcher.by), *_paths(distinct)):
         read = parse_path(path)
         if read.members is None:
             names.add(read.base)
@@ -88,6 +88,10 @@ def _of_matcher(matcher: Matcher) -> tuple[set[str] | None, bool]:
             return None, data or "Where(" in str(each)
         names |= compared
     return (names if matcher.where is None else None), data
+
+
+def _paths(written: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return () if written is None else (written,) if isinstance(written, str) else written
 
 
 def _compared(term: Filter) -> set[str] | None:

@@ -6,6 +6,7 @@ timestamp among this and the key's later rows: a tick may go up to it (docs/use/
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -57,7 +58,7 @@ class Folding:
 
     def take(self, row: tuple[Any, ...]) -> None:
         """Handles the next row; a row of another key ends the previous key."""
-        key, stamp, topic, partition, offset, numbers, source, id_, type_, time, note, least = row
+        key, stamp, topic, partition, offset, numbers, source, id_, type_, time, distinct, note, least = row
         if key is None:
             if note is not None:
                 place = ("", source, id_, type_, topic, partition, offset, stamp)
@@ -79,7 +80,8 @@ class Folding:
         attributes = {"source": source, "id": id_, "type": type_}
         if time is not None:
             attributes["time"] = time
-        match = Match(Event(attributes), _numbers(numbers), topic, partition, offset, stamp)
+        values = None if distinct is None else {int(n): value for n, value in json.loads(distinct).items()}
+        match = Match(Event(attributes), _numbers(numbers), topic, partition, offset, stamp, values)
         self._state, firings = step(self._condition, state, match)
         if firings:
             self._fire(firings, lambda _: stamp)

@@ -3,6 +3,7 @@ data."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,7 @@ class Matching:
                     attributes["id"],
                     attributes["type"],
                     attributes.get("time"),
+                    None if hit.values is None else json.dumps(hit.values),
                     None,
                 )
             )
@@ -86,7 +88,7 @@ class Matching:
         """After the last event: adds the near misses."""
         for place, event, note in () if self._misses is None else self._misses.kept():
             source, id_, type_ = (None, None, None) if event is None else (event.source, event.id, event.type)
-            self.matches.rows.append((None, *place, None, source, id_, type_, None, note))
+            self.matches.rows.append((None, *place, None, source, id_, type_, None, None, note))
 
 
 def _events(reads: ReadColumns, batch: Any) -> Iterator[tuple[Event, Place]]:

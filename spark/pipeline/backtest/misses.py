@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from ....conditions import Matcher, Seen
 from ....conditions.explanation.search import MissingMatcher, StateFacts, search
+from ....conditions.nodes.paths import key_at
 from ....events.event import Event
 from .question import Question
 
@@ -54,6 +55,7 @@ class Misses:
         self._question = question
         condition = question.condition
         self._matchers, self._labels = condition.matchers, condition.labels
+        self._distinct = condition.distinct_paths
         wanted = [_near_by(matcher) for matcher in self._matchers]
         self._near_by = [(number, *each) for number, each in enumerate(wanted) if each is not None]
         self._by_type: dict[str, tuple[int, ...]] | None = {}
@@ -88,7 +90,13 @@ class Misses:
         verdict = matcher.verdict(event)
         why = "term" if verdict.error is None else "error"
         if verdict.accepted:  # then the key was wrong
-            why = "no key" if matcher.key_of(event) is None else "key"
+            key, distinct = matcher.key_of(event), self._distinct.get(number)
+            if key is None and matcher.by is not None:
+                why = "no key"
+            elif distinct is not None and key_at(distinct, event) is None:
+                why = "no value"
+            else:
+                why = "key"
         self._keep(Reason(number, why, verdict.term), event, place)
 
     def failed(self, event: Event, error: Exception, place: Place) -> None:
@@ -126,7 +134,11 @@ class Misses:
             "text": text or reason.term or reason.why,
         }
         if reason.number >= 0:
-            wanted = MissingMatcher(self._labels[reason.number], self._matchers[reason.number])
+            wanted = MissingMatcher(
+                self._labels[reason.number],
+                self._matchers[reason.number],
+                distinct=self._distinct.get(reason.number),
+            )
             stamp, topic, partition, offset = place
             seen = Seen(event, topic, partition, offset, stamp)
             for miss in search([wanted], [seen], StateFacts(self._question.key), 1).near_misses[0].misses:

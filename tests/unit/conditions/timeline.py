@@ -30,6 +30,7 @@ from interlock.conditions import (
     opened,
     step,  # fmt: skip
 )
+from interlock.conditions.nodes.paths import counted
 from interlock.events import Event
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
@@ -228,19 +229,25 @@ class _Reader:
 
     def _match(self, name: str, words: list[str]) -> Match:
         time, stamp, matchers = self._latest + SECOND, None, None
+        subject: str | None = None
         for word in words:
             if word.startswith("accepted by "):
                 matchers = self._accepting(word.removeprefix("accepted by "))
             elif (given := self._stamp(word)) is not None:
                 stamp = given
+            elif word.startswith("of "):
+                subject = word.removeprefix("of ")
             else:
                 time = at(word)
         stamp = time if stamp is None else stamp
         self._latest = time
         self._stamps.append(stamp)
-        sent = Event.of(name[0], "/s", id=name, time=time)
+        sent = Event.of(name[0], "/s", id=name, time=time, subject=subject)
         matchers = matchers or self._accepting(name[0])
-        return Match(sent, matchers, "events", 0, len(self._stamps), millis(stamp))
+        matchers, values = counted(self._condition.distinct_paths, matchers, sent)
+        if not matchers:
+            raise NotUnderstood(f"{name!r} does not count: say of what it is, as in {name}(of x)")
+        return Match(sent, matchers, "events", 0, len(self._stamps), millis(stamp), values)
 
     def _repeat(self, match: Match, words: list[str]) -> Match:
         """The same event in a record of its own."""

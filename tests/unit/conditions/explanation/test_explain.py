@@ -22,6 +22,7 @@ from interlock.conditions import (
     count,
     event,
     explain,
+    explain_rehearsal,
     opened,
     sequence,
     step,
@@ -125,6 +126,31 @@ def test_at_least_and_count_tell_how_many_there_are() -> None:
     counted = node.of[0]
     assert (counted.kind, counted.have, counted.need, ids(counted)) == ("count", 2, 3, ["a1", "a2"])
     assert "count of a: 2 of 3; a1" in str(explained(count(a, 3), "a1@0", "a2@1"))
+
+
+def test_a_count_of_different_values_tells_how_many_more_have_one_of_them() -> None:
+    runs = count(event("a", label="a"), 3, distinct="subject")
+    sent = [Event.of("a", "/s", id=f"a{n}", subject=who, time=NOON) for n, who in enumerate("xxyy")]
+    explanation = explain_rehearsal(runs, sent)
+    assert (explanation.tree.have, explanation.tree.need) == (2, 3)
+    assert note(explanation.tree, "same_value") == Note("same_value", number=1, text="subject")
+    assert "2 of 3" in str(explanation)
+    assert "1 more with the same subject" in str(explanation)
+
+
+def test_an_event_without_a_value_to_count_is_a_near_miss_that_says_so() -> None:
+    runs = count(event("a", label="a"), 2, distinct=("subject", "data.run"))
+    sent = Event.of("a", "/s", id="a1", subject="x", time=NOON, data={"Run": 1})
+    assert "no value at subject, data.run, so it does not count" in str(explain_rehearsal(runs, [sent]))
+
+
+def test_conditions_whose_events_have_only_values_of_others_are_told() -> None:
+    approved = at_least(2, a, b, c, distinct="subject")
+    sent = [Event.of(kind, "/s", id=kind, subject="ann", time=NOON) for kind in "ab"]
+    explanation = explain_rehearsal(approved, sent)
+    assert [node.met for node in explanation.tree.of] == [True, False, False]
+    assert "no other subject than those that count" in str(explanation)
+    assert explanation.missing == ("b", "c")
 
 
 def test_of_many_events_a_few_are_shown_and_the_others_counted() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
-from interlock.conditions import Condition, ConditionError, Hit, Matcher, MatcherIndex, event
+from interlock.conditions import Condition, ConditionError, Hit, Matcher, MatcherIndex, count, event
 from interlock.conditions.filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix, Verdict, Where
 from interlock.conditions.index import checks, matcher_index
 from interlock.events import Event
@@ -52,6 +52,23 @@ def test_equal_matchers_with_two_labels_are_one_hit_with_both_numbers() -> None:
     """M8"""
     index = index_of(s=event("a", label="l") & event("a", label="r", keep="all", limit=3))
     assert index.lookup(Event.of("a", "/s")) == [Hit("s", (0, 1), "")]
+
+
+def test_a_hit_has_the_values_that_its_matchers_count() -> None:
+    """Q5"""
+    index = index_of(
+        runs=count(event("a", label="each"), 2, distinct="data.run") & event("a"),
+        other=event("a"),
+        none=event("b"),
+    )
+    hits = {hit.handle: hit for hit in index.lookup(Event.of("a", "/s", data={"run": 20261120}))}
+    assert hits == {"runs": Hit("runs", (0, 1), "", {0: "2026-11-20"}), "other": Hit("other", (0,), "")}
+    assert index.lookup(Event.of("a", "/s", data={"run": None}))[0].handle in hits
+    assert {hit.matchers for hit in index.lookup(Event.of("a", "/s")) if hit.handle == "runs"} == {(1,)}
+    index.remove("runs")
+    assert index.lookup(Event.of("a", "/s", data={"run": 1})) == [Hit("other", (0,), "")]
+    alone = index_of(runs=count(event("a"), 2, distinct="data.run"))
+    assert alone.lookup(Event.of("a", "/s")) == []
 
 
 def test_a_negated_matcher_is_found_as_any_other() -> None:

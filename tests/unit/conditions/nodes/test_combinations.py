@@ -12,6 +12,7 @@ from interlock.conditions import (
     AtLeast,
     ConditionError,
     Count,
+    Matcher,
     Sequence,
     at_least,
     count,
@@ -23,6 +24,10 @@ from tests.unit.conditions.timeline import cases, timeline
 
 a, b, c, d = (event(letter, label=letter) for letter in "abcd")
 queue = event("q", keep="all", limit=2)
+
+
+def many(number: int) -> list[Matcher]:
+    return [event("m", label=f"m{n}") for n in range(number)]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +52,17 @@ queue = event("q", keep="all", limit=2)
         (lambda: count(count(a, 2), 2), "count each matcher, or let one accept several types with filters="),
         (lambda: count(queue, 3), "count() asks for 3 events, but the matcher holds at most 2: raise"),
         (lambda: Count(a, 1), "Count(n) is 1: from 2 to 1000"),
+        (lambda: count(a, 3, distinct=5), "count(distinct=...) is an int: give a path in a string, such as"),
+        (lambda: count(a, 3, distinct=""), "count(distinct='') is empty"),
+        (lambda: count(a, 3, distinct="data.x[0]"), "items of lists cannot be reached"),
+        (lambda: count(a, 3, distinct="Run"), 'count(distinct="Run") is not a path'),
+        (lambda: count(a, 3, distinct=["data.x"]), "count(distinct=[...]) has 1 path: give 2 to 8"),
+        (lambda: a & count(a, 3, distinct="subject"), "with different distinct=: give one of the two a"),
+        (lambda: count(a, 2, distinct="subject") | count(a, 3, distinct="source"), "different distinct="),
+        (lambda: at_least(2, a, b & c, distinct="subject"), "at_least(distinct=...) compares the events of"),
+        (lambda: at_least(2, a, b, distinct="data."), "has an empty member"),
+        (lambda: at_least(3, a, b, distinct="subject"), "at_least(n) is 3: from 1 to 2, the number of"),
+        (lambda: AtLeast(2, *many(17), distinct="subject"), "has 17 matchers: at most 16"),
         (lambda: sequence(), "sequence needs at least two conditions, it got 0"),
         (lambda: sequence(a), "sequence needs at least two conditions, it got 1"),
         (lambda: sequence(a, b, ordered="no"), "sequence(ordered=...) is a str: write True or False"),
@@ -108,6 +124,43 @@ H1  count(a, 3) | (a & b):   a1  a2  b1 ! a2 b1   a3   {a1 a3}
 O3  count(a, 2) | b:   a1  b1 ! b1   a2 ! a1 a2   {}
 """))  # fmt: skip
 def test_at_least_and_count_choose(line: str) -> None:
+    timeline(line)
+
+
+@pytest.mark.parametrize("line", cases("""
+Q5  count(a, 2, distinct="subject"):   a1(of x)  a2(of x)  a3(of x)  a4(of y) ! a3 a4   {}
+Q5  count(a, 2, distinct="subject"):   a2(of x, t=2)  a1(of y, t=1) ! a1 a2   {}
+Q5  count(a, 2, distinct="subject"):   a2(of x, t=2)  a1(of x, t=1)  a3(of y, t=3) ! a2 a3   {}
+Q5  count(a, 2, distinct="subject").keep("first"):   a1(of x)  a2(of x)  a3(of y) ! a1 a3   {}
+Q5  (count(a, 2, distinct="subject") & b).keep("all"):
+      a1(of x)  a2(of x)  a3(of y)  a4(of z)  b1 ! a1 a3 b1   {a4}
+Q5  count(a, 2, distinct=("subject", "source")):   a1(of x)  a2(of x)  a3(of y) ! a2 a3   {}
+Q5  count(a, 2):   a1(of x)  a2(of x) ! a1 a2   {}
+Q5  count(a, 2, distinct="subject") & b:   a1(of x)  b1  a2(of x)  a3(of y) ! a2 a3 b1   {}
+Q5  sequence(count(a, 2, distinct="subject"), b, ordered=False):
+      a1(of x)  a2(of x)  b1  a3(of y)  b2 ! a2 a3 b2   {}
+Q5  (count(a, 2, distinct="subject") & ~b).within("1h"):
+      a1(0:00, of x)  a2(0:10, of x)  a3(0:20, of y)  tick(2:00) ! a1 a3   {}
+Q6  count(a, 2, distinct="subject") | count(a, 4, distinct="subject"):
+      a1(of x)  a2(of x)  a3(of y) ! a2 a3   {}
+Q7  count(a, 3, distinct="subject"):   a1(of x)  a2(of y)  a3(of x)  a4(of y)  a5(of x)   {a3 a4 a5}
+Q7  count(a, 2, distinct="subject").keep("first"):   a1(of x)  a2(of x)  a3(of x)   {a1 a2}
+X8  count(a, 3, distinct="subject").expires(after="1h"):
+      a1(0:00, of x)  a2(0:10, of y)  a3(0:20, of y)  tick(1:00) ! expired a1 a3, missing a   {}
+N4  at_least(2, a, b, distinct="subject"):   a1(of x)  b1(of x)  b2(of y) ! a1 b2   {b1}
+N4  at_least(2, a, b, c, distinct="subject"):
+      e1 (accepted by a and b, of x)  c1(of x)  c2(of y) ! e1 c2 as a c   {c1}
+N4  at_least(3, a, b, c, distinct="subject"):   a1(of x)  b1(of y)  c1(of y)  b2(of z) ! a1 b2 c1   {b1}
+N5  at_least(2, a, b, distinct="subject"):   a1(of x)  a2(of y)  b1(of y) ! a1 b1   {a2}
+N5  at_least(3, a, b, c, distinct="subject"):
+      c1(of x)  b1(of y)  b2(of x)  a1(of y)  a2(of z) ! a2 b1 c1   {a1 b2}
+N5  at_least(2, a, b, distinct="subject").keep("first"):   a1(of x)  a2(of y)  b1(of x) ! a2 b1   {a1}
+N6  at_least(2, a, b, distinct="subject"):   a1(of y)  a2(of x)  a3(of x)  b1(of x) ! a1 b1   {a3}
+X8  at_least(3, a, b, c, distinct="subject").expires(after="1h"):
+      a1(0:00, of x)  b1(0:10, of x)  tick(1:00) ! expired a1, missing b c   {}
+"""))  # fmt: skip
+def test_events_with_the_same_value_count_once(line: str) -> None:
+    """Twenty-three hourly runs and the rerun of one are no 24 runs (Airflow, ExternalTaskSensor's lists)."""
     timeline(line)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import combinations
+from itertools import combinations, product
 
 from interlock.conditions import AllOf, AnyOf, Condition, Match, Matcher
 from interlock.conditions.nodes.combinations import AtLeast, Count, Sequence
@@ -96,12 +96,15 @@ def choices(node: Condition, view: View) -> Iterator[Choice]:
     if isinstance(node, Matcher):
         yield from _of_matcher(node, 1, view)
     elif isinstance(node, Count):
-        yield from _of_matcher(node.of, node.n, view)  # Q1, Q2
+        yield from _of_matcher(node.of, node.n, view, node.distinct is not None)  # Q1, Q2, Q5
     elif isinstance(node, AnyOf):
         for operand in node.operands:  # O1, O2
             yield from choices(operand, view)
     elif isinstance(node, AllOf):
         yield from _together(node.operands, view)  # A1
+    elif isinstance(node, AtLeast) and node.distinct is not None:
+        for some in combinations(node.operands, node.n):  # N4
+            yield from _of_different_values(some, view)
     elif isinstance(node, AtLeast):
         for some in combinations(node.operands, node.n):  # N1
             yield from _together(some, view)
@@ -121,13 +124,33 @@ def choices(node: Condition, view: View) -> Iterator[Choice]:
         raise AssertionError(f"{type(node).__name__} is not met by events")
 
 
-def _of_matcher(matcher: Matcher, n: int, view: View) -> Iterator[Choice]:
+def value_of(match: Match, number: int) -> str:
+    """Q5: what makes the event different from others of the matcher."""
+    return (match.values or {})[number]
+
+
+def _of_matcher(matcher: Matcher, n: int, view: View, distinct: bool = False) -> Iterator[Choice]:
     number = view.numbers[matcher]
     held = list(view.events.get(number, ()))
     if view.direction(matcher) == "latest":
         held.reverse()
     for some in combinations(held, n):
+        if distinct and len({value_of(match, number) for match in some}) < n:
+            continue
         yield Choice(frozenset((number, match.identity) for match in some))
+
+
+def _of_different_values(operands: Iterable[Condition], view: View) -> Iterator[Choice]:
+    """N5: one event of each matcher, in the order that it prefers; no two have the same value."""
+    candidates: list[list[tuple[int, Match]]] = []
+    for matcher in operands:
+        assert isinstance(matcher, Matcher)
+        number = view.numbers[matcher]
+        held = [(number, match) for match in view.events.get(number, ())]
+        candidates.append(held[::-1] if view.direction(matcher) == "latest" else held)
+    for some in product(*candidates):
+        if len({value_of(match, number) for number, match in some}) == len(some):
+            yield Choice(frozenset((number, match.identity) for number, match in some))
 
 
 def _together(operands: Iterable[Condition], view: View) -> Iterator[Choice]:
@@ -302,11 +325,16 @@ def taking_part_and_missing(
         matcher, n = (node.of, node.n) if isinstance(node, Count) else (node, 1)
         number = view.numbers[matcher]
         held = view.events.get(number, ())
+        if isinstance(node, Count) and node.distinct is not None:  # Q5
+            ordered = held[::-1] if view.direction(matcher) == "latest" else held
+            held = tuple(sorted({value_of(m, number): m for m in ordered[::-1]}.values(), key=rank))
         given = held[-n:] if view.direction(matcher) == "latest" else held[:n]
         missing = frozenset({number}) if len(held) < n else frozenset()
         return frozenset((number, match.identity) for match in given), missing
     if isinstance(node, AnyOf):
         return _told_by_all(node.operands, view, outermost=outermost)
+    if isinstance(node, AtLeast) and node.distinct is not None:  # X8
+        return _told_by_different_values(node, view)
     if isinstance(node, AtLeast):
         return _told_by_all(node.operands, view)
     if isinstance(node, AllOf):
@@ -331,6 +359,18 @@ def _told_by_all(
         parts, lacks = taking_part_and_missing(operand, view, outermost=outermost)
         given, missing = given | parts, missing | lacks
     return given, missing
+
+
+def _told_by_different_values(
+    node: AtLeast, view: View
+) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
+    for n in range(node.n - 1, 0, -1):
+        for some in combinations(node.operands, n):
+            choice = next(_of_different_values(some, view), None)
+            if choice is not None:
+                met = {number for number, _ in choice.parts}
+                return choice.parts, frozenset(view.numbers[m] for m in node.matchers) - met
+    return frozenset(), frozenset(view.numbers[matcher] for matcher in node.matchers)
 
 
 def _told_by_sequence(node: Sequence, view: View) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:

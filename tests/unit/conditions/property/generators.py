@@ -15,6 +15,7 @@ import msgspec
 from hypothesis import strategies as st
 from interlock.conditions import AllOf, AnyOf, Condition, ConditionError, Match, Matcher, event
 from interlock.conditions.nodes.combinations import at_least, count, sequence
+from interlock.conditions.nodes.paths import counted
 from interlock.conditions.nodes.timers import Expires, absent
 from interlock.conditions.nodes.windows import Reset, Within
 from interlock.events import Event
@@ -91,6 +92,7 @@ def _minutes(ms: int, base: int) -> str:
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 _small = st.integers(0, 5)
+_distinct = st.sampled_from(("subject", "subject", "source", ("source", "subject")))
 _units = st.sampled_from((1, 2, 3, 6, 12))
 _late = st.sampled_from((None, None, 0, 1, 3))
 
@@ -112,6 +114,11 @@ def _several(draw: Draw, make: Callable[[], Condition], most: int) -> list[Condi
     return [make() for _ in range(draw(st.integers(2, most)))]
 
 
+def _counted(leaf: Matcher, paths: str | tuple[str, ...]) -> Matcher:
+    """Q8: a matcher of its own, because the leaf may stand elsewhere in the condition."""
+    return leaf.changed(label=f"{leaf.label} by {paths}")
+
+
 def _of_events(draw: Draw, leaves: tuple[Matcher, ...], depth: int) -> Condition:
     """A condition that events meet."""
     leaf = st.sampled_from(leaves)
@@ -126,9 +133,15 @@ def _of_events(draw: Draw, leaves: tuple[Matcher, ...], depth: int) -> Condition
     if kind == "any":
         return AnyOf(*_several(draw, inner, 3))
     if kind == "some":
+        if draw(st.integers(0, 2)) == 0:
+            paths = draw(_distinct)
+            some = [_counted(each, paths) for each in leaves]
+            return at_least(draw(st.integers(2, len(some))), *some, distinct=paths)
         return at_least(2, *_several(draw, inner, 3), inner())
     if kind == "count":
-        return count(draw(leaf), draw(st.integers(2, 3)))
+        paths = draw(st.none() | _distinct)
+        of = draw(leaf) if paths is None else _counted(draw(leaf), paths)
+        return count(of, draw(st.integers(2, 3)), distinct=paths)
     if kind == "seq":
         return sequence(*_several(draw, inner, 3), ordered=bool(draw(st.integers(0, 1))))
     return _window(draw, inner())
@@ -276,7 +289,8 @@ def inputs_of(
             wanted = dict(condition.matchers[which % len(condition.matchers)].exact)
             type_ = wanted.get("type", "abx"[source % 3]) if kind != 9 else "x"
             from_ = wanted.get("source", "/t" if source == 0 else "/s")
-            happened = Event.of(type_, from_, id=str(id_), time=time)
+            subject = (None, *"uvwx")[id_ % 5]  # without one it does not count
+            happened = Event.of(type_, from_, id=str(id_), time=time, subject=subject)
             sent.append(happened)
         match = match_of(condition, happened, stamp, number)
         if match is not None:
@@ -288,8 +302,9 @@ def inputs_of(
 
 def match_of(condition: Condition, happened: Event, stamp_ms: int, offset: int) -> Match | None:
     """The event as input of `step`, or None if no matcher accepts it."""
-    numbers = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(happened))
-    return Match(happened, numbers, "events", 0, offset, stamp_ms) if numbers else None
+    accepted = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(happened))
+    numbers, values = counted(condition.distinct_paths, accepted, happened)
+    return Match(happened, numbers, "events", 0, offset, stamp_ms, values) if numbers else None
 
 
 @st.composite
@@ -325,6 +340,9 @@ _ROOMY: tuple[Condition, ...] = (
     (a & b).expires(after="2h"),
     absent(a, "1h") & b,
     (a & b).ordered(),
+    count(a, 3, distinct="subject") & b,
+    (count(a, 3, distinct="subject") & b).within("2h"),
+    at_least(2, a, b, c, distinct="subject"),
 )
 _many = st.tuples(
     st.sampled_from("aaaaaaaaaabct"),
@@ -349,7 +367,9 @@ def crowded_cases(draw: Draw, least: int, most: int) -> Case:
         if kind == "t":
             inputs.append(Tick(now))
             continue
-        match = match_of(condition, Event.of(kind, "/s", id=str(id_), time=time), now, len(inputs))
+        match = match_of(
+            condition, Event.of(kind, "/s", id=str(id_), time=time, subject="uvwx"[id_ % 4]), now, len(inputs)
+        )
         if match is not None:
             inputs.append(match)
     return Case(condition, None, tuple(inputs))

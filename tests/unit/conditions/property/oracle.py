@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from interlock.conditions import AnyOf, Condition, Match, Matcher
-from interlock.conditions.nodes.combinations import Count, Sequence
+from interlock.conditions.nodes.combinations import AtLeast, Count, Sequence
 from interlock.conditions.nodes.timers import Absent, Expires, Ordered, Quiet
 from interlock.conditions.nodes.windows import Not, Window
 
@@ -27,6 +27,7 @@ from .choices import (
     refutes_until,
     taking_part_and_missing,
     time_of,
+    value_of,
     window_end,
 )
 
@@ -212,12 +213,21 @@ class Oracle:
             gone = [m for m in others if not self._is_needed(number, m, match.timestamp_ms)]
             if gone:
                 held.remove(gone[0])
+            elif same := self._repeated_values(number, held):  # Q7
+                held.remove(same[-1] if matcher.keeps == "first" else same[0])
             elif matcher.keeps == "first":  # H2
                 held.pop()
             else:
                 held.pop(0)
                 self.dropped += matcher.keeps == "all"  # H3
         self.held[number] = held
+
+    def _repeated_values(self, number: int, held: list[Match]) -> list[Match]:
+        """Q7: the held events whose value another has, in the order T3."""
+        if number not in self.condition.distinct_paths:
+            return []
+        values = [value_of(match, number) for match in held]
+        return [match for match in held if values.count(value_of(match, number)) > 1]
 
     def _there(self, now: int) -> dict[int, list[Match]]:
         """The held events without those that a tick at this time would release."""
@@ -361,12 +371,19 @@ class Oracle:
             used = choice.identities
             by = {number for number, _ in choice.parts if number in self.passing}
             latest = max((rank(m) for m in self._view().of(self.core) if m.identity in used), default=())
+            values = {
+                (number, value_of(match, number))
+                for number in self.condition.distinct_paths
+                for match in self.held[number]
+                if (number, match.identity) in choice.parts
+            }
             beyond = -1 if choice.passes_us is None else choice.passes_us
             for number, matches in self.held.items():
                 self.held[number] = [
                     match
                     for match in matches
                     if match.identity not in used  # C1, C2
+                    and not (values and (number, (match.values or {}).get(number)) in values)  # Q6
                     and not (number in by and (rank(match) <= latest or time_of(match) <= beyond))  # I7
                 ]
             for silence in choice.silences:  # B3
@@ -418,6 +435,8 @@ def _needs(node: Condition) -> dict[Matcher, int]:
         return {node: 1}
     if isinstance(node, Count):
         return {node.of: node.n}
+    if isinstance(node, AtLeast) and node.distinct is not None:  # N6
+        return dict.fromkeys(node.matchers, node.n)
     needs: dict[Matcher, int] = {}
     for operand in node.operands:
         for matcher, need in _needs(operand).items():

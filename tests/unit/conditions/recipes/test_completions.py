@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 from interlock import Condition, ConditionError, Event, event
-from interlock.conditions import dag_run, from_json, parse, spark_application, task_instance
+from interlock.conditions import (
+    burst,
+    count,
+    dag_run,
+    every_nth,
+    from_json,
+    parse,
+    spark_application,
+    task_instance,
+)
 from interlock.events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
+from interlock.testing import dag_run_end, fires, task_instance_end
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -36,6 +47,67 @@ def spark_ended(outcome: str = "succeeded", **data: object) -> Event:
 def keys(condition: Condition, sent: Event) -> set[str | None]:
     """The keys that the condition's matchers read from an event that they accept."""
     return {matcher.key_of(sent) for matcher in condition.matchers if matcher.accepts(sent)}
+
+
+def hourly(hours: Iterable[int], clear_number: int = 0) -> list[Event]:
+    """The ends of runs of an hourly DAG, which were cleared so often."""
+    return [
+        dag_run_end(
+            "hourly",
+            logical_date=f"2026-11-20T{number:02}:00:00Z",
+            at=f"2026-11-20T{number:02}:59:00Z" if not clear_number else "2026-11-21T02:00:00Z",
+            clear_number=clear_number,
+        )
+        for number in hours
+    ]
+
+
+def mapped(indexes: Iterable[int], clear_number: int = 0) -> list[Event]:
+    return [
+        task_instance_end(
+            "etl",
+            "load",
+            logical_date="2026-11-20T00:00:00Z",
+            map_index=number,
+            clear_number=clear_number,
+            at=f"2026-11-20T0{clear_number}:0{number}:00Z",
+        )
+        for number in indexes
+    ]
+
+
+def test_twenty_three_hourly_runs_and_the_rerun_of_one_are_not_all_of_the_day() -> None:
+    """A report of an ExternalTaskSensor over 24 dates: a clear emits another end of the same run."""
+    day = count(dag_run("hourly", by="ds"), 24)
+    assert not fires(day, [*hourly(range(23)), *hourly([5], 1)], key="2026-11-20")
+    fired = fires(day, [*hourly(range(23)), *hourly([5], 1), *hourly([23])], key="2026-11-20").firing
+    assert len({part.match.event.payload["run_id"] for part in fired.taking_part}) == 24
+    every_end = count(dag_run("hourly", by="ds"), 24, distinct=None)
+    assert fires(every_end, [*hourly(range(23)), *hourly([5], 1)], key="2026-11-20")
+
+
+def test_a_mapped_instance_that_was_cleared_is_one_of_three() -> None:
+    """A report of mapped tasks: indexes 0, 1 and 1 again after a clear."""
+    three = count(task_instance("etl", "load", by="logical_date"), 3)
+    assert not fires(three, [*mapped([0, 1]), *mapped([1], 1)], key="2026-11-20T00:00:00Z")
+    assert fires(three, [*mapped([0, 1]), *mapped([1], 1), *mapped([2])], key="2026-11-20T00:00:00Z")
+
+
+@pytest.mark.parametrize("presets", [every_nth, lambda matcher, n: burst(matcher, n, "1d")])
+def test_the_presets_that_count_count_a_run_once(presets: Callable[..., Condition]) -> None:
+    assert not fires(presets(dag_run("hourly"), 3), [*hourly([0, 1]), *hourly([1], 1)])
+    assert fires(presets(dag_run("hourly"), 3), hourly([0, 1, 2]))
+
+
+def test_the_default_of_count_travels_as_a_path_and_not_with_the_matcher() -> None:
+    runs = count(dag_run("hourly", by="ds"), 24)
+    assert str(runs).endswith(', 24, distinct="data.run_id")')
+    assert dag_run("hourly", by="ds") == from_json(dag_run("hourly", by="ds").to_json())
+    assert parse('count(dag_run("hourly", by="ds"), 24)') == runs == from_json(runs.to_json())
+    every_end = count(dag_run("hourly", by="ds"), 24, distinct=None)
+    assert parse('count(dag_run("hourly", by="ds"), 24, distinct=None)') == every_end == parse(str(every_end))
+    labelled = dag_run("hourly", label="hours")
+    assert count(labelled.changed(label="other"), 3) == count(dag_run("hourly", label="other"), 3)
 
 
 def test_a_dag_run_is_matched_by_its_dag_and_state() -> None:

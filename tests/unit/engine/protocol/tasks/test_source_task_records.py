@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from interlock import Event, event
-from interlock.conditions import MatcherIndex
+from interlock.conditions import MatcherIndex, count
 from interlock.engine.protocol.outputs import MAX_PASS_BYTES
 from interlock.engine.protocol.tasks import source_task
 from interlock.engine.protocol.tasks.source_task import MAX_TARGETS
@@ -92,6 +92,18 @@ def test_data_beyond_what_travels_stay_where_they_are(size: int) -> None:
     else:
         assert len(made.data or b"") == size
         assert "dataref" not in made.attributes
+
+
+def test_a_value_to_count_is_read_from_data_that_do_not_travel() -> None:
+    """Q5: the trigger partition gets the value, and the event without its data."""
+    world = World()
+    world.register("w", count(event("a"), 2, distinct="data.run"), 0)
+    large = {"run": 20261120, "more": "x" * MAX_INLINE_BYTES}
+    world.append("a", 5, value=json.dumps(large).encode())
+    world.append("a", 5, value=b'{"Run": 1}')
+    world.run()
+    [target] = [target for _, match in world.matches for target in match.targets]
+    assert (target.matchers, target.values) == ((0,), {0: "2026-11-20"})
 
 
 def test_a_filter_sees_data_that_do_not_travel() -> None:

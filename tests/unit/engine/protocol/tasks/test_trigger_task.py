@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event, event
-from interlock.conditions import EMPTY, Match, absent, firing_id, step
+from interlock.conditions import EMPTY, Match, absent, count, firing_id, step
 from interlock.engine.bus import Record
 from interlock.engine.errors import RecordError
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
@@ -62,6 +62,17 @@ def test_a_pair_fires_once_and_closes_and_its_states_are_nulled() -> None:
     unregister(log.registry, 1, w)
     log.run()
     assert log.live_states() == {}
+
+
+def test_a_value_that_was_counted_is_not_counted_again_after_a_recovery() -> None:
+    """Q5: values come with the match and stay in the stored state."""
+    log, w = log_of_wait(count(event("x"), 3, distinct="data.run"))
+    for offset, run in enumerate(("r1", "r2", "r2", "r1")):
+        log.run(met(offset, an_event("x", str(offset)), Target(0, w.incarnation, (0,), "", {0: run})))
+    assert log.firings == []
+    log.run(met(4, an_event("x", "4"), Target(0, w.incarnation, (0,), "", {0: "r3"})))
+    [fired] = log.firings
+    assert [origin["offset"] for origin in fired["firing"]["origins"]["x"]] == [2, 3, 4]
 
 
 def test_an_origin_at_or_below_its_sources_mark_is_dropped_after_a_rewind() -> None:

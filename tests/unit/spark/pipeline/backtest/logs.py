@@ -11,6 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from interlock.conditions import Condition, ConditionError, Firing, Match, Matcher, Tick, step
 from interlock.conditions.evaluate.firing import decided_ms
+from interlock.conditions.nodes.paths import counted
 from interlock.conditions.nodes.retention import replaced
 from interlock.events import Event
 from interlock.spark.pipeline.backtest.columns import ReadColumns
@@ -158,7 +159,7 @@ def read(question: Question, entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
     batch = pa.RecordBatch.from_pydict(columns)
     rows = [tuple(row.values()) for found in matched(question, reads, [batch]) for row in found.to_pylist()]
     if question.runs_from_the_start:  # added by Backtest
-        rows.append((question.known_key, question.since_ms, *(None,) * 9))
+        rows.append((question.known_key, question.since_ms, *(None,) * 10))
     return rows
 
 
@@ -277,10 +278,12 @@ def _looped(case: Case, entries: Iterable[Entry], only: str | None) -> list[Fire
 
     for number, entry in enumerate(log):
         tick(min(other.stamp_ms for other in log[number:]))
-        for key, numbers in _reached(condition, question.key, entry.event).items():
-            if only not in (None, key):
+        for key, accepted in _reached(condition, question.key, entry.event).items():
+            numbers, values = counted(condition.distinct_paths, accepted, entry.event)
+            if only not in (None, key) or not numbers:
                 continue
-            match = Match(entry.event, numbers, entry.topic, entry.partition, entry.offset, entry.stamp_ms)
+            place = (entry.topic, entry.partition, entry.offset)
+            match = Match(entry.event, numbers, *place, entry.stamp_ms, values)
             states[key], firings = step(condition, states.get(key, question.first_state()), match)
             fire(key, firings, lambda _, stamp=entry.stamp_ms: stamp)  # type: ignore[misc]
     tick(case.end_ms)
