@@ -1,1 +1,1 @@
-"""The engine: matches events against registrations, keeps partial matches, fires, and delivers firings."""
+"""The engine: matches events against registrations, stores half-met conditions, fires, delivers firings."""

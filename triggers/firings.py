@@ -101,5 +101,5 @@ class Firings:
         if self._notices is not None:
             self._notices.close()
         if self._runtime is not None and self._stream is not None:
-            self._runtime.board.ignore(self)
+            self._runtime.board.stop_listening(self)
             self._runtime.waits.dispatching.close(self._stream)

@@ -50,7 +50,7 @@ MOST_FIRINGS: Final = 200_000  # searched if only a part of the subscription's n
 
 @dataclass(frozen=True)
 class OpenKey:
-    """One of several keys with partial matches. last_ms: the timestamp of its latest event."""
+    """One of several keys with pending matches. last_ms: the timestamp of its latest event."""
 
     key: str
     events: int
@@ -250,7 +250,7 @@ def _notes_of(registered: Registered, pending: Pending, subscriptions: Subscript
         yield (f"State records that cannot be read: {pending.unreadable}. Run the version that wrote them.")
     if pending.idle:
         yield (
-            f"Keys without partial matches, because they fired or were reset: {len(pending.idle)}. For an "
+            f"Keys without pending matches, because they fired or were reset: {len(pending.idle)}. For an "
             "hour repeats of their events are recognised."
         )
     if registered.one_shot and not subscriptions.refusal(registered):

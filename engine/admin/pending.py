@@ -1,4 +1,4 @@
-"""The pending state of subscriptions (open keys and their partial matches), read from the state topic."""
+"""The pending state of subscriptions (open keys and their pending matches), read from the state topic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_BYTES: Final = 128 * 1024 * 1024
 class Pending:
     """The pending state of one subscription. closed: it is one-shot, has fired and is not acknowledged.
 
-    keys: {key: encoded state} of the open keys. idle: the same for keys without partial matches, which are
+    keys: {key: encoded state} of the open keys. idle: the same for keys without pending matches, which are
     kept to recognise repeated events. unreadable: how many of its state records cannot be read.
     """
 

@@ -133,7 +133,7 @@ class Subscriptions:
         )
 
     def cancel(self, registered: Registered) -> None:
-        """Remove the registration. Its partial matches are dropped, and it no longer fires.
+        """Remove the registration. Its pending matches are dropped, and it no longer fires.
 
         Raises EngineError if the cluster does not accept the removal.
         """

@@ -20,7 +20,7 @@ from .timers.cut import partitions_of, source_topics
 PURGE_S: Final = 60.0
 TOPICS_S: Final = 30.0
 ORPHANS_S: Final = 60.0
-ORPHAN_MS: Final = 24 * 3600 * 1000  # a pool may be down for a night; a wait that returns registers again
+ORPHAN_MS: Final = 24 * 3600 * 1000  # all engines may be off for a night; a wait that returns registers again
 # After a long outage all leases are old. So a new engine gives waiting processes more time than the interval
 # of their leases (`registration_writer.LEASE_S`) to renew them.
 SETTLED_S: Final = 360.0

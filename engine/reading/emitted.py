@@ -7,8 +7,8 @@ E1  The partition begins at offset 0: nothing was removed.
 E2  A record from before the period still exists: nothing of the period was removed.
 E3  No record from before the period exists, and the topic's settings remove records by time alone: removed
     records were older than `retention.ms`. Nothing of the period is gone if it begins within `retention.ms`.
-    E3 applies after an idle month. With `retention.bytes` it applies only to empty partitions: a size limit
-    alone does not empty a partition.
+    E3 is the case after a month without events. With `retention.bytes` it applies only to empty partitions: a
+    size limit alone does not empty a partition.
 E4  Otherwise it is unknown.
 
 E3 does not notice records that were deleted by hand, or by a shorter retention that was raised again: the
@@ -101,12 +101,12 @@ def _why_unknown(settings: Mapping[str, str] | None, since_ms: int, now_ms: int,
         return "Use a later --since, or allow DescribeConfigs on the topic: its settings are unknown."
     kept_ms, kept_bytes = int(settings["retention.ms"]), int(settings["retention.bytes"])
     if kept_ms < 0:
-        return "Its retention.ms=-1 removes nothing: they were removed in another way. Use a later --since."
+        return "retention.ms=-1 removes nothing: somebody has removed the records. Use a later --since."
     if kept_bytes == 0 or (kept_bytes > 0 and not empty):
-        return f"Its retention.bytes={kept_bytes} removes records of any age. Use a later --since."
+        return f"retention.bytes={kept_bytes} removes records of any age. Use a later --since."
     oldest_ms = now_ms + CLOCK_MARGIN_MS - kept_ms
     if since_ms < oldest_ms:
-        return f"Its retention.ms={kept_ms} keeps records from {_text(oldest_ms)} on. Use a later --since."
+        return f"retention.ms={kept_ms} keeps records from {_text(oldest_ms)} on. Use a later --since."
     return None
 
 

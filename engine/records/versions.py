@@ -1,8 +1,8 @@
 """The versions of records: the one that this release writes, and those that it reads.
 
 Since release 0.1.0, a release of version N reads records of versions N and N-1, and writes the version of the
-bus record (`BusRecord.v`). A pool can be upgraded and rolled back engine by engine while its bus record has
-version N-1. A record of any other version is an error.
+bus record (`BusRecord.v`). The engines of a bus can be upgraded and rolled back one by one while its bus
+record has version N-1. A record of any other version is an error.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ class Registry:
             self._leftovers.setdefault(key, (subscription, at_ms))
 
     def _begin_later(self, incarnation: str, change: Change) -> None:
-        """After a leftover's null: give its registration the offset of the next record, if it had this one's.
+        """After a leftover's null: if the registration has the leftover's offset, give it the next record's.
 
         That happens only to a reader that began after compaction removed the null which made the record a
         leftover. For all other readers the registration already has the later offset.

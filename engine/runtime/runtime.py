@@ -45,14 +45,14 @@ _lock = threading.Lock()
 class EngineProcess:
     """What the successive engines of a process share, and how they and its waits are made.
 
-    open_ids: the transactional ids of engines that were not closed yet. end: see `Watchdog`. Tests inject
-    faults by a subclass whose `make_engine` passes other `Parts`.
+    open_ids: the transactional ids of engines that were not closed yet. end_process: see `Watchdog`. Tests
+    inject faults by a subclass whose `make_engine` passes other `Parts`.
     """
 
     status: EngineStatus = field(default_factory=EngineStatus)
     identity: ProcessName = field(default_factory=ProcessName)
     open_ids: set[str] = field(default_factory=set)
-    end: Callable[[str], None] | None = None
+    end_process: Callable[[str], None] | None = None
 
     def make_bus(self, config: BusConfig) -> Bus:
         return KafkaBus(config, identity=self.identity)
@@ -94,7 +94,7 @@ class Runtime:
         if runs != "engine":
             self._loops.append(LoopThread(WAITS, self._run_waits, config, self.board))
         helpers: dict[str, Callable[[threading.Event], None]] = {}
-        helpers["watchdog"] = Watchdog(self._loops, self._process.end).run
+        helpers["watchdog"] = Watchdog(self._loops, self._process.end_process).run
         if sink is not None:
             helpers["metrics"] = Publisher(sink, self._process.status, self._counts, lambda: self.config).run
         self._helpers = [

@@ -59,7 +59,7 @@ class Watchdog:
         self._silent_s[loop] += LOOK_S
         if self._silent_s[loop] < patience_s(loop):
             return
-        silent = f"made no pass for {self._silent_s[loop]:.0f} s"
+        silent = f"made no progress for {self._silent_s[loop]:.0f} s"
         if self._end_process is not None and loop.threads >= MAX_HUNG:
             self._end_process(
                 f"{loop.name} {silent}, and {loop.threads - 1} earlier threads still hang: the process ends. "

@@ -208,7 +208,7 @@ class Dispatching:
             return
         if found is not None and stream.state == "opened":
             log.warning(
-                "%r gets another condition: partial matches of the previous condition are dropped.",
+                "%r gets another condition: pending matches of the previous condition are dropped.",
                 durable.subscription,
             )
         stream.state, stream.sent_at = "sent", now

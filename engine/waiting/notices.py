@@ -56,7 +56,7 @@ class NoticeBoard:
                 self._queue.append((now, [listener]))
         self._notify()
 
-    def ignore(self, handle: Hashable) -> None:
+    def stop_listening(self, handle: Hashable) -> None:
         with self._lock:
             self._listeners.pop(handle, None)
 

@@ -129,7 +129,7 @@ class Waits:
 
     def close(self, wait: Wait) -> None:
         """Stop delivering. The registration stays, because another triggerer may already wait on it."""
-        self._board.ignore(wait)
+        self._board.stop_listening(wait)
         with self._lock:
             together = self._waits.get(wait.registration.incarnation, [])
             if wait in together:

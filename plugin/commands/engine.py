@@ -59,7 +59,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     require_usable(config)
     bind_contextvars(bus=config.name)
     log.info("Starting an engine for %s.", config.describe())
-    runtime = Runtime(config, initialised_stats(), runs="engine", process=EngineProcess(end=_end))
+    runtime = Runtime(config, initialised_stats(), runs="engine", process=EngineProcess(end_process=_end))
     problem: list[str | None] = [None]
 
     def on_notice(notice: Notice) -> None:

@@ -357,7 +357,7 @@ def test_i11_a_loop_that_hangs_is_given_up_told_and_replaced() -> None:
             watchdog.look()
         assert running.replaced == 1, "it hangs for ever"
         assert goes_on.wait(DEADLINE_S)
-        assert "made no pass" in str(heard), "nobody was told"
+        assert "made no progress" in str(heard), "nobody was told"
     finally:
         release.set()
         running.stop()

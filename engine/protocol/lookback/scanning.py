@@ -74,7 +74,7 @@ class Scanning:
             if self._next:
                 self._reader.read({})
                 self.drop()
-            self._index.idle()
+            self._index.clear()
             return set()
         if self._index.crowded:
             self._index.keep(group for source in sources.values() for group in source.scans.groups)
@@ -100,7 +100,7 @@ class Scanning:
             if finished or len(outputs.records) != before:
                 touched.add(tp)
             if source.scans:
-                self._next[tp] = source.scans.standing
+                self._next[tp] = source.scans.current
             else:
                 del self._next[tp]
                 self._rest.pop(tp, None)
@@ -115,7 +115,7 @@ class Scanning:
         jumps: dict[TopicPartition, list[tuple[int, Record | End]]] = {}
         for tp, items in self._rest.items():
             source = sources[tp]
-            at, first = source.scans.standing, items[0]
+            at, first = source.scans.current, items[0]
             if self._starts.pop(tp, None) == at and isinstance(first, Record):
                 self._gaps.below(source, at, first)
             for item in items:
@@ -137,7 +137,7 @@ class Scanning:
             if isinstance(item, End):
                 source.scanned_to_end(item.offset)
                 continue
-            if source.scans.standing >= source.position:
+            if source.scans.current >= source.position:
                 return  # the scan has ended: later records were read live
             index = self._index.of(source.scans.front(item.offset))
             source.scan(item, index, outputs, now_ms)

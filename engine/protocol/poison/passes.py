@@ -55,7 +55,7 @@ class SuspectPasses:
         self.alone = False
 
     def begin(self, first: Record | End | None) -> list[TopicPartition]:
-        """Begin a pass with this record. Returns partitions to commit first, so that an end is noticed."""
+        """Begin a pass with this record. Returns partitions to commit first, so that a crash is noticed."""
         self._first, self._admitted, self.alone = None, set(), False
         self._taken.clear()
         self.watch()
@@ -110,7 +110,7 @@ class SuspectPasses:
         trial = task.suspects.trial
         if trial is None or task.suspects.stage not in (SuspectStage.CONDEMNED, SuspectStage.TOO_MANY):
             return False
-        reason = f"While it was tried alone, {ended_text(trial)}."
+        reason = f"{ended_text(trial)}."
         log.error("%s goes to the dead-letter topic. %s", record, reason)
         task.dead_letter(record, reason, outputs, now_ms, attempts=len(trial.ended))
         task.suspects.dead_lettered(record.offset)

@@ -40,7 +40,7 @@ class SuspectStage(Enum):
     """
 
     NONE = "nothing is suspected"
-    IN_GROUPS = "a pass takes so many suspects of the partition, beside other work"
+    IN_GROUPS = "a pass takes a limited number of suspects of the partition, beside other work"
     ALONE = "a pass takes the next record, and does nothing else"
     CONDEMNED = "the next record goes to the dead-letter topic without another try"
     TOO_MANY = "the next record is condemned, and so were too many before it: the partition must stop"
@@ -231,15 +231,15 @@ def why_stopped(metadata: OffsetMetadata) -> str | None:
         return None
     return (
         f"engine processes keep ending on its records. {condemned.count} of them went to the dead-letter "
-        f"topic. Then, on record {trial.at}, {ended_text(trial)}. The records are probably not the cause: "
+        f"topic. Then, at record {trial.at}, {ended_text(trial)}. The records are probably not the cause: "
         "find out why the engines end."
     )
 
 
 def ended_text(trial: Trial) -> str:
     """Which processes ended on the record that is tried."""
-    count = len(trial.ended)
-    return f"{count} engine process{'es' if count != 1 else ''} ended: {', '.join(trial.ended)}"
+    processes = "1 engine process" if len(trial.ended) == 1 else f"{len(trial.ended)} engine processes"
+    return f"{processes} ended while processing only this record: {', '.join(trial.ended)}"
 
 
 def takeover_text(tp: TopicPartition, former: str, trial: Trial) -> str:
@@ -263,6 +263,6 @@ def trial_text(tp: TopicPartition, metadata: OffsetMetadata) -> str | None:
     if not trial or trial.at < 0 or not trial.ended:
         return None
     return (
-        f"{tp}@{trial.at}: while it was tried alone, {ended_text(trial)}. After {MOST_TRIES} it goes to the "
+        f"{tp}@{trial.at}: {ended_text(trial)}. After {MOST_TRIES} processes the record goes to the "
         "dead-letter topic."
     )

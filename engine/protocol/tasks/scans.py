@@ -84,7 +84,7 @@ class Scans:
         return self._at
 
     @property
-    def standing(self) -> int:
+    def current(self) -> int:
         """The position that `position` chose, -1 before it was called."""
         return -1 if self._at is None else self._at
 
@@ -132,9 +132,9 @@ class ScanIndex:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._errors: Counter[str] = Counter()  # of earlier indexes
-        self._clear()
+        self._reset()
 
-    def _clear(self) -> None:
+    def _reset(self) -> None:
         self._index: MatcherIndex[Registered] = MatcherIndex()
         self._intervals: set[tuple[int, int]] = set()
         self._members: dict[int, Registered] = {}  # all members of the index, by registry offset
@@ -174,11 +174,11 @@ class ScanIndex:
         if self._members.pop(registered.offset, None) is not None:
             self._index.remove(registered)
 
-    def idle(self) -> None:
+    def clear(self) -> None:
         """Remove all registrations: no partition has a scan."""
         if self._intervals:
             self._errors += self._index.errors
-            self._clear()
+            self._reset()
 
     def take_errors(self) -> Counter[str]:
         """{text of a filter: on how many events of scans it failed} since the last call."""

@@ -144,7 +144,7 @@ class SourceTask:
             event = decode(record.key, value, headers)
         if len("".join(event.attributes.values())) > MAX_ATTRIBUTE_BYTES:  # cheaper than a sum
             raise EventError(
-                f"its attributes have more than {MAX_ATTRIBUTE_BYTES} bytes, which no record has room for"
+                f"its attributes exceed {MAX_ATTRIBUTE_BYTES} bytes, the limit: each match contains them"
             )
         return event
 

@@ -62,7 +62,7 @@ def test_a_record_on_which_processes_keep_ending_becomes_a_dead_letter_and_the_n
     headers = {name: (value or b"").decode() for name, value in letter.headers}
     assert headers["ce_id"] == "lethal"
     assert headers["interlock_attempts"] == str(MOST_TRIES)
-    named = headers["interlock_reason"].partition("ended: ")[2].rstrip(".").split(", ")
+    named = headers["interlock_reason"].partition("this record: ")[2].rstrip(".").split(", ")
     assert len(set(named)) == MOST_TRIES
     assert all(each.startswith(f"{bench.config.group}-") for each in named)
     # once more for a width whose first records went well, and two that had only begun

@@ -79,7 +79,7 @@ def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_i
         bench.emit("go")
         assert hang.hangs.wait(60)
         eventually("the wait is resumed by another engine", lambda: deliveries)
-        assert "made no pass" in str(notices[0])
+        assert "made no progress" in str(notices[0])
         eventually("the problem passes", lambda: notices[-1] is None)
         assert not hang.refused.is_set()
 

@@ -82,7 +82,7 @@ def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, e
         told = json.loads(interlock("explain", "settle").out)
         assert told["open_keys"] == 1
         assert any(
-            "Keys without partial matches, because they fired or were reset: 1." in n for n in told["notes"]
+            "Keys without pending matches, because they fired or were reset: 1." in n for n in told["notes"]
         )
         # nobody dispatches it here
         assert "has fired; open firings that were not dispatched yet: 1, the oldest" in told["notes"][0]

@@ -128,8 +128,8 @@ def test_retention_reaches_no_further_than_the_margin_of_the_clocks_allows(
     [
         (MONTH | {"retention.bytes": "1000"}, [SINCE + HOUR], "retention.bytes=1000"),
         (MONTH | {"retention.bytes": "0"}, [], "retention.bytes=0"),
-        (MONTH | {"retention.ms": "-1"}, [SINCE + HOUR], "they were removed in another way"),
-        (MONTH | {"retention.ms": "-1"}, [], "they were removed in another way"),
+        (MONTH | {"retention.ms": "-1"}, [SINCE + HOUR], "somebody has removed the records"),
+        (MONTH | {"retention.ms": "-1"}, [], "somebody has removed the records"),
         (None, [SINCE + HOUR], "allow DescribeConfigs"),
         (None, [], "allow DescribeConfigs"),
     ],

@@ -199,7 +199,7 @@ def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_posted(
     assert body.runs[0].abandoned
     assert not body.runs[1].abandoned
     [notice] = heard
-    assert "The loop made no pass for 60 s and is replaced" in str(notice.text)
+    assert "The loop made no progress for 60 s and is replaced" in str(notice.text)
     assert "self.returns.wait(30)" in caplog.text  # where it hangs
     loop.stop()
 
@@ -269,7 +269,7 @@ def test_when_a_third_thread_hangs_end_process_is_called_instead_of_starting_a_f
     all_hang.hung_and_seen(watchdog)
     assert loop.replaced == 2
     [reason] = reasons
-    assert reason.startswith("The loop made no pass for 1200 s, and 2 earlier threads still hang")
+    assert reason.startswith("The loop made no progress for 1200 s, and 2 earlier threads still hang")
     assert "self.returns.wait(30)" in reason  # where it hangs
     loop.stop()
 

@@ -43,8 +43,8 @@ def test_parts_that_fail_for_one_reason_say_it_once_and_are_well_when_all_are() 
 def test_who_stops_listening_hears_no_more_and_may_stop_twice() -> None:
     board, heard = NoticeBoard(), []
     board.listen("me", heard.append)
-    board.ignore("me")
-    board.ignore("me")
+    board.stop_listening("me")
+    board.stop_listening("me")
     board.post("The engine", "down")
     assert heard == []
 

@@ -136,7 +136,7 @@ def test_retention_that_overtakes_a_scan_is_reported_once_with_offsets_and_subsc
     for n in range(7):
         look_back(pool, f"w{n}")
     scanned_up_to(pool)
-    at = pool.engines["one"].ownership.sources[EVENT].scans.standing
+    at = pool.engines["one"].ownership.sources[EVENT].scans.current
     pool.log(EVENT).start = 30
     pool.run(5)
     told = pool.engines["one"].problems.all()

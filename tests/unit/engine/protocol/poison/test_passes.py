@@ -147,7 +147,7 @@ def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed
     assert list(engine.ownership.unread) == [EVENT]
     assert engine.problems.all() == [
         "b-event[0] is not read: engine processes keep ending on its records. 8 of them went to the "
-        "dead-letter topic. Then, on record 8, 5 engine processes ended: "
+        "dead-letter topic. Then, at record 8, 5 engine processes ended while processing only this record: "
         + ", ".join(f"b-engine-d-{n}.1" for n in range(45, 50))
         + ". The records are probably not the cause: find out why the engines end. To resume: airflow "
         "interlock topics resume b-event 0 --from start|end|OFFSET --bus b"

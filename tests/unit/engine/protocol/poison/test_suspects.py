@@ -230,8 +230,8 @@ def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
     assert trial_text(TP, left_by("x", Trial(WIDTH_ALONE, 2, 5, trying=True))) is None
     told = trial_text(TP, left_by("x", Trial(WIDTH_ALONE, 2, 5, ended=("b-engine-d-a.1",))))
     assert told == (
-        "b-event[0]@5: while it was tried alone, 1 engine process ended: b-engine-d-a.1. After 5 it goes to "
-        "the dead-letter topic."
+        "b-event[0]@5: 1 engine process ended while processing only this record: b-engine-d-a.1. After 5 "
+        "processes the record goes to the dead-letter topic."
     )
 
 

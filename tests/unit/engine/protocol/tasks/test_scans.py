@@ -267,6 +267,6 @@ def test_the_index_of_a_scan_holds_the_members_of_its_groups_alone_and_nothing_w
     assert [r in found for r in registry.between(0, 10)] == [n in (3, 4) for n in range(10)]
     found = index.of(Scans([(3, 5, 0), (4, 6, 9)]).groups)  # the members that overlap are in it once
     assert [r in found for r in registry.between(0, 10)] == [n in (3, 4, 5) for n in range(10)]
-    index.idle()
+    index.clear()
     found = index.of([])
     assert not any(r in found for r in registry.between(0, 10))
