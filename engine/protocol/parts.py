@@ -30,7 +30,7 @@ from typing import Final
 from ..bus import Committed, TopicPartition
 from ..config import BusConfig
 from ..records import OffsetMetadata
-from ..registry.pause import Pause
+from ..registry.pause import ReadPause
 from ..registry.registry import Registry
 from .context import Clocks, EngineContext, Limits
 from .housekeeping import Housekeeping
@@ -70,7 +70,7 @@ class Parts:
 
     registry: Callable[[], Registry] = Registry
     registry_reader: Callable[[EngineContext], RegistryReader] = RegistryReader
-    pause: Callable[[TopicPartition, Callable[[], float], Callable[[], float]], Pause] = Pause
+    read_pause: Callable[[TopicPartition, Callable[[], float], Callable[[], float]], ReadPause] = ReadPause
 
     listed_topics: Callable[[EngineContext], ListedTopics] = ListedTopics
     fencing: Callable[[EngineContext], Fencing] = Fencing

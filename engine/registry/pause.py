@@ -12,7 +12,7 @@ from ..errors import EngineError
 MOST_PAUSE_S: Final = 6 * 3600.0
 
 
-class Pause:
+class ReadPause:
     """Detects that a reader was paused: its process was stopped, or its machine was suspended.
 
     Uses both clocks, because the monotonic clock may not run while a machine is suspended.

@@ -18,7 +18,7 @@ from ..kafka.wait_clients import KafkaClients
 from ..log import log
 from ..records import ActionRecord, Registration, decode_json
 from ..registry.first_read import FirstRead
-from ..registry.pause import Pause
+from ..registry.pause import ReadPause
 from ..registry.registry import Registered, Registry
 from .dispatching import Dispatching
 from .environment import Environment
@@ -184,7 +184,7 @@ class Waits:
                         wait.registered_at = None
             self.dispatching.begin()
             probed = self._monotonic()
-            pause = Pause(partitions[0], self._environment.clock, self._monotonic)
+            pause = ReadPause(partitions[0], self._environment.clock, self._monotonic)
             while not stop.is_set():
                 items = reader.take(TAKE, TAKE_TIMEOUT_S)
                 pause.check()  # after a long pause removals of registrations may have been missed

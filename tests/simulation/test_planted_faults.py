@@ -23,7 +23,7 @@ from interlock.engine.protocol.tasks.trigger_task import TriggerTask, runs_from_
 from interlock.engine.protocol.timers.cut import Cut, Cuts
 from interlock.engine.protocol.timers.progress import Progress
 from interlock.engine.records import OffsetMetadata, Target
-from interlock.engine.registry.pause import Pause
+from interlock.engine.registry.pause import ReadPause
 from interlock.engine.registry.registry import Registered, Registry
 
 from tests.kit.bus import SimulatedBus
@@ -264,13 +264,13 @@ def test_leftovers_of_a_removal_that_stay_for_ever_are_found() -> None:
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=12, turn=DAYS, made_of=made_of)
 
 
-class UnnoticedPause(Pause):
+class UnnoticedPause(ReadPause):
     def check(self) -> None:
         pass
 
 
 def test_an_engine_that_continues_after_days_asleep_is_found() -> None:
-    made_of = MadeOf(parts=Parts(pause=UnnoticedPause))
+    made_of = MadeOf(parts=Parts(read_pause=UnnoticedPause))
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=108, turn=DAYS, made_of=made_of)
 
 

@@ -19,15 +19,15 @@ STALL_S: Final = 30.0  # without a record for this long, the reader will not rea
 class RegistryReader:
     """Keeps the registry and the index up to date. Calls `changed` for all but mere additions.
 
-    All methods that read raise EngineError if the registry was not read for hours (see `Pause`): a new engine
-    must read it from its start.
+    All methods that read raise EngineError if the registry was not read for hours (see `ReadPause`): a new
+    engine must read it from its start.
     """
 
     def __init__(self, context: EngineContext) -> None:
         self._bus, self.registry, self._index = context.bus, context.registry, context.index
         self._monotonic, self._records = context.monotonic, context.limits.registry_records
         self.topic = TopicPartition(context.config.topic("subscription"), 0)
-        self._pause = context.parts.pause(self.topic, context.wall, context.monotonic)
+        self._pause = context.parts.read_pause(self.topic, context.wall, context.monotonic)
         self._reader = self._bus.reader()
         self._reader.read({self.topic: 0})
         self._first: FirstRead | None = None
