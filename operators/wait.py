@@ -180,7 +180,7 @@ class EventSensor(BaseSensorOperator):
             self._time_out(context, payload.registration_keys)
         action = payload.action_record()
         firing = action.firing
-        self.log.info("FiringRecord %s, decided at %s: %s.", firing.id, firing.fired_at, firing.outcome)
+        self.log.info("Firing %s, decided at %s: %s.", firing.id, firing.fired_at, firing.outcome)
         for label, identity in _identities(firing.events):
             self.log.info("%s: %s", label, identity)
         for label, number in firing.left_out.items():

@@ -27,6 +27,8 @@ LATER_EVERY = 32  # one in so many seeds continues after its drain in one of the
 AGED, REMADE, DAYS, FORGOTTEN = (0, 16), 8, 12, 24
 LATER = {DAYS: later.days, FORGOTTEN: later.forget}
 LEFT_ALONE = 9  # one with waits
+PART = 100  # seeds that a process plays at a time
+PROGRESS_EVERY = 50  # parts
 
 
 @dataclass
@@ -133,13 +135,15 @@ def play_some(seeds: Sequence[int]) -> tuple[list[Outcome], Counter[str]]:
 def hunt(seeds: Iterable[int]) -> tuple[list[Outcome], Counter[str]]:
     """Plays all seeds on all cores. Returns the failed ones, and in how many each situation was seen."""
     all_seeds = list(seeds)
-    parts = [all_seeds[at : at + 100] for at in range(0, len(all_seeds), 100)]
+    parts = [all_seeds[at : at + PART] for at in range(0, len(all_seeds), PART)]
     failed: list[Outcome] = []
     seen: Counter[str] = Counter()
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        for some_failed, some_seen in pool.imap_unordered(play_some, parts):
+        for played, (some_failed, some_seen) in enumerate(pool.imap_unordered(play_some, parts), 1):
             failed += some_failed
             seen += some_seen
+            if played % PROGRESS_EVERY == 0:
+                print(f"{played * PART} seeds played, {len(failed)} failed", file=sys.stderr, flush=True)
     return sorted(failed, key=lambda outcome: outcome.seed), seen
 
 

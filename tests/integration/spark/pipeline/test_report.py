@@ -107,7 +107,7 @@ class Log:
             "fired_at": datetime.fromtimestamp((fired or T0) / 1000, UTC).isoformat(timespec="milliseconds"),
             **more,
         }
-        firing = engine.Firing(
+        firing = engine.FiringRecord(
             events={label: [sent.to_json_dict()] for label, (sent, _) in parts.items()},
             origins=origins,
             **decided,
