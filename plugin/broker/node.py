@@ -21,8 +21,9 @@ from ...engine.config import BusConfig
 from ...engine.errors import UnreachableError
 from ...engine.kafka.reachability import require_answer
 from .errors import BrokerError
-from .jars import KAFKA_VERSION, Report, class_path
+from .jars import KAFKA_VERSION, class_path
 from .java import find_java
+from .maven import Report
 from .ports import free_ports, try_bind
 
 MIN_FREE_BYTES = 256 * 2**20  # a segment of each internal topic, and a day's development data
@@ -118,7 +119,7 @@ class LocalBroker:
         if self.pid is not None:
             raise BrokerError(f"The broker at {self.bootstrap_servers} is running already.")
         java = find_java()
-        jars = class_path(java, self._report, version=self.version)
+        jars = class_path(self._report, version=self.version)
         self._prepare_directory()
         with self._locked_directory() as lock:
             self._start(java, jars, lock)

@@ -6,9 +6,8 @@ import hashlib
 import os
 from pathlib import Path
 
-import psutil
 import pytest
-from interlock.plugin.broker import BrokerError, jars
+from interlock.plugin.broker import BrokerError
 from interlock.plugin.broker.jars import (
     KAFKA_VERSION,
     cache_directory,
@@ -17,8 +16,6 @@ from interlock.plugin.broker.jars import (
     read_checksums,
     versions,
 )
-
-NO_JAVA = "no java is run here"
 
 
 @pytest.fixture
@@ -39,68 +36,21 @@ def cache(tmp_path: Path) -> Path:
     return folder
 
 
-def fake_java(folder: Path, script: str) -> str:
-    java = folder / "java"
-    java.write_text(f"#!/bin/sh\n{script}\n")
-    java.chmod(0o755)
-    return str(java)
-
-
 def test_verified_jars_make_the_class_path_and_others_in_the_folder_do_not(
     checksums: Path, cache: Path
 ) -> None:
     (cache / "another.jar").write_bytes(b"not listed")
-    path = class_path(NO_JAVA, print, cache, checksums)
+    path = class_path(print, cache, checksums)
     assert path.split(os.pathsep) == [str(cache / "a-1.jar"), str(cache / "b-2.jar")]
 
 
 def test_a_tampered_or_missing_jar_is_refused_by_name(checksums: Path, cache: Path) -> None:
     (cache / "b-2.jar").write_bytes(b"B")
     with pytest.raises(BrokerError, match=r"wrong SHA-512: b-2\.jar\. Remove that folder"):
-        class_path(NO_JAVA, print, cache, checksums)
+        class_path(print, cache, checksums)
     (cache / "a-1.jar").unlink()
     with pytest.raises(BrokerError, match=r"missing: a-1\.jar\. Remove that folder"):
-        class_path(NO_JAVA, print, cache, checksums)
-
-
-def test_a_fetch_that_fails_leaves_no_cache_and_says_why(checksums: Path, tmp_path: Path) -> None:
-    java = fake_java(tmp_path, "echo ':: UNRESOLVED DEPENDENCY: g.a#a;1: not found'\nexit 1")
-    cache = tmp_path / "not there" / "kafka"
-    with pytest.raises(BrokerError, match=r"cannot be fetched from Maven Central: .*not found.*network"):
-        class_path(java, print, cache, checksums)
-    assert [f.name for f in cache.parent.iterdir()] == ["kafka.lock"]
-
-
-@pytest.mark.parametrize(
-    ("script", "limit", "reason"),
-    [
-        ("echo ':: resolving'; exec sleep 60", "SILENCE_S", "no answer for 0.3 s"),
-        ("exec sleep 60 >&- 2>&-", "SILENCE_S", "no answer for 0.3 s"),
-        ("while :; do printf .; done", "FETCH_TIMEOUT_S", "not done in 0.3 s"),
-    ],
-    ids=["silent", "closed", "endless"],
-)
-def test_a_fetch_that_never_ends_is_abandoned(
-    checksums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, limit: str, reason: str
-) -> None:
-    pid = tmp_path / "pid"
-    java = fake_java(tmp_path, f"echo $$ >{pid}\n{script}")
-    monkeypatch.setattr(jars, limit, 0.3)
-    cache = tmp_path / "not there" / "kafka"
-    with pytest.raises(BrokerError, match=f"Maven Central: {reason}. Check the network"):
-        class_path(java, print, cache, checksums)
-    assert not psutil.pid_exists(int(pid.read_text()))
-    assert not cache.exists()
-
-
-def test_a_fetched_jar_with_a_wrong_checksum_is_not_kept(checksums: Path, tmp_path: Path) -> None:
-    # $1 is -Duser.home=<the working folder of the fetch>
-    script = 'd="${1#*=}/jars"; mkdir "$d"; printf a >"$d/a-1.jar"; printf x >"$d/b-2.jar"'
-    java = fake_java(tmp_path, script)
-    cache = tmp_path / "not there" / "kafka"
-    with pytest.raises(BrokerError, match=r"wrong SHA-512: b-2\.jar"):
-        class_path(java, print, cache, checksums)
-    assert not cache.exists()
+        class_path(print, cache, checksums)
 
 
 @pytest.mark.parametrize("version", versions())
@@ -116,7 +66,7 @@ def test_a_version_without_checksums_is_refused_with_the_available_ones() -> Non
     with pytest.raises(
         BrokerError, match=r"Kafka 2\.8\.2 is not available. Choose one of 3\.3\.2, 4\.2\.2, 4\.3\.0"
     ):
-        class_path(NO_JAVA, print, version="2.8.2")
+        class_path(print, version="2.8.2")
 
 
 def test_the_cache_is_under_xdg_cache_home_else_under_the_home(
