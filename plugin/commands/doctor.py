@@ -58,7 +58,7 @@ def _findings(args: Namespace) -> list[Finding]:
     from ...events.errors import InterlockError
 
     info = _airflow_info(args.conn_id)
-    unusable = _settings()
+    unusable = [*_spark(), *_settings()]
     try:
         config = bus_of(args)
     except AirflowNotFoundException:
@@ -90,6 +90,15 @@ def _listeners(conn_id: str) -> list[Finding]:
         f"airflow interlock doctor --conn-id {listener.connection} --role emit"
     )
     return [Finding("settings", "note", text)]
+
+
+def _spark() -> list[Finding]:
+    """Returns a finding if versions of PySpark are mixed in one folder."""
+    from ...engine.admin.findings import Finding
+    from ...spark.installed import conflict
+
+    text = conflict()
+    return [] if text is None else [Finding("settings", "wrong", text)]
 
 
 def _settings() -> list[Finding]:

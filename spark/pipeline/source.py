@@ -122,7 +122,9 @@ def connected(spark: SparkSession) -> Iterator[Bus]:
             yield Bus(name, options)
         except (Py4JJavaError, PySparkException) as error:
             if "find data source: kafka" in str(error):
-                raise PipelineError(f"Spark has no Kafka connector: add --packages {packages()}") from None
+                raise PipelineError(
+                    f"Spark has no Kafka connector: add --packages {packages(spark.version)}"
+                ) from None
             if (sentence := _kafka_error(error)) is None:
                 raise
             raise PipelineError(f"bus {name!r}: {sentence}") from error

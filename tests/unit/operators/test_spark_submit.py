@@ -277,3 +277,21 @@ def test_importing_the_operators_does_not_import_the_spark_provider() -> None:
     code = "import sys, interlock.operators; print('airflow.providers.apache.spark.operators' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "from interlock.operators import SparkSubmitEventOperator",
+        "import interlock.operators as o; o.SparkSubmitEventOperator",
+    ],
+)
+def test_without_the_spark_provider_the_operator_is_an_error_that_names_the_extra(how: str) -> None:
+    """The core installs neither PySpark nor the provider (a fresh install by pip)."""
+    code = f"import sys; sys.modules['airflow.providers.apache.spark.operators'] = None; {how}"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1] == (
+        "ImportError: SparkSubmitEventOperator needs Airflow's Spark provider, which is not installed: "
+        "pip install 'airflow-interlock[spark]'"
+    )

@@ -12,6 +12,7 @@ from airflow.cli.cli_parser import get_parser
 from interlock.engine.admin import doctor
 from interlock.engine.admin.findings import Finding
 from interlock.plugin.commands import doctor as command
+from interlock.spark import installed
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
@@ -81,6 +82,17 @@ def test_another_connection_of_the_listener_is_a_note_with_the_command_to_check_
     monkeypatch.setattr(doctor, "diagnose", lambda *_: iter([Finding("bus", "wrong", "x")]))
     found = [text for check, text in findings(capsys) if check == "settings"]
     assert [text.partition("airflow interlock doctor ")[2] for text in found] == expected
+
+
+def test_two_versions_of_pyspark_in_one_folder_are_wrong_even_without_a_connection(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the documented install left behind, with which `pip check` was content."""
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "http"}))
+    monkeypatch.setattr(installed, "conflict", lambda: "it mixes versions of PySpark: run this")
+    found = findings(capsys)
+    assert ("settings", "it mixes versions of PySpark: run this") in found
+    assert [check for check, _ in found] == ["settings", "connection"]
 
 
 @pytest.fixture
