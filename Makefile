@@ -23,15 +23,23 @@ help: ## List these targets
 # ---------------------------------------------------------------------------------------------
 # Environment. Each step leaves a stamp file, so that a repeat does nothing.
 
+define require-python
+command -v "$(PYTHON)" >/dev/null || { echo "make: no $(PYTHON) found; Interlock needs Python 3.11 to 3.14: make PYTHON=/path/to/python3" >&2; exit 1; }; \
+"$(PYTHON)" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) and v < (3, 15) or sys.exit("make: Interlock needs Python 3.11 to 3.14 and %s is %d.%d; say make PYTHON=/path/to/python3" % (sys.executable, v[0], v[1]))'
+endef
+no-venv = echo "make: $(PYTHON) -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1
+
+# The lines of one package, with hashes.
+pinned = awk '/^[a-z0-9]/ {wanted = /^$(1)==/} wanted' requirements/constraints.txt
+
 .PHONY: venv
 venv: $(VENV)/.interlock ## Make .venv from requirements/constraints.txt (PYTHON=/path/to/python3 chooses another)
 
 $(VENV)/.python:
-	@command -v "$(PYTHON)" >/dev/null || { echo "make: no $(PYTHON) found; Interlock needs Python 3.11 to 3.14: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@"$(PYTHON)" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) and v < (3, 15) or sys.exit("make: Interlock needs Python 3.11 to 3.14 and %s is %d.%d; say make PYTHON=/path/to/python3" % (sys.executable, v[0], v[1]))'
+	@$(require-python)
 	@echo "== environment in $(VENV) with $$("$(PYTHON)" --version)"
-	@"$(PYTHON)" -m venv --clear $(VENV) || { echo "make: $(PYTHON) -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@awk '/^[a-z0-9]/ {uv = /^uv==/} uv' requirements/constraints.txt > $(VENV)/uv.txt
+	@"$(PYTHON)" -m venv --clear $(VENV) || { $(no-venv); }
+	@$(call pinned,uv) > $(VENV)/uv.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $(VENV)/uv.txt
 	@touch $@
 
@@ -50,7 +58,7 @@ $(VENV)/.interlock: pyproject.toml $(VENV)/.packages
 constraints: $(VENV)/.interlock ## Resolve the version ranges of pyproject.toml into requirements/constraints.txt again (UPGRADE=1: to the newest)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  $(if $(UPGRADE),--upgrade) --custom-compile-command "make constraints" \
-	  --extra dev pyproject.toml requirements/constraints.in --output-file requirements/constraints.txt
+	  --all-extras pyproject.toml --output-file requirements/constraints.txt
 
 .PHONY: java
 java:
@@ -113,10 +121,21 @@ demo: java $(VENV)/.interlock ## The demo: the main job end to end (KEEP=1 leave
 broker: java $(VENV)/.interlock ## A Kafka broker for development until Ctrl-C (BROKER="--port 9092 --directory DIR")
 	@$(PY) -m airflow interlock broker $(BROKER)
 
+# Needs the build backend alone, not the environment of `make venv`: a user who installs the wheel needs nothing else.
+BACKEND := .build/backend
 .PHONY: dist
-dist: $(VENV)/.interlock ## Build wheel and sdist into dist/
+dist: $(BACKEND)/.ready ## Build wheel and sdist into dist/ (needs only Python and the build backend)
 	@rm -rf dist build
-	$(PY) -m build --no-isolation --outdir dist .
+	@$(BACKEND)/bin/python -c 'from setuptools import build_meta as backend; backend.build_sdist("dist"); backend.build_wheel("dist")' > $(BACKEND)/log 2>&1 || { cat $(BACKEND)/log >&2; exit 1; }
+	@rm -rf build
+	@ls dist/*
+
+$(BACKEND)/.ready: requirements/constraints.txt
+	@$(require-python)
+	@"$(PYTHON)" -m venv --clear $(BACKEND) || { $(no-venv); }
+	@$(call pinned,setuptools) > $(BACKEND)/setuptools.txt
+	@$(BACKEND)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $(BACKEND)/setuptools.txt
+	@touch $@
 
 .PHONY: clean
 clean: ## Remove all that make made here, .venv too (the broker's jars stay in the user's cache)
