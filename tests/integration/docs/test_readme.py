@@ -1,0 +1,73 @@
+"""The commands of the README, typed one after the other into a real Airflow with a real broker."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.airflow import LocalAirflow
+from tests.kit.airflow import MIGRATED
+
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text()
+SETTINGS = {
+    (
+        "dag_processor",
+        "refresh_interval",
+    ): "300",  # Airflow's default: the file is found by the commands alone
+    ("core", "dags_are_paused_at_creation"): "True",
+}
+
+
+def commands(section: str) -> list[list[str]]:
+    """The blocks of commands in a section, each as its lines."""
+    text = README.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"```\n(.*?)```", text, re.DOTALL)
+    return [block.splitlines() for block in blocks]
+
+
+@pytest.mark.long
+def test_the_commands_of_the_readme_work_as_they_are_typed(
+    bootstrap_servers: str,
+    unique_name: Callable[[str], str],
+    eventually: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    """A minute of Airflow from an empty database. `dags unpause` printed "No paused DAGs were found"."""
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    bus = {"AIRFLOW__INTERLOCK__BUS": unique_name("readme")}
+    _, _, connect = commands("Install")
+    [first] = commands("Your first DAG")
+    with LocalAirflow(
+        tmp_path / "home", dags, settings=SETTINGS, environment=bus, migrated=MIGRATED
+    ) as airflow:
+
+        def type_in(line: str) -> str:
+            line = line.replace("127.0.0.1:9092", bootstrap_servers)
+            ran = subprocess.run(
+                ["bash", "-c", line], env=airflow.processes.environment, cwd=tmp_path,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
+            assert ran.returncode == 0, f"{line}\n{ran.stdout}"
+            return ran.stdout
+
+        for line in connect:
+            type_in(line)
+        [source, *_] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+        (dags / "daily_report.py").write_text(source)
+        outputs = {line: type_in(line) for line in first}
+        [explained] = [output for line, output in outputs.items() if "explain" in line]
+        assert "[x] orders" in explained
+        assert "[ ] rates" in explained
+
+        def finished() -> bool:
+            runs = airflow.api.runs("daily_report")
+            return any(run["run_type"] == "manual" and run["state"] == "success" for run in runs)
+
+        eventually("the run of the README has reported", finished, 120)
