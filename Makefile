@@ -127,7 +127,7 @@ BACKEND := .build/backend
 dist: $(BACKEND)/.ready ## Build wheel and sdist into dist/ (needs only Python and the build backend)
 	@rm -rf dist build
 	@$(BACKEND)/bin/python -c 'from setuptools import build_meta as backend; backend.build_sdist("dist"); backend.build_wheel("dist")' > $(BACKEND)/log 2>&1 || { cat $(BACKEND)/log >&2; exit 1; }
-	@rm -rf build
+	@rm -rf build airflow_interlock.egg-info
 	@ls dist/*
 
 $(BACKEND)/.ready: requirements/constraints.txt

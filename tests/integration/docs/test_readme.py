@@ -38,11 +38,11 @@ def test_the_commands_of_the_readme_work_as_they_are_typed(
     eventually: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
-    """A minute of Airflow from an empty database. `dags unpause` printed "No paused DAGs were found"."""
+    """Nothing is waited for in between. `dags unpause` printed "No paused DAGs were found"."""
     dags = tmp_path / "dags"
     dags.mkdir()
     bus = {"AIRFLOW__INTERLOCK__BUS": unique_name("readme")}
-    _, _, connect = commands("Install")
+    *_, connect = commands("Install")
     [first] = commands("Your first DAG")
     with LocalAirflow(
         tmp_path / "home", dags, settings=SETTINGS, environment=bus, migrated=MIGRATED
@@ -61,10 +61,8 @@ def test_the_commands_of_the_readme_work_as_they_are_typed(
             type_in(line)
         [source, *_] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
         (dags / "daily_report.py").write_text(source)
-        outputs = {line: type_in(line) for line in first}
-        [explained] = [output for line, output in outputs.items() if "explain" in line]
-        assert "[x] orders" in explained
-        assert "[ ] rates" in explained
+        for line in first:
+            type_in(line)
 
         def finished() -> bool:
             runs = airflow.api.runs("daily_report")

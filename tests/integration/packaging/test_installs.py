@@ -76,7 +76,7 @@ class Installed:
 
 
 def megabytes(folder: Path) -> float:
-    return sum(f.stat().st_size for f in folder.rglob("*") if not f.is_symlink()) / 1e6
+    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and not f.is_symlink()) / 1e6
 
 
 def install(python: str, extras: str, built: Path, folder: Path) -> Installed:

@@ -100,7 +100,8 @@ get_parser().parse_args(["interlock", "doctor"])
 EventSensor(task_id="wait", condition=spark_application("orders"))
 print([each.name for each in plugins_manager._get_plugins()[0]], plugins_manager.get_import_errors())
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    # -P: a checkout in which `make dist` ran describes the package a second time.
+    ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert "interlock" in ran.stdout.splitlines()[-1]
     assert ran.stdout.splitlines()[-1].endswith("{}")
