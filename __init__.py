@@ -16,10 +16,14 @@ if TYPE_CHECKING:
         at_least,
         count,
         dag_run,
+        day,
         event,
+        hour,
+        month,
         sequence,
         spark_application,
         task_instance,
+        week,
     )
     from .events.errors import EventError, InterlockError
     from .events.event import Event
@@ -35,11 +39,15 @@ __all__ = [
     "at_least",
     "count",
     "dag_run",
+    "day",
     "event",
     "fetch",
+    "hour",
+    "month",
     "sequence",
     "spark_application",
     "task_instance",
+    "week",
 ]
 
 _HOME = dict.fromkeys(__all__, ".conditions") | {

@@ -16,6 +16,7 @@ from .nodes.key import canonical_key
 from .nodes.matcher import Matcher, event
 from .nodes.timers import Absent, Expires, Ordered, Quiet, absent
 from .nodes.windows import Not, Reset, Within
+from .nodes.zoned import day, hour, month, week
 from .recipes.completions import dag_run, spark_application, task_instance
 from .recipes.presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
 from .rehearsal import Rehearsed, explain_rehearsal, rehearse
@@ -58,6 +59,7 @@ __all__ = [
     "count",
     "dag_run",
     "daily",
+    "day",
     "debounce",
     "event",
     "every_nth",
@@ -66,6 +68,8 @@ __all__ = [
     "firing_id",
     "from_json",
     "heartbeat",
+    "hour",
+    "month",
     "next_wakeup",
     "not_followed_by",
     "opened",
@@ -75,4 +79,5 @@ __all__ = [
     "spark_application",
     "step",
     "task_instance",
+    "week",
 ]

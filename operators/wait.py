@@ -15,6 +15,7 @@ from jinja2 import UndefinedError
 
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.paths import parse_path
+from ..conditions.nodes.zoned import key_offset, zoned_key
 from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
@@ -24,6 +25,7 @@ from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
 from ..triggers.stats import count_acknowledged, task_stats
 from .identity import clears, generation, generation_after, task_identity
+from .time_zone import in_zone_of, zone_of
 from .wait_arguments import NO_KEY, CheckedPartial, OnExpired, WaitArguments, check_rendered_key
 
 if TYPE_CHECKING:
@@ -57,8 +59,9 @@ class EventSensor(BaseSensorOperator):
     fail_on: a condition that fails the task, without a retry, if it is met first. After the task was cleared,
         it counts only later events.
     key: for matchers with `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated. A list
-        for a composite key. May be another task's output. Compared in its canonical form. Without it, the
-        first key for which the condition is met counts.
+        for a composite key. May be another task's output. Compared in its canonical form. `day("{{ ts }}")`
+        is the day of the run in the DAG's time zone, or in that of `tz=`; also hour, week, month. Without a
+        key, the first one for which the condition is met counts.
     since: events count if their record timestamp is at or after it. Default with a key: the earlier of
         logical date and run_after, minus the look-back and the largest `offset` of the matchers. Default
         without a key: run_after. It is the same for every try, so that a retry, a cleared task and a backfill
@@ -98,6 +101,8 @@ class EventSensor(BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        dag = self.get_dag()
+        condition, fail_on = in_zone_of(dag, condition), in_zone_of(dag, fail_on)
         WaitArguments(condition, fail_on, key, since, lookback, on_expired, deferrable).check(self._who)
         self.condition = condition
         self.fail_on = fail_on
@@ -203,7 +208,7 @@ class EventSensor(BaseSensorOperator):
         if self.key is None:
             return run_after - (self.lookback or timedelta(0))
         # Manual and asset-triggered runs have no logical date in Airflow 3.
-        begin = min(run.logical_date or run_after, run_after) - self._largest_offset()
+        begin = min(run.logical_date or run_after, run_after) - self._largest_offset() - key_offset(self.key)
         return begin - (settings().lookback if self.lookback is None else self.lookback)
 
     def _largest_offset(self) -> timedelta:
@@ -213,10 +218,13 @@ class EventSensor(BaseSensorOperator):
             for matcher in with_fail_on(self.condition, self.fail_on).matchers
             for path in ((matcher.by,) if isinstance(matcher.by, str) else matcher.by or ())
         )
-        return timedelta(milliseconds=max((0, *(parse_path(path).offset_ms for path in paths))))
+        return max((parse_path(path).reach for path in paths), default=timedelta(0))
 
     def _canonical_key(self) -> str | None:
-        return None if self.key is None else canonical_key(self.key)
+        if self.key is None:
+            return None
+        key: Any = zoned_key(self.key, zone_of(self.get_dag()))
+        return canonical_key(key)
 
     def _start(self, context: Context, now: datetime) -> _Start:
         """Returns the start of the first try since the last clear (ADR 17)."""

@@ -12,7 +12,9 @@ from airflow.sdk import XComArg
 from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 from ..conditions import Condition, ConditionError, from_json
+from ..conditions.nodes.zoned import check_zoned_key
 from ..conditions.recipes.fail_on import with_fail_on
+from .time_zone import in_zone_of
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.mappedoperator import MappedOperator
@@ -130,7 +132,8 @@ class CheckedPartial(OperatorPartial):
             given.update(getattr(where, "default_args", None) or {})
         given.update(self.kwargs)
         given.update(mapped)
-        return {name: _known(given[name]) for name in _NAMES if name in given}
+        dag = self.kwargs.get("dag")
+        return {name: in_zone_of(dag, _known(given[name])) for name in _NAMES if name in given}
 
     def _check(self, given: Mapping[str, Any]) -> None:
         WaitArguments(**given).check(f"EventSensor {self.kwargs['task_id']!r}")
@@ -166,6 +169,10 @@ def _check_key(who: str, whole: Condition | None, key: Any) -> None:
         )
     if isinstance(key, (str, list, tuple)) and not key:
         raise ConditionError(f"{who}: key is empty; give one, or leave it out.")
+    try:
+        check_zoned_key(key)
+    except ConditionError as e:
+        raise ConditionError(f"{who}: {e}") from None
     if whole is None:
         return
     try:

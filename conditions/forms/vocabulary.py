@@ -13,6 +13,7 @@ from ..nodes.combinations import at_least, count, sequence
 from ..nodes.condition import Condition
 from ..nodes.matcher import event
 from ..nodes.timers import absent
+from ..nodes.zoned import day, hour, month, week
 from ..recipes.completions import dag_run, spark_application, task_instance
 from ..recipes.presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
 
@@ -115,6 +116,10 @@ _COMPLETION: Final[Mapping[str, Kind]] = {
     "label": _TEXT,
 }
 
+_KEYS: Final[Mapping[str, Callable[..., object]]] = {"day": day, "hour": hour, "week": week, "month": month}
+_ZONED: Final[Mapping[str, Kind]] = {"of": _TEXT, "tz": _TEXT}
+_OF_ZONE: Final[Mapping[str, Kind]] = {"unit": _TEXT, "offset": _WHOLE}
+
 FUNCTIONS: Final[Mapping[str, Call]] = {
     call.name: call
     for call in (
@@ -169,6 +174,7 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
             needed=3,
         ),
         Call("daily", daily, rest=_CONDITION, keywords={"timezone": _TEXT}),
+        *(Call(name, build, _ZONED, needed=1, keywords=_OF_ZONE) for name, build in _KEYS.items()),
         Call("Exact", Exact, {"attributes": _DICT}, other=_TEXT),
         Call("Prefix", Prefix, {"attributes": _DICT}, other=_TEXT),
         Call("Suffix", Suffix, {"attributes": _DICT}, other=_TEXT),
@@ -180,7 +186,9 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
 }
 
 # The functions that build conditions; the others are classes of filters.
-CONDITIONS: Final = frozenset(name for name, call in FUNCTIONS.items() if not isinstance(call.build, type))
+CONDITIONS: Final = frozenset(
+    name for name, call in FUNCTIONS.items() if not isinstance(call.build, type) and name not in _KEYS
+)
 
 METHODS: Final[Mapping[str, Call]] = {
     call.name: call

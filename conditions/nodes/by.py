@@ -40,7 +40,10 @@ def paths_text(paths: str | tuple[str, ...]) -> str:
 
 def _checked_path(call: str, argument: str, path: object) -> str:
     whole = checked_text(call, argument, path, MAX_PATH_CHARS, _HINT)
-    text = parse_path(whole).base
+    try:
+        text = parse_path(whole).base
+    except ConditionError as error:
+        raise ConditionError(f"{call}({argument}=...): {error}") from error
     if text.startswith(DATA):
         if "[" in text or "]" in text:
             raise ConditionError(

@@ -67,7 +67,7 @@ class Periods:
 
     def __post_init__(self) -> None:
         expression = cron.parse(self.cron)
-        _check_zone(self.timezone)
+        check_zone(self.timezone)
         object.__setattr__(self, "cron", expression.text)
         object.__setattr__(self, "_calendar", _calendar(expression, self.timezone))
 
@@ -229,7 +229,8 @@ def _up_to_minute(wall: datetime) -> datetime:
     return whole if whole == wall else whole + _MINUTE
 
 
-def _check_zone(name: object) -> None:
+def check_zone(name: object) -> None:
+    """ConditionError unless this is the name of a zone in the IANA database."""
     if not isinstance(name, str):
         raise ConditionError(f'timezone is a {type(name).__name__}: write a name such as "Europe/London"')
     if len(name) > MAX_ZONE_CHARS:

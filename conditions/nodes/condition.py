@@ -143,7 +143,9 @@ class Condition:
     def plan(self) -> Plan:
         """The condition in the form that `step` evaluates; built on first use."""
         from ..evaluate.plan import Plan
+        from .zones import check_zones
 
+        check_zones(self)
         if self.role is Role.NEGATION:
             raise ConditionError(negation_without_end(self))
         return Plan.of(self)

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
-from ...events.attributes import format_timestamp, parse_timestamp, shown
+from ...events.attributes import format_timestamp, shown
 from ..errors import ConditionError
+from .instants import TIMESTAMP_CHARS, canonical_timestamp, compact_date
+from .zoned import ZonedText, key_of_text
 
 MAX_KEY_BYTES: Final = 512
 MAX_KEY_PARTS: Final = 8
 
 KeyPart = str | int | float | Decimal | bool | date | datetime
-
-_COMPACT_DATE = re.compile(r"[0-9]{8}")
-# Only what could be a timestamp with a zone is parsed; str(datetime) has a space where RFC 3339 has T.
-_TIMESTAMP = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?"
-    r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
-)
-_TIMESTAMP_CHARS: Final = 20  # at the least
 
 
 def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
@@ -39,8 +32,8 @@ def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
         and 0 < len(value) <= MAX_KEY_BYTES
         and value.isascii()
         and "\0" not in value
-        # not like 20261120, and shorter than 2026-11-20T12:00:00Z
-        and (value[:1] > "9" or (len(value) < _TIMESTAMP_CHARS and (len(value) != 8 or not value.isdigit())))
+        # not like 20261120, and shorter than any timestamp
+        and (value[:1] > "9" or (len(value) < TIMESTAMP_CHARS and (len(value) != 8 or not value.isdigit())))
     ):
         return value  # it has only one spelling; most keys take this path, in a tenth of the time
     if not isinstance(value, (tuple, list)):
@@ -59,6 +52,8 @@ def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
 
 
 def _text_of(value: object) -> str:
+    if isinstance(value, ZonedText):
+        return key_of_text(value)
     if isinstance(value, str):
         return _of_text(str.__str__(value))
     if isinstance(value, bool):
@@ -79,21 +74,8 @@ def _text_of(value: object) -> str:
 
 
 def _of_text(text: str) -> str:
-    if _COMPACT_DATE.fullmatch(text):  # K2
-        year, month, day = text[:4], text[4:6], text[6:]
-        return f"{year}-{month}-{day}" if _is_day(year, month, day) else text
-    match = _TIMESTAMP.fullmatch(text)
-    if match is None:
-        return text  # K3, K4, K10: numerals, dates and all other texts stay unchanged
-    day, time, fraction, zone = match.groups()
-    if time.endswith(":60"):
-        return text  # a leap second cannot be converted to UTC
-    try:
-        utc = parse_timestamp(f"{day}T{time}{zone}")
-    except ValueError:
-        return text
-    fraction = (fraction or "").rstrip("0")
-    return utc.replace(tzinfo=None).isoformat() + (f".{fraction}" if fraction else "") + "Z"  # K5
+    # K2, K5; K3, K4, K10: numerals, dates and all other texts stay unchanged
+    return compact_date(text) or canonical_timestamp(text) or text
 
 
 def _of_number(number: int | float | Decimal) -> str:
@@ -113,14 +95,6 @@ def _of_number(number: int | float | Decimal) -> str:
         raise ConditionError(f"key is a number of more than {MAX_KEY_BYTES} digits, which is the limit")
     text = format(exact, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _is_day(year: str, month: str, day: str) -> bool:
-    try:
-        date(int(year), int(month), int(day))
-    except ValueError:
-        return False
-    return True
 
 
 def _limited(text: str) -> str:

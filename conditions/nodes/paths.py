@@ -15,6 +15,7 @@ from ...events.event import Event
 from ..errors import ConditionError
 from .duration import duration_ms, duration_text
 from .key import canonical_key
+from .zoned import Zoned, zoned
 
 DATA: Final = "data."
 _OFFSET = re.compile(r"(.+) ([+-]) ([0-9][0-9a-z]*)", re.DOTALL)
@@ -24,17 +25,32 @@ _DAY_MS: Final = 86_400_000
 class Path(NamedTuple):
     """A parsed `by` path: where the value is, and the offset added to the date or time there.
 
-    members: the names to follow in JSON data; None for an attribute.
+    members: the names to follow in JSON data; None for an attribute. zoned: the day, hour, week or month in a
+    time zone that is read there; it has its own offset.
     """
 
     base: str
     offset_ms: int
     members: tuple[str, ...] | None
+    zoned: Zoned | None = None
+
+    @property
+    def reach(self) -> timedelta:
+        """How long before its key's moment an event may have happened, which a look-back must add."""
+        if self.zoned is not None:
+            return self.zoned.before + self.zoned.after
+        return timedelta(milliseconds=max(self.offset_ms, 0))
 
 
 @lru_cache(1000)
 def parse_path(path: str) -> Path:
     """`data.day + 1d` is ("data.day", 86_400_000, ("day",)); ConditionError for an invalid offset."""
+    of_zone = zoned(path)
+    if of_zone is not None:
+        inner = parse_path(of_zone.of)
+        if inner.offset_ms or inner.zoned is not None:
+            raise ConditionError(f"{path}: the offset stands behind the bracket, {of_zone.name}(...) + 1")
+        return Path(inner.base, 0, inner.members, of_zone)
     found = _OFFSET.fullmatch(path)
     base, offset_ms = path, 0
     if found is not None:
@@ -49,6 +65,11 @@ def with_offset(path: str, offset: timedelta) -> str:
     """The path to the date or time at `path` plus `offset`; ConditionError for more than a year."""
     if not offset:
         return path
+    of_zone = zoned(path)
+    if of_zone is not None:
+        if of_zone.offset:
+            raise ConditionError(f"{path} has an offset: give offset= only once")
+        return of_zone.shifted(offset).text
     ms = duration_ms("offset", abs(offset))
     return f"{path} {'+' if offset > timedelta(0) else '-'} {duration_text(ms)}"
 
@@ -84,7 +105,7 @@ def counted(
 
 
 def value_at(path: str, event: Event) -> object:
-    """The value at a `by` path, unchanged and without the offset; None if there is none."""
+    """The value at a `by` path, unchanged: without offset and time zone; None if there is none."""
     return _value_at(parse_path(path), event)
 
 
@@ -120,6 +141,8 @@ def _key_at(path: str, event: Event) -> str | None:
     value = _value_at(read, event)
     if not isinstance(value, (str, int, float)):  # bool is an int; JSON has no other scalars
         return None
+    if read.zoned is not None:
+        return read.zoned.key_of(value)
     try:
         text = canonical_key(value)
     except ConditionError:

@@ -21,6 +21,7 @@ from ..nodes.condition import Condition
 from ..nodes.duration import duration_ms
 from ..nodes.matcher import Matcher, event
 from ..nodes.paths import with_offset
+from ..nodes.zoned import zoned
 
 # Short names for `by`, and their paths in the event's data.
 _RUN_KEYS: Final = {
@@ -209,13 +210,26 @@ class _RunKey:
             self._dates = self._by_distance(dates)
         elif offset is not None:
             by = by or "logical_date"
-            if by not in _DATED:
-                raise ConditionError(f'{self._who}: offset= needs by="logical_date" or by="ds"')
-            self._by: By | None = with_offset(_RUN_KEYS[str(by)], _delta(self._who, offset))
+            if not isinstance(by, str) or (by not in _DATED and zoned(by) is None):
+                raise ConditionError(
+                    f'{self._who}: offset= needs by="logical_date", by="ds" or by=day("logical_date", tz=...)'
+                )
+            self._by: By | None = with_offset(self._path(by), _delta(self._who, offset))
         elif isinstance(by, (list, tuple)):
-            self._by = [_RUN_KEYS.get(each, each) if isinstance(each, str) else each for each in by]
+            self._by = [self._path(each) if isinstance(each, str) else each for each in by]
         else:
-            self._by = _RUN_KEYS.get(by, by) if isinstance(by, str) else by
+            self._by = self._path(by) if isinstance(by, str) else by
+
+    def _path(self, by: str) -> str:
+        """The path of a short name, also of one in day(), hour(), week() or month()."""
+        found = zoned(by)
+        if found is None:
+            return _RUN_KEYS.get(by, by)
+        if found.of in ("ds", "data.ds"):
+            raise ConditionError(
+                f'{self._who}: by={by}: ds is a day in UTC; write {found.name}("logical_date", tz=...)'
+            )
+        return found._replace(of=_RUN_KEYS.get(found.of, found.of)).text
 
     def condition(
         self, types: tuple[str, ...], subject: str, source: str | None, label: str | None

@@ -49,7 +49,18 @@ filters: st.SearchStrategy[Filter] = st.recursive(
     max_leaves=5,
 )
 wheres = st.sampled_from(('data.a == "x"', "event.type == 'a\\\\b' && data.n > 3", "true")).map(Where)
-paths = st.sampled_from(("subject", "time", "data.a.b", "data.\u00fc x", 'data."', "x1"))
+paths = st.sampled_from(
+    (
+        "subject",
+        "time",
+        "data.a.b",
+        "day(data.a, Europe/Berlin) + 1d",
+        "hour(time, UTC, ms)",
+        "data.\u00fc x",
+        'data."',
+        "x1",
+    )
+)
 keys = {
     "none": st.none(),
     "one": paths,
@@ -138,7 +149,7 @@ def _events(draw: Draw, leaves: st.SearchStrategy[Matcher], depth: int) -> Condi
             leaf = Matcher(leaf.exact, leaf.by, named, **content)
         return leaf
     if kind == "count":
-        return Count(draw(leaves), draw(st.integers(2, 7)))
+        return Count(draw(leaves), draw(st.integers(2, 7)), draw(st.none() | paths))
     least = 3 if kind == "at_least" else 2
     several = [_events(draw, leaves, depth - 1) for _ in range(draw(st.integers(least, 3)))]
     if kind == "all":

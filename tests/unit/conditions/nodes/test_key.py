@@ -34,7 +34,29 @@ CET = timezone(timedelta(hours=1))
         pytest.param(datetime(2026, 11, 20, 1, 30, tzinfo=CET), "2026-11-20T00:30:00Z", id="K5-datetime"),
         pytest.param("2026-11-20T00:00:00+00:00", "2026-11-20T00:00:00Z", id="K6-ts"),
         pytest.param(datetime(2026, 11, 20, tzinfo=UTC), "2026-11-20T00:00:00Z", id="K6-datetime"),
+        pytest.param("2026-11-20T00:00:00.000+0000", "2026-11-20T00:00:00Z", id="K5-Kafka Connect"),
+        pytest.param("2026-11-20T00:00Z", "2026-11-20T00:00:00Z", id="K5-no seconds"),
+        pytest.param("2026-11-20T00Z", "2026-11-20T00:00:00Z", id="K5-no minutes"),
+        pytest.param("20261120T000000Z", "2026-11-20T00:00:00Z", id="K5-basic"),
+        pytest.param("20261120T010000+0100", "2026-11-20T00:00:00Z", id="K5-ts_nodash_with_tz"),
+        pytest.param("20261120T0100+01", "2026-11-20T00:00:00Z", id="K5-basic-hour-of-zone"),
+        pytest.param("2026-11-20 01:00:00 +0100", "2026-11-20T00:00:00Z", id="K5-Ruby"),
+        pytest.param("2026-11-20 00:00:00+00", "2026-11-20T00:00:00Z", id="K5-PostgreSQL"),
+        pytest.param("2026-11-19T24:00:00Z", "2026-11-20T00:00:00Z", id="K5-end-of-day"),
+        pytest.param("2026-11-20T00:00:00,50Z", "2026-11-20T00:00:00.5Z", id="K5-comma"),
+        pytest.param("2026-W47-5T00:00Z", "2026-11-20T00:00:00Z", id="K5-week"),
+        pytest.param("2026-324T00:00Z", "2026-11-20T00:00:00Z", id="K5-day-of-year"),
+        pytest.param("2026-11-20T01:00+01:00[Europe/Berlin]", "2026-11-20T00:00:00Z", id="K5-Java"),
+        pytest.param("2026-11-19T23:00:00\u221201:00", "2026-11-20T00:00:00Z", id="K5-minus-sign"),
         pytest.param("2026-11-20T00:00:00", "2026-11-20T00:00:00", id="K7-no-zone"),
+        pytest.param("20261120T000000", "20261120T000000", id="K7-ts_nodash"),
+        pytest.param("2026-11-20T24:01Z", "2026-11-20T24:01Z", id="K7-no-time"),
+        pytest.param("2026-11-20T00:00+24:00", "2026-11-20T00:00+24:00", id="K7-no-offset"),
+        pytest.param("2026-366T00:00Z", "2026-366T00:00Z", id="K7-no-day-of-year"),
+        pytest.param("2026-11-20T00:00[Europe/Berlin]", "2026-11-20T00:00[Europe/Berlin]", id="K7-name"),
+        pytest.param("20261120 1000-05", "20261120 1000-05", id="K4-number-with-blank"),
+        pytest.param("2024123 10-05", "2024123 10-05", id="K4-code"),
+        pytest.param("2026-W47", "2026-W47", id="K4-week"),
         pytest.param("2016-12-31T23:59:60Z", "2016-12-31T23:59:60Z", id="K7-leap"),
         pytest.param("2026-02-30T00:00:00Z", "2026-02-30T00:00:00Z", id="K7-no-day"),
         pytest.param("0001-01-01T00:00:00+01:00", "0001-01-01T00:00:00+01:00", id="K7-year-0"),
@@ -170,3 +192,21 @@ def test_a_whole_number_is_one_key_however_it_is_typed(value: int) -> None:
         == canonical_key(Decimal(value))
         == canonical_key(str(value))
     )
+
+
+@given(
+    st.datetimes(datetime(1000, 1, 1), datetime(9000, 1, 1)),  # noqa: DTZ001
+    st.integers(-14 * 60, 14 * 60),
+    st.sampled_from(
+        (
+            "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S.%f %z", "%Y%m%dT%H%M%S.%f%z", "%Y%m%dt%H:%M:%S,%f%z",
+            "%G-W%V-%uT%H:%M:%S.%f%z", "%GW%V%uT%H%M%S.%f%z", "%Y-%jT%H:%M:%S.%f%z", "%Y%jT%H%M%S.%f%z",
+        )
+    ),
+)  # fmt: skip
+def test_every_iso_form_of_an_instant_is_one_key(moment: datetime, minutes: int, form: str) -> None:
+    """K5, K11: against the datetime's own key."""
+    aware = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+    key = canonical_key(aware)
+    assert canonical_key(aware.strftime(form)) == key
+    assert canonical_key(key) == key

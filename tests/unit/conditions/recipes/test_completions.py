@@ -12,11 +12,15 @@ from interlock.conditions import (
     burst,
     count,
     dag_run,
+    day,
     every_nth,
     from_json,
+    hour,
+    month,
     parse,
     spark_application,
     task_instance,
+    week,
 )
 from interlock.events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
 from interlock.testing import dag_run_end, fires, task_instance_end
@@ -141,6 +145,30 @@ def test_the_key_is_read_by_the_name_airflow_has_for_it(by: Any, key: str) -> No
     assert keys(dag_run("ingest", by=by), ended(partition_key="eu")) == {key}
 
 
+@pytest.mark.parametrize(
+    ("by", "path"),
+    [
+        (day("logical_date", tz="Europe/Berlin"), "day(data.logical_date, Europe/Berlin)"),
+        (week("data.run_after", tz="UTC"), "week(data.run_after, UTC)"),
+        (
+            [hour("logical_date", tz="UTC"), "partition_key"],
+            ("hour(data.logical_date, UTC)", "data.partition_key"),
+        ),
+    ],
+)
+def test_a_day_of_a_zone_is_read_by_the_name_airflow_has_for_it(by: Any, path: Any) -> None:
+    assert dag_run("ingest", by=by).by == path  # type: ignore[union-attr]
+
+
+def test_an_offset_moves_a_day_of_a_zone_in_the_calendar() -> None:
+    """A report of London in summer time: the two midnights are 23 hours apart."""
+    yesterday = dag_run("ingest", by=day("logical_date", tz="Europe/London"), offset=timedelta(days=1))
+    assert keys(yesterday, ended(datetime(2026, 3, 29, tzinfo=UTC))) == {"2026-03-30"}
+    assert keys(yesterday, ended(datetime(2026, 3, 29, 23, tzinfo=UTC))) == {"2026-03-31"}
+    two_hours = dag_run("ingest", by=hour("logical_date", tz="Europe/London"), offset="2h")
+    assert keys(two_hours, ended()) == {"2026-11-20T14:00:00Z"}
+
+
 @pytest.mark.parametrize("by", ["logical_date", "ds"])
 def test_a_run_without_a_logical_date_has_no_key_by_date_and_matches_without_one(by: str) -> None:
     assert keys(dag_run("ingest", by=by), ended(None)) == {None}
@@ -246,7 +274,12 @@ def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
         (lambda: dag_run("a", state="succeeded"), "one of success, failed"),
         (lambda: dag_run("a", state=[]), "give one of success, failed"),
         (lambda: dag_run("a", state="skipped"), "one of success, failed"),
-        (lambda: dag_run("a", by="partition_key", offset="1d"), 'by="logical_date" or by="ds"'),
+        (lambda: dag_run("a", by="partition_key", offset="1d"), 'by="logical_date", by="ds" or by=day'),
+        (lambda: dag_run("a", by=day("ds", tz="UTC")), "ds is a day in UTC; write day"),
+        (lambda: dag_run("a", by=day("logical_date", tz="UTC"), offset="1h"), "give whole days"),
+        (lambda: dag_run("a", by=week("logical_date", tz="UTC"), offset="1d"), "give whole weeks"),
+        (lambda: dag_run("a", by=month("logical_date", tz="UTC"), offset="30d"), "counts in months"),
+        (lambda: dag_run("a", by=day("logical_date", tz="UTC", offset=1), offset="1d"), "only once"),
         (lambda: dag_run("a", offset="soon"), "'soon' is not a duration"),
         (lambda: dag_run("a", offset=1), "give a timedelta"),
         (lambda: dag_run("a", offset=timedelta(days=400)), "at most 366 days"),
