@@ -219,16 +219,19 @@ class Sql(Filter):
         from .cesql import compile  # noqa: A004  # loads the parser, which most conditions never need
 
         compiled = compile(expression)
-        if compiled.missing:
-            raise ConditionError(f"Sql({quoted(expression)}) fails on every event: {compiled.missing[0]}")
-        if compiled.kind not in (bool, None):
-            given = "string" if compiled.kind is str else "number"
+        failing = (*compiled.missing, *compiled.errors)
+        if failing:
+            raise ConditionError(f"Sql({quoted(expression)}) fails on every event: {failing[0]}")
+        if compiled.never_true and compiled.kind is not bool:
+            given = "number" if compiled.kind is int else "string"
             raise ConditionError(f"Sql({quoted(expression)}) gives a {given}, never true: write a comparison")
         if not compiled.attributes:
             raise ConditionError(
                 f"Sql({quoted(expression)}) reads no attribute, so it is the same for every event: name one,"
                 " as in Sql(\"subject = 'a'\")"
             )
+        if compiled.never_true:
+            raise ConditionError(f"Sql({quoted(expression)}) is never true: its parts exclude each other")
         object.__setattr__(self, "expression", compiled.source)
         object.__setattr__(self, "_compiled", compiled)
 

@@ -1,12 +1,15 @@
 """CloudEvents SQL 1.0 (CESQL): expressions over an event's attributes, compiled once. Pure.
 
-Attributes are canonical strings, so each is a String unless the expression casts it:
+Attributes are canonical strings. CloudEvents' own (id, source, subject, time, ...) are Strings. An extension
+attribute has no type, since transport loses it: its text may also stand for the Integer or Boolean that has
+this canonical string. `'07' = n` is true for 7, `n IN ('07')` and `flag = 1` too; it is never an error that
+the other side is no such value.
 
 - `=`, `!=`, `<>` cast the left side to the type of the right one. `level = 42` compares integers and is
-  an error for an event whose level is not a number; `42 = level` compares texts.
+  an error for an event whose level is not a number; `42 = subject` compares texts.
 - `<`, `<=`, `>`, `>=` and arithmetic cast both sides to Integer: texts and times have no order.
-- `x IN (...)` casts the elements to the type of x, until one is equal: `level IN (1, 2)` compares texts,
-  `INT(level) IN (1, 2)` integers.
+- `x IN (...)` casts the elements to the type of x, until one is equal: `subject IN (1, 2)` compares texts,
+  `INT(subject) IN (1, 2)` integers.
 - A caller that knows a type can pass int or bool to `evaluate`.
 
 NOT and - bind tighter than everything except calls: write `NOT (type = 'x')`. AND, OR and XOR have the same

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ....events.attributes import REQUIRED, shown
 from . import operators
 from .functions import find
-from .nodes import Node, as_kind, attribute, constant, failing
+from .membership import is_in
+from .nodes import Node, as_kind, attribute, constant, failing, operation, typed
 from .values import Attributes, Evaluate, Failure, Value, integer
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Builder:
         return operators.inverse(self.like(children))
 
     def within(self, children: Sequence[Node]) -> Node:
-        return operators.is_in(children[0], children[1:])
+        return is_in(children[0], children[1:])
 
     def not_within(self, children: Sequence[Node]) -> Node:
         return operators.inverse(self.within(children))
@@ -69,7 +71,7 @@ class Builder:
 
     def parentheses(self, children: Sequence[Node]) -> Node:
         (node,) = children
-        return Node(node.evaluate, node.kind, (node,), constant=node.constant, column=node.column)
+        return replace(node, parts=(node,), missing=None)
 
     def string(self, children: Sequence[Token]) -> Node:
         return constant(_unquoted(children[0]))
@@ -90,7 +92,7 @@ class Builder:
     def exists(self, children: Sequence[Token]) -> Node:
         name = _name(children[0])
         if name in REQUIRED:  # every event has them, even if `evaluate` is not given them
-            return Node(lambda _: True, bool, attribute=name)
+            return Node(lambda _: True, bool, attribute=name, can_be_false=False)
         return Node(lambda attributes: name in attributes, bool, attribute=name)
 
     def call(self, children: Sequence[Any]) -> Node:
@@ -104,10 +106,16 @@ class Builder:
             return Node(failing(error), bool, parts, missing=error)
         kinds = [*function.parameters, *[function.rest] * (len(parts) - len(function.parameters))]
         arguments: list[Evaluate] = [
-            part.evaluate if kind is None else as_kind(part, kind)
+            typed(part) if kind is None else as_kind(part, kind)
             for part, kind in zip(parts, kinds, strict=True)
         ]
-        return Node(_calling(function.apply, arguments, column), function.result, parts, column=column)
+        node = operation(
+            _calling(function.apply, arguments, column), function.result, parts, kinds, column=column
+        )
+        if node.error is None and node.value is None and function.result is not bool:
+            error = function.error_of([part.value for part in parts])
+            return replace(node, error=error, can_be_true=error is None, can_be_false=error is None)
+        return node
 
 
 def _calling(apply: Callable[..., Value], arguments: list[Evaluate], column: int) -> Evaluate:

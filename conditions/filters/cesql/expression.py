@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from ....events.attributes import kind, shown
 from ...errors import ConditionError
-from .nodes import Node
+from .nodes import Node, typed
 from .values import Attributes, Evaluate, Failure, Kind, Value
 
 # Together they limit the cost of parsing and evaluating. Evaluation recurses to MAX_DEPTH.
@@ -41,19 +41,24 @@ class Expression:
         filter accepts only bool.
     attributes: the names of the attributes that it reads or tests for existence, sorted.
     missing: the errors of calls to functions that do not exist, which fail on every event.
+    errors: the errors of other parts that fail on every event, such as INT('x').
+    never_true: whether no event gives true.
     """
 
     source: str
     kind: Kind | None = field(compare=False, repr=False)
     attributes: tuple[str, ...] = field(compare=False, repr=False)
     missing: tuple[str, ...] = field(compare=False, repr=False)
+    errors: tuple[str, ...] = field(compare=False, repr=False)
+    never_true: bool = field(compare=False, repr=False)
     _evaluate: Evaluate = field(compare=False, repr=False)
     _column: int = field(compare=False, repr=False)
 
     def evaluate(self, attributes: Attributes) -> Result:
         """The result for an event's attributes; never raises, whatever their values are.
 
-        A str is a String, and so is a URI or a timestamp; pass int or bool if the type is known.
+        A str is a String, and so is a URI or a timestamp. A str of an extension attribute may also stand for
+        an Integer or a Boolean (`as_typed`); pass int or bool if the type is known.
         """
         try:
             return Result(self._evaluate(attributes))
@@ -90,9 +95,17 @@ def compile(expression: str) -> Expression:  # noqa: A001  # what it does, as in
     nodes = _nodes(root, source)
     attributes = {node.attribute for node in nodes if node.attribute is not None}
     missing = dict.fromkeys(node.missing for node in nodes if node.missing is not None)
+    errors = dict.fromkeys(node.error for node in nodes if node.error is not None)
     return Expression(
-        source, root.kind, tuple(sorted(attributes)), tuple(missing), root.evaluate, root.column
-    )
+        source, root.kind, tuple(sorted(attributes)), tuple(missing), tuple(errors), _is_never_true(root),
+        typed(root), root.column,
+    )  # fmt: skip
+
+
+def _is_never_true(root: Node) -> bool:
+    if root.kind is None:
+        return not root.untyped  # a core attribute is a String
+    return root.kind is not bool or not root.can_be_true
 
 
 def _nodes(root: Node, source: str) -> list[Node]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +41,22 @@ class Function:
     def takes(self, count: int) -> bool:
         """True if the function can be called with `count` arguments."""
         return count == len(self.parameters) or (count > len(self.parameters) and self.rest is not None)
+
+    def error_of(self, values: Sequence[Value | None]) -> str | None:
+        """The error of every call with these arguments, if it is known; None in `values`: any value."""
+        if self.parameters[:2] != (str, int):
+            return None  # only a position or a length can make a call fail
+        tried: list[Value] = []
+        for value, parameter in zip(values, self.parameters, strict=True):
+            if parameter is int:
+                tried.append(1 if value is None else to_integer(value))
+            else:
+                tried.append("x" * MAX_STRING_CHARS if value is None else to_string(value))
+        try:
+            self.apply(*tried)
+        except Failure as failure:
+            return failure.error
+        return None
 
 
 def find(name: str, count: int) -> Function | None:

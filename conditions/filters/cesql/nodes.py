@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from .values import CASTS, Attributes, Evaluate, Failure, Kind, Value, given
+from ....events.attributes import CORE
+from .values import CASTS, Attributes, Evaluate, Failure, Kind, Value, as_typed, given
+
+# Core attributes that are text on every event, and never the text of an Integer or Boolean.
+_ONLY_TEXT: Final = frozenset({"specversion", "time", "datacontenttype"})
+_NAMES: Final = {str: "a String", int: "an Integer", bool: "a Boolean"}
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,12 @@ class Node:
     kind: its type; None for an attribute, whose type depends on the event.
     constant: the value of a literal. attribute: the attribute that it reads. missing: the error of a call to
     an unknown function. column: where a call starts, from 1; 0 for other nodes.
+    untyped: it is an extension attribute: its text may stand for an Integer or a Boolean, see `as_typed`.
+
+    What is known without an event, with which `Sql` refuses an expression:
+    value: its value on every event. error: it fails on every event, with this error.
+    can_be_true, can_be_false: False if no event gives this value, of a Boolean.
+    needs: the (attribute, value) pairs that an event must have for it to be true.
     """
 
     evaluate: Evaluate
@@ -25,11 +36,69 @@ class Node:
     attribute: str | None = None
     missing: str | None = None
     column: int = 0
+    untyped: bool = False
+    value: Value | None = None
+    error: str | None = None
+    can_be_true: bool = True
+    can_be_false: bool = True
+    needs: tuple[tuple[str, Value], ...] = ()
 
 
 def constant(value: Value) -> Node:
     """A literal."""
-    return Node(lambda _: value, type(value), constant=value)
+    return Node(
+        lambda _: value,
+        type(value),
+        constant=value,
+        value=value,
+        can_be_true=value is not False,
+        can_be_false=value is not True,
+    )
+
+
+def operation(
+    evaluate: Evaluate,
+    kind: Kind,
+    parts: tuple[Node, ...],
+    casts: Sequence[Kind | None] = (),
+    column: int = 0,
+) -> Node:
+    """A node that evaluates all its parts, cast to `casts` (None: not cast)."""
+    error = next((part.error for part in parts if part.error is not None), None)
+    if error is None:
+        errors = (
+            cast_error(part, cast) for part, cast in zip(parts, casts, strict=False) if cast is not None
+        )
+        error = next((each for each in errors if each is not None), None)
+    value: Value | None = None
+    if error is None and all(part.value is not None for part in parts):
+        try:
+            value = evaluate({})
+        except Failure as failure:
+            error = failure.error
+    possible = error is None
+    return Node(
+        evaluate,
+        kind,
+        parts,
+        column=column,
+        value=value,
+        error=error,
+        can_be_true=possible and value is not False,
+        can_be_false=possible and value is not True,
+    )
+
+
+def cast_error(node: Node, kind: Kind) -> str | None:
+    """The error of casting `node` to `kind`, if every event gives it."""
+    if node.value is not None:
+        try:
+            CASTS[kind](node.value)
+        except Failure as failure:
+            return failure.error
+    elif node.kind is None and node.attribute in _ONLY_TEXT and kind is not str:
+        return f"CastError: attribute {node.attribute} is never {_NAMES[kind]}"
+    return None
 
 
 def failing(error: str) -> Evaluate:
@@ -52,7 +121,20 @@ def attribute(name: str) -> Node:
             raise Failure(missing) from None
         return value if type(value) is str else given(name, value)
 
-    return Node(read, None, attribute=name)
+    return Node(read, None, attribute=name, untyped=name not in CORE)
+
+
+def typed(node: Node) -> Evaluate:
+    """Evaluates `node`; the text of an attribute without a type gives the value that it stands for."""
+    evaluate = node.evaluate
+    if not node.untyped:
+        return evaluate
+
+    def read(attributes: Attributes) -> Value:
+        value = evaluate(attributes)
+        return as_typed(value) if type(value) is str else value
+
+    return read
 
 
 def as_kind(node: Node, kind: Kind) -> Callable[[Attributes], Any]:
@@ -65,9 +147,27 @@ def as_kind(node: Node, kind: Kind) -> Callable[[Attributes], Any]:
             return failing(failure.error)
     if node.kind is kind:
         return evaluate
+    if node.untyped and kind is not str:
+        return _as_kind_of_untyped(evaluate, kind)
 
     def converted(attributes: Attributes) -> Value:
         value = evaluate(attributes)
         return value if type(value) is kind else convert(value)
+
+    return converted
+
+
+def _as_kind_of_untyped(evaluate: Evaluate, kind: Kind) -> Callable[[Attributes], Any]:
+    convert = CASTS[kind]
+
+    def converted(attributes: Attributes) -> Value:
+        value = evaluate(attributes)
+        try:
+            return convert(value)
+        except Failure:  # "true" as Integer is 1, "7" as Boolean is true
+            meant = as_typed(value) if type(value) is str else value
+            if type(meant) is str:
+                raise
+            return convert(meant)
 
     return converted

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import ge, gt, le, lt
 from typing import Final
 
 from .like import matcher
-from .nodes import Node, as_kind
+from .nodes import Node, as_kind, cast_error, operation, typed
 from .values import (
     CASTS,
     INTEGER_MAX,
     INTEGER_MIN,
     MAX_STRING_CHARS,
     Attributes,
+    Evaluate,
     Failure,
     Kind,
     Value,
+    as_typed,
+    stands_for,
     to_string,
 )
 
@@ -50,7 +54,56 @@ def logic(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
         return outcome
 
     same = {"AND": every, "OR": some}.get(operators[0], mixed) if len(set(operators)) == 1 else mixed
-    return Node(same, bool, parts)
+    return _settled_logic(same, parts, operators)
+
+
+def _settled_logic(evaluate: Evaluate, parts: tuple[Node, ...], operators: Sequence[str]) -> Node:
+    """The node of AND, OR and XOR, with what is known of its outcome without an event."""
+    first = parts[0]
+    error = first.error or cast_error(first, bool)
+    true, false = _outcomes(first)
+    for operator, part in zip(operators, parts[1:], strict=True):
+        other_true, other_false = _outcomes(part)
+        if operator == "AND":
+            true, false = true and other_true, false or (true and other_false)
+        elif operator == "OR":
+            true, false = true or (false and other_true), false and other_false
+        else:
+            true, false = (
+                (true and other_false) or (false and other_true),
+                (true and other_true) or (false and other_false),
+            )
+    needs: tuple[tuple[str, Value], ...] = ()
+    if set(operators) == {"AND"}:
+        needs = tuple(pair for part in parts for pair in part.needs)
+        true = true and not _contradict(needs)
+    known = true is not false and all(part.value is not None for part in parts)
+    return Node(
+        evaluate,
+        bool,
+        parts,
+        value=true if known else None,
+        error=error,
+        can_be_true=true,
+        can_be_false=false,
+        needs=needs,
+    )
+
+
+def _outcomes(node: Node) -> tuple[bool, bool]:
+    """Whether the node as Boolean can be true, and false."""
+    if node.error is not None or cast_error(node, bool) is not None:
+        return False, False
+    if node.value is not None:
+        value = CASTS[bool](node.value)
+        return value is True, value is False
+    return node.can_be_true, node.can_be_false
+
+
+def _contradict(needs: Sequence[tuple[str, Value]]) -> bool:
+    """Whether two pairs ask for different values of one type of the same attribute."""
+    found: dict[tuple[str, Kind], Value] = {}
+    return any(found.setdefault((name, type(value)), value) != value for name, value in needs)
 
 
 def comparison(left: Node, operator: str, right: Node) -> Node:
@@ -59,19 +112,31 @@ def comparison(left: Node, operator: str, right: Node) -> Node:
     if operator in _ORDERS:
         order = _ORDERS[operator]
         low, high = as_kind(left, int), as_kind(right, int)
-        return Node(lambda attributes: order(low(attributes), high(attributes)), bool, parts)
+        node = operation(lambda attributes: order(low(attributes), high(attributes)), bool, parts, (int, int))
+        if any(part.value is not None and type(part.value) is str for part in parts) and node.error:
+            return replace(node, error=f"{node.error}; {_NO_ORDER}")
+        return node
     equal = _equality(left, right)
     if operator == "=":
-        return Node(equal, bool, parts)
-    return Node(lambda attributes: not equal(attributes), bool, parts)
+        same = operation(equal, bool, parts, (right.kind, None))
+        if left.kind is None and left.attribute is not None and right.constant is not None:
+            return replace(same, needs=((left.attribute, right.constant),))
+        return same
+    return operation(lambda attributes: not equal(attributes), bool, parts, (right.kind, None))
 
 
+_NO_ORDER: Final = (
+    "<, <=, > and >= compare Integers only. Texts and times have an order in where,"
+    " as in event(where=\"timestamp(event.time) > timestamp('2026-11-20T00:00:00Z')\")"
+)
 _ORDERS: Final[Mapping[str, Callable[[int, int], bool]]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def _equality(left: Node, right: Node) -> Callable[[Attributes], bool]:
     if right.kind is None:
-        first, second = left.evaluate, right.evaluate
+        first, second = typed(left), right.evaluate
+        if right.untyped:
+            return _equality_with_untyped(first, second)
 
         def equal(attributes: Attributes) -> bool:
             x, y = first(attributes), second(attributes)
@@ -85,6 +150,22 @@ def _equality(left: Node, right: Node) -> Callable[[Attributes], bool]:
         return lambda attributes: converted(attributes) == literal
     last = right.evaluate
     return lambda attributes: converted(attributes) == last(attributes)
+
+
+def _equality_with_untyped(first: Evaluate, second: Evaluate) -> Callable[[Attributes], bool]:
+    """x = attribute: equal as texts, or as what the attribute's text stands for.
+
+    A failing cast makes them unequal, since the attribute may also be a String.
+    """
+
+    def equal(attributes: Attributes) -> bool:
+        x, y = first(attributes), second(attributes)
+        if type(y) is not str:
+            kind: Kind = type(y)
+            return (x if type(x) is kind else CASTS[kind](x)) == y
+        return to_string(x) == y or stands_for(x, as_typed(y))
+
+    return equal
 
 
 def arithmetic(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
@@ -102,7 +183,16 @@ def arithmetic(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
             x = outcome
         return x
 
-    return Node(compute, int, (first, *(node for _, node in rest)))
+    parts = (first, *(node for _, node in rest))
+    node = operation(compute, int, parts, (int,) * len(parts))
+    divided = next((sign for sign, part in rest if sign in "/%" and _is_zero(part)), None)
+    if divided is not None and node.error is None:
+        return replace(node, error=f"MathError: x {divided} 0", can_be_true=False, can_be_false=False)
+    return node
+
+
+def _is_zero(node: Node) -> bool:
+    return node.value is not None and cast_error(node, int) is None and CASTS[int](node.value) == 0
 
 
 def _quotient(x: int, y: int) -> int:
@@ -134,13 +224,15 @@ def negative(node: Node) -> Node:
             raise Failure(f"MathError: -({x}) does not fit an Integer of 32 bits")
         return -x
 
-    return Node(negate, int, (node,))
+    return operation(negate, int, (node,), (int,))
 
 
 def inverse(node: Node) -> Node:
     """NOT; also turns LIKE into NOT LIKE and IN into NOT IN."""
     operand = as_kind(node, bool)
-    return Node(lambda attributes: not operand(attributes), bool, (node,))
+    true, false = _outcomes(node)
+    opposite = operation(lambda attributes: not operand(attributes), bool, (node,), (bool,))
+    return replace(opposite, can_be_true=false, can_be_false=true)
 
 
 def like(node: Node, pattern: str) -> Node:
@@ -153,46 +245,4 @@ def like(node: Node, pattern: str) -> Node:
             raise Failure(f"GenericError: LIKE of {len(text)} characters: at most {MAX_STRING_CHARS}")
         return matches(text)
 
-    return Node(test, bool, (node,))
-
-
-def is_in(node: Node, elements: Sequence[Node]) -> Node:
-    """IN: casts the elements to the operand's type one after the other, until one is equal."""
-    evaluate = node.evaluate
-    parts = (node, *elements)
-    literals = [element.constant for element in elements if element.constant is not None]
-    if len(literals) == len(elements):
-        sets = {kind: _set(literals, kind) for kind in CASTS}
-
-        def among(attributes: Attributes) -> bool:
-            x = evaluate(attributes)
-            values, error = sets[type(x)]
-            if x in values:
-                return True
-            if error is not None:
-                raise Failure(error)
-            return False
-
-        return Node(among, bool, parts)
-    members = [element.evaluate for element in elements]
-
-    def one_of(attributes: Attributes) -> bool:
-        x = evaluate(attributes)
-        convert = CASTS[type(x)]
-        for member in members:  # noqa: SIM110
-            if convert(member(attributes)) == x:
-                return True
-        return False
-
-    return Node(one_of, bool, parts)
-
-
-def _set(literals: Sequence[Value], kind: Kind) -> tuple[frozenset[Value], str | None]:
-    """The literals before the first that cannot be cast, and its error."""
-    values: list[Value] = []
-    for literal in literals:
-        try:
-            values.append(CASTS[kind](literal))
-        except Failure as failure:
-            return frozenset(values), failure.error
-    return frozenset(values), None
+    return operation(test, bool, (node,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -14,6 +15,9 @@ Evaluate = Callable[[Attributes], Value]
 
 INTEGER_MIN: Final = -(2**31)
 INTEGER_MAX: Final = 2**31 - 1
+# Integers and Booleans in CloudEvents' canonical form: no sign +, no leading zero, lower case.
+_CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,9}")
+_CANONICAL_BOOLEANS: Final = {"true": True, "false": False}
 # Together with the number of terms this limits the time and memory of an evaluation.
 MAX_STRING_CHARS: Final = 16_384
 
@@ -75,6 +79,28 @@ def to_boolean(value: Value) -> bool:
 
 
 CASTS: Final[Mapping[Kind, Callable[[Value], Value]]] = {str: to_string, int: to_integer, bool: to_boolean}
+
+
+def as_typed(text: str) -> Value:
+    """The value of an attribute whose type is unknown: the Integer or Boolean with this canonical string.
+
+    Any other text is a String. The type itself gets lost in transport: a Kafka header holds text.
+    """
+    if _CANONICAL_INTEGER.fullmatch(text) is not None:
+        number = int(text)
+        return number if INTEGER_MIN <= number <= INTEGER_MAX else text
+    return _CANONICAL_BOOLEANS.get(text, text)
+
+
+def stands_for(x: Value, y: Value) -> bool:
+    """Whether x, cast to the type of y, equals y; False if y is a text or the cast fails."""
+    kind: Kind = type(y)
+    if kind is str:
+        return False
+    try:
+        return CASTS[kind](x) == y
+    except Failure:
+        return False
 
 
 def given(name: str, value: object) -> Value:

@@ -7,6 +7,8 @@ import pickle
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from interlock.conditions.filters.cesql import MAX_STRING_CHARS, compile  # noqa: A004
 
 EVENT: Mapping[str, str | int | bool] = {
@@ -145,14 +147,15 @@ def case(expression: str, value: str | int | bool, error: str | None = None, id:
         case("nosuch = 3 OR TRUE", False, "MissingAttributeError"),
         case("NOT (nosuch = 3)", False, "MissingAttributeError"),
         # NOT and - bind tighter than LIKE, IN and all operators below
-        case("NOT level = 42", False, "CastError"),
+        case("NOT subject = 42", False, "CastError"),
+        case("NOT level = 0", True),  # NOT 42 is false, and false is 0
         case("NOT (level = 42)", False),
         case("NOT TRUE LIKE 'f%'", True),
         case("-level IN ('-42')", True),
         case("2 * 21 IN (21)", 2),  # 21 IN (21) is true, and true is 1
         # IN: the left side's type decides; elements are cast until one is equal
         case("level IN (41, 42)", True),
-        case("level IN ('042')", False),
+        case("id IN ('E-17')", False),
         case("INT(level) IN ('041', '042')", True),
         case("typedlevel IN (level)", True),
         case("TRUE IN (0, 7)", True),
@@ -251,6 +254,92 @@ def test_an_expression_gives(expression: str, value: str | int | bool, error: st
     assert (result.error or "None").split(":")[0] == (error or "None")
 
 
+# As a Kafka header holds them: the canonical strings of an Integer and a Boolean, and texts that are neither.
+UNTYPED: Mapping[str, str] = {
+    "id": "7", "source": "true", "type": "0", "subject": "1",
+    "n": "7", "zero": "0", "minus": "-12", "most": "2147483647", "more": "2147483648",
+    "flag": "true", "off": "false", "code": "07", "loud": "TRUE", "plus": "+7", "word": "seven",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        # the right side is an attribute: the left side is cast to what its text stands for
+        ("'07' = n", True), ("'+7' = n", True), ("'7' = n", True), ("7 = n", True), ("'08' = n", False),
+        ("'-012' = minus", True), ("'02147483647' = most", True), ("'02147483648' = more", False),
+        ("'TRUE' = flag", True), ("'true' = flag", True), ("'False' = off", True), ("'FALSE' = flag", False),
+        ("TRUE = flag", True), ("1 = flag", True), ("5 = flag", True), ("0 = off", True), ("TRUE = zero",
+        False),
+        ("'07' != n", False), ("'TRUE' <> flag", False), ("'08' != n", True),
+        # it may be a String too, so a cast that fails makes the sides unequal and is no error
+        ("'seven' = n", False), ("'seven' != n", True), ("'yes' != flag", True),
+        # texts that are no canonical string of an Integer or a Boolean are Strings
+        ("'7' = code", False), ("'07' = code", True), ("'true' = loud", False), ("TRUE = loud", False),
+        ("'7' = plus", False), ("7 = code", False),
+        # two attributes
+        ("code = n", True), ("n = code", False), ("loud = flag", True), ("word = n", False), ("word != n",
+        True),
+        ("flag = n", False), ("n = flag", True),
+        # IN casts the elements to what the attribute's text stands for
+        ("n IN ('07')", True), ("n IN ('seven', '07')", True), ("n NOT IN ('seven', '8')", True),
+        ("n NOT IN ('07', 'seven')", False), ("flag IN ('TRUE')", True), ("flag IN (1)", True),
+        ("n IN (code, 'x')", True), ("n IN (word, code)", True), ("word IN ('7', n)", False),
+        ("code IN ('7')", False), ("n IN (TRUE)", False), ("7 IN (flag, n)", True), ("TRUE IN (n)", True),
+        ("'07' IN (n)", False),
+        # casts of the attribute itself
+        ("flag = 1", True), ("flag + 1 = 2", True), ("INT(flag) = 1", True), ("off < 1", True),
+        ("n = TRUE", True), ("BOOL(n)", True), ("BOOL(zero)", False), ("NOT zero", True), ("n AND flag",
+        True),
+        ("zero XOR flag", True), ("IS_INT(flag)", True), ("IS_BOOL(n)", True), ("IS_BOOL(word)", False),
+        ("STRING(n) = '07'", False), ("LENGTH(flag) = 4", True), ("n LIKE '7'", True), ("-flag = -1", True),
+        # alone
+        ("flag", True), ("(flag)", True), ("off", False),
+        # CloudEvents' own attributes are Strings, whatever their text
+        ("'07' = id", False), ("'TRUE' = source", False), ("id IN ('07')", False), ("subject IN ('01')",
+        False),
+        ("source = TRUE", True),
+    ],
+)  # fmt: skip
+def test_the_text_of_an_extension_also_stands_for_an_integer_or_a_boolean(
+    expression: str, value: bool
+) -> None:
+    """Reference: CloudEvents SQL 1.0, sections 3.2 and 3.7, for extensions of type Integer and Boolean."""
+    assert compile(expression).evaluate(UNTYPED) == (value, None)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["word = 7", "code AND TRUE", "BOOL(code)", "BOOL(more)", "loud + 1", "BOOL(id)", "subject AND TRUE"],
+)
+def test_a_text_that_stands_for_no_such_value_is_a_cast_error(expression: str) -> None:
+    error = compile(expression).evaluate(UNTYPED).error
+    assert error is not None
+    assert error.startswith("CastError: ")
+
+
+@given(
+    number=st.integers(-(2**31), 2**31 - 1), flag=st.booleans(), zeros=st.integers(0, 3), upper=st.booleans(),
+    operator=st.sampled_from(["{0} = {1}", "{0} != {1}", "{1} IN ({0})", "{1} = {0}", "{1} IN ({0}, 'x')"]),
+)  # fmt: skip
+def test_an_extension_compares_the_same_as_text_and_with_its_type(
+    number: int, flag: bool, zeros: int, upper: bool, operator: str
+) -> None:
+    """Reference: CloudEvents SQL 1.0, section 3.7; binary mode holds texts, structured mode has types."""
+    digits = f"{'-' if number < 0 else ''}{'0' * zeros}{abs(number)}"
+    word = str(flag).upper() if upper else str(flag).lower()
+    for left, name, typed, text in (
+        (f"'{digits}'", "n", number, str(number)),
+        (str(number), "n", number, str(number)),
+        (f"'{word}'", "flag", flag, str(flag).lower()),
+        (str(flag), "flag", flag, str(flag).lower()),
+    ):
+        expression = compile(operator.format(left, name))
+        expected, error = expression.evaluate({name: typed})
+        if error is None:
+            assert expression.evaluate({name: text}) == (expected, None)
+
+
 @pytest.mark.parametrize("name", ["specversion", "id", "source", "type", "TYPE"])
 def test_a_required_attribute_always_exists(name: str) -> None:
     assert compile(f"EXISTS {name}").evaluate({}) == (True, None)
@@ -345,6 +434,74 @@ def test_the_kind_of_the_result_is_known_before_an_event(expression: str, kind: 
 def test_an_expression_tells_the_attributes_it_reads() -> None:
     expression = compile("(B = 1 AND EXISTS a) OR LEFT(c, 1) IN (d, 'x') OR nosuch(b, -e) OR f LIKE 'g'")
     assert expression.attributes == ("a", "b", "c", "d", "e", "f")
+
+
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        ("time > '2026-01-01T00:00:00Z'", "CastError: attribute time is never an Integer"),
+        ("level > 'high'", "CastError: 'high' is not an Integer; <, <=, > and >= compare"),
+        ("'b' <= level", "CastError: 'b' is not an Integer"),
+        ("level + 'x' = 1", "CastError: 'x' is not an Integer"),
+        ("-'x' = level", "CastError: 'x' is not an Integer"),
+        ("time > 1700000000", "CastError: attribute time is never an Integer"),
+        ("time = 5", "CastError: attribute time is never an Integer"),
+        ("INT('x') = level", "CastError: 'x' is not an Integer"),
+        ("ABS('x') = level", "CastError: 'x' is not an Integer"),
+        ("LEFT(subject, 'x') = 'a'", "CastError: 'x' is not an Integer"),
+        ("LEFT(subject, -1) = 'a'", "FunctionEvaluationError: LEFT of -1 characters"),
+        ("RIGHT(subject, 1 - 2) = 'a'", "FunctionEvaluationError: RIGHT of -1 characters"),
+        ("SUBSTRING(subject, 1, -1) = 'a'", "FunctionEvaluationError: SUBSTRING of -1 characters"),
+        ("SUBSTRING('abc', 7) = subject", "FunctionEvaluationError: SUBSTRING from position 7"),
+        ("level / 0 = 1", "MathError: x / 0"),
+        ("level % (1 - 1) = 1", "MathError: x % 0"),
+        ("2147483647 + 1 = level", "MathError: 2147483647 + 1"),
+        ("'x' AND flag", "CastError: 'x' is not a Boolean"),
+        ("NOT 'x' = flag", "CastError: 'x' is not a Boolean"),
+        ("BOOL('x') = flag", "CastError: 'x' is not a Boolean"),
+        ("INT(level) IN ('a', 1)", "CastError: 'a' is not an Integer"),
+        ("flag OR level / 0 = 1", "MathError: x / 0"),
+    ],
+)
+def test_an_expression_tells_the_parts_that_fail_on_every_event(expression: str, error: str) -> None:
+    """Reference: CloudEvents SQL 1.0, section 3.3, "error checks SHOULD be done at compile time"."""
+    errors = compile(expression).errors
+    assert any(each.startswith(error) for each in errors), errors
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "id", "(subject)", "time", "LENGTH(subject)", "level + 1", "'x'",
+        "level = 1 AND FALSE", "FALSE AND level = 1", "NOT (level = 1 OR TRUE)", "NOT EXISTS id",
+        "type = 'a' AND type = 'b'", "(type = 'a') AND EXISTS n AND (type = 'b' AND n = 1)",
+        "n = 1 AND n = 2",
+        "TRUE XOR EXISTS id", "INT(level) NOT IN ('1', 'a')", "EXISTS n AND 0",
+    ],
+)  # fmt: skip
+def test_an_expression_tells_that_no_event_gives_true(expression: str) -> None:
+    """Reference: a filter that was accepted and could not pass (CloudEvents SQL)."""
+    assert compile(expression).never_true
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "flag", "(flag)", "NOT flag", "NOT id", "EXISTS n", "n AND flag", "BOOL(id)", "subject = TRUE",
+        "id = 5",
+        "level = 1 OR FALSE", "TRUE AND level = 1", "type = 'a' OR type = 'b'", "type = 'a' AND id = 'b'",
+        "n = 7 AND n = '07'", "type = 'a' AND type != 'b'", "NOT (type = 'a' AND type = 'b')",
+        "INT(level) IN (1, 'a')", "level IN ('a', 1)", "SUBSTRING(subject, 9) = 'x'",
+        "LEFT(subject, n) = 'x'",
+        "CONCAT(a, b, c) = 'x'", "time LIKE '2026-%'", "time IN ('x')", "UPPER(CONCAT(a, b)) = 'X'",
+        "level > 5",
+        "type = 'a' XOR type = 'b'", "NOT EXISTS time", "EXISTS time AND NOT EXISTS specversiontwo",
+        "(EXISTS a = TRUE) AND (a = 'x')",
+    ],
+)  # fmt: skip
+def test_an_expression_that_may_give_true_has_no_such_mark(expression: str) -> None:
+    found = compile(expression)
+    assert (found.never_true, found.errors) == (False, ())
 
 
 def test_an_expression_tells_the_calls_that_nothing_answers() -> None:
