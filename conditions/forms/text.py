@@ -28,6 +28,8 @@ grammar = Grammar(__package__ or "", "condition.lark")
 _TOKEN = re.compile(
     r"""'[^'\\\n]*(?:\\.[^'\\\n]*)*'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[A-Za-z0-9_-]+|&&|\|\||[^ \t\r\n]"""
 )
+# NAME of the grammar, for names that are never written in a text.
+_NAME = re.compile(r"(?=[0-9_:-]*[A-Za-z_])[A-Za-z0-9_][A-Za-z0-9_-]*(?::[A-Za-z0-9_][A-Za-z0-9_-]*)*")
 _LAST_WORD = re.compile(r"[A-Za-z0-9_-]+\Z")
 # Tokens that the parser expects, in words for errors. NAME and STRING together mean a condition.
 _WORDS: Final = {
@@ -52,7 +54,8 @@ def parse(text: str, names: Mapping[str, Condition] | None = None) -> Condition:
     text: Python as `str(condition)` gives it (event(...), &, |, ~, at_least(...), .within(...) and so on);
     &&, || and ! are the same as &, | and ~. & binds tighter than |, and ~ tighter than &. At most 65,536
     characters, 4,500 tokens, 64 levels of brackets, 256 names and calls, 4,096 characters of where and sql.
-    names: {name: condition} that the text may use; names consist of letters, digits, - and _.
+    names: {name: condition} that the text may use. Names consist of letters, digits, - and _, with at least
+        one letter or _, and do not begin with -. Argo's gateway:event is one name.
 
     Raises ConditionError with the line and column of the fault.
     """
@@ -61,6 +64,12 @@ def parse(text: str, names: Mapping[str, Condition] | None = None) -> Condition:
     text = str.__str__(text)
     if len(text) > MAX_CHARS:
         raise ConditionError(f"the text of the condition has {len(text)} characters: at most {MAX_CHARS}")
+    for name in names or ():
+        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+            raise ConditionError(
+                f"no text can use the name {shown(name)}: give one of letters, digits, - and _, with at least"
+                " one letter or _; a : may join two such names"
+            )
     _check_tokens(text)
     tree = _tree(text)
     return Builder(text, names or {}).build(tree)

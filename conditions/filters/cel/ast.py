@@ -16,7 +16,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _ANY_VALUE: Final = 2
 _CHECKED_EXPR: Final = 4
 _CONST, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _COMPREHENSION = 3, 4, 5, 6, 7, 8, 9
-_CONST_INT64, _CONST_UINT64, _CONST_DOUBLE, _CONST_STRING, _CONST_BYTES = 3, 4, 5, 6, 7
+_CONST_BOOL, _CONST_INT64, _CONST_UINT64, _CONST_DOUBLE, _CONST_STRING, _CONST_BYTES = 2, 3, 4, 5, 6, 7
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Node:
     kind: "const", "ident", "select", "call", "list", "struct" or "loop" (an expanded macro).
     name: of the variable, member, function or message; for a loop, its variable.
     text: the string of a constant, None for other constants; for a loop, the accumulator variable.
-    number: the value of a numeric constant.
+    number: the value of a numeric constant. literal: a constant as CEL writes it.
+    method: whether a call has a receiver, as in x.size().
     children: operands, a call's receiver first; of a loop (range, start, condition, step, result).
     """
 
@@ -35,6 +36,8 @@ class Node:
     text: str | None = None
     children: tuple[Node, ...] = ()
     number: int | float | None = None
+    literal: str = ""
+    method: bool = False
 
 
 def tree(serialized: bytes) -> Node:
@@ -46,13 +49,19 @@ def tree(serialized: bytes) -> Node:
 def _expr(data: bytes) -> Node:
     for number, body in _fields(data):
         if number == _CONST and isinstance(body, bytes):
-            return Node("const", text=_constant_text(body), number=_constant_number(body))
+            return Node(
+                "const",
+                text=_constant_text(body),
+                number=_constant_number(body),
+                literal=_constant_literal(body),
+            )
         if number == _IDENT and isinstance(body, bytes):
             return Node("ident", _text(body, 1))
         if number == _SELECT and isinstance(body, bytes):
             return Node("select", _text(body, 2), children=_exprs(body, 1))
         if number == _CALL and isinstance(body, bytes):
-            return Node("call", _text(body, 2), children=_exprs(body, 1) + _exprs(body, 3))
+            receiver = _exprs(body, 1)
+            return Node("call", _text(body, 2), children=receiver + _exprs(body, 3), method=bool(receiver))
         if number == _LIST and isinstance(body, bytes):
             return Node("list", children=_exprs(body, 1))
         if number == _STRUCT and isinstance(body, bytes):
@@ -85,6 +94,28 @@ def _constant_number(data: bytes) -> int | float | None:
         if number == _CONST_DOUBLE and isinstance(body, bytes):
             return float(struct.unpack("<d", body)[0])
     return None
+
+
+def _constant_literal(data: bytes) -> str:
+    number = _constant_number(data)
+    for field, body in _fields(data):
+        if field == _CONST_BOOL:
+            return "true" if body else "false"
+        if field == _CONST_UINT64:
+            return f"{number}u"
+        if field in (_CONST_INT64, _CONST_DOUBLE):
+            return repr(number)
+        if field == _CONST_STRING and isinstance(body, bytes):
+            return quoted(body.decode("utf-8", "replace"))
+        if field == _CONST_BYTES and isinstance(body, bytes):
+            return "b'" + "".join(f"\\x{byte:02x}" for byte in body) + "'"
+    return "null"
+
+
+def quoted(text: str) -> str:
+    """`text` as a string literal of CEL; printable ASCII stays readable."""
+    chars = (char if " " <= char <= "~" and char not in "'\\" else f"\\U{ord(char):08x}" for char in text)
+    return f"'{''.join(chars)}'"
 
 
 def _text(data: bytes, field: int) -> str:

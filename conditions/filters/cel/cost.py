@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from ...errors import ConditionError
 from . import regex as cel_regex
 from .ast import Node
+from .constants import OF_TIME
 
 # The library stops an evaluation after this many iterations, in all loops together.
 MAX_ITERATIONS: Final = 10_000
@@ -34,14 +35,8 @@ _APPEND = 60.0  # per element of the list built so far, which map and filter cop
 _ELEMENT_BYTES = 40
 
 _COMPARISONS: Final = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"})
-_OF_TIME: Final = frozenset(
-    {
-        "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours",
-        "getMinutes", "getSeconds", "getMilliseconds",
-    }
-)  # fmt: skip
 # The library looks a zone up by file name, so a name must not lead out of the zones' folder.
-_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-]?[0-9]{2}:[0-9]{2}")
+_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-]?(?:[01][0-9]|2[0-3]):[0-5][0-9]")
 _SCALAR: Final = frozenset(
     {"_-_", "_*_", "_/_", "_%_", "-_", "!_", "_&&_", "_||_", "@not_strictly_false", "type"}
 )
@@ -225,7 +220,7 @@ def _read(size: _Size) -> float:
 
 
 def _check_zone(node: Node) -> None:
-    if node.name not in _OF_TIME or len(node.children) < 2:
+    if node.name not in OF_TIME or len(node.children) < 2:
         return
     zone = node.children[1]
     text = zone.text if zone.kind == "const" else None

@@ -36,9 +36,9 @@ def paths(root: Node, variable: str) -> Paths | None:
     if () in found:
         return {}
     tree: Paths = {}
-    for path in sorted(found, key=len):  # shorter ones first: a whole member includes what is below it
+    for each in sorted(found, key=len):  # shorter ones first: a whole member includes what is below it
         level = tree
-        for name in path:
+        for name in each:
             if name in level and not level[name]:
                 break
             level = level.setdefault(name, {})
@@ -60,19 +60,19 @@ def equalities(root: Node) -> dict[tuple[str, ...], Scalar]:
         elif node.kind == "call" and node.name == "_==_":
             for one, other in (node.children, node.children[::-1]):
                 for variable in ("data", "event"):
-                    path = _path(one, variable)
+                    read = path(one, variable)
                     value = other.number if other.text is None else other.text
                     # beyond 2**53 CEL and Python may compare integers with floating-point numbers differently
                     exact = isinstance(value, str) or (value is not None and abs(value) < 2**53)
-                    if path and other.kind == "const" and value is not None and exact:
-                        found.setdefault((variable, *path), value)
+                    if read and other.kind == "const" and value is not None and exact:
+                        found.setdefault((variable, *read), value)
     return found
 
 
 def _collect(node: Node, variable: str, found: set[tuple[str, ...]]) -> None:
-    path = _path(node, variable)
-    if path is not None:
-        found.add(path)
+    read = path(node, variable)
+    if read is not None:
+        found.add(read)
         return
     children = node.children
     if node.kind == "loop" and variable in (node.name, node.text):
@@ -81,7 +81,8 @@ def _collect(node: Node, variable: str, found: set[tuple[str, ...]]) -> None:
         _collect(child, variable, found)
 
 
-def _path(node: Node, variable: str) -> tuple[str, ...] | None:
+def path(node: Node, variable: str) -> tuple[str, ...] | None:
+    """The path of the member of `variable` that the node is, () for all of it; None for anything else."""
     if node.kind == "ident":
         return () if node.name == variable else None
     member: str | None = None
@@ -91,8 +92,8 @@ def _path(node: Node, variable: str) -> tuple[str, ...] | None:
         member = node.children[1].text
     if member is None:
         return None
-    path = _path(node.children[0], variable)
-    return None if path is None else (*path, member)
+    below = path(node.children[0], variable)
+    return None if below is None else (*below, member)
 
 
 class Reader:

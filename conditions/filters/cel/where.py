@@ -14,6 +14,8 @@ from ....events.errors import EventError
 from ....events.event import Event
 from ...errors import ConditionError
 from ..filter import ACCEPTED, Filter, Verdict, checked_text, quoted
+from . import ast as cel_ast
+from . import constants
 from .ast import Node, tree
 from .cost import Allowance, worst
 from .hints import with_hint
@@ -137,6 +139,7 @@ def _compiled(source: str) -> _Program:
         data, attributes = paths(root, "data"), paths(root, "event")
         if data is None and attributes is None:
             raise ConditionError("it reads neither data nor event, so it is the same for every event")
+        constants.check(root, _constant_value)
     except (RuntimeError, ConditionError) as error:
         reason = with_hint(source, _readable(str(error)))
         raise ConditionError(f"event(where={quoted(source)}): {reason}") from error
@@ -170,15 +173,19 @@ def _check_patterns(node: Node) -> None:
     """Raise ConditionError for an invalid pattern, which the library would notice only when it is used."""
     if node.kind == "call" and node.name == "matches":
         pattern = node.children[-1].text or ""
-        tried = _environment().compile(f"''.matches({_cel_literal(pattern)})").eval(data={}).value()
+        tried = _environment().compile(f"''.matches({cel_ast.quoted(pattern)})").eval(data={}).value()
         if not isinstance(tried, bool):
             raise ConditionError(str(tried))
     for child in node.children:
         _check_patterns(child)
 
 
-def _cel_literal(text: str) -> str:
-    return "'" + "".join(f"\\U{ord(char):08x}" for char in text) + "'"
+def _constant_value(source: str) -> object:
+    """The value of a constant expression, which is not null; the text of its error."""
+    try:
+        return _environment().compile(source).eval(data={}).value()
+    except RuntimeError:  # a part of a valid expression, but none by itself: nothing is known of it
+        return None
 
 
 def _readable(error: str) -> str:

@@ -113,8 +113,8 @@ class Builder:
             _calling(function.apply, arguments, column), function.result, parts, kinds, column=column
         )
         if node.error is None and node.value is None and function.result is not bool:
-            error = function.error_of([part.value for part in parts])
-            return replace(node, error=error, can_be_true=error is None, can_be_false=error is None)
+            failure = function.error_of([part.value for part in parts])
+            return replace(node, error=failure, can_be_true=failure is None, can_be_false=failure is None)
         return node
 
 

@@ -42,7 +42,7 @@ def _in_literals(node: Node, literals: Sequence[Value]) -> Callable[[Attributes]
     if not node.untyped:
         return among
     texts = sets[str][0]
-    castable = {kind: _castable(literals, kind) for kind in (int, bool)}
+    castable: dict[Kind, frozenset[Value]] = {kind: _castable(literals, kind) for kind in (int, bool)}
 
     def among_either(attributes: Attributes) -> bool:
         x = evaluate(attributes)

@@ -78,7 +78,7 @@ def operation(
             error = failure.error
     possible = error is None
     return Node(
-        evaluate,
+        evaluate if value is None else constant(value).evaluate,  # so that folding never goes deep
         kind,
         parts,
         column=column,

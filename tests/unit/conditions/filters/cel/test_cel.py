@@ -104,7 +104,7 @@ def test_an_expression_that_is_true_accepts(source: str, data: object) -> None:
         ("data['x'] == 1", [1], "Index error"),
         ("data[5] == 1", [1], "Index error"),
         ("data.x > 'a'", {"x": 1}, "No matching overload"),
-        ("data.x / 0 == 1", {"x": 1}, "divide by zero"),
+        ("1 / data.x == 1", {"x": 0}, "divide by zero"),
         ("data.x + 1 > 0", {"x": 2**63 - 1}, "overflow"),
         ("int(data.x) == 1", {"x": "a"}, "cannot convert"),
         ("timestamp(data.x) > timestamp(0)", {"x": "yesterday"}, "Timestamp"),
@@ -263,6 +263,96 @@ def test_an_expression_that_reads_nothing_is_refused(source: str) -> None:
         ConditionError, match="it reads neither data nor event, so it is the same for every event"
     ):
         Where(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        # a time zone that does not exist
+        ("timestamp(data.t).getHours('Invalid/Timezone') == 3", "getHours('Invalid/Timezone') fails on"),
+        ("timestamp(data.t).getDayOfWeek('Europe/Londn') == 3", "getDayOfWeek('Europe/Londn') fails on"),
+        ("data.x == 1 || timestamp(event.time).getDate('CEST') == 3", "getDate('CEST') fails on every event"),
+        ("data.l.exists(i, timestamp(i).getMonth('Mars/Olympus') == 3)", "getMonth('Mars/Olympus') fails"),
+        ("timestamp(data.t).getMinutes('+99:99') == 3", "needs its time zone as a literal"),
+        # other constants that cannot be converted or computed
+        ("timestamp(data.t) > timestamp('tomorrow')", "timestamp('tomorrow') fails on every event"),
+        ("timestamp(data.t) > timestamp('2026-11-20')", "timestamp('2026-11-20') fails on every event"),
+        ("timestamp(data.t) > timestamp('2026-02-30T00:00:00Z')", "fails on every event"),
+        ("duration(data.d) < duration('2 hours')", "duration('2 hours') fails on every event: String to"),
+        ("duration(data.d) < duration('1d')", "duration('1d') fails on every event"),
+        ("data.x == int('a')", "int('a') fails on every event: cannot convert string to int"),
+        ("data.x == uint(-1)", "uint(-1) fails on every event"),
+        ("data.x == double('1,5')", "double('1,5') fails on every event"),
+        ("data.x == bool('maybe')", "bool('maybe') fails on every event"),
+        ("data.x == 1 / 0", "(1 / 0) fails on every event: divide by zero"),
+        ("data.x % (3 - 3) == 1", "fails on every event"),
+        ("data.x / 0 == 1", "/ 0 fails on every event"),
+        ("data.x % 0u == 1u", "% 0 fails on every event"),
+        ("data.x == 9223372036854775807 + 1", "fails on every event: integer overflow"),
+        ("data.x == [1, 2][5]", "[1, 2][5] fails on every event"),
+        ("data.x == {'a': 1}['b']", "fails on every event"),
+        ("data.l.exists(i, i == int('a'))", "int('a') fails on every event"),
+        ("data.x ? data.y == 1 : data.y == int('b')", "int('b') fails on every event"),
+        # positions and names that JSON cannot have
+        ("data.l[-1] == 1", "data.l[-1] fails on every event: give a member's name in quotes, or a position"),
+        ("data.l[1.5] == 1", "data.l[1.5] fails on every event"),
+        ("data.l[true] == 1", "data.l[true] fails on every event"),
+        ("data.l[null] == 1", "data.l[null] fails on every event"),
+        ("data[b'x'] == 1", "fails on every event"),
+        # JSON holds no times, and null has no order
+        ("data.t.getHours('UTC') == 3", "fails on every event, because JSON has no timestamps"),
+        ("data.t > timestamp('2026-11-20T00:00:00Z')", "data.t is never a timestamp, because JSON has none"),
+        ("data.t == timestamp('2026-11-20T00:00:00Z')", "write timestamp(data.t)"),
+        ("duration('1h') <= data['how long']", "write duration(data['how long'])"),
+        ("data.t + duration('1h') == timestamp(data.u)", "write duration(data.t)"),
+        ("data.x > null", "> with null fails on every event"),
+        ("data.x + null == 1", "+ with null fails on every event"),
+    ],
+)  # fmt: skip
+def test_a_part_that_fails_on_every_event_is_refused(source: str, message: str) -> None:
+    """Reference: filters that were accepted and failed on each event (getHours('Invalid/Timezone'))."""
+    with pytest.raises(ConditionError) as caught:
+        Where(source)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "data.x == 1 && false", "false && data.x == 1", "!(data.x == 1 || true)", "data.x == 1 && 1 == 2",
+        "data.x ? false : false", "data.x == 1 && data.x == 2", "data.x == 'a' && data.x == 1",
+        "data.x == true && data.y == 2 && false == data.x", "event.type == 'a' && event['type'] == 'b'",
+        "true ? data.x == 1 && size('a') == 2 : data.y",
+    ],
+)  # fmt: skip
+def test_an_expression_that_is_never_true_is_refused(source: str) -> None:
+    """Reference: filters that were accepted and could not pass."""
+    with pytest.raises(ConditionError, match="it is never true: its parts exclude each other"):
+        Where(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "data.x == 1 || false", "data.x == 1 || true", "data.x == 1 && data.x == 1.0",
+        "data.x != 1 && data.x != 2",
+        "data.x == 1 || data.x == 2", "!(data.x == 1 && data.x == 2)", "false ? data.x == 1 : data.x == 2",
+        "data.x.map(i, i + 1) == [1 + 1]", "data.l[0] == 1 && data['a'] == 2", "data.l[2.0] == 1",
+        "timestamp(data.t).getHours('Europe/Berlin') == 3", "timestamp(data.t).getHours('-03:30') == 3",
+        "timestamp(data.t) > timestamp('2026-11-20T00:00:00Z') - duration('36h')", "data.x / 0.0 > 1.0",
+        "timestamp(data.t) - timestamp(data.u) > duration('1h')", "data.x == null", "null != data.x",
+        "has({'a': 1}.b) || data.x == 1",
+        "[timestamp(0)].exists(data, data.getHours() == 0) && event.id != ''",
+        "data.x == '\\'\\\\ \u00e9' + 'b'",
+        "data.x in ['a', 'b' + 'c']",
+        "data.x == (true || 1 / 0 == 1)",
+        "data.x == -(1) && !(2 == 3)", "type(data.x) == int", "string(data.x) == string(1u)",
+        "data.b == b'\\x00'",
+        "{1: data.x}[1] == 2", "{-1: data.x}[-1] == 2",
+    ],
+)  # fmt: skip
+def test_an_expression_that_may_be_true_is_accepted(source: str) -> None:
+    Where(source)
 
 
 NESTED = [

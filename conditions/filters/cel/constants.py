@@ -1,0 +1,182 @@
+"""What can be seen of a CEL expression without an event: parts that always fail, and that it is never true.
+
+The library finds wrong types when it compiles, but evaluates constants only together with an event: a time
+zone that does not exist, timestamp('tomorrow') and 1 / 0 would fail on every event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ...errors import ConditionError
+from .ast import Node
+from .reads import path
+
+# The value of a constant expression in CEL, or the text of its error; None if the library refuses it.
+Evaluate = Callable[[str], object]
+
+OF_TIME: Final = frozenset(
+    {
+        "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours",
+        "getMinutes", "getSeconds", "getMilliseconds",
+    }
+)  # fmt: skip
+_ORDERS: Final = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
+_ARITHMETIC: Final = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_"})
+_EQUALITIES: Final = frozenset({"_==_", "_!=_"})
+_BINARY: Final = _ORDERS | _ARITHMETIC | _EQUALITIES | {"_&&_", "_||_"}
+_TIMES: Final = frozenset({"timestamp", "duration"})
+
+
+def check(root: Node, evaluate: Evaluate) -> None:
+    """ConditionError if a part of the expression fails on every event, or if no event makes it true."""
+    _Checker(evaluate).check(root, frozenset())
+    if not _outcomes(root, evaluate)[0] or _contradict(root):
+        raise ConditionError("it is never true: its parts exclude each other")
+
+
+class _Checker:
+    def __init__(self, evaluate: Evaluate) -> None:
+        self._evaluate = evaluate
+
+    def check(self, node: Node, loops: frozenset[str]) -> None:
+        """Check `node` and all below it. loops: the variables of the loops around it."""
+        constant = text(node)
+        if constant is not None:
+            if node.kind != "const":
+                self._try(constant, constant)
+            return
+        if node.kind == "call":
+            self._check_call(node, loops)
+        inside = loops | {node.name, node.text or ""} if node.kind == "loop" else loops
+        for number, child in enumerate(node.children):
+            # the list that a loop goes over is evaluated outside it
+            self.check(child, loops if number == 0 else inside)
+
+    def _check_call(self, node: Node, loops: frozenset[str]) -> None:
+        name, children = node.name, node.children
+        data = [_data_path(child, loops) for child in children]
+        if name in OF_TIME:
+            if len(children) == 2 and children[1].kind == "const":
+                zone = children[1].literal
+                self._try(f"timestamp(0).{name}({zone})", f"{name}({zone})")
+            if data[0] is not None:
+                raise ConditionError(
+                    f"{data[0]}.{name}() fails on every event, because JSON has no timestamps: write"
+                    f" timestamp({data[0]}).{name}()"
+                )
+        elif name in _ORDERS | _EQUALITIES | {"_+_", "_-_"} and len(children) == 2:
+            for one, other in ((0, 1), (1, 0)):
+                there = children[other]
+                if data[one] is not None and there.kind == "call" and there.name in _TIMES:
+                    raise ConditionError(
+                        f"{data[one]} is never a {there.name}, because JSON has none: write"
+                        f" {there.name}({data[one]})"
+                    )
+        if name in _ORDERS | _ARITHMETIC and any(child.literal == "null" for child in children):
+            raise ConditionError(
+                f"{name.strip('_')} with null fails on every event: write == null or != null"
+            )
+        if name in ("_/_", "_%_") and self._is_integer_zero(text(children[1])):
+            raise ConditionError(f"{name.strip('_')} 0 fails on every event")
+        if name == "_[_]" and data[0] is not None and children[1].kind == "const":
+            index = children[1]
+            number = index.number
+            is_position = number is not None and number >= 0 and number == int(number)
+            if not is_position and not index.literal.startswith("'"):
+                raise ConditionError(
+                    f"{data[0]}[{index.literal}] fails on every event: give a member's name in quotes, or a"
+                    f" position from 0; the last element is {data[0]}[size({data[0]}) - 1]"
+                )
+
+    def _is_integer_zero(self, constant: str | None) -> bool:
+        # comparing a double with 0 or 0u does not compile
+        return constant is not None and any(
+            self._evaluate(f"{constant} == {zero}") is True for zero in ("0", "0u")
+        )
+
+    def _try(self, source: str, shown: str) -> None:
+        value = self._evaluate(f"[{source}].size() == 1")
+        if isinstance(value, str):
+            reason = value.split(": ", 1)[-1]
+            raise ConditionError(f"{shown} fails on every event: {reason}")
+
+
+def text(node: Node) -> str | None:
+    """The constant expression in CEL; None for one that reads a variable, and for a member or a loop."""
+    if node.kind == "const":
+        return node.literal
+    parts = [text(child) for child in node.children]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    if node.kind == "list":
+        return f"[{', '.join(known)}]"
+    if node.kind == "struct" and not node.name and len(known) % 2 == 0:
+        return f"{{{', '.join(map(': '.join, zip(known[::2], known[1::2], strict=True)))}}}"
+    return _call(node, known) if node.kind == "call" else None
+
+
+def _call(node: Node, parts: list[str]) -> str | None:
+    name = node.name
+    if name in _BINARY and len(parts) == 2:
+        return f"({parts[0]} {name.strip('_')} {parts[1]})"
+    if name in ("-_", "!_"):
+        return f"{name[0]}({parts[0]})"
+    if name == "_?_:_":
+        return f"({parts[0]} ? {parts[1]} : {parts[2]})"
+    if name == "_[_]":
+        return f"{parts[0]}[{parts[1]}]"
+    if name == "@in":
+        return f"({parts[0]} in {parts[1]})"
+    if not name.isidentifier():
+        return None
+    if node.method:
+        return f"{parts[0]}.{name}({', '.join(parts[1:])})"
+    return f"{name}({', '.join(parts)})"
+
+
+def _data_path(node: Node, loops: frozenset[str]) -> str | None:
+    """What the author writes for a part of the data, as in data.order.id; None for anything else."""
+    found = None if "data" in loops else path(node, "data")
+    if found is None:
+        return None
+    return "data" + "".join(f".{name}" if name.isidentifier() else f"['{name}']" for name in found)
+
+
+def _outcomes(node: Node, evaluate: Evaluate) -> tuple[bool, bool]:
+    """Whether the expression can be true, and false."""
+    constant = text(node)
+    if constant is not None:
+        value = evaluate(f"dyn({constant}) == true")
+        return value is not False, value is not True
+    if node.kind == "call" and node.name in ("_&&_", "_||_", "!_", "_?_:_"):
+        found = [_outcomes(child, evaluate) for child in node.children]
+        if node.name == "!_":
+            return found[0][::-1]
+        if node.name == "_?_:_":
+            reached = [each for each, taken in zip(found[1:], found[0], strict=True) if taken]
+            return any(true for true, _ in reached), any(false for _, false in reached)
+        every, some = (all, any) if node.name == "_&&_" else (any, all)
+        return every(true for true, _ in found), some(false for _, false in found)
+    return True, True
+
+
+def _contradict(root: Node) -> bool:
+    """Whether two conjuncts ask for different values of one member or attribute."""
+    wanted: dict[tuple[str, ...], object] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.kind == "call" and node.name == "_&&_":
+            waiting += node.children
+        elif node.kind == "call" and node.name == "_==_":
+            for one, other in (node.children, node.children[::-1]):
+                for variable in ("data", "event"):
+                    read = path(one, variable)
+                    if read and other.kind == "const":
+                        value = other.literal if other.number is None else other.number
+                        if wanted.setdefault((variable, *read), value) != value:
+                            return True
+    return False
