@@ -13,6 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.long import SUPPORTED
+
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
@@ -56,11 +58,16 @@ def test_each_extra_that_runs_spark_brings_all_of_it() -> None:
 
 def test_pyspark_and_its_client_are_required_alike_so_that_no_resolver_mixes_them() -> None:
     """A fresh install by pip got pyspark 4.3.0 and pyspark-client 4.2.0, which share a folder."""
-    pins = dict(
-        found.groups() for text in EXTRAS["spark"] if (found := re.match(r"(pyspark.*)==(\S+)$", text))
-    )
-    assert pins.keys() == {"pyspark", "pyspark-client"}
-    assert len(set(pins.values())) == 1
+    required = [Requirement(text) for text in EXTRAS["spark"] if text.startswith("pyspark")]
+    found = {}
+    for minor in SUPPORTED:
+        python = {"python_version": f"3.{minor}"}
+        here = [each for each in required if each.marker is None or each.marker.evaluate(python)]
+        assert [each.name for each in here] == ["pyspark", "pyspark-client"]
+        [found[minor]] = {str(each.specifier).removeprefix("==") for each in here}
+    first, *_, last = found.values()
+    stated = f"It installs PySpark {first} (on Python 3.{max(found)}: {last}), "
+    assert stated in (ROOT / "docs/use/spark.md").read_text()
 
 
 def test_no_page_names_a_version_of_the_kafka_connector() -> None:
