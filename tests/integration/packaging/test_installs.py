@@ -84,7 +84,8 @@ def install(python: str, extras: str, built: Path, folder: Path) -> Installed:
     subprocess.run([python, "-m", "venv", folder], check=True)
     before = megabytes(folder)
     [wheel] = built.glob("*.whl")
-    command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", f"{wheel}[{extras}]"]
+    wanted = f"{wheel}[{extras}]" if extras else str(wheel)
+    command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", wanted]
     environment = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
