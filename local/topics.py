@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -14,7 +15,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 @dataclass(frozen=True)
 class Record:
-    """A record of a topic. timestamp_ms: the append time if the topic uses LogAppendTime."""
+    """A record of a topic. timestamp_ms: the append time if the topic uses LogAppendTime.
+
+    headers: empty if the client cannot unpack them (a name is not UTF-8).
+    """
 
     topic: str
     partition: int
@@ -135,7 +139,15 @@ def _assign_all(consumer: Consumer, topic: str) -> set[int]:
     return partitions
 
 
+# A second call, or a plain one, would return a list with a null pointer for a name that is not UTF-8.
+_headers = methodcaller("headers")
+
+
 def _record(message: Any) -> Record:
+    try:
+        headers = _headers(message)
+    except Exception:  # noqa: BLE001  # the client raises SystemError or UnicodeDecodeError
+        headers = None
     return Record(
         message.topic(),
         message.partition(),
@@ -143,5 +155,5 @@ def _record(message: Any) -> Record:
         message.timestamp()[1],
         message.key(),
         message.value(),
-        tuple(message.headers() or ()),
+        tuple(headers or ()),
     )

@@ -21,7 +21,7 @@ from ..errors import EngineError
 from ..kafka.admin import Admin
 from ..kafka.reader import KafkaReader, drain
 from ..kafka.topics import read_registry
-from ..protocol.outputs import ATTEMPTS
+from ..protocol.outputs import ATTEMPTS, MISSING
 
 MARK: Final = "interlock_redriven"
 _PLACE = re.compile(
@@ -35,8 +35,9 @@ class DeadLetter:
 
     time_ms: when it was written to the dead-letter topic. origin: partition and offset of the original
     record, None if unknown. attempts: how often it became a dead letter. event_type, event_id: "" if it is no
-    CloudEvent. cut: the dead letter has only the record's beginning. by_reference: its data were too large
-    for a match and are only at its origin. redriven_ms: when it was last sent again.
+    CloudEvent. cut: the dead letter has only the record's beginning. missing: the parts of the record that it
+    does not have, because the Kafka client could not unpack them. by_reference: its data were too large for a
+    match and are only at its origin. redriven_ms: when it was last sent again.
     """
 
     partition: TopicPartition
@@ -49,6 +50,7 @@ class DeadLetter:
     event_type: str = ""
     event_id: str = ""
     cut: bool = False
+    missing: str = ""
     by_reference: bool = False
     redriven_ms: int | None = None
 
@@ -71,7 +73,7 @@ class DeadLetter:
             offset=record.offset,
             time_ms=record.timestamp_ms,
             stage=about.get("interlock_stage", ""),
-            reason=about.get("interlock_reason", ""),
+            reason=about.get("interlock_reason", "") or record.fault,
             origin=(TopicPartition(found["topic"], int(found["number"])), int(found["offset"]))
             if found and found["topic"]
             else None,
@@ -79,6 +81,7 @@ class DeadLetter:
             event_type=event_type,
             event_id=event_id,
             cut="interlock_size" in about,
+            missing=about.get(MISSING, ""),
             by_reference=by_reference,
         )
 
@@ -96,6 +99,11 @@ class DeadLetter:
             return (
                 "it was too large, so the dead letter has only its beginning: read the original at "
                 f"{self.origin_place or 'its origin'}, if it still exists"
+            )
+        if self.missing:  # without its headers it would be another event
+            return (
+                f"the Kafka client could not unpack it, so the dead letter has no {self.missing}: let its "
+                f"producer send a correct record; the original is at {self.origin_place or 'its origin'}"
             )
         if self.redriven_ms is not None and not again:
             return "it was already sent again (--again sends it once more)"

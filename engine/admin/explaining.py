@@ -189,7 +189,7 @@ def _firings(
     for record in read_to_end(config, partitions, most):
         key = (record.key or b"").decode("utf-8", "replace")
         # The key of a durable subscription's firing contains "\0" and the firing's id.
-        if record.value is not None and "\0" not in key and wanted(key):
+        if record.value is not None and not record.fault and "\0" not in key and wanted(key):
             found[key] = record.value
     return found
 

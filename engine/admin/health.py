@@ -37,6 +37,7 @@ from ..registry.registry import Registry
 RETENTION_IN_DANGER: Final = 0.8
 # A transaction that is open for longer is a problem. Engines' transactions end within 15 s.
 OPEN_MS: Final = 60_000
+FAILING_MS: Final = 300_000
 
 
 @dataclass
@@ -81,6 +82,7 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
             f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
         )
     _look_at_registrations(health, registry)
+    _look_at_failing(health, registry, int(time.time() * 1000))
     members = admin.group_members()
     listed = () if registry.bus is None else registry.bus.topics
     _look_at_listed(health, config, admin, listed)
@@ -168,6 +170,18 @@ def _look_at_engines(health: Health, config: BusConfig, registry: Registry, memb
         health.problems.append(
             f"No engine is a member of group {config.group!r}; registrations in force: {len(registry)}. "
             f"Start a triggerer, or run: {config.command('engine')}"
+        )
+
+
+def _look_at_failing(health: Health, registry: Registry, now_ms: int) -> None:
+    """Finds processes whose engine ends again and again."""
+    for process, (written_ms, failing) in sorted(registry.failing.items()):
+        if written_ms < now_ms - FAILING_MS:
+            continue  # the process has ended: it writes the record every minute
+        health.problems.append(
+            f"The engine of process {process!r} on host {failing.host!r} (deployment {failing.deployment!r}) "
+            f"ends again and again: {failing.count} times since {_moment(failing.since_ms)}. Its reason at "
+            f"{_moment(written_ms)}: {failing.text}"
         )
 
 

@@ -168,7 +168,7 @@ def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
     keys = [f"{each}\0{firing_id}".encode() for each in names]
     values: dict[bytes, bytes | None] = {}
     for record in read_to_end(config, every):
-        if record.key in keys:
+        if record.key in keys and not record.fault:
             values[record.key] = record.value
     value = next((values[key] for key in keys if key in values), None)
     action = None if value is None else decode_json(ActionRecord, value, f"The firing {firing_id!r}")

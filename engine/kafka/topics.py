@@ -166,7 +166,7 @@ def bus_record(config: BusConfig) -> BusRecord | None:
 def read_registry(config: BusConfig, on_record: Callable[[Record], None] | None = None) -> Registry:
     """The registry, read to its current end. Raises UnreachableError if nothing arrives for STALL_S.
 
-    on_record: called with each record, for data that the registry does not keep.
+    on_record: called with each readable record, for data that the registry does not keep.
     """
     from .clients import ClientErrors
     from .reader import STALL_S, KafkaReader
@@ -185,7 +185,7 @@ def read_registry(config: BusConfig, on_record: Callable[[Record], None] | None 
             arrived_at = time.monotonic()
         for item in items:
             first.take(item)
-            if on_record is not None and isinstance(item, Record):
+            if on_record is not None and isinstance(item, Record) and not item.fault:
                 on_record(item)
         return any(isinstance(item, End) for item in items)
 

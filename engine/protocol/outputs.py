@@ -11,6 +11,7 @@ from ..config import KINDS, BusConfig
 from ..records.sizes import MAX_VALUE_BYTES
 
 ATTEMPTS: Final = "interlock_attempts"
+MISSING: Final = "interlock_missing"  # the parts of the original record that the dead letter does not have
 # At most about half a second of work: a crash repeats little, and readers do not wait long.
 MAX_PASS_BYTES: Final = 6 * 1024 * 1024
 MAX_PASS_RECORDS: Final = 20_000
@@ -85,7 +86,8 @@ class Outputs:
 
         The transaction that moves past the record writes it, so it is neither lost nor repeated.
         `interlock_attempts` keeps counting over redrives. A record too large for the topic is truncated, and
-        headers give the size and hash of its value. stage: "event" or "trigger". read_from: the
+        headers give the size and hash of its value. A part that the client could not unpack is missing, and
+        `interlock_missing` says so. stage: "event" or "trigger". read_from: the
         partition whose offset moves past the record, if not its own. attempts: how often it was tried here.
         """
         own, before = [], 0
@@ -102,6 +104,9 @@ class Outputs:
             "interlock_time": datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds"),
             ATTEMPTS: str(before + attempts),
         }
+        if record.fault:
+            nothing = (record.timestamp_ms, record.key, record.value) == (-1, None, None)
+            about[MISSING] = "headers, key, value" if nothing else "headers"
         key, value = record.key, record.value
         size = len(key or b"") + len(value or b"") + sum(len(name) + len(raw or b"") for name, raw in own)
         if size > MAX_VALUE_BYTES:  # brokers would refuse it, and the engine could never move past it

@@ -17,11 +17,15 @@ class SourceRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResumeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a stopped partition continues (JSON, key `resume/{topic}/{partition}`)."""
+    """Where a stopped partition continues (JSON, key `resume/{topic}/{partition}`).
+
+    `end`: one past its last offset at that time, -1 if unknown. Marks beyond it are wrong.
+    """
 
     v: int = VERSION
     topic_id: str
     offset: int
+    end: int = -1
 
 
 class ProblemRecord(msgspec.Struct, frozen=True, kw_only=True):

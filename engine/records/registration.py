@@ -104,8 +104,11 @@ class RegistrationKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, key: bytes) -> RegistrationKey | None:
-        """None for another kind of key, such as the bus record's."""
-        incarnation, found, nonce = key.decode("utf-8", "replace").partition(":")
+        """None for another kind of key, such as the bus record's, and for one that is not UTF-8."""
+        try:
+            incarnation, found, nonce = key.decode().partition(":")
+        except UnicodeDecodeError:
+            return None
         return cls(incarnation, nonce) if found else None
 
 
@@ -128,6 +131,20 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     deployment: str
     incarnations: list[str]
     host: str
+
+
+class FailingRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine process whose engine ends again and again (JSON, key `failing/{process}`).
+
+    `count`: how often, since `since_ms`. `text`: the last reason.
+    """
+
+    v: int = VERSION
+    deployment: str
+    host: str
+    count: int
+    since_ms: int
+    text: str
 
 
 def partition_of(kind: Kind, subscription: str, key: str, partitions: int) -> int:

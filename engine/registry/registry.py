@@ -15,6 +15,7 @@ from ..log import at, log
 from ..records import (
     BUS_KEY,
     BusRecord,
+    FailingRecord,
     LeaseRecord,
     ProblemRecord,
     Registration,
@@ -58,8 +59,9 @@ class Change:
 
 
 def incarnation_of(record: Record) -> str | None:
-    """The incarnation of a registration or its removal; None for a record of another kind."""
-    if (record.key or b"").partition(b"/")[2]:  # a lease, or a record about a partition
+    """The incarnation of a registration or its removal; None for a record of another kind or an unreadable
+    one."""
+    if record.fault or (record.key or b"").partition(b"/")[2]:  # a lease, or a record about a partition
         return None
     key = RegistrationKey.decode(record.key or b"")
     return None if key is None else key.incarnation
@@ -84,6 +86,8 @@ class Registry:
         self.sources: dict[TopicPartition, tuple[int, SourceRecord]] = {}
         self.resumes: dict[TopicPartition, tuple[int, ResumeRecord]] = {}
         self.problems: dict[TopicPartition, str] = {}
+        # Processes whose engine ends again and again, each with the time of its record.
+        self.failing: dict[str, tuple[int, FailingRecord]] = {}
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
         self._order: dict[int, Registered] = {}  # by first offset, in insertion = offset order
@@ -92,7 +96,7 @@ class Registry:
         self._leftovers: dict[bytes, tuple[str, int]] = {}  # {record key: (subscription, since when)}
         self._subscription_of: dict[str, str] = {}
         self._leased_ms: dict[str, int] = {}  # when a lease last named an incarnation
-        self._leases: dict[bytes, int] = {}  # when a lease was last written, by record key
+        self._leases: dict[bytes, int] = {}  # when a lease or failing record was last written, by record key
         # By JSON form: waits of several runs of a task share one condition, which saves memory.
         self._conditions: WeakValueDictionary[bytes, Condition] = WeakValueDictionary()
 
@@ -139,6 +143,10 @@ class Registry:
             self.position = max(self.position, item.offset)
             return change
         self.position = item.offset + 1
+        if item.fault:
+            with at(*item.source, item.offset):
+                log.error("Record %s is ignored: %s", item, item.fault)
+            return change
         if item.key == BUS_KEY:
             change.bus = self._read_bus_record(item)
             return change
@@ -195,7 +203,7 @@ class Registry:
         return [(subscription, key) for key, (subscription, at) in self._leftovers.items() if at < before_ms]
 
     def old_leases(self, before_ms: int) -> list[bytes]:
-        """The keys of leases that were not renewed since `before_ms`: their processes have died."""
+        """The keys of leases and failing records not written since `before_ms`: their processes have died."""
         return [key for key, written_ms in self._leases.items() if written_ms < before_ms]
 
     def note_lease(self, incarnation: str, at_ms: int) -> None:
@@ -211,7 +219,7 @@ class Registry:
         return condition
 
     def _read_other(self, record: Record, change: Change) -> None:
-        """Process a lease, or a record about a partition."""
+        """Process a lease, a failing record, or a record about a partition."""
         kind, _, rest = (record.key or b"").decode("utf-8", "replace").partition("/")
         try:
             if kind == "lease":  # `lease/{process}/{number}`
@@ -224,6 +232,9 @@ class Registry:
                     change.leased = lease.incarnations
                     for incarnation in lease.incarnations:
                         self.note_lease(incarnation, record.timestamp_ms)
+                return
+            if kind == "failing":  # `failing/{process}`
+                self._read_failing(rest, record)
                 return
             topic, _, number = rest.rpartition("/")
             if kind not in ("source", "resume", "problem") or not number.isdecimal():
@@ -243,6 +254,14 @@ class Registry:
         except RecordError as e:
             with at(*record.source, record.offset):
                 log.error("Record %s is ignored: %s", record, e)
+
+    def _read_failing(self, process: str, record: Record) -> None:
+        key = record.key or b""
+        self.failing.pop(process, None)
+        self._leases.pop(key, None)
+        if record.value is not None:
+            self._leases[key] = record.timestamp_ms
+            self.failing[process] = record.timestamp_ms, decode_json(FailingRecord, record.value, str(record))
 
     def _read_bus_record(self, record: Record) -> bool:
         before = self.bus

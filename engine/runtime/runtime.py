@@ -10,6 +10,7 @@ import atexit
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from ..protocol.loop import Engine
 from ..waiting.notices import NoticeBoard
 from ..waiting.waits import COMPONENT as WAITS
 from ..waiting.waits import Waits
+from .failures import EngineFailures
 from .loop_thread import LoopRun, LoopThread
 from .metrics import Publisher, Sink
 from .reporting import EngineStatus, Post, StatusReporter
@@ -37,6 +39,8 @@ from .watchdog import Watchdog
 STOP_TIMEOUT_S = 8.0
 READ_AGAIN_S = 15.0
 CHECK_S = 600.0  # between two checks of the topics' settings
+# A runtime that no wait uses ends when its engine fails for this long: its connection may be gone for good.
+UNUSED_S = 600.0
 ENGINE = "The engine"
 _lock = threading.Lock()
 
@@ -88,6 +92,8 @@ class Runtime:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._read_again_at = 0.0
+        self._used_at = time.monotonic()
+        self._failures = EngineFailures(uuid.uuid4().hex[:12])
         self._loops = []
         if runs != "waits":
             self._loops.append(LoopThread(ENGINE, self._run_engine, config, self.board))
@@ -106,8 +112,9 @@ class Runtime:
     def of(cls, config: BusConfig, sink: Sink | None = None, *, with_engine: bool = True) -> Runtime:
         """The runtime of this bus and connection in this process; starts it if needed. Returns at once.
 
-        If the connection's content has changed, the runtime creates new clients; open waits stay open.
-        sink: receives metrics. with_engine: False for waits alone. Only the call that starts it uses them.
+        If the connection's content has changed, the runtime creates new clients; open waits stay open. Open
+        a wait within UNUSED_S: a runtime without waits ends if its engine fails. sink: receives metrics.
+        with_engine: False for waits alone. Only the call that starts it uses them.
         """
         key = (os.getpid(), config.name, config.deployment, config.connection)
         with _lock:
@@ -116,6 +123,7 @@ class Runtime:
                 runtime = cls.running[key] = cls(config, sink, runs="both" if with_engine else "waits")
                 runtime.start()
                 atexit.register(runtime.stop)
+            runtime._used_at = time.monotonic()
         runtime.use(config)
         return runtime
 
@@ -162,7 +170,39 @@ class Runtime:
         run(self._stopped)
 
     def _run_engine(self, run: LoopRun) -> None:
-        run_engine(run.config, run, run.report_healthy, post=run.post, process=self._process)
+        def on_healthy() -> None:
+            run.report_healthy()
+            self._failures.healthy(run.config)
+
+        try:
+            run_engine(run.config, run, on_healthy, post=run.post, process=self._process)
+        except Exception as e:
+            self._failures.failed(run.config, e)
+            self.end_if_unused(e)
+            raise
+
+    def end_if_unused(self, error: Exception) -> None:
+        """End this runtime if its engine has failed for UNUSED_S and no wait has used it for as long.
+
+        The next call of `of` starts another one.
+        """
+        with _lock:
+            key = next((key for key, each in self.running.items() if each is self), None)
+            unused = time.monotonic() - self._used_at >= UNUSED_S and not self.waits.in_use
+            if key is None or not unused or self._failures.lasting_s < UNUSED_S:
+                return
+            del self.running[key]
+        atexit.unregister(self.stop)
+        log.warning(
+            "No task waits on %s in this process, and its engine cannot run: %s The engine is stopped; the "
+            "next wait starts another one.",
+            self.config.describe(),
+            error,
+        )
+        with self._lock:
+            for loop in self._loops:
+                loop.stop()
+        self._stopped.set()
 
     def _run_waits(self, run: LoopRun) -> None:
         self.waits.run(run, run.config, run.report_healthy)

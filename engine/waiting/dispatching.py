@@ -104,6 +104,12 @@ class Dispatching:
             self._streams.setdefault(durable.subscription, []).append(stream)
         return stream
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a stream is open."""
+        with self._lock:
+            return bool(self._streams)
+
     def close(self, stream: Stream) -> None:
         """Close the stream. The durable registration stays."""
         with self._lock:

@@ -47,6 +47,10 @@ class LatestFirings:
 
     def follow(self, record: Record) -> FiringRef | None:
         """Process the next record of the topic. Returns its reference if a task may wait for its firing."""
+        if record.fault:
+            with at(*record.source, record.offset):
+                log.error("%s is not delivered: %s", record, record.fault)
+            return None
         subscription = (record.key or b"").decode("utf-8", "replace")
         if record.value is None:
             self._refs.pop(subscription, None)

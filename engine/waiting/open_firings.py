@@ -45,7 +45,7 @@ class OpenFirings:
     def follow(self, record: Record) -> str | None:
         """Process the next record of the action topic. Returns the subscription if it has a new firing."""
         subscription, durable, firing = (record.key or b"").decode("utf-8", "replace").partition("\0")
-        if not durable:
+        if not durable or record.fault:  # `LatestFirings` logs the fault
             return None
         try:
             fired = (

@@ -127,6 +127,12 @@ class Waits:
         self._board.listen(wait, deliver)
         return wait
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a wait or a dispatcher's stream is open."""
+        with self._lock:
+            return bool(self._waits) or self.dispatching.in_use
+
     def close(self, wait: Wait) -> None:
         """Stop delivering. The registration stays, because another triggerer may already wait on it."""
         self._board.stop_listening(wait)

@@ -72,6 +72,8 @@ _FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _OTHERS: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NULL_KEY: Final = "__HIVE_DEFAULT_PARTITION__"  # the name of the folder for null
 
+# What Kafka's Java client reads for bytes that are not UTF-8.
+_NOT_UTF8: Final = "\N{REPLACEMENT CHARACTER}"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = date(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -146,6 +148,8 @@ def type_key(name: str) -> str:
 
 def _event_of(record: Record, bus: str) -> tuple[Event, _Headers]:
     """The event as the engine reads it, and the headers that are not its attributes."""
+    if any(_NOT_UTF8 in name for name, _ in record.headers):  # the engine's client cannot read such a record
+        raise EventError("the name of a header is not UTF-8")
     if record.topic != f"{bus}-event" and is_plain(record.headers):
         event = event_of_record(
             record.topic,

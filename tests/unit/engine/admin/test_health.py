@@ -17,6 +17,7 @@ from interlock.engine.kafka.positions import Position
 from interlock.engine.records import (
     BUS_KEY,
     BusRecord,
+    FailingRecord,
     OffsetMetadata,
     ProblemRecord,
     ResumeRecord,
@@ -243,3 +244,24 @@ def test_no_client_stays_open_whether_the_cluster_answers_or_not(
         with pytest.raises(UnreachableError):
             module.examine(CONFIG)
     assert len(closed) == 1
+
+
+def test_an_engine_that_ends_again_and_again_is_a_problem_with_its_reason(cluster: Cluster) -> None:
+    """Such an engine is no member of the group, so nothing else shows it."""
+    cluster.owner = ()
+    failing = FailingRecord(deployment="d", host="worker-7", count=12, since_ms=60_000, text="State is odd.")
+    cluster.write(b"failing/p", failing)
+    now_ms = module.FAILING_MS
+    module._look_at_failing(health := Health("b", ""), cluster.registry, now_ms)
+    [problem] = health.problems
+    assert problem == (
+        "The engine of process 'p' on host 'worker-7' (deployment 'd') ends again and again: 12 times since "
+        "1970-01-01T00:01:00+00:00. Its reason at 1970-01-01T00:00:00+00:00: State is odd."
+    )
+    assert [problem for problem in examine(CONFIG).problems if "worker-7" in problem] == [], "long ago"
+    at_ms = int(time.time() * 1000)
+    place = TopicPartition("b-subscription", 0)
+    cluster.registry.apply(
+        Record(place, cluster.registry.position, at_ms, b"failing/p", encode_json(failing), None)
+    )
+    assert [problem for problem in examine(CONFIG).problems if "worker-7" in problem] != []

@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock.engine.bus import Committed, Headers, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.outputs import ATTEMPTS, MAX_PASS_BYTES, MAX_PASS_RECORDS, Outputs
+from interlock.engine.protocol.outputs import (
+    ATTEMPTS,
+    MAX_PASS_BYTES,
+    MAX_PASS_RECORDS,
+    MISSING,
+    Outputs,
+)
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES, MAX_VALUE_BYTES
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
@@ -131,3 +137,21 @@ def test_any_record_can_be_dead_lettered(headers: Headers, value: int | None, ke
     record = Record(TP, 7, 0, b"k" * key, None if value is None else b"v" * value, headers)
     gathered.dead_letter(record, "event", "bad", 0)
     assert size_of(gathered) < MAX_INTERNAL_BYTES
+
+
+@pytest.mark.parametrize(
+    ("record", "missing"),
+    [
+        (Record(TP, 7, 0, b"k", b"v", None, "x"), b"headers"),
+        (Record(TP, 7, -1, None, None, None, "x"), b"headers, key, value"),
+        (Record(TP, 7, -1, None, b"v", None, "x"), b"headers"),
+        (Record(TP, 7, 0, b"k", b"v", None), None),
+    ],
+)
+def test_a_dead_letter_says_which_parts_of_its_record_the_client_could_not_unpack(
+    record: Record, missing: bytes | None
+) -> None:
+    """A header whose name is not UTF-8 (confluent-kafka): sent again without it, it is another event."""
+    gathered = outputs()
+    gathered.dead_letter(record, "event", "bad", 0)
+    assert dict(gathered.records[0].headers or ()).get(MISSING) == missing

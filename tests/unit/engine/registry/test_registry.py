@@ -19,12 +19,14 @@ from interlock.engine.records import (
     BUS_KEY,
     LEFTOVER,
     BusRecord,
+    FailingRecord,
     Registration,
     ResumeRecord,
     SourceRecord,
     encode_json,
     registry_key,
 )
+from interlock.engine.registry.first_read import FirstRead
 from interlock.engine.registry.registry import Registry
 
 from tests.unit.engine.registry.registry_log import (
@@ -34,6 +36,7 @@ from tests.unit.engine.registry.registry_log import (
     A,
     B,
     at,
+    key_of,
     leased,
     read,
     registered,
@@ -500,3 +503,60 @@ def test_the_fold_agrees_with_a_plain_reading_of_the_rules(
     assert len(registry) == len(force)
     for subscription in ("a", "b"):
         assert registry.keys(subscription) == keys.get(subscription, set())
+
+
+FAULT = "the Kafka client cannot read its headers: UnicodeDecodeError()"
+
+
+def unreadable(record: Record) -> Record:
+    return record._replace(headers=None, fault=FAULT)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        removed(1, A),
+        registered(1, B),
+        at(1, BUS_KEY, encode_json(BusRecord(partitions=9))),
+        at(1, registry_key("source", "t", 0), None),
+        leased(1, A),
+    ],
+    ids=["a removal", "a registration", "the bus record", "about a partition", "a lease"],
+)
+def test_a_record_that_the_client_cannot_unpack_is_named_and_changes_nothing(
+    record: Record, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A header whose name is not UTF-8 (confluent-kafka): it could be that of a leftover's null."""
+    for first in (False, True):
+        registry = Registry()
+        reader: Any = FirstRead(registry) if first else registry
+        take = reader.take if first else reader.apply
+        take(registered(0, A))
+        with caplog.at_level(logging.ERROR, "interlock.engine"):
+            take(unreadable(record))
+        if first:
+            reader.finish()
+        assert [r.incarnation for r in registry.between(0, 9)] == [A.incarnation]
+        assert (registry.bus, registry.position) == (None, 2)
+        assert f"{TOPIC}@1 is ignored: {FAULT}" in caplog.text
+
+
+def test_a_key_that_is_not_utf8_is_no_registrations(caplog: pytest.LogCaptureFixture) -> None:
+    """Waits and tasks write nulls for the keys of a registration: they must be able to name each."""
+    key = f"{A.incarnation}:".encode() + b"\xff"
+    registry = read(registered(0, A), at(1, key, encode_json(A)), at(2, key, None))
+    assert registry.keys("a") == {key_of(A)}
+    assert registry.get(A.incarnation) is not None
+
+
+def test_an_engine_that_ends_again_and_again_is_known_until_it_says_otherwise() -> None:
+    failing = FailingRecord(deployment="d", host="h", count=3, since_ms=5, text="why")
+    registry = read(at(0, b"failing/p", encode_json(failing)))
+    assert registry.failing == {"p": (1000, failing)}
+    assert registry.old_leases(1001) == [b"failing/p"], "an engine removes it a day later"
+    registry.apply(at(1, b"failing/p", b"nonsense"))
+    assert registry.failing == {}
+    registry.apply(at(2, b"failing/p", encode_json(failing)))
+    registry.apply(at(3, b"failing/p", None))
+    assert registry.failing == {}
+    assert registry.old_leases(10**6) == []

@@ -7,12 +7,16 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from interlock import event
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka import wait_clients
 from interlock.engine.protocol.poison.suspects import process_of
+from interlock.engine.records import Registration
 from interlock.engine.runtime import runtime as module
+from interlock.engine.runtime.failures import EngineFailures
 from interlock.engine.runtime.runtime import ENGINE, EngineProcess, Runtime, run_engine
+from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Waits
 from structlog.contextvars import clear_contextvars
@@ -193,3 +197,66 @@ def test_the_settings_of_the_topics_are_looked_at_again_now_and_then(
     assert passes == [3 * module.CHECK_S / 10]
     assert "no answer" in caplog.text
     assert cluster.log[-1] == "id-1 closes"
+
+
+class Unused:
+    """A runtime whose engine has failed for `failed_s`, `idle_s` after a trigger last asked for it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, idle_s: float, failed_s: float) -> None:
+        now = [1000.0]
+        monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+        self.runtime = Runtime.of(CONFIG)
+        self.runtime._failures = EngineFailures("p", lambda *_: None, lambda work: None, lambda: now[0])
+        now[0] += idle_s - failed_s
+        self.runtime._failures.failed(CONFIG, UnreachableError("refused"))
+        now[0] += failed_s
+        self.runtime._failures.failed(CONFIG, UnreachableError("refused"))
+
+    def ends(self) -> bool:
+        self.runtime.end_if_unused(UnreachableError("refused"))
+        return Runtime.of(CONFIG) is not self.runtime
+
+
+@pytest.mark.usefixtures("no_threads")
+@pytest.mark.parametrize(
+    ("idle_s", "failed_s", "ends"),
+    [
+        pytest.param(700, 700, True, id="nobody uses it, and it cannot run"),
+        pytest.param(700, 500, False, id="it has not failed for long"),
+        pytest.param(500, 500, False, id="a trigger has just asked for it"),
+    ],
+)
+def test_an_engine_for_a_connection_that_nothing_uses_any_more_does_not_retry_for_ever(
+    monkeypatch: pytest.MonkeyPatch, idle_s: float, failed_s: float, ends: bool
+) -> None:
+    """A connection that was renamed or deleted while its waits ended."""
+    assert Unused(monkeypatch, idle_s, failed_s).ends() is ends
+
+
+@pytest.mark.usefixtures("no_threads")
+def test_an_engine_with_an_open_wait_or_dispatcher_retries_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    unused = Unused(monkeypatch, 700, 700)
+    waits = unused.runtime.waits
+    wait = waits.open(Registration.of("w", event("x"), None, 0), lambda _: None)
+    assert not unused.ends()
+    waits.close(wait)
+    durable = Durable(
+        subscription="d",
+        condition=event("x").to_json(),
+        since_ms=0,
+        since_given=False,
+        max_keys=1,
+        at_limit="dead-letter",
+    )
+    stream = waits.dispatching.open(durable, lambda _: None)
+    assert waits.in_use
+    waits.dispatching.close(stream)
+    assert not waits.in_use
+
+
+def test_an_engine_without_triggers_retries_for_ever(
+    runtime: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`airflow interlock engine`."""
+    runtime.end_if_unused(UnreachableError("refused"))
+    assert not runtime._stopped.is_set()

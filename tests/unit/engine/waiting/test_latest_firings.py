@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.errors import UnreachableError
 from interlock.engine.waiting import latest_firings as module
-from interlock.engine.waiting.latest_firings import FiringRef, fetch
+from interlock.engine.waiting.latest_firings import FiringRef, LatestFirings, fetch
 
 ONE, TWO = TopicPartition("b-action", 0), TopicPartition("b-action", 1)
 
@@ -78,3 +79,16 @@ def test_a_partition_that_gives_nothing_is_an_error() -> None:
     log = Log({ONE: 3})
     with pytest.raises(UnreachableError, match=r"b-action\[0\]"):
         fetched(log, (ONE, 1), (ONE, 7))
+
+
+@pytest.mark.parametrize("value", [b'{"incarnation": "i"}', None])
+def test_a_firing_that_the_client_cannot_unpack_is_named_and_not_delivered(
+    value: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A header whose name is not UTF-8 (confluent-kafka); without a value it looks like a removal."""
+    firings = LatestFirings()
+    firings.follow(Record(ONE, 0, 5, b"w", b'{"incarnation": "i"}', None))
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        assert firings.follow(Record(ONE, 1, 5, b"w", value, None, "cannot be unpacked")) is None
+    assert firings.newest("w") == FiringRef("i", ONE, 0, 5)
+    assert f"{ONE}@1 is not delivered: cannot be unpacked" in caplog.text

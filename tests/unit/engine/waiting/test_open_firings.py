@@ -122,3 +122,11 @@ def test_what_is_gone_or_cannot_be_read_is_none_in_its_place(
     config = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
     assert list(module.read(config, [(0, 0), (0, 1)])) == [None, None]
     assert "b-action[0]@1" in caplog.text
+
+
+@pytest.mark.parametrize("state", ["fired", "acked"])
+def test_a_firing_that_the_client_cannot_unpack_changes_nothing(state: str) -> None:
+    """A header whose name is not UTF-8 (confluent-kafka)."""
+    firings = following(fired("a", 0), fired("a", 1, state=state)._replace(fault="x"))
+    assert firings.follow(fired("b", 2)._replace(fault="x")) is None
+    assert places(firings) == [(0, 0)]

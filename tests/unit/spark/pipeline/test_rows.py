@@ -221,3 +221,10 @@ def _exact(text: str) -> tuple[int, int]:
     at = datetime.fromisoformat(text)
     whole = at.replace(microsecond=0) - datetime(1970, 1, 1, tzinfo=UTC)
     return whole.days * 86400 + whole.seconds, at.microsecond
+
+
+@pytest.mark.parametrize("topic", ["event", "/orders"])
+def test_a_record_that_the_engines_client_cannot_unpack_is_unreadable_here_too(topic: str) -> None:
+    """A header whose name is not UTF-8: Kafka's Java client reads it as a replacement character."""
+    found = row(record(b"{}", [*BINARY, ("caf\N{REPLACEMENT CHARACTER}", b"v")], topic))
+    assert (found["kind"], found["problem"]) == ("unreadable", "the name of a header is not UTF-8")
