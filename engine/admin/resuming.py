@@ -85,7 +85,7 @@ def write(config: BusConfig, resumptions: Iterable[Resumption]) -> None:
         config,
         {
             registry_key("resume", *each.partition): encode_json(
-                ResumeRecord(v=each.version, topic_id=each.topic_id, offset=each.offset)
+                ResumeRecord(v=each.version, topic_id=each.topic_id, offset=each.offset, end=each.high)
             )
             for each in resumptions
         },

@@ -68,6 +68,9 @@ class Engine:
             clients.callback(self._scanning.close)
             clients.callback(self.ownership.close)
             self._refusals = parts.refusals(context, self.ownership)
+            self._offsets = parts.offsets(context)
+            clients.callback(self._offsets.close)
+            self._fetch_again = False  # see `_continue_behind_refused`
             self.cuts = parts.cuts(context, listed)
             self.problems = parts.problems(context, self.ownership, gaps, self.cuts)
             self._housekeeping = parts.housekeeping(context, self.ownership, self._fencing, self.open_again)
@@ -148,11 +151,17 @@ class Engine:
             self._housekeeping.sweep(outputs)
             self.problems.write(outputs)
         # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
-        if self._gather(outputs, touched | self._passes.to_commit):
-            self._commit(outputs, batch.membership, touched)
+        if self._gather(outputs, touched | self._passes.to_commit) and self._commit(
+            outputs, batch.membership, touched
+        ):
+            self._continue_behind_refused()
         self._housekeeping.run()
         changed = self.ownership.listed.check()
-        if self._refusals.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
+        if (
+            self._refusals.may_try_again()
+            or self.ownership.may_try_damaged()
+            or changed & {tp.topic for tp in self.ownership.assigned}
+        ):
             self.open_again()
         self._housekeeping.look_for_dead_engines(busy=taken > 0 or self._scanning.busy)
         return taken
@@ -214,6 +223,7 @@ class Engine:
 
     def _forget_pass(self) -> None:
         """Forget the work since the last commit."""
+        self._fetch_again = False  # fetching begins again anyway
         self.stats.take_back(self._counted)
         self._scanning.drop()
         self.cuts.drop()
@@ -235,7 +245,7 @@ class Engine:
         now_ms = self.clock.now_ms()
         until = self._monotonic() + MOST_S
         consumed = filtered = 0
-        passes, watched = self._passes, self._passes.watched
+        passes, watched, refused = self._passes, self._passes.watched, False
         # For the next pass: suspects that this one does not admit, and what follows them in their partitions.
         held: list[Record | End] = []
         held_of: set[TopicPartition] = set()
@@ -255,7 +265,9 @@ class Engine:
                 held_of.add(tp)
                 continue
             consumed += 1
-            if is_watched and passes.dead_letter(item, outputs, now_ms):
+            if source is not None and item.offset != source.position:
+                refused = self._refuse(source, item, outputs, now_ms)
+            if refused or (is_watched and passes.dead_letter(item, outputs, now_ms)):
                 pass
             elif source is not None:
                 if not source.match(item, outputs, now_ms):
@@ -264,13 +276,29 @@ class Engine:
                 self._step(trigger, item, outputs, now_ms)
             if is_watched and not self.ownership.taking_over and passes.passed(tp):
                 break
-            if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
+            if refused or outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
         if held and not self.ownership.taking_over:
             backlog.put_back(*held)
         if not self.ownership.taking_over:  # else this pass is rolled back
             self.stats.consumed += consumed
             self.stats.filtered += filtered
+
+    def _continue_behind_refused(self) -> None:
+        """Fetch again if a record was refused: the client continues behind the offset that it claims."""
+        if self._fetch_again:
+            self._fetch_again = False
+            self._backlog.clear()
+            self.ownership.start()
+
+    def _refuse(self, source: SourceTask, record: Record, outputs: Outputs, now_ms: int) -> bool:
+        """Send a record that is not at the offset that it claims to the dead-letter topic; False if it is."""
+        refusal = self._offsets.refusal(record, source.position)
+        if refusal is None:
+            return False
+        source.refuse(record, refusal.reason, refusal.position, outputs, now_ms)
+        self._fetch_again = True
+        return True
 
     def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> None:
         try:
@@ -306,7 +334,8 @@ class Engine:
         if change.bus:
             self._subscribe()
             self.ownership.listed.check_soon()
-        if change.resumed in self.ownership.unread:
+        abandoned = [self.ownership.abandon(gone.registration.subscription) for gone in change.removed]
+        if any(abandoned) or change.resumed in self.ownership.unread:
             self.open_again()
 
     def open_again(self) -> None:

@@ -39,6 +39,7 @@ from .lookback.scanning import Scanning
 from .outputs import Outputs
 from .partitions.fencing import Fencing
 from .partitions.listed_topics import ListedTopics
+from .partitions.offsets import OffsetChecks
 from .partitions.ownership import Ownership, is_mine
 from .partitions.recovery import Recovery
 from .partitions.registry_reader import RegistryReader
@@ -78,6 +79,7 @@ class Parts:
     recovery: Callable[
         [EngineContext, Mapping[TopicPartition, TriggerTask], Mapping[TopicPartition, int]], Recovery
     ] = Recovery
+    offsets: Callable[[EngineContext], OffsetChecks] = OffsetChecks
     # Whether a task that was kept over a rebalance may continue from the offset committed now.
     is_mine: Callable[[SourceTask | TriggerTask, Committed | None], bool] = is_mine
 

@@ -201,8 +201,8 @@ class Pool:
             REGISTRY, registry_key("source", *tp), encode_json(SourceRecord(topic_id=self.topic_id(tp.topic)))
         )
 
-    def resume(self, tp: TopicPartition, offset: int) -> None:
-        record = ResumeRecord(topic_id=self.topic_id(tp.topic), offset=offset)
+    def resume(self, tp: TopicPartition, offset: int, end: int = -1) -> None:
+        record = ResumeRecord(topic_id=self.topic_id(tp.topic), offset=offset, end=end)
         self.write(REGISTRY, registry_key("resume", *tp), encode_json(record))
 
     # -- the contents of the topics

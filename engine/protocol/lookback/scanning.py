@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ...bus import End, Record, TopicPartition
+from ...log import at, log
 from ...registry.registry import Registered
 from ..context import EngineContext
 from ..outputs import SCAN_SHARE, Outputs
+from ..partitions.offsets import Refusal
 from ..tasks.scans import ScanIndex
 from ..tasks.source_task import SourceTask
 from .gaps import Gaps, beyond_retention
@@ -27,8 +29,10 @@ class Scanning:
         self._bus, self._gaps, self._monotonic = context.bus, gaps, context.monotonic
         self._stats, self._reader = context.stats, context.bus.reader()
         self._index = ScanIndex(context.registry)
+        self._offsets = context.parts.offsets(context)
         self._next: dict[TopicPartition, int] = {}  # where the reader continues
         self._rest: dict[TopicPartition, deque[Record | End]] = {}
+        self._fetch_again = False  # the reader continues behind the offset that a refused record claims
         # First offsets of partitions whose reading begins or resumes, until their first record arrives.
         self._starts: dict[TopicPartition, int] = {}
 
@@ -62,6 +66,7 @@ class Scanning:
         return self._index.take_errors()
 
     def close(self) -> None:
+        self._offsets.close()
         self._reader.close()
 
     def advance(
@@ -78,7 +83,8 @@ class Scanning:
             return set()
         if self._index.crowded:
             self._index.keep(group for source in sources.values() for group in source.scans.groups)
-        if wanted != self._next:
+        if wanted != self._next or self._fetch_again:
+            self._fetch_again = False
             moved = [tp for tp, at in wanted.items() if at and at != self._next.get(tp)]
             self._starts.update(self._bus.start_offsets(moved) if moved else {})
             self._next = wanted
@@ -137,13 +143,24 @@ class Scanning:
             if isinstance(item, End):
                 source.scanned_to_end(item.offset)
                 continue
-            if source.scans.current >= source.position:
+            current = source.scans.current
+            if current >= source.position:
                 return  # the scan has ended: later records were read live
+            if item.offset != current and (refusal := self._offsets.refusal(item, current)) is not None:
+                self._refuse(source, item, refusal)
+                return
             index = self._index.of(source.scans.front(item.offset))
             source.scan(item, index, outputs, now_ms)
             self._stats.scanned += 1
         if items:
             self._rest[source.tp] = items
+
+    def _refuse(self, source: SourceTask, record: Record, refusal: Refusal) -> None:
+        """Skip a record that is not at its offset: it became a dead letter when it was read live."""
+        with at(*record.source, record.offset):
+            log.warning("A scan skips %s: %s", record, refusal.reason)
+        source.scans.advance(min(refusal.position, source.position))
+        self._fetch_again = True
 
 
 def _is_below(first: int | None, position: int) -> bool:

@@ -37,6 +37,20 @@ def stopped_text(config: BusConfig, tp: TopicPartition, reason: str) -> str:
     return partition_not_read(tp, f"{reason} To resume: {command}")
 
 
+def damaged_text(config: BusConfig, damaged: Mapping[str, str]) -> str:
+    """Why a trigger partition is paused whose states are needed and cannot be read, and what to do.
+
+    damaged: {subscription: why}.
+    """
+    name, *others = sorted(damaged)
+    which = f"{name!r} and {len(others)} other subscriptions need" if others else f"{name!r} needs"
+    cancel = config.command(f"subscriptions cancel {name}")
+    return (
+        f"a state record cannot be read. {damaged[name]} {which} such a record. Run the version that wrote "
+        f"it, or write the record's earlier value again. To drop what is pending for {name!r}: {cancel}"
+    )
+
+
 def inspect_commit(
     found: Committed | None, topic_id: str, low: int, high: int, *, in_use: bool, listed: bool = False
 ) -> CommitInspection:

@@ -23,6 +23,7 @@ from .lifecycle import BLOCKED, OPEN, PAUSED, RECOVERING, STOPPED, Lifecycle, Pa
 from .listed_topics import ListedTopics
 from .missing_records import (
     HALF_MET,
+    damaged_text,
     inspect_commit,
     metadata_of,
     partition_not_read,
@@ -33,6 +34,7 @@ from .missing_records import (
 from .recovery import Recovery
 from .registry_reader import RegistryReader
 
+DAMAGED_S: Final = 300.0  # between two tries to read a state that cannot be read
 REPORT_AFTER_S: Final = 30.0  # brokers end a dead engine's transaction after its timeout of 15 s, plus 10 s
 
 
@@ -80,6 +82,10 @@ class Ownership:
         self._takeover: _Takeover | None = None
         self._kept: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the previous assignment
         self._ever_open = False
+        # {trigger partition: subscriptions whose states cannot be read}; those that were removed since.
+        self._damaged: dict[TopicPartition, frozenset[str]] = {}
+        self._abandoned: set[str] = set()
+        self._damaged_at = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -124,9 +130,21 @@ class Ownership:
     def tasks(self) -> list[SourceTask | TriggerTask]:
         return [*self.sources.values(), *self.triggers.values()]
 
+    def abandon(self, subscription: str) -> bool:
+        """Note that a registration was removed. True if a partition is paused for its unreadable state."""
+        if not any(subscription in names for names in self._damaged.values()):
+            return False
+        self._abandoned.add(subscription)
+        return True
+
+    def may_try_damaged(self) -> bool:
+        """Whether partitions with unreadable states should be taken over again: they may be mended."""
+        return bool(self._damaged) and self._monotonic() - self._damaged_at >= DAMAGED_S
+
     def lose(self) -> None:
         """The group took all partitions away. Tasks are kept: what comes back unchanged needs no recovery."""
         self._release()
+        self._damaged.clear()
         self.lifecycle.assign(())
         self._takeover = None
 
@@ -213,8 +231,16 @@ class Ownership:
         # 4. Read the registry as far as the former owner had.
         for task in self.tasks():
             self._registry_reader.catch_up(task.applied)
-        for trigger in self.triggers.values():
-            trigger.recovered()  # kept tasks too: registrations may have been removed meanwhile
+        self._damaged.clear()
+        for trigger in list(self.triggers.values()):
+            # Kept tasks too: registrations may have been removed meanwhile.
+            trigger.recovered(self._abandoned)
+            if trigger.damaged:
+                self._damaged[trigger.tp] = frozenset(trigger.damaged)
+                self._damaged_at = self._monotonic()
+                self.pause(trigger.tp, damaged_text(self._config, trigger.damaged))
+        if not self._damaged:
+            self._abandoned.clear()
         # 5. Start fetching.
         self.close()
         self._fencing.unblocked()
@@ -308,7 +334,9 @@ class Ownership:
     def _make(self, tp: TopicPartition, start: _Start, new: dict[TopicPartition, TriggerTask]) -> None:
         """Make the task of a partition, and add a trigger task to `new`: its states must be read."""
         plain = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
-        task_start = TaskStart(tp, start.committed, self._context.partitions, start.topic_id, plain)
+        resume = self._registry.resumes.get(tp)
+        resumed = 0 if resume is None else resume[0] + 1
+        task_start = TaskStart(tp, start.committed, self._context.partitions, start.topic_id, plain, resumed)
         if tp.topic == self._config.topic("trigger"):
             self.triggers[tp] = new[tp] = self._parts.trigger_task(task_start, self._context)
         else:

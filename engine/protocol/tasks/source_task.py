@@ -58,7 +58,7 @@ class SourceTask:
         self.last = self._next = (metadata.c, metadata.n)
         self.suspects = context.parts.suspects(metadata)
         self._index, self._partitions, self._stats = context.index, start.partitions, context.stats
-        self._plain = start.plain
+        self._plain, self._resumed = start.plain, start.resumed
         self._new_scans = context.parts.scans
         self.position, self.applied = committed.offset, metadata.R
         self.scans = self._new_scans(metadata.g)
@@ -100,6 +100,11 @@ class SourceTask:
         self.position = record.offset + 1
         self._stats.dead_lettered += 1
         outputs.dead_letter(record, "event", reason, now_ms, attempts=attempts)
+
+    def refuse(self, record: Record, reason: str, position: int, outputs: Outputs, now_ms: int) -> None:
+        """Move to `position`, and send a record that is not at its offset to the dead-letter topic."""
+        self.position = position
+        self._dead_letter_event(record, EventError(reason), outputs, now_ms)
 
     def at_end(self, offset: int) -> None:
         """Note that all records below `offset` were read: control records may follow the last one."""
@@ -198,7 +203,7 @@ class SourceTask:
         if len(targets) == 1:
             registered, target = targets[0]
             number = self.trigger_partition(registered, target.key)
-            value = encode_msgpack(MatchRecord(*head, [target], self.topic_id))
+            value = encode_msgpack(MatchRecord(*head, [target], self.topic_id, self._resumed))
             outputs.write("trigger", number, None, value)
             return
         size = len(event.data or b"") + sum(map(len, event.attributes.values()))
@@ -208,7 +213,7 @@ class SourceTask:
             by_partition.setdefault(self.trigger_partition(registered, target.key), []).append(target)
         for number, together in by_partition.items():
             for some in _slices(together, most):
-                value = encode_msgpack(MatchRecord(*head, some, self.topic_id))
+                value = encode_msgpack(MatchRecord(*head, some, self.topic_id, self._resumed))
                 outputs.write("trigger", number, None, value)
 
     def trigger_partition(self, registered: Registered, key: str) -> int:

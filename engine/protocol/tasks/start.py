@@ -14,7 +14,7 @@ class TaskStart:
 
     `committed`: the next offset to read, with its metadata. `partitions`: how many the trigger topic has.
     `topic_id`: the present id of the partition's topic. `plain`: it is a listed topic, whose plain records
-    count as events.
+    count as events. `resumed`: see `MatchRecord`.
     """
 
     tp: TopicPartition
@@ -22,6 +22,7 @@ class TaskStart:
     partitions: int
     topic_id: str = ""
     plain: bool = False
+    resumed: int = 0
 
     def metadata(self) -> OffsetMetadata:
         """The committed metadata; without any, R is 0. Raises RecordError if unreadable."""

@@ -79,6 +79,7 @@ class Store:
         # What this pass changed: the earlier values, None if there was none.
         self._metas: dict[str, KeyStates | None] = {}
         self._states: dict[tuple[str, str], Entry | None] = {}
+        self._discarded: set[bytes] = set()  # keys of unreadable records, to be nulled
         self._open_before = 0
         self._timers, self._closings = Wakeups(self._wakeup_of), Wakeups(self._wakeup_of)
         self.open_keys = 0
@@ -93,7 +94,7 @@ class Store:
     @property
     def pending(self) -> int:
         """About how many records this pass must write."""
-        return len(self._metas) + len(self._states)
+        return len(self._metas) + len(self._states) + len(self._discarded)
 
     def get(self, incarnation: str) -> KeyStates | None:
         return self._incarnations.get(incarnation)
@@ -145,6 +146,11 @@ class Store:
     def resolve(states: KeyStates, single: str | None, timed: bool) -> None:
         """Set what follows from the registration. Call it before `loaded`, or before the first state."""
         states.resolved, states.single, states.timed = True, single, timed
+
+    def discard(self, key: bytes) -> None:
+        """Let the next commit remove an unreadable record of the state partition."""
+        if key:  # brokers refuse a record without a key
+            self._discarded.add(key)
 
     # -- changes
 
@@ -282,6 +288,8 @@ class Store:
     def write(self, outputs: Outputs, partition: int) -> None:
         """Add what this pass changed to the transaction."""
         version = outputs.version
+        for discarded in self._discarded:
+            outputs.write("state", partition, discarded, None)
         for incarnation, before in self._metas.items():
             states = self._incarnations.get(incarnation)
             if before is None and states is None:
@@ -306,6 +314,7 @@ class Store:
         """The pass is committed: keep its changes."""
         self._metas.clear()
         self._states.clear()
+        self._discarded.clear()
         self._open_before, self.pending_bytes = self.open_keys, 0
 
     def rollback(self) -> None:

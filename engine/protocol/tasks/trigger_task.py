@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import ClassVar, Final
 
 import msgspec
 
 from ....conditions import Condition, opened
 from ...bus import Committed, Record
+from ...errors import RecordError, UnknownVersion
 from ...log import at, log
 from ...records import (
     MatchRecord,
@@ -56,16 +57,34 @@ class TriggerTask:
         self._evaluator = context.parts.evaluator(start, self.store, context)
         self._next = self.last
         self._forgotten: set[str] = set()  # since the last commit
+        self._unreadable: dict[bytes, str] = {}  # {key of a state record: why it cannot be read}
+        self.damaged: dict[str, str] = {}  # see `recovered`
         self._counted = (0, 0)  # records and bytes of states that this pass has counted in its outputs
 
     # -- recovery
 
     def load(self, record: Record) -> None:
-        """Load the next record of the state partition."""
-        self.store.load(record)
+        """Load the next record of the state partition. Raises UnknownVersion for one of another version."""
+        try:
+            self.store.load(record)
+        except UnknownVersion:
+            raise
+        except RecordError as e:
+            if record.value is not None:
+                place = str(record)
+                self._unreadable[record.key or b""] = str(e) if place in str(e) else f"{place}: {e}"
+                return
+        if self._unreadable:
+            self._unreadable.pop(record.key or b"", None)  # the last record of a key counts
 
-    def recovered(self) -> None:
-        """End the recovery, after the registry was read: drop states without a registration in force."""
+    def recovered(self, abandoned: Collection[str] = ()) -> None:
+        """End the recovery, after the registry was read: drop states without a registration in force.
+
+        `damaged` then has {subscription: why} of registrations in force with a state that cannot be read. Do
+        not process the partition while it has any. Other unreadable records are removed, and those of the
+        `abandoned` subscriptions.
+        """
+        self._look_at_unreadable(abandoned)
         for incarnation in self.store:
             registered = self.registry.get(incarnation)
             states = self.store.get(incarnation)
@@ -73,6 +92,19 @@ class TriggerTask:
                 self._resolve(registered, states)
         self.store.loaded()
         self.forget(list(self.store))
+
+    def _look_at_unreadable(self, abandoned: Collection[str]) -> None:
+        self.damaged = {}
+        for key, reason in self._unreadable.items():
+            registered = self.registry.get(key.decode("utf-8", "replace").partition("/")[0])
+            name = None if registered is None else registered.registration.subscription
+            if name is not None and name not in abandoned:
+                self.damaged.setdefault(name, reason)
+                continue
+            with at(*self.tp):
+                log.warning("%s No registration in force needs it: the record is removed.", reason)
+            self.store.discard(key)
+        self._unreadable.clear()
 
     # -- the registry
 
@@ -84,8 +116,13 @@ class TriggerTask:
     def apply(self) -> None:
         """Apply the registry up to its position: start the timers of new registrations, each once.
 
-        `recovered` and `forget` handle removed registrations.
+        `recovered` and `forget` handle removed registrations. Lowers marks beyond the ends of partitions that
+        were resumed: such offsets belong to records that no longer exist, and later ones would be taken for
+        repeats.
         """
+        for tp, (offset, resume) in self.registry.resumes.items():
+            if self.applied <= offset < self.registry.position and resume.end >= 0:
+                self._lower_marks(f"{resume.topic_id}/{tp.partition}", resume.end)
         for registered in self.registry.between(self.applied, self.registry.position):
             if not runs_from_registration(registered.condition):
                 continue
@@ -95,6 +132,13 @@ class TriggerTask:
             ):
                 self.states_of(registered)
         self.applied = self.registry.position
+
+    def _lower_marks(self, source: str, end: int) -> None:
+        for incarnation in self.store:
+            states = self.store.get(incarnation)
+            if states is not None and states.marks.get(source, -1) >= end:
+                self.store.touch(incarnation)
+                states.marks[source] = end - 1
 
     def forget(self, incarnations: Iterable[str]) -> None:
         """Drop the states of those that the registry does not have at the same offset any more."""
@@ -130,9 +174,9 @@ class TriggerTask:
     def needs_registry(self, match: MatchRecord) -> int:
         """The registry position that must be reached before `process` may evaluate this match."""
         targets = match.targets
-        if len(targets) == 1:
+        if len(targets) == 1 and not match.resumed:
             return targets[0].registry_offset + 1
-        return max((target.registry_offset for target in targets), default=-1) + 1
+        return max(match.resumed, *(target.registry_offset + 1 for target in targets), 0)
 
     @staticmethod
     def decode(record: Record) -> MatchRecord:
@@ -141,6 +185,8 @@ class TriggerTask:
         try:
             match = _match_decoder.decode(record.value or b"")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            if record.fault:
+                raise RecordError(f"{record} cannot be read: {record.fault}.") from None
             return decode_msgpack(MatchRecord, record.value or b"", str(record))
         return match if is_read(match.v) else decode_msgpack(MatchRecord, record.value or b"", str(record))
 
@@ -159,6 +205,8 @@ class TriggerTask:
 
     def process(self, record: Record, match: MatchRecord, outputs: Outputs, now_ms: int) -> None:
         """Step every target of the next record. If one raises, its event becomes a dead letter."""
+        if match.resumed > self.applied:
+            self.apply()
         self.position = record.offset + 1
         source = match.source
         if len(match.targets) == 1:

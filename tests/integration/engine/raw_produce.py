@@ -13,14 +13,21 @@ CRC32C = 0x82F63B78  # the polynomial of the checksum of record batches, reflect
 
 
 def produce(
-    servers: str, tp: TopicPartition, key: bytes, value: bytes, headers: Sequence[tuple[bytes, bytes]]
+    servers: str,
+    tp: TopicPartition,
+    key: bytes,
+    value: bytes,
+    headers: Sequence[tuple[bytes, bytes]],
+    delta: int = 0,
 ) -> int:
     """Write one record, whose header names may be any bytes; returns its offset.
+
+    delta: the record claims to be so many offsets behind its batch, which ends with it.
 
     The broker must lead the partition. https://kafka.apache.org/protocol#The_Messages_Produce, version 3.
     """
     host, _, port = servers.partition(":")
-    batch = _batch(key, value, headers)
+    batch = _batch(key, value, headers, delta)
     request = b"".join(
         [
             struct.pack(">hhi", 0, 3, 1),  # Produce, its version, the request's number
@@ -41,10 +48,10 @@ def produce(
     return int(offset)
 
 
-def _batch(key: bytes, value: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+def _batch(key: bytes, value: bytes, headers: Sequence[tuple[bytes, bytes]], delta: int) -> bytes:
     fields = [_sized(key), _sized(value), _varint(len(headers))]
     fields += [_sized(name) + _sized(raw) for name, raw in headers]
-    record = b"\0" + _varint(0) + _varint(0) + b"".join(fields)
+    record = b"\0" + _varint(0) + _varint(delta) + b"".join(fields)
     now_ms = int(time.time() * 1000)
     checked = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + _sized(record)
     return struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, _crc32c(checked)) + checked
@@ -68,8 +75,7 @@ def _sized(form: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """A number of zero or more."""
-    number <<= 1  # zigzag
+    number = number * 2 if number >= 0 else -2 * number - 1  # zigzag
     found = bytearray()
     while number > 127:
         found.append(number & 127 | 128)

@@ -56,9 +56,13 @@ class FakeReader:
         pass
 
 
-def new_context(reader: Callable[[], FakeReader]) -> EngineContext:
-    """A context whose bus has only a reader, and whose clocks stand still."""
-    bus: Any = SimpleNamespace(reader=reader, start_offsets=lambda asked: dict.fromkeys(asked, 0))
+def new_context(reader: Callable[[], FakeReader], end: Callable[[], int]) -> EngineContext:
+    """A context whose bus has only readers and offsets, and whose clocks stand still."""
+    bus: Any = SimpleNamespace(
+        reader=reader,
+        start_offsets=lambda asked: dict.fromkeys(asked, 0),
+        stable_offsets=lambda asked: dict.fromkeys(asked, end()),
+    )
     return EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(lambda: 0.0, lambda: 0.0)))
 
 
@@ -68,14 +72,13 @@ class World:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.end = 0
-        self.context = new_context(lambda: self.reader)
+        self.context = new_context(self._new_reader, lambda: self.end)
         self.registry, self.index = self.context.registry, self.context.index
         self.committed = Committed(0, "")
         self.matches: list[tuple[int, MatchRecord]] = []  # trigger partition and match, in log order
         self.dead: list[bytes | None] = []
         self.commits = 0
         self.plain = False
-        self.reader = FakeReader(self)
         self.scanning = self._scanning()
 
     @classmethod
@@ -86,9 +89,15 @@ class World:
         world.run()
         return world
 
+    def _new_reader(self) -> FakeReader:
+        self._readers.append(FakeReader(self))
+        return self._readers[-1]
+
     def _scanning(self) -> Scanning:
-        self.reader = FakeReader(self)
-        return Scanning(self.context, Gaps(self.context))
+        self._readers: list[FakeReader] = []
+        scanning = Scanning(self.context, Gaps(self.context))
+        self.reader = self._readers[0]
+        return scanning
 
     def append(self, event_type: str, timestamp_ms: int, gap: int = 0, value: bytes | None = None) -> Record:
         """The next record; `gap` offsets before it hold markers or aborted records."""

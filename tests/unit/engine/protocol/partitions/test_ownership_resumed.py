@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from interlock import event
-from interlock.engine.records import Registration, registry_key
+from interlock.engine.records import MatchRecord, Registration, registry_key
 
-from tests.kit.pool import EVENT, REGISTRY, TRIGGER
+from tests.kit.pool import EVENT, REGISTRY, TRIGGER, Pool
 from tests.unit.engine.protocol.taken_over import EACH, stopped, used
 
 
@@ -124,3 +125,69 @@ def test_timers_of_a_trigger_partition_without_metadata_are_opened_wherever_it_r
     pool.boot()
     pool.run(40, pass_ms=1000)
     assert ("w", "expired") in pool.fired()
+
+
+# -- marks beyond the end
+
+
+def cut_off() -> Pool:
+    """A bus whose engine has evaluated three events, of which the brokers then lost two."""
+    pool = used(1, EACH)
+    del pool.log(EVENT).entries[1:]
+    return pool
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["engine runs", "engine starts later"])
+def test_events_behind_the_end_of_a_resumed_partition_count_though_they_reuse_offsets(late: bool) -> None:
+    """A log that lost its end (an unclean leader election, a restored disk): marks lie beyond it."""
+    pool = cut_off()
+    if not late:
+        pool.start()
+        assert "the committed offset 3 lies beyond its end 1" in stopped(pool)[EVENT]
+    pool.resume(EVENT, 1, end=1)
+    if late:
+        pool.start()
+    pool.run()
+    pool.emit("x", times=3)
+    pool.run()
+    assert len(pool.fired()) == 3 + 3
+
+
+def test_a_resumption_without_a_lost_end_repeats_nothing() -> None:
+    pool = used(1, EACH)
+    del pool.cluster.group.offsets[EVENT]
+    pool.resume(EVENT, 0, end=3)
+    pool.start()
+    pool.emit("x", times=2)
+    pool.run()
+    assert len(pool.fired()) == 3 + 2
+
+
+def test_the_engine_of_a_trigger_partition_applies_a_resumption_before_the_matches_behind_it() -> None:
+    pool = cut_off()
+    pool.start()
+    pool.resume(EVENT, 1, end=1)
+    pool.run()
+    pool.emit("x")
+    pool.run()
+    value = pool.records(TRIGGER)[-1][1]
+    match = msgspec.msgpack.decode(value or b"", type=MatchRecord)
+    key = registry_key("resume", *EVENT)
+    [resumed] = [offset for offset, entry in pool.log(REGISTRY).history() if entry.key == key]
+    assert match.resumed == resumed + 1
+    task = pool.engines["one"].ownership.triggers[TRIGGER]
+    assert task.needs_registry(match) >= match.resumed
+
+
+def test_later_marks_beyond_that_end_stay() -> None:
+    """The resumption is applied once: later events may lie where the lost ones did."""
+    pool = cut_off()
+    pool.resume(EVENT, 1, end=1)
+    pool.start()
+    pool.emit("x", times=5)
+    pool.run()
+    count = len(pool.fired())
+    pool.kill()
+    pool.commit_by_hand(EVENT, 1)
+    pool.start("two")
+    assert len(pool.fired()) == count == 8
