@@ -33,6 +33,10 @@ GATHER_BYTES = 100_000
 # brokers count them compressed: 600 events with 900 kB of attributes took 800 MB, with these limits 130 MB.
 SPARING_MESSAGES = 10
 SPARING_BYTES = 64 * 1024
+# The client copies the value of each message that it hands over. So do not take all messages of a batch at
+# once: it may unpack to a thousand times its size.
+TAKEN_BYTES = 16 * 1024 * 1024
+CHUNK = 128
 STALL_S = 30.0
 _DRAIN_AT_ONCE = 1000  # records at a time
 _partition = lru_cache(10_000)(TopicPartition)  # for each record: a look-up takes a third of creating one
@@ -99,11 +103,35 @@ def partition_and_offset(message: Message) -> tuple[TopicPartition, int]:
 
 
 def consume(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
-    """The messages that have arrived. consume(n, t) alone would wait the whole t for n messages."""
+    """The messages that have arrived, with values of at most about TAKEN_BYTES."""
+    found: list[Message] = []
+    size = 0
+    for chunk in chunks(consumer, most, timeout_s):
+        found += chunk
+        size += sum(map(len, chunk))
+        if size >= TAKEN_BYTES:
+            break
+    return found
+
+
+def chunks(consumer: Consumer, most: int, timeout_s: float) -> Iterator[list[Message]]:
+    """Yields the messages that have arrived, at most CHUNK at once.
+
+    consume(n, t) alone would wait the whole t for n messages.
+    """
     first = consumer.poll(timeout_s)
     if first is None:
-        return []
-    return [first, *consumer.consume(most - 1, 0)] if most > 1 else [first]
+        return
+    yield [first]
+    left = most - 1
+    while left > 0:
+        wanted = min(left, CHUNK)
+        chunk = consumer.consume(wanted, 0)
+        if chunk:
+            yield chunk
+        if len(chunk) < wanted:
+            return
+        left -= wanted
 
 
 def is_transient(error: KafkaError) -> bool:
@@ -206,14 +234,26 @@ class KafkaReader:
         from confluent_kafka import KafkaException
 
         taken: list[Record | End] = []
+        size = 0
         try:
-            messages = consume(self._consumer, most, timeout_s)
+            for messages in chunks(self._consumer, most, timeout_s):
+                size += self._add(messages, taken)
+                if size >= TAKEN_BYTES:
+                    break
         except KafkaException as e:  # the poll reports a fatal error
             raise self._errors.unreachable(self._config, e) from e
+        return taken
+
+    def _add(self, messages: list[Message], taken: list[Record | End]) -> int:
+        """Add records and ends. Returns about how many bytes the records have."""
+        size = 0
         for message in messages:
             error = message.error()
             if error is None:
-                taken.append(record(message))
+                taken.append(found := record(message))
+                size += len(found.value or b"")
+                if found.headers:
+                    size += sum(len(raw or b"") for _, raw in found.headers)
             elif error.code() == error._PARTITION_EOF:
                 taken.append(End(*partition_and_offset(message)))
             elif message.topic() and error.code() in not_readable_codes():
@@ -221,7 +261,7 @@ class KafkaReader:
                 raise NotReadable(topic, f"Reading topic {topic!r}: {error.str()}.")
             elif not is_transient(error):
                 raise UnreachableError(f"Reading the topics of {self._config.describe()}: {error.str()}.")
-        return taken
+        return size
 
     def close(self) -> None:
         self._consumer.close()

@@ -29,6 +29,9 @@ class FakeMessage:
         self._topic, self._partition, self._offset = topic, partition, offset
         self._error, self._time = error, time
 
+    def __len__(self) -> int:
+        return len(self.value())
+
     def error(self) -> KafkaError | None:
         return self._error
 
