@@ -56,6 +56,10 @@ Y1  a & b:   opened(0:00, since 0:10)  a1(0:20, recorded 0:05)  b1(0:20)   {b1}
 Y1  a & b:   opened(0:00)  a1(0:00)  b1(0:01) ! a1 b1   {}
 Y1  sequence(a, b):   opened(0:00, since 0:10)  a1(0:05)  a2(0:12, waits)  tick(1:00)   {a2}
 Y1  (a & b).within("1h"):   opened(0:00, since 0:10)  a1(0:05)  tick(0:06)  a2(0:07)   {}
+V4  absent(a, "10m"):   a1(0:30)  a2(0:00)  tick(1:00) ! a1 at 0:40   {}
+V4  absent(a, "10m").ordered():   a1(0:30, waits)  a2(0:00, waits)  tick(1:00) ! a2 at 0:10 ! a1 at 0:40   {}
+V4  a.quiet("10m"):   a1(0:30)  a2(0:00)  tick(1:00) ! a1 at 0:40   {}
+V4  a.quiet("10m").ordered():   a1(0:30, waits)  a2(0:00, waits)  tick(1:00) ! a2 at 0:10 ! a1 at 0:40   {}
 W9  (a & b).expires(after="1h"):   opened(0:00)  a1(0:05)  b1(1:30, waits)  cancel  tick(2:00)   {}
 W9  a & b:   a1  cancel  b1   {b1}
 W9  a:   a1 ! a1   cancel  a1 ! a1   {}
