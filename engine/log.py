@@ -6,12 +6,13 @@ also to lines of this standard-library logger. The threads of `runtime` bind `bu
 
 from __future__ import annotations
 
-import logging
 from contextlib import AbstractContextManager
 
 from structlog.contextvars import bound_contextvars
 
-log = logging.getLogger("interlock.engine")
+from ..events.visible import visible_logger
+
+log = visible_logger("interlock.engine")
 
 
 def at(topic: str, partition: int, offset: int | None = None) -> AbstractContextManager[None]:

@@ -7,6 +7,8 @@ import re
 import time
 from typing import Final
 
+from .visible import visible_logger
+
 REPEAT_AFTER_S: Final = 60.0
 # The client retries by itself while a coordinator starts, as on a new cluster. A lasting failure reaches the
 # caller as an error.
@@ -37,7 +39,7 @@ class OncePerMinute(logging.Filter):
 
 def client_logger(name: str) -> logging.Logger:
     """Returns the logger of this name for Kafka clients, with the filter OncePerMinute."""
-    logger = logging.getLogger(name)
+    logger = visible_logger(name)
     if not any(isinstance(each, OncePerMinute) for each in logger.filters):
         logger.addFilter(OncePerMinute())
     return logger

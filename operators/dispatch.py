@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from ..conditions import Condition, ConditionError, from_json
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge_all
+from ..events.visible import visible
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
@@ -203,9 +204,9 @@ class DispatchOperator(BaseOperator):
         self.log.info(
             "Creating one run of %r for each firing of %s. Subscription %s on %s.",
             self.trigger_dag_id,
-            self.condition,
-            self._subscription(self._config()),
-            self._config().describe(),
+            visible(self.condition),
+            visible(self._subscription(self._config())),
+            visible(self._config().describe()),
         )
         self._defer(since=_default_since(context, now), renew_at=now + self.renew_after)
 
@@ -249,9 +250,12 @@ class DispatchOperator(BaseOperator):
         def create(action: ActionRecord) -> bool:
             firing = action.firing
             new = target.create(**self._run(firing, context))
-            outcome = "created" if new else "exists already"
             self.log.info(
-                "Run dispatch__%s of %r: %s, key %s.", firing.id, self.trigger_dag_id, outcome, firing.key
+                "Run dispatch__%s of %r: %s, key %s.",
+                visible(firing.id),
+                self.trigger_dag_id,
+                visible("created" if new else "exists already"),
+                visible(firing.key),
             )
             return new
 
@@ -328,10 +332,10 @@ class DispatchOperator(BaseOperator):
             return created
         self.log.warning(
             "The subscription is not registered yet. This run continues until it is. Events since %s count.",
-            since,
+            visible(since),
         )
         if held:
-            self.log.error("%d %s", len(held), _NO_RUN)
+            self.log.error("%d %s", len(held), visible(_NO_RUN))
         return self._defer(
             since=datetime.fromisoformat(since),
             renew_at=datetime.now(UTC) + self.renew_after,
@@ -345,7 +349,7 @@ class DispatchOperator(BaseOperator):
         except Exception as e:  # noqa: BLE001  # an error of the store must not fail a firing
             self.log.warning(
                 "The task state store failed. If the subscription is cancelled, earlier events may count: %s",
-                e,
+                visible(e),
             )
 
     def _run(self, firing: FiringRecord, context: Context) -> dict[str, Any]:

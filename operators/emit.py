@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -13,6 +12,7 @@ from airflow.sdk import BaseHook, BaseOperator
 from ..events.emitter import Emitter
 from ..events.errors import EventError
 from ..events.event import Event
+from ..events.visible import visible_logger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id, event_source
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 # Not allowed in `extensions`: they have arguments, or are set here (`id`), or come from the record (`time`).
 _RESERVED: Final = frozenset({"id", "source", "specversion", "type", "subject", "data", "time"})

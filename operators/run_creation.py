@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..engine.records import ActionRecord
+from ..events.visible import visible
 from .target import RunRefused, TargetFails
 
 PROBES: Final = 3  # if Airflow fails, its client tries each 5 times, which takes many seconds
@@ -60,7 +61,9 @@ class RunCreator:
                 new = self._run(each)
             except TargetFails as e:
                 self._log.warning(
-                    "Creating the run of firing %s failed; trying others: %s", each.action.firing.id, e
+                    "Creating the run of firing %s failed; trying others: %s",
+                    visible(each.action.firing.id),
+                    visible(e),
                 )
                 yield from self._try_others(each, todo, e)
             else:
@@ -92,9 +95,9 @@ class RunCreator:
             self._log.error(
                 "Firing %s is held%s. Airflow failed twice to create its run, but created the run of another "
                 "firing in between: %s",
-                failed.action.firing.id,
-                behind,
-                e,
+                visible(failed.action.firing.id),
+                visible(behind),
+                visible(e),
             )
             self.held.append(failed.place)
             if failed.key is not None:
@@ -119,7 +122,7 @@ class RunCreator:
         try:
             new = self._create(each.action)
         except RunRefused as e:
-            self._log.error("Firing %s is held: %s", each.action.firing.id, e)
+            self._log.error("Firing %s is held: %s", visible(each.action.firing.id), visible(e))
             self.held.append(each.place)
             return None
         self._room -= new

@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from ..events.emitter import Emitter
 from ..events.errors import EventError, InterlockError
+from ..events.visible import visible
 from ..spark.completion.application import Application
 from ..spark.completion.outcome import Failure, redacted
 from ..spark.completion.report import Report, reports_in
@@ -150,7 +151,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             self.log.warning(
                 "%s runs without the wrapper, which needs a file on this machine: its event contains only"
                 " what this task knows, and no events of queries are emitted",
-                self.application,
+                visible(self.application),
             )
 
     def _subject(self) -> str:
@@ -188,7 +189,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             self.log.warning(
                 "The application's completion event was not emitted. This does not change the result of the "
                 "task: %s",
-                problem,
+                visible(problem),
             )
 
 

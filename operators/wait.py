@@ -19,6 +19,7 @@ from ..conditions.nodes.zoned import key_offset, zoned_key
 from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
+from ..events.visible import visible, visible_lines
 from ..triggers.event import EventTrigger
 from ..triggers.firing_json import firing_form
 from ..triggers.payload import Payload
@@ -167,13 +168,13 @@ class EventSensor(BaseSensorOperator):
         )
         self.log.info(
             "Waiting for %s%s%s, events since %s, until %s. Subscription %s on %s.",
-            self.condition,
-            "" if self.fail_on is None else f", failing on {self.fail_on}",
-            "" if key is None else f" with key {key!r}",
-            since.isoformat(timespec="seconds"),
-            timeout_at.isoformat(timespec="seconds"),
-            subscription,
-            config.describe(),
+            visible(self.condition),
+            visible("" if self.fail_on is None else f", failing on {self.fail_on}"),
+            visible("" if key is None else f" with key {key!r}"),
+            visible(since.isoformat(timespec="seconds")),
+            visible(timeout_at.isoformat(timespec="seconds")),
+            visible(subscription),
+            visible(config.describe()),
         )
         # No `timeout=`: the trigger watches the time, so that the resumed task can remove its registration.
         self.defer(trigger=trigger, method_name="execute_complete")
@@ -185,18 +186,23 @@ class EventSensor(BaseSensorOperator):
             self._time_out(context, payload.registration_keys)
         action = payload.action_record()
         firing = action.firing
-        self.log.info("Firing %s, decided at %s: %s.", firing.id, firing.fired_at, firing.outcome)
+        self.log.info(
+            "Firing %s, decided at %s: %s.",
+            visible(firing.id),
+            visible(firing.fired_at),
+            visible(firing.outcome),
+        )
         for label, identity in _identities(firing.events):
-            self.log.info("%s: %s", label, identity)
+            self.log.info("%s: %s", visible(label), visible(identity))
         for label, number in firing.left_out.items():
-            self.log.warning("%s: %d more events do not fit into the firing", label, number)
+            self.log.warning("%s: %d more events do not fit into the firing", visible(label), number)
         self._acknowledge(action, payload.registration_keys)
         if firing.outcome == "expired":
             firing = _without_fail_on(firing)
             self._expired(firing, context)
         elif is_failure(firing.events):
             text = "fail_on was met by " + "; ".join(text for _, text in _identities(firing.events)) + "."
-            self.log.error("%s To wait again without these events, clear the task.", text)
+            self.log.error("%s To wait again without these events, clear the task.", visible(text))
             raise AirflowFailException(text)
         return firing_form(firing)
 
@@ -246,7 +252,9 @@ class EventSensor(BaseSensorOperator):
             if kept != found:
                 store.set(STATE_KEY, kept, retention=timedelta(seconds=self.timeout) + STATE_KEPT)
         except Exception as e:  # noqa: BLE001  # an error of the store must not fail the wait
-            self.log.warning("The timeout counts from this try, because the task state store failed: %s", e)
+            self.log.warning(
+                "The timeout counts from this try, because the task state store failed: %s", visible(e)
+            )
             return _Start(now, None, generation(context))  # no instance: later tries could not read it
         return _Start(began, instance, own)
 
@@ -263,8 +271,8 @@ class EventSensor(BaseSensorOperator):
             self.log.warning(
                 "The firing %s could not be acknowledged. This does not affect the task; retention removes "
                 "the firing later. %s",
-                action.firing.id,
-                _with_type(e),
+                visible(action.firing.id),
+                visible(_with_type(e)),
             )
 
     def _expired(self, firing: FiringRecord, context: Context) -> None:
@@ -273,7 +281,7 @@ class EventSensor(BaseSensorOperator):
         text = f"{self.condition} expired{missing}."
         if firing.incomplete:
             text += " Some earlier events were not evaluated in time; the engine's log names them."
-        self.log.warning("%s", text)
+        self.log.warning("%s", visible(text))
         self._log_near_misses(context, firing.timer_ms)
         if self.on_expired == "skip" or (self.on_expired == "fail" and self.soft_fail):
             raise AirflowSkipException(text)
@@ -281,12 +289,14 @@ class EventSensor(BaseSensorOperator):
             raise AirflowFailException(text)
 
     def _time_out(self, context: Context, registration_keys: tuple[str, ...]) -> NoReturn:
-        self.log.warning("%s was not met within %.0f s.", self.condition, self.timeout)
+        self.log.warning("%s was not met within %.0f s.", visible(self.condition), self.timeout)
         # Remove the registration first: the worker may be killed while it searches events for the log.
         try:
             remove_registration(self._config(), registration_keys)
         except Exception as e:  # noqa: BLE001  # the timeout stands, whatever happens here
-            self.log.warning("The registration could not be removed. It expires by itself. %s", _with_type(e))
+            self.log.warning(
+                "The registration could not be removed. It expires by itself. %s", visible(_with_type(e))
+            )
         self._log_near_misses(context)
         raise AirflowSensorTimeout(f"{self.condition} was not met within {self.timeout:.0f} s.")
 
@@ -301,9 +311,9 @@ class EventSensor(BaseSensorOperator):
             since_ms = int(self._since(context).timestamp() * 1000)
             text = why_not_met(self._config(), self.condition, self._canonical_key(), since_ms, until_ms)
         except Exception as e:  # noqa: BLE001
-            self.log.warning("The search for events that nearly matched failed: %s", e)
+            self.log.warning("The search for events that nearly matched failed: %s", visible(e))
         else:
-            self.log.info("%s", text)
+            self.log.info("%s", visible_lines(text))
 
 
 def _with_type(error: Exception) -> str:
@@ -318,7 +328,7 @@ def _identities(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple
 
 def _identity(form: Mapping[str, Any]) -> str:
     kind, source = form.get("type", "an event too large to be shown"), form.get("source", form.get("dataref"))
-    return f"{kind} from {source}, id {form.get('id')}"
+    return visible(f"{kind} from {source}, id {form.get('id')}")
 
 
 def _without_fail_on(firing: FiringRecord) -> FiringRecord:

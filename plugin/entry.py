@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-
 from airflow.sdk.plugins_manager import AirflowPlugin
-
-log = logging.getLogger(__name__)
 
 
 def _listeners() -> list[object]:
@@ -16,13 +12,14 @@ def _listeners() -> list[object]:
     if not conf.get("interlock", "listener", fallback="").strip():
         return []  # nothing is imported yet: this runs in every process of Airflow
     from ..events.errors import InterlockError
+    from ..events.visible import visible_logger
     from ..triggers.settings import listener_settings
 
     try:
         settings = listener_settings()
     except InterlockError as e:
         # An exception here would put a traceback into every task's log.
-        log.error("Interlock's listener is not registered: %s", e)
+        visible_logger(__name__).error("Interlock's listener is not registered: %s", e)
         return []
     from .completions.listener import CompletionListener
 

@@ -19,6 +19,7 @@ from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from ..conditions import Condition, ConditionError, from_json
 from ..engine.errors import ConfigError, EngineError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit
+from ..events.visible import visible
 from .arguments import serialized
 from .firing_json import asset_payload
 from .firings import Firings
@@ -132,14 +133,14 @@ class _Retry:
         """Logs the text unless it was the last one logged; returns the seconds until the next try."""
         if text != self._text:
             self._text = text
-            self._log.warning("%s Trying again.", text)
+            self._log.warning("%s Trying again.", visible(text))
         self._pause_s = min(max(RETRY_S, 2 * self._pause_s), MAX_RETRY_S)
         return self._pause_s
 
     def succeeded(self, text: str) -> None:
         """Logs the text if the operation had failed."""
         if self._text:
-            self._log.info("%s", text)
+            self._log.info("%s", visible(text))
         self._text, self._pause_s = "", 0.0
 
 

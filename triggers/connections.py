@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ..engine.errors import ConfigError
+from ..events.visible import visible
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -98,7 +99,7 @@ class NoticeHandler:
 
     def handle(self, notice: Notice) -> None:
         if notice.text is not None:
-            self._log.warning("%s The trigger keeps waiting.", notice.text)
+            self._log.warning("%s The trigger keeps waiting.", visible(notice.text))
             self._rereading = self._rereading or asyncio.create_task(self._read_again())
         else:
             self._log.info("The bus works again.")
@@ -116,7 +117,7 @@ class NoticeHandler:
                 try:
                     self._runtime.use(await self._read())
                 except ConfigError as e:
-                    self._log.warning("%s The trigger continues with the earlier connection.", e)
+                    self._log.warning("%s The trigger continues with the earlier connection.", visible(e))
 
 
 def _is_usable(read: asyncio.Task[_Answer]) -> bool:

@@ -15,6 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from ..conditions import from_json
 from ..conditions.recipes.fail_on import failure_matchers, is_failure
 from ..engine.config import BusConfig
+from ..events.visible import visible
 from .arguments import serialized
 from .connections import NoticeHandler, until_readable
 from .payload import Payload
@@ -166,7 +167,7 @@ class EventTrigger(BaseTrigger):
         if state not in WAITING_STATES:
             return False
         self.log.info(
-            "The task is still %s: its wait continues elsewhere, and its registration stays.", state
+            "The task is still %s: its wait continues elsewhere, and its registration stays.", visible(state)
         )
         return True
 

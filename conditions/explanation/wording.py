@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ...events.visible import visible
 from ..nodes.duration import duration_text
 from ..nodes.timers import moment_text
 
@@ -52,9 +53,8 @@ def about(ms: int) -> str:
 
 
 def printed(text: str, limit: int = _MAX_CHARS) -> str:
-    """`text` cut to `limit` characters, with line breaks and unprintable characters escaped."""
-    cut = text if len(text) <= limit else text[:limit] + "..."
-    return cut if cut.isprintable() else repr(cut)[1:-1]
+    """`text` cut to `limit` characters, and made visible."""
+    return visible(text if len(text) <= limit else text[:limit] + "...")
 
 
 def clean(text: str, limit: int) -> str:

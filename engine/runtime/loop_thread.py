@@ -21,6 +21,7 @@ from tenacity import (
 )
 from tenacity.stop import stop_when_event_set
 
+from ...events.visible import Lines
 from ..config import BusConfig
 from ..errors import EngineError
 from ..log import log
@@ -164,7 +165,7 @@ class LoopThread:
             if thread not in self._abandoned:  # it is, if the last attempt could not start a new thread
                 self._abandoned.append(thread)
                 self.replaced += 1
-            log.error("%s %s Its last known stack:\n%s", self.name, reason, self.stack)
+            log.error("%s %s Its last known stack:\n%s", self.name, reason, Lines(self.stack))
             self.start_thread()
         self._board.post(self.name, f"{self.name} {reason}")
 

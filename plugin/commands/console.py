@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator, Sequence
+    from typing import TextIO
 
     from airflow.cli.cli_config import ActionCommand, Arg
 
     from ...engine.config import BusConfig
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def bus_arguments(*, listeners: bool = False) -> tuple[Arg, ...]:
@@ -92,9 +90,7 @@ def show(args: Namespace, rows: Sequence[dict[str, Any]]) -> None:
         print_whole(args.output, list(rows))
         return
     # Anyone may have written the records' content: it must not control the terminal or rich.
-    rows = [
-        {name: "" if value is None else printable(str(value)) for name, value in row.items()} for row in rows
-    ]
+    rows = [{name: "" if value is None else printable(value) for name, value in row.items()} for row in rows]
     if args.output == "table":
         rows = [{name: escape(value) for name, value in row.items()} for row in rows]
     AirflowConsole().print_as(data=rows, output=args.output)
@@ -105,9 +101,18 @@ def counted(number: int, one: str) -> str:
     return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
-def printable(text: str) -> str:
-    """Returns the text with control characters escaped."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+def printable(value: object) -> str:
+    """Returns the value's text in one line, as `visible` in events."""
+    from ...events.visible import visible  # when a command runs: Airflow loads this module for each command
+
+    return visible(value)
+
+
+def print_lines(text: str, file: TextIO | None = None) -> None:
+    """Prints a text of several lines, each of them visible."""
+    from ...events.visible import visible_lines
+
+    print(visible_lines(text), file=file)
 
 
 def say(text: str) -> None:
@@ -136,4 +141,4 @@ def or_exit(command: str) -> Iterator[None]:
     try:
         yield
     except (InterlockError, AirflowNotFoundException) as e:
-        raise SystemExit(f"airflow interlock {command}: {printable(str(e))}") from None
+        raise SystemExit(f"airflow interlock {command}: {printable(e)}") from None

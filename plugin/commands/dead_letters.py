@@ -152,7 +152,7 @@ def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: li
         for batch in send_again(config, letters.records(sendable)):
             sent += batch
     except (InterlockError, KeyboardInterrupt) as e:
-        problem = printable(str(e)) or "Interrupted."
+        problem = printable(e) or "Interrupted."
     show(args, _rows(args, sent))
     say(f"Sent again: {len(sent)} of {counted(len(sendable), 'dead letter')}.")
     if problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .console import bus_arguments, bus_of, or_exit, say
+from .console import bus_arguments, bus_of, or_exit, print_lines
 
 if TYPE_CHECKING:
     import threading
@@ -81,6 +81,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
 def _end(reason: str) -> None:
     """Ends the process at once: a clean exit could wait for locks of the hanging threads."""
     import os
+    import sys
 
-    say(f"airflow interlock engine: {reason}")
+    print_lines(f"airflow interlock engine: {reason}", sys.stderr)
     os._exit(1)

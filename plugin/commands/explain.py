@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import action, answering_bus, moment, or_exit, print_whole, printable, show
+from .console import action, answering_bus, moment, or_exit, print_lines, print_whole, printable, show
 from .subscriptions import name_argument
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run(args: Namespace) -> None:
             whole = {"subscription": args.subscription, "fired": True, "notes": [str(fired)]}
             print_whole(args.output, whole)
         else:
-            print(printable(str(fired)))
+            print(printable(fired))
         return
     if args.output in ("json", "yaml"):
         print_whole(args.output, _whole(report))
@@ -72,7 +72,7 @@ def run(args: Namespace) -> None:
     for note in report.notes:
         print(printable(f"! {note}"))
     if report.explanation is not None:
-        print(printable(str(report.explanation)))
+        print_lines(str(report.explanation))
         return
     shown = len(report.keys)
     print(f"{report.key_count} keys are open; --key explains one. The {shown} nearest to firing:")

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import action, answering_bus, confirmed, counted, moment, or_exit, print_whole, say, show
+from .console import (
+    action,
+    answering_bus,
+    confirmed,
+    counted,
+    moment,
+    or_exit,
+    print_whole,
+    printable,
+    say,
+    show,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -158,7 +169,7 @@ def cancel(args: Namespace) -> None:
     registered = subscriptions.find(args.subscription)
     name = registered.registration.subscription
     if not args.force and (refusal := subscriptions.refusal(registered)):
-        raise SystemExit(refusal)
+        raise SystemExit(printable(refusal))
     again = "" if registered.one_shot else f" {_REGISTERED_AGAIN}"
     if not confirmed(args, f"Cancel {name!r}? What it has pending is dropped.{again}"):
         raise SystemExit("Nothing was changed.")

@@ -141,4 +141,4 @@ def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event
         words.append(
             data if len(data) <= MOST_CHARS else f"{data[:MOST_CHARS]} ... ({len(event.data)} bytes)"
         )
-    return printable(" ".join(words)).replace("\n", "\\n")
+    return printable(" ".join(words))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pluggy import HookimplMarker
 
 from ...events.outbox import Outbox
+from ...events.visible import visible_logger
 from ...triggers.task_state import state_of
 from .airflow_objects import (
     dag_run_completion,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ...events.emitter import Emitter
     from ...triggers.settings import ListenerSettings
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 hookimpl = HookimplMarker("airflow")
 
 _WHO: Final = "Interlock's listener"

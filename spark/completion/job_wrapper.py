@@ -9,7 +9,6 @@ SIGKILL end the wrapper too, without an event.
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import runpy
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...events.errors import InterlockError
+from ...events.visible import visible_logger
 from ..settings import NAME, REQUIRED, flag, read_settings
 from .application import Application, configuration_of, describe, describe_context
 from .completion import BLOCK_NAMES
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 _OURS: Final = "__main__.py"
 

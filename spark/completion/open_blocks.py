@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import Final
 
-log = logging.getLogger(__name__)
+from ...events.visible import visible_logger
+
+log = visible_logger(__name__)
 
 _LOCK: Final = threading.Lock()
 _OPEN: Final[list[OpenBlock]] = []  # in order of their start

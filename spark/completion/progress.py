@@ -5,7 +5,6 @@ Callbacks build an event and queue it; a thread sends it, and only the end of th
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from ...events.errors import EventError
 from ...events.outbox import SHARE
 from ...events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY
 from ...events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
+from ...events.visible import visible_logger
 from ..settings import Settings
 from .application import is_connect, session_of
 from .open_blocks import OpenBlock
@@ -27,7 +27,7 @@ from .streaming_listener import StreamingQuery, listen
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 MAX_OUTPUTS: Final = 100  # listed in the event of the application
 _STARTED: Final[set[tuple[object, ...]]] = set()  # starts emitted by this process: name, use, application

@@ -6,7 +6,6 @@ drop events of the application). So callbacks only fill a queue, and our own thr
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
@@ -14,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ...events.visible import visible_logger
 from .outcome import Failure, redacted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 _INSERT: Final = "InsertIntoHadoopFsRelationCommand"
 # Spark turns MERGE, UPDATE and DELETE into ReplaceData or WriteDelta.

@@ -6,7 +6,6 @@ which is sent as soon as Kafka answers, until the process ends.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from typing import Final, NamedTuple
@@ -15,10 +14,11 @@ from ...events.emitter import Emitter
 from ...events.errors import EmitError
 from ...events.event import Event
 from ...events.outbox import SHARE, Outbox
+from ...events.visible import visible_logger
 from ..settings import Settings
 from .process_exit import PROCESS_EXIT, is_program
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 REMEDY: Final = "This does not change the job's outcome."
 _LOCK: Final = threading.Lock()

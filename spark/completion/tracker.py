@@ -6,7 +6,6 @@ this process: at once after a failure; after a success when the process exits, s
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...events.errors import InterlockError
 from ...events.event import Event
+from ...events.visible import visible_logger
 from ..settings import Settings
 from .application import airflow_task
 from .outcome import Failure, failure_of
@@ -26,7 +26,7 @@ from .sender import EventSender, FinalEvent, sender_for, warn_not_sent
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 Until = Literal["exit", "block"]
 

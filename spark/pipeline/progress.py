@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from ...events.visible import visible_logger
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 EVERY_S: Final = 30.0
 

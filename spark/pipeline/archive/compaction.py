@@ -10,12 +10,12 @@ A crash in 1 leaves a folder without a marker; 2 removes it once another folder 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
+from ....events.visible import visible_logger
 from .. import PipelineError
 from ..progress import logged_progress
 from .files import Files
@@ -26,7 +26,7 @@ from .runs import Run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 RANGE: Final = 256
 GRACE_MS: Final = 3_600_000

@@ -11,11 +11,11 @@ is not valid, and the repeat writes its own; with it, the repeat skips the batch
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ....events.visible import visible_logger
 from .. import PipelineError
 from ..rows import rows_of
 from ..source import Bus
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 RUNS: Final = "_runs"
 CHECKPOINT: Final = "_checkpoint"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from ....events.visible import visible_logger
 from .. import PipelineError
 from .files import Files
 from .layout import folders
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SUBSCRIPTION: Final = "subscription"  # of rows.KINDS
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 
 def first_day(now: datetime, keep_days: int) -> date:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
+from ....events.visible import visible_logger
 from ..archive.files import Files
 from ..archive.layout import read
 from .figures import Figures
@@ -14,7 +14,7 @@ from .tables import Sources, make
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+log = visible_logger(__name__)
 
 PAGE: Final = "report.html"
 

@@ -23,7 +23,7 @@ def checked(condition: Condition, state: State, case: Case, now_ms: int) -> Expl
     explanation = explain(condition, state, now_ms, seen)
     data = json.dumps(explanation.to_json(), ensure_ascii=False, allow_nan=False)
     assert data.encode("utf-8")
-    assert str(explanation).isprintable() or "\n" in str(explanation)
+    assert all(line.isprintable() for line in str(explanation).split("\n"))
     return explanation
 
 

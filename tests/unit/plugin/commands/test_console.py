@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
-from interlock.plugin.commands.console import counted, show
+from interlock import Event, InterlockError
+from interlock.engine.bus import Record, TopicPartition
+from interlock.events.kafka import encode
+from interlock.plugin.commands import tail
+from interlock.plugin.commands.console import confirmed, counted, or_exit, print_lines, say, show
 
 ROWS = [{"topic": "t", "partition": 0, "committed": None, "names": ["a", "b"]}]
 
@@ -32,3 +36,58 @@ def test_tables_show_none_as_empty(output: str, capsys: pytest.CaptureFixture[st
 def test_counted_uses_singular_and_plural() -> None:
     texts = [counted(number, "dead letter") for number in (0, 1, 2)]
     assert texts == ["0 dead letters", "1 dead letter", "2 dead letters"]
+
+
+# What anybody with a right to write may put into an event.
+HOSTILE = "a\nforged\x1b[2J\x9b\u202eb\u2066\u2028c\u200b[bold]d[/bold]\t\r\ud800"
+SHOWN = r"a\nforged\x1b[2J\x9b\u202eb\u2066\u2028c\u200b[bold]d[/bold]\t\r\ud800"
+
+
+@pytest.mark.parametrize("output", ["table", "plain"])
+def test_a_cell_shows_what_it_holds_and_controls_nothing(
+    output: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U+202E and U+2028 passed raw, and a line break forged a row (an attacker's event)."""
+    monkeypatch.setenv("COLUMNS", "400")
+    show(Namespace(output=output), [{"key": HOSTILE, "n": 1}])
+    out = capsys.readouterr().out
+    assert SHOWN in out
+    assert not any(line.startswith("forged") for line in out.splitlines())
+    assert all(line.isprintable() for line in out.split("\n"))
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_json_and_yaml_have_the_exact_text(
+    output: str, read: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"key": HOSTILE.replace("\ud800", ""), "long": "x " * 500}]
+    show(Namespace(output=output), rows)
+    assert read(capsys.readouterr().out) == rows
+
+
+def test_sentences_questions_and_errors_control_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(HOSTILE)
+    monkeypatch.setattr("builtins.input", lambda: "n")
+    confirmed(Namespace(yes=False), f"Remove {HOSTILE}?")
+    assert capsys.readouterr().err == f"{SHOWN}\nRemove {SHOWN}? [y/N] "
+    with pytest.raises(SystemExit) as ended, or_exit("explain"):
+        raise InterlockError(HOSTILE)
+    assert str(ended.value) == f"airflow interlock explain: {SHOWN}"
+
+
+def test_lines_of_ours_stay_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    print_lines("first\n`- \x1b[31msecond\u202e")
+    assert capsys.readouterr().out == "first\n`- \\x1b[31msecond\\u202e\n"
+
+
+def test_tail_prints_one_line_for_an_event_whatever_it_holds() -> None:
+    """An event whose attributes and data try to forge a line and to turn the text around (an attacker)."""
+    event = Event.of("t\u202ex", "/s\u2028", id="1", subject="a\u200b", data=HOSTILE.replace("\ud800", ""))
+    record = Record(TopicPartition("b-event", 0), 7, 0, *encode(event))
+    line = tail._line(Namespace(output="table", data=True), None, record, event)
+    assert line.isprintable()
+    assert r"t\u202ex /s\u2028 1 subject=a\u200b" in line
+    whole = json.loads(tail._line(Namespace(output="json", data=True), None, record, event))
+    assert whole["event"] == event.to_json_dict()
