@@ -68,4 +68,4 @@ def test_the_commands_of_the_readme_work_as_they_are_typed(
             runs = airflow.api.runs("daily_report")
             return any(run["run_type"] == "manual" and run["state"] == "success" for run in runs)
 
-        eventually("the run of the README has reported", finished, 120)
+        eventually("the run of the README has reported", finished, 300)
