@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from maven_artifact import Artifact, Downloader
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from .errors import BrokerError
@@ -43,6 +42,8 @@ class Jar:
 
 def central() -> str:
     """Returns the address of Maven Central."""
+    from maven_artifact import Downloader  # here, because it brings an XML parser, and jars are fetched once
+
     return str(Downloader().resolver.base)
 
 
@@ -75,6 +76,8 @@ def fetch(jars: Sequence[Jar], folder: Path, report: Report, repository: str | N
 
 
 def _address(jar: Jar, base: str) -> str:
+    from maven_artifact import Artifact
+
     return str(Artifact(jar.group, jar.artifact, jar.version).with_resolved_version(jar.version).uri(base))
 
 
