@@ -25,6 +25,7 @@ from ..triggers.firing_json import firing_form
 from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
 from ..triggers.stats import count_acknowledged, task_stats
+from .failure import details
 from .identity import clears, generation, generation_after, task_identity
 from .time_zone import in_zone_of, zone_of
 from .wait_arguments import NO_KEY, CheckedPartial, OnExpired, WaitArguments, check_rendered_key
@@ -201,7 +202,8 @@ class EventSensor(BaseSensorOperator):
             firing = _without_fail_on(firing)
             self._expired(firing, context)
         elif is_failure(firing.events):
-            text = "fail_on was met by " + "; ".join(text for _, text in _identities(firing.events)) + "."
+            failed = (_failure(each) for together in firing.events.values() for each in together)
+            text = f"fail_on was met by {'; '.join(failed)}."
             self.log.error("%s To wait again without these events, clear the task.", visible(text))
             raise AirflowFailException(text)
         return firing_form(firing)
@@ -329,6 +331,12 @@ def _identities(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple
 def _identity(form: Mapping[str, Any]) -> str:
     kind, source = form.get("type", "an event too large to be shown"), form.get("source", form.get("dataref"))
     return visible(f"{kind} from {source}, id {form.get('id')}")
+
+
+def _failure(form: Mapping[str, Any]) -> str:
+    """Returns the event's identity, and what it says of the failure."""
+    more = details(form)
+    return f"{_identity(form)} ({visible(more)})" if more else _identity(form)
 
 
 def _without_fail_on(firing: FiringRecord) -> FiringRecord:

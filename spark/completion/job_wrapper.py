@@ -15,6 +15,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 log = visible_logger(__name__)
 
 _OURS: Final = "__main__.py"
+_NAME: Final = "spark.app.name"
 
 
 def run_job(arguments: Sequence[str]) -> None:
@@ -43,6 +45,7 @@ def run_job(arguments: Sequence[str]) -> None:
     sys.argv = list(arguments)
     sys.path.insert(0, str(job.resolve().parent))
     PROCESS_EXIT.watch()
+    _name_application(job.name)
     job_tracker = _JobTracker(job.name)
     try:
         with _hooks(job_tracker.context_made, job_tracker.session_made):
@@ -52,6 +55,35 @@ def run_job(arguments: Sequence[str]) -> None:
         job_tracker.end(error)
         raise
     job_tracker.end(None)
+
+
+def _name_application(job: str) -> None:
+    """Names the application after the job's file, as spark-submit does without the wrapper.
+
+    spark-submit named it after the file that it runs, which is the wrapper's. The name is in the JVM's system
+    properties, from which each new SparkConf reads it: so Spark's own pages show the job's name too.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return  # not started by spark-submit, which gives no name then
+    from pyspark import SparkContext
+
+    try:
+        SparkContext._ensure_initialized()
+        rename(SparkContext._jvm.System, job)  # type: ignore[union-attr]
+    except Exception as e:  # noqa: BLE001  # py4j has no common error; the job must run
+        log.warning("the application keeps the wrapper's name: %s", e)
+
+
+def rename(properties: Any, job: str) -> None:
+    """Replaces the wrapper's name in the JVM's system properties; a name that the user gave stays."""
+    if properties.getProperty(_NAME) == _OURS:
+        properties.setProperty(_NAME, job)
+
+
+def name_of(configuration: Mapping[str, str], job: str) -> str:
+    """The event's subject: spark.interlock.name, else the application's name, else the job's file."""
+    named = configuration.get(_NAME)
+    return configuration.get(NAME) or (job if named in (None, _OURS) else str(named))
 
 
 class _JobTracker:
@@ -89,9 +121,9 @@ class _JobTracker:
         try:
             required = flag(configuration.get, REQUIRED)
             settings = read_settings(configuration)
-            named = configuration.get("spark.app.name")
-            # Without a name, spark-submit names the application after the file it runs: the wrapper's.
-            name = configuration.get(NAME) or (self._job if named in (None, _OURS) else named)
+            if application.name == _OURS:
+                application = replace(application, name=self._job)
+            name = name_of(configuration, self._job)
             self._tracker = Tracker(Report(name, application, required=required), settings, dict)
         except (InterlockError, OSError) as problem:
             if required:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Final
 
 from ...events.visible import visible_logger
@@ -11,6 +12,7 @@ log = visible_logger(__name__)
 
 _LOCK: Final = threading.Lock()
 _OPEN: Final[list[OpenBlock]] = []  # in order of their start
+_STREAMS: Final[dict[str, OpenBlock]] = {}  # run of a stream: the closed block that still reports its end
 
 
 class OpenBlock:
@@ -33,6 +35,17 @@ class OpenBlock:
         with _LOCK:
             _OPEN.remove(self)
 
+    def keep_streams(self, running: Iterable[str]) -> bool:
+        """Lets this block, which closes, report the end of streams that are still running.
+
+        False if it need not, because a block around it listens to the same session and reports them.
+        """
+        with _LOCK:
+            if any(each._session == self._session for each in _OPEN if each is not self):
+                return False
+            _STREAMS.update({run_id: self for run_id in running if self._reports_end(run_id)})
+            return self in _STREAMS.values()
+
     def reports_query(self) -> bool:
         """Whether this block reports a query that ends now: the block that began last does."""
         with _LOCK:
@@ -48,10 +61,15 @@ class OpenBlock:
                 if innermost := self._innermost():
                     self._streams.add(run_id)
                 return innermost
-            for block in _OPEN:
-                if run_id in block._streams:
-                    return block is self
-            return self._innermost()
+            return self._reports_end(run_id)
+
+    def _reports_end(self, run_id: str) -> bool:
+        if run_id in _STREAMS:
+            return _STREAMS[run_id] is self
+        for block in _OPEN:
+            if run_id in block._streams:
+                return block is self
+        return self._innermost()
 
     def _innermost(self) -> bool:
         return next((each for each in reversed(_OPEN) if each._session == self._session), None) is self

@@ -19,10 +19,12 @@ from ...events.visible import visible_logger
 from ..settings import Settings
 from .application import is_connect, session_of
 from .open_blocks import OpenBlock
+from .outcome import failure_of
+from .process_exit import PROCESS_EXIT, is_program
 from .query_listener import Query, QueryListener, Written, quietly, wait_until_delivered
 from .report import Report
 from .sender import sender_for
-from .streaming_listener import StreamingQuery, listen
+from .streaming_listener import StreamingQuery, Streams, listen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,10 +64,11 @@ class ProgressEvents:
                 if block.reports_stream(query.run_id, ended=query.ended_at is not None):
                     self._streaming_query(query)
 
-            stop = listen(spark, on_stream)
+            streams, stop = listen(spark, on_stream)
             if not is_connect(spark):
                 self._close.append(lambda timeout_s: wait_until_delivered(spark.sparkContext, timeout_s))
-            self._close.append(lambda _timeout_s: quietly(stop))
+            classic = not is_connect(spark)
+            self._close.append(lambda _timeout_s: _stop(block, streams, stop, may_listen_on=classic))
         self._close.append(lambda _timeout_s: block.close())
 
     def written(self) -> dict[str, Any] | None:
@@ -161,6 +164,19 @@ class ProgressEvents:
             log.warning("event %s of %r was not emitted: %s", event_type, self._begun.name, e)
             return
         self._sender.put(event)
+
+
+def _stop(block: OpenBlock, streams: Streams, stop: Callable[[], None], *, may_listen_on: bool) -> None:
+    """Stops listening to streams. Those of the block that still run at the end of the process end with it,
+    without a word from Spark.
+
+    may_listen_on: hear the others to their end. Under Spark Connect a listener keeps the process alive.
+    """
+    kept = is_program() and block.keep_streams(streams.running)
+    if not (kept and may_listen_on):
+        quietly(stop)
+    if kept:
+        PROCESS_EXIT.add_callback(lambda error: streams.end_all(failure_of(error)))
 
 
 def _left(deadline: float) -> float:

@@ -39,14 +39,54 @@ class StreamingQuery:
 Callback = Callable[[StreamingQuery], None]
 
 
-def listen(spark: SparkSession, callback: Callback) -> Callable[[], None]:
-    """Calls `callback` when a streaming query starts or ends. Returns a function that stops this."""
-    listener = _listener(callback)
+class Streams:
+    """The streaming queries of a session that run: {run id: query}, with the sums so far.
+
+    Spark's thread changes it, and the end of the process reads it: each end is reported once.
+    """
+
+    def __init__(self, callback: Callback) -> None:
+        self._callback = callback
+        self._running: dict[str, StreamingQuery] = {}
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The runs that have started and not ended."""
+        return tuple(self._running)
+
+    def started(self, query: StreamingQuery) -> None:
+        self._running[query.run_id] = query
+        self._callback(query)
+
+    def progressed(self, run_id: str, rows: int, sink: str) -> None:
+        query = self._running.get(run_id)
+        if query is not None:
+            self._running[run_id] = replace(
+                query, rows=query.rows + rows, batches=query.batches + 1, sink=sink
+            )
+
+    def ended(self, query: StreamingQuery, failure: Failure | None) -> None:
+        """query: for one that started before this listener."""
+        known = self._running.pop(query.run_id, query)
+        self._callback(replace(known, ended_at=datetime.now(UTC), failure=failure))
+
+    def end_all(self, failure: Failure | None) -> None:
+        """Reports the end of all queries that still run: the process ends, and with it the queries."""
+        for query in list(self._running.values()):
+            if self._running.pop(query.run_id, None) is not None:  # it did not end meanwhile
+                self._callback(replace(query, ended_at=datetime.now(UTC), failure=failure))
+
+
+def listen(spark: SparkSession, callback: Callback) -> tuple[Streams, Callable[[], None]]:
+    """Calls `callback` when a streaming query starts or ends. Returns the queries, and a function that stops
+    this."""
+    found = Streams(callback)
+    listener = _listener(found)
     streams = spark.streams
     if is_connect(spark):
         _unlock(streams)
     streams.addListener(listener)
-    return lambda: streams.removeListener(listener)
+    return found, lambda: streams.removeListener(listener)
 
 
 def _unlock(streams: Any) -> None:
@@ -64,41 +104,27 @@ def _unlock(streams: Any) -> None:
     bus.post_to_all = post_to_all
 
 
-def _listener(callback: Callback) -> StreamingQueryListener:
+def _listener(streams: Streams) -> StreamingQueryListener:
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     class Listener(StreamingQueryListener):
-        """Keeps sums and passes them on. It must be quick: Spark's listener bus waits for it."""
-
-        def __init__(self) -> None:
-            self._running: dict[str, StreamingQuery] = {}
+        """Passes on what Spark reports. It must be quick: Spark's listener bus waits for it."""
 
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-            run_id = str(event.runId)
-            query = StreamingQuery(str(event.id), run_id, event.name, datetime.now(UTC))
-            self._running[run_id] = query
-            callback(query)
+            streams.started(StreamingQuery(str(event.id), str(event.runId), event.name, datetime.now(UTC)))
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802
             progress = event.progress
-            query = self._running.get(str(progress.runId))
-            if query is not None:
-                self._running[query.run_id] = replace(
-                    query,
-                    rows=query.rows + progress.numInputRows,
-                    batches=query.batches + 1,
-                    sink=redacted(str(progress.sink.description)),
-                )
+            sink = redacted(str(progress.sink.description))
+            streams.progressed(str(progress.runId), progress.numInputRows, sink)
 
         def onQueryIdle(self, event: Any) -> None:  # noqa: N802
             pass
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-            query = self._running.pop(str(event.runId), None)
-            if query is None:  # it started before this listener
-                now = datetime.now(UTC)
-                query = StreamingQuery(str(event.id), str(event.runId), None, now)
-            callback(replace(query, ended_at=datetime.now(UTC), failure=_failure(event)))
+            # without name and rows, for a query that started before this listener
+            query = StreamingQuery(str(event.id), str(event.runId), None, datetime.now(UTC))
+            streams.ended(query, _failure(event))
 
     return Listener()
 

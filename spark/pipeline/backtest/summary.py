@@ -30,9 +30,13 @@ class Reason:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of one condition. keys: how many fired. missing: {label: pending keys that lack it}."""
+    """The figures of one condition. keys: how many fired. missing: {label: pending keys that lack it}.
+
+    expires: whether the condition has an expiry.
+    """
 
     condition: str
+    expires: bool
     merge_independent: bool
     met: int
     expired: int
@@ -64,6 +68,7 @@ class Figures:
         )
         return Figures(
             str(condition),
+            condition.plan.expires,
             condition.merge_independent,
             counts["met"],
             counts["expired"],
@@ -74,9 +79,18 @@ class Figures:
             [Reason(row["label"], row["why"], row["term"], row["n"], row["text"]) for row in reasons],
         )
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, until: str | None) -> Iterator[str]:
+        """until: the last event, if the backtest ended there and not at a given time."""
         yield _line("condition", self.condition)
         yield _line("firings", f"{self.met:,} met, {self.expired:,} expired, for {self.keys:,} keys")
+        if self.expires and until is not None:
+            yield _line(
+                "expiry",
+                f"evaluated until the last event, {until}: what expires later is pending. Give --until to run"
+                " timers longer",
+            )
+        elif not self.expires:
+            yield _line("expiry", "the condition has none, so nothing expires; add .expires(...) to it")
         missing = ", ".join(f"{label} {count:,}" for label, count in self.missing.items())
         yield _line(
             "pending", f"{self.pending:,} keys half met" + (f"; missing: {missing}" if missing else "")
@@ -90,11 +104,15 @@ class Figures:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a run. events, ascending: see `Log`. changes: {change: firings}."""
+    """The figures of a run. events, ascending: see `Log`. changes: {change: firings}.
+
+    until_ms: timers ran up to it. until_given: False if it is the moment after the last event.
+    """
 
     events: int
     since_ms: int | None
     until_ms: int
+    until_given: bool
     ascending: bool
     before: Figures
     after: Figures | None
@@ -107,10 +125,11 @@ class Summary:
     def __str__(self) -> str:
         since = "the beginning" if self.since_ms is None else _moment(self.since_ms)
         stamps = "set by brokers" if self.ascending else "set by producers, at least some"
+        until = None if self.until_given else _moment(max(self.until_ms - 1, 0))
         lines = [
             _line("events", f"{self.events:,} from {since} until {_moment(self.until_ms)}"),
             _line("timestamps", stamps),
-            *self.before.lines(),
+            *self.before.lines(until),
         ]
         if self.after is not None and self.changes is not None:
             changes = ", ".join(
@@ -122,7 +141,7 @@ class Summary:
                     ("new", "new"),
                 )
             )
-            lines += ["", "compared with", *self.after.lines(), _line("changes", changes)]
+            lines += ["", "compared with", *self.after.lines(until), _line("changes", changes)]
         lines.append(_line("took", f"{self.duration_s:.1f} s"))
         return "\n".join(lines)
 

@@ -61,7 +61,9 @@ def parse(arguments: Sequence[str]) -> Options:
     source.add_argument("--archive", metavar="PATH", help="folder of an archive")
     source.add_argument("--kafka", action="store_true", help="read the bus's topics")
     parser.add_argument("--since", metavar="TIME", help="ISO 8601; default: from the first event")
-    parser.add_argument("--until", metavar="TIME", help="ISO 8601, not included; timers run up to it")
+    parser.add_argument(
+        "--until", metavar="TIME", help="ISO 8601, not included; timers run up to it; default: the last event"
+    )
     parser.add_argument(
         "--key", action="append", metavar="KEY", help="a wait for this key; repeat it for a composite key"
     )
@@ -161,6 +163,7 @@ def run(spark: SparkSession, options: Options) -> Summary:
             log.events,
             options.question.since_ms,
             log.end_ms,
+            options.until_ms is not None,
             log.ascending,
             figures,
             after,

@@ -32,6 +32,7 @@ from .conftest import LOCAL, SUBMIT, Jobs
 WRAPPER = str(Path(wrapper.__file__))
 SECRET = "canary-of-the-connection"
 SUCCEEDED, FAILED = "application.succeeded", "application.failed"
+STREAM_SUCCEEDED = "streaming_query.succeeded"
 JOB = """
     import os, signal, sys
     from pathlib import Path
@@ -146,6 +147,32 @@ def test_the_task_reports_the_failure_of_a_driver_that_never_began(
     data = jobs.data(FAILED, "app")
     assert data["application"]["id"] is None
     assert data["error"]["class"].endswith("AirflowException")
+
+
+def test_a_wrapped_job_without_a_name_has_its_files_and_ends_the_streams_that_still_run(jobs: Jobs) -> None:
+    """Reference: the application was called __main__.py; a running streaming query got no end event."""
+    source = """
+        import time
+        from pyspark.sql import SparkSession
+        from interlock.spark import completion_event
+
+        spark = SparkSession.builder.getOrCreate()
+        print("called", spark.sparkContext.appName)
+        with completion_event(spark, "part"):
+            query = spark.readStream.format("rate").load().writeStream.format("noop").queryName("q").start()
+            while query.lastProgress is None:
+                time.sleep(0.1)
+        """
+    process = jobs.submit(WRAPPER, str(jobs.write(textwrap.dedent(source))))
+    output = finished(process)
+    assert process.returncode == 0, output[-3000:]
+    assert "called job.py" in output
+    expected = [("job.py", SUCCEEDED), ("part", SUCCEEDED), ("job.py", STREAM_SUCCEEDED)]
+    assert sorted(jobs.emitted()) == sorted(expected), output[-3000:]
+    assert jobs.data(SUCCEEDED, "part")["application"]["name"] == "job.py"
+    stream = jobs.data(STREAM_SUCCEEDED, "job.py")["streaming_query"]
+    assert stream["name"] == "q"
+    assert stream["batches"] >= 1
 
 
 @pytest.mark.long

@@ -566,6 +566,23 @@ def test_a_wait_whose_fail_on_was_met_fails_without_a_retry_and_names_the_event(
     assert len(acknowledged) == 1
 
 
+def test_a_wait_that_fails_says_the_spark_error_and_the_airflow_task(
+    acknowledged: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reference: a fail_on failure showed a hash instead of the Spark error and the Airflow task."""
+    data = {
+        "error": {"class": "ValueError", "message": "no rows\n\x1b[2K for 2026-11-20"},
+        "airflow": {"dag_id": "ingest", "task_id": "orders", "run_id": "manual__1", "try_number": 2},
+    }
+    given = payload(events={"fail_on: z": [{**FORM, "data": data}]})
+    with pytest.raises(AirflowFailException) as caught:
+        sensor(PAIR, fail_on=FAILED, key="d").execute_complete(context(), given)
+    assert str(caught.value) == (
+        "fail_on was met by x from /s, id 1 (ValueError: no rows\\n\\x1b[2K for 2026-11-20;"
+        " Airflow task ingest.orders, run manual__1, try 2)."
+    )
+
+
 def test_a_wait_whose_fail_on_was_met_is_skipped_with_soft_fail(acknowledged: list[Any]) -> None:
     task = sensor(PAIR, fail_on=FAILED, key="d", soft_fail=True)
     with pytest.raises(AirflowSkipException):

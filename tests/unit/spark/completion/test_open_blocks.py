@@ -65,3 +65,29 @@ def test_exactly_one_of_many_blocks_reports() -> None:
         blocks = [stack.enter_context(listening("a")) for _ in range(5)]
         assert sum(block.reports_query() for block in blocks) == 1
         assert sum(block.reports_stream("fallback_id of", ended=True) for block in blocks) == 1
+
+
+def test_a_closed_block_reports_the_end_of_its_stream_that_still_runs() -> None:
+    """Reference: a streaming query still running at exit got no end event."""
+    with listening("a") as block:
+        block.reports_stream("still running", ended=False)
+        assert block.keep_streams(["still running"])
+    with listening("a") as later:
+        assert block.reports_stream("still running", ended=True)
+        assert not later.reports_stream("still running", ended=True)
+        assert later.reports_stream("of this block", ended=True)
+
+
+def test_a_block_inside_another_leaves_its_running_streams_to_that_one() -> None:
+    with listening("a") as outer:
+        with listening("a") as inner:
+            inner.reports_stream("left to the outer one", ended=False)
+            assert not inner.keep_streams(["left to the outer one"])
+        assert outer.reports_stream("left to the outer one", ended=True)
+        assert outer.keep_streams(["left to the outer one"])
+    assert outer.reports_stream("left to the outer one", ended=True)
+
+
+def test_a_block_without_running_streams_keeps_none() -> None:
+    with listening("a") as block:
+        assert not block.keep_streams([])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -18,10 +19,11 @@ from interlock.events.taxonomy import (
 from interlock.spark.completion import progress as module
 from interlock.spark.completion.application import Application
 from interlock.spark.completion.outcome import Failure
+from interlock.spark.completion.process_exit import ProcessExit
 from interlock.spark.completion.progress import MAX_OUTPUTS, ProgressEvents
 from interlock.spark.completion.query_listener import Query, Written
 from interlock.spark.completion.report import Report
-from interlock.spark.completion.streaming_listener import StreamingQuery
+from interlock.spark.completion.streaming_listener import StreamingQuery, Streams
 from interlock.spark.settings import Settings
 
 BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)
@@ -104,6 +106,52 @@ def test_only_queries_that_write_are_emitted_unless_all_are_configured(sent: lis
         for each in (query(1, WROTE), query(2), query(3, Written(table="t"), NO)):
             events._query_ended(each, True)
         assert [event.payload["query"]["id"] for event in sent] == numbers  # type: ignore[index]
+
+
+@pytest.mark.parametrize("error", [None, SystemExit(0), ValueError("no"), SystemExit(143)], ids=repr)
+def test_a_stream_that_still_runs_at_the_end_of_the_process_gets_its_end_event_once(
+    sent: list[Event], monkeypatch: pytest.MonkeyPatch, error: BaseException | None
+) -> None:
+    """Reference: a streaming query still running at exit got no end event."""
+    process_exit, stopped = ProcessExit(), []
+    monkeypatch.setattr(process_exit, "watch", lambda: None)
+    monkeypatch.setattr(module, "PROCESS_EXIT", process_exit)
+    monkeypatch.setattr(module, "is_program", lambda: True)
+    monkeypatch.setattr(module, "is_connect", lambda _: False)
+    monkeypatch.setattr(module, "session_of", lambda _: "of this test")
+    monkeypatch.setattr(module, "wait_until_delivered", lambda *_: None)
+    heard: list[Streams] = []
+    on, inside, after = (f"{when}, {error!r}" for when in ("at exit", "in the block", "after it"))
+
+    def listen(_: object, callback: Any) -> tuple[Streams, Any]:
+        heard.append(Streams(callback))
+        return heard[0], lambda: stopped.append(True)
+
+    monkeypatch.setattr(module, "listen", listen)
+    events = progress("streaming")
+    events.listen(SimpleNamespace(sparkContext=None))  # type: ignore[arg-type]
+    for name in (on, inside, after):
+        heard[0].started(StreamingQuery("id", name, name, BEGAN))
+    heard[0].progressed(on, 7, "FileSink[/x]")
+    heard[0].progressed(on, 5, "FileSink[/x]")
+    heard[0].ended(StreamingQuery("id", inside, None, BEGAN), None)
+    events.close()
+    heard[0].ended(StreamingQuery("id", after, None, BEGAN), NO)
+    for callback in process_exit._callbacks:
+        callback(error)
+    failed = error is not None and getattr(error, "code", None) != 0
+    payloads: list[Any] = [event.payload for event in sent[:3]]
+    assert [each["streaming_query"]["run_id"] for each in payloads] == [
+        inside,
+        after,
+        on,
+    ]
+    last = sent[2]
+    assert last.type == SPARK_STREAMING_QUERY_TYPES["failed" if failed else "succeeded"]
+    assert (payloads[2]["streaming_query"]["rows"], payloads[2]["streaming_query"]["batches"]) == (12, 2)
+    assert ("error" in payloads[2]) is failed
+    jsonschema.validate(last.payload, data_schema(last.type))
+    assert stopped == []
 
 
 def test_starts_are_not_emitted_by_default(sent: list[Event]) -> None:

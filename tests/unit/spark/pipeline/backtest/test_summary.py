@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from interlock.spark.pipeline.backtest.summary import Figures, Reason, Summary
 
 BEFORE = Figures(
     "a & b",
+    False,
     False,
     12_345,
     6,
@@ -17,12 +19,14 @@ BEFORE = Figures(
     30,
     [Reason("a", "term", "Exact(x='1')", 30, "refused")],
 )
-AFTER = Figures("a", True, 1, 0, 1, 0, {}, 0, [])
+AFTER = Figures("a", True, True, 1, 0, 1, 0, {}, 0, [])
 
 
-def summary(after: Figures | None) -> Summary:
+def summary(after: Figures | None, before: Figures = BEFORE, given: bool = True) -> Summary:
     changes = None if after is None else {"same": 3, "new": 1}
-    return Summary(1_000_000, 1_795_046_400_000, 1_795_046_401_500, True, BEFORE, after, changes, 12.34)
+    return Summary(
+        1_000_000, 1_795_046_400_000, 1_795_046_401_500, given, True, before, after, changes, 12.34
+    )
 
 
 def test_the_text_has_the_figures_missing_labels_and_reasons_of_near_misses() -> None:
@@ -31,6 +35,7 @@ def test_the_text_has_the_figures_missing_labels_and_reasons_of_near_misses() ->
         "timestamps    set by brokers",
         "condition     a & b",
         "firings       12,345 met, 6 expired, for 1,000 keys",
+        "expiry        the condition has none, so nothing expires; add .expires(...) to it",
         "pending       7 keys half met; missing: b 5, a 2",
         "near misses   30",
         "              30 a: refused",
@@ -48,6 +53,19 @@ def test_the_text_of_a_comparison_has_both_conditions_and_the_changes() -> None:
         "changes       3 the same, 0 at another time, 0 gone, 1 new",
         "took          12.3 s",
     ]
+
+
+def test_the_text_says_how_far_expiry_was_evaluated_without_an_end_given() -> None:
+    """Reference: a backtest without --until that said "0 expired"."""
+    expiry = (
+        "expiry        evaluated until the last event, 2026-11-19T00:00:01.499Z:"
+        " what expires later is pending. Give --until to run timers longer"
+    )
+    with_expiry = replace(BEFORE, expires=True)
+    assert expiry in str(summary(None, with_expiry, given=False)).splitlines()
+    assert "expiry" not in str(summary(None, with_expiry, given=True))
+    assert str(summary(AFTER, with_expiry, given=False)).splitlines().count(expiry) == 2
+    assert summary(None, given=False).to_json()["until_given"] is False
 
 
 def test_the_json_is_one_object_with_the_same_figures() -> None:

@@ -1,0 +1,45 @@
+"""The name of a wrapped application."""
+
+from __future__ import annotations
+
+import pytest
+from interlock.spark.completion.job_wrapper import name_of, rename
+
+
+class Properties(dict[str, str]):
+    """The JVM's system properties."""
+
+    def getProperty(self, name: str) -> str | None:  # noqa: N802
+        return self.get(name)
+
+    def setProperty(self, name: str, value: str) -> None:  # noqa: N802
+        self[name] = value
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("__main__.py", "orders.py"), ("daily orders", "daily orders"), ("other.py", "other.py"), (None, None)],
+)
+def test_an_application_without_a_name_is_named_after_the_job_and_not_the_wrapper(
+    given: str | None, expected: str | None
+) -> None:
+    """Reference: a wrapped job without --name was called __main__.py."""
+    properties = Properties() if given is None else Properties({"spark.app.name": given})
+    rename(properties, "orders.py")
+    assert properties.getProperty("spark.app.name") == expected
+
+
+@pytest.mark.parametrize(
+    ("configuration", "name"),
+    [
+        ({}, "orders.py"),
+        ({"spark.app.name": "__main__.py"}, "orders.py"),
+        ({"spark.app.name": "daily orders"}, "daily orders"),
+        ({"spark.app.name": "__main__.py", "spark.interlock.name": "orders"}, "orders"),
+        ({"spark.interlock.name": "orders"}, "orders"),
+    ],
+)
+def test_the_subject_is_the_given_name_else_the_applications(
+    configuration: dict[str, str], name: str
+) -> None:
+    assert name_of(configuration, "orders.py") == name
