@@ -15,10 +15,13 @@ from typing import Any, Final
 import msgspec
 
 from ...conditions import (
+    Absent,
     Condition,
     ConditionError,
     Expires,
     Explanation,
+    Not,
+    Quiet,
     State,
     canonical_key,
     explain,
@@ -245,7 +248,22 @@ def _wanted_key(registered: Registered, key: str | None) -> str | None:
     return canonical
 
 
+def watches_silence(condition: Condition) -> bool:
+    """Whether it has `absent`, `.quiet()` or `~`, and the order of partitions decides if it fires (V4)."""
+    return not condition.merge_independent and _has_silence(condition)
+
+
+def _has_silence(condition: Condition) -> bool:
+    return isinstance(condition, (Absent, Not, Quiet)) or any(map(_has_silence, condition.operands))
+
+
 def _notes_of(registered: Registered, pending: Pending, subscriptions: Subscriptions) -> Iterable[str]:
+    if watches_silence(registered.condition) and subscriptions.partitions > 1:
+        yield (
+            "It waits for silence (absent, quiet or ~). If events of one key are in several partitions, a "
+            "silence can be missed around a failover of an engine: use .ordered(), or let producers give the "
+            "events of a key the same partitionkey or subject."
+        )
     if pending.unreadable:
         yield (f"State records that cannot be read: {pending.unreadable}. Run the version that wrote them.")
     if pending.idle:

@@ -57,22 +57,19 @@ class TriggerTask:
         self._evaluator = context.parts.evaluator(start, self.store, context)
         self._next = self.last
         self._forgotten: set[str] = set()  # since the last commit
-        self._unreadable: dict[bytes, str] = {}  # {key of a state record: why it cannot be read}
+        self._unreadable: dict[bytes, tuple[Record, RecordError]] = {}  # by the key of a state record
         self.damaged: dict[str, str] = {}  # see `recovered`
         self._counted = (0, 0)  # records and bytes of states that this pass has counted in its outputs
 
     # -- recovery
 
     def load(self, record: Record) -> None:
-        """Load the next record of the state partition. Raises UnknownVersion for one of another version."""
+        """Load the next record of the state partition. `recovered` looks at those that cannot be read."""
         try:
             self.store.load(record)
-        except UnknownVersion:
-            raise
         except RecordError as e:
             if record.value is not None:
-                place = str(record)
-                self._unreadable[record.key or b""] = str(e) if place in str(e) else f"{place}: {e}"
+                self._unreadable[record.key or b""] = record, e
                 return
         if self._unreadable:
             self._unreadable.pop(record.key or b"", None)  # the last record of a key counts
@@ -82,7 +79,7 @@ class TriggerTask:
 
         `damaged` then has {subscription: why} of registrations in force with a state that cannot be read. Do
         not process the partition while it has any. Other unreadable records are removed, and those of the
-        `abandoned` subscriptions.
+        `abandoned` subscriptions. Raises UnknownVersion for a record of another version.
         """
         self._look_at_unreadable(abandoned)
         for incarnation in self.store:
@@ -95,7 +92,10 @@ class TriggerTask:
 
     def _look_at_unreadable(self, abandoned: Collection[str]) -> None:
         self.damaged = {}
-        for key, reason in self._unreadable.items():
+        for key, (record, error) in self._unreadable.items():
+            if isinstance(error, UnknownVersion):
+                raise error
+            reason = str(error) if str(record) in str(error) else f"{record}: {error}"
             registered = self.registry.get(key.decode("utf-8", "replace").partition("/")[0])
             name = None if registered is None else registered.registration.subscription
             if name is not None and name not in abandoned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from typing import Any
 
@@ -16,10 +17,11 @@ from interlock.engine.admin.resuming import resumption, write
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka.topics import check_settings, create
+from interlock.engine.records import MetaRecord, encode_msgpack
 from interlock.engine.runtime.metrics import Publisher
 from interlock.engine.runtime.runtime import run_engine
 
-from .conftest import set_topic
+from .conftest import running, set_topic
 from .crowd import counted_engine
 
 PAIR = event("a") & event("b")
@@ -258,3 +260,30 @@ def test_metrics_tell_what_an_engine_did_and_how_far_the_group_is(bench: Any, ev
     assert sink.values["interlock.matched"] == 2
     assert sink.values["interlock.transaction_time"] > 0
     assert sink.values["interlock.firing_latency"] > 0
+
+
+def test_an_engine_that_cannot_start_is_named_with_its_host_and_reason(
+    bench: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state of a later release: the engine ends at each start, and the group has no member."""
+    monkeypatch.setattr("interlock.engine.runtime.failures.AFTER_S", 0.5)
+    monkeypatch.setattr("interlock.engine.runtime.failures.HEALTHY_S", 0.5)
+    state, key = bench.config.topic("state"), b"some"
+    producer = Producer({"bootstrap.servers": bench.config.bootstrap_servers})
+    for number in range(bench.partitions):
+        later = encode_msgpack(MetaRecord(99, 0, {}, False, False, None))
+        producer.produce(state, later, key, partition=number)
+    producer.flush(10)
+    with running(bench.config):
+
+        def named() -> list[str]:
+            return [each for each in examine(bench.config).problems if "again and again" in each]
+
+        [problem] = eventually("the engine is named", named)
+        assert socket.gethostname() in problem
+        assert "holds a MetaRecord of version 99" in problem
+        assert f"{state}[" in problem
+        for number in range(bench.partitions):
+            producer.produce(state, None, key, partition=number)
+        producer.flush(10)
+        eventually("the engine is well", lambda: not named())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from interlock import event
+from interlock import absent, event
 from interlock.conditions import EMPTY, Match, step
-from interlock.engine.admin.explaining import _progress_of, _wanted_key, open_keys
+from interlock.engine.admin.explaining import _progress_of, _wanted_key, open_keys, watches_silence
 from interlock.engine.admin.pending import Pending, missing
 from interlock.engine.errors import EngineError
 from interlock.engine.records import OffsetMetadata, Registration
@@ -97,3 +97,22 @@ def test_a_key_of_which_nothing_is_kept_is_in_the_state_with_which_it_begins() -
 )
 def test_where_a_source_partition_is_with_a_registration(metadata: OffsetMetadata, place: str) -> None:
     assert _progress_of(metadata, 7) == place
+
+
+@pytest.mark.parametrize(
+    ("condition", "watches"),
+    [
+        (absent(event("a"), "10m"), True),
+        (event("b") & absent(event("a"), "10m"), True),
+        (event("a").quiet("5m"), True),
+        ((event("a") & ~event("b")).within("1h"), True),
+        (absent(event("a"), "10m").ordered(), False),
+        ((event("a") & event("b")).expires("1h"), False),
+        (event("a") | event("b"), False),
+    ],
+)
+def test_a_condition_that_waits_for_silence_is_told_apart_from_one_that_cannot_miss_it(
+    condition: Any, watches: bool
+) -> None:
+    """An alarm that is missed around a failover, when events of a key are in several partitions."""
+    assert watches_silence(condition) is watches

@@ -164,6 +164,13 @@ def test_a_state_of_a_later_release_still_ends_the_engine() -> None:
         pool.start()
 
 
+def test_a_state_of_a_later_release_that_was_removed_since_counts_no_more() -> None:
+    pool = Pool(PAIR)
+    pool.write(STATE, b"some", encode_msgpack(MetaRecord(9, 0, {}, False, False, None)))
+    pool.write(STATE, b"some", None)
+    assert pool.start().problems.all() == []
+
+
 def test_a_bus_without_garbage_is_unchanged() -> None:
     pool = Pool(PAIR)
     pool.write_bus_record(BusRecord(partitions=1))
