@@ -87,4 +87,4 @@ burst: java $(VENV)/.interlock ## 1,000 waits met at one moment, compared with 1
 .PHONY: archive-kill
 archive-kill: java $(VENV)/.interlock ## Kill the archive job while events arrive: the archive must hold exactly what was sent (EVENTS=200000 KILLS=5 SEED=n)
 	@ARCHIVE_EVENTS=$(or $(EVENTS),200000) ARCHIVE_KILLS=$(or $(KILLS),5) ARCHIVE_SEED=$(SEED) $(PYTEST) -q \
-	  tests/integration/spark/pipeline/test_archive_killed.py -k although
+	  tests/integration/spark/pipeline/test_archive_killed.py -k although -m ""
