@@ -22,8 +22,12 @@ from ..kafka.admin import Admin
 from ..kafka.reader import KafkaReader, drain
 from ..kafka.topics import read_registry
 from ..protocol.outputs import ATTEMPTS, MISSING
+from ..reading.sources import read_between
 
 MARK: Final = "interlock_redriven"
+# How much of the topic is read to count them: monitoring asks for the health of a bus again and again.
+MOST_COUNTED: Final = 10_000
+MAX_COUNTED_BYTES: Final = 32 * 1024 * 1024
 _PLACE = re.compile(
     r"(?:(?P<topic>[A-Za-z0-9._-]+)\[(?P<number>\d{1,9})\]|(?P<short>\d{1,9}))@(?P<offset>\d{1,18})"
 )
@@ -150,6 +154,44 @@ class Selection:
         return (self.stage is None or letter.stage == self.stage) and (
             self.reason is None or self.reason.casefold() in letter.reason.casefold()
         )
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many dead letters `DeadLetters.find` would return: never sent again, and sent again.
+
+    complete: False if only the latest were read, so that there may be more.
+    """
+
+    open: int
+    redriven: int
+    complete: bool
+
+
+def counted(
+    config: BusConfig, lows: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> Count:
+    """How many there are from `lows` to `ends`, among about the latest MOST_COUNTED records.
+
+    Reads at most MAX_COUNTED_BYTES. Raises UnreachableError, or NotReadable without the right to read.
+    """
+    share = max(1, MOST_COUNTED // max(1, len(ends)))
+    starts = {tp: max(lows[tp], end - share) for tp, end in ends.items()}
+    complete, size = starts == lows, 0
+    letters: set[str] = set()
+    marks: set[str] = set()
+    for record in read_between(config, starts, ends, sparing=True):
+        size += len(record.value or b"")
+        if size > MAX_COUNTED_BYTES:
+            complete = False
+            break
+        mark = dict(record.headers or ()).get(MARK)
+        if mark is None:
+            letters.add(f"{record.source}@{record.offset}")
+        else:
+            marks.add(mark.decode("utf-8", "replace"))
+    redriven = len(letters & marks)
+    return Count(len(letters) - redriven, redriven, complete)
 
 
 class DeadLetters:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from ...conditions.explanation.wording import counted
 from ..bus import Committed, Topic, TopicPartition
 from ..config import KINDS, BusConfig
-from ..errors import RecordError, TopicsError
+from ..errors import EngineError, RecordError, TopicsError
 from ..kafka.admin import Admin, Member
 from ..kafka.positions import Position, positions
 from ..kafka.topics import check, read_registry
@@ -32,6 +32,7 @@ from ..protocol.partitions.missing_records import (
 from ..protocol.poison.suspects import trial_text
 from ..records import OffsetMetadata
 from ..registry.registry import Registry
+from .dead_letters import counted as counted_letters
 
 # If a larger share of a source partition is unread, retention is about to remove unread records.
 RETENTION_IN_DANGER: Final = 0.8
@@ -42,7 +43,12 @@ FAILING_MS: Final = 300_000
 
 @dataclass
 class Health:
-    """A bus at one moment. `problems` is empty if the bus is healthy; the rest is plain data for JSON."""
+    """A bus at one moment. `problems` is empty if the bus is healthy; the rest is plain data for JSON.
+
+    dead_letters: how many are open and how many were sent again (redriven); complete: False if there may be
+    more, because only the latest were counted; None if they cannot be read. dead_letters_at_most: all records
+    of the topic, with marks and control records.
+    """
 
     bus: str
     cluster: str
@@ -50,7 +56,8 @@ class Health:
     engines: list[dict[str, Any]] = field(default_factory=list)
     partitions: list[dict[str, Any]] = field(default_factory=list)
     registrations: dict[str, Any] = field(default_factory=dict)
-    dead_letters_at_most: int | None = None  # includes control records
+    dead_letters: dict[str, Any] | None = None
+    dead_letters_at_most: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -95,6 +102,8 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
         partitions = [TopicPartition(dead_letters, number) for number in range(topic.partitions)]
         low, end = admin.start_offsets(partitions), admin.end_offsets(partitions)
         health.dead_letters_at_most = sum(end[tp] - low[tp] for tp in partitions)
+        with suppress(EngineError):  # such as no right to read it: the rest of the health is worth seeing
+            health.dead_letters = asdict(counted_letters(config, low, end))
     _look_for_alterations(health, config, registry, topics)
     _look_for_removed(health, config, admin, topics)
     return health

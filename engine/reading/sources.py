@@ -70,24 +70,29 @@ def last_events(config: BusConfig, registry: Registry, count: int) -> tuple[list
 
 
 def follow(
-    config: BusConfig, registry: Registry, since_ms: int | None, stop: Callable[[], bool]
+    config: BusConfig,
+    registry: Registry,
+    since_ms: int | None,
+    stop: Callable[[], bool],
+    reached: Callable[[], None] = lambda: None,
 ) -> Iterator[Record]:
     """Yields the records of all sources as they arrive, until `stop`.
 
     since_ms: begin with records of this timestamp or later; None: begin now. Records that exist at the start
-    come in the order of their timestamps (see `_by_time`). Waits for brokers that are away; raises
-    UnreachableError if the client becomes unusable.
+    come in the order of their timestamps (see `_by_time`); `reached` is called after the last of them. Waits
+    for brokers that are away; raises UnreachableError if the client becomes unusable.
     """
     errors = ClientErrors()
     with closing(Admin(config, errors)) as admin:
         partitions = source_partitions(admin, config, registry)
         positions = ends = admin.end_offsets(partitions)
         if since_ms is not None:
-            first = admin.offsets_since(partitions, since_ms)
-            positions = {tp: end if (at := first[tp]) is None else at for tp, end in ends.items()}
+            positions = _first(admin, ends, since_ms)
     with closing(KafkaReader(config, errors)) as reader:
         reader.read(positions)
         yield from _by_time(reader, {tp: end for tp, end in ends.items() if positions[tp] < end}, stop)
+        if not stop():
+            reached()
         while not stop():
             for item in reader.take(_TAKE, _TAKE_S):
                 if stop():
@@ -96,18 +101,51 @@ def follow(
                     yield item
 
 
+def existing(
+    config: BusConfig,
+    registry: Registry,
+    since_ms: int | None,
+    stop: Callable[[], bool],
+    unread: Callable[[TopicPartition], None],
+) -> Iterator[Record]:
+    """Yields the committed records that exist at the start, ordered by timestamp (see `_by_time`).
+
+    since_ms: those of this timestamp or later; None: all. Each partition that is not read to its end, because
+    it returned nothing for STALL_S, is passed to `unread`.
+    """
+    errors = ClientErrors()
+    with closing(Admin(config, errors)) as admin:
+        partitions = source_partitions(admin, config, registry)
+        # Behind a stable offset are records of open transactions, which no reader gets yet.
+        ends = admin.stable_offsets(partitions)
+        positions = admin.start_offsets(partitions) if since_ms is None else _first(admin, ends, since_ms)
+    left = {tp: end for tp, end in ends.items() if positions[tp] < end}
+    with closing(KafkaReader(config, errors)) as reader:
+        reader.read({tp: positions[tp] for tp in left})
+        for record in _by_time(reader, left, stop, unread=unread):
+            if record.offset < ends[record.source]:
+                yield record
+
+
+def _first(admin: Admin, ends: Mapping[TopicPartition, int], since_ms: int) -> dict[TopicPartition, int]:
+    """The offset of the first record of each partition at or after `since_ms`; its end if there is none."""
+    first = admin.offsets_since(ends, since_ms)
+    return {tp: end if (at := first[tp]) is None else at for tp, end in ends.items()}
+
+
 def _by_time(
     reader: Reader,
     ends: Mapping[TopicPartition, int],
     stop: Callable[[], bool],
     monotonic: Callable[[], float] = time.monotonic,
+    unread: Callable[[TopicPartition], None] = lambda _: None,
 ) -> Iterator[Record]:
     """Yields records in the order of their timestamps, until all partitions are read up to `ends`.
 
     A record is yielded once each partition that is not at its end has a buffered record. Exceptions: beyond
     MAX_BYTES the earliest buffered record is yielded anyway, and a partition that returns nothing for STALL_S
-    is no longer waited for. A record with an earlier timestamp than its predecessor in the partition is
-    yielded as soon as it arrives.
+    is no longer waited for and is passed to `unread`. A record with an earlier timestamp than its predecessor
+    in the partition is yielded as soon as it arrives.
     """
     left = dict(ends)
     waited_for = set(left)  # partitions without a buffered record
@@ -130,8 +168,9 @@ def _by_time(
         idle_s += monotonic() - began  # not the time in which the caller processes a record
         if idle_s > STALL_S:
             idle_s = 0.0
-            for tp in waited_for & left.keys():
+            for tp in sorted(waited_for & left.keys()):
                 del left[tp]
+                unread(tp)
         while held and (not left or size > MAX_BYTES or not waited_for & left.keys()) and not stop():
             record = heappop(held)[-1]
             size -= _size(record)

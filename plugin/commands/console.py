@@ -82,18 +82,18 @@ def moment(ms: int | None) -> str:
 
 
 def show(args: Namespace, rows: Sequence[dict[str, Any]]) -> None:
-    """Prints rows in the format of --output. None is null in JSON and YAML, and empty in a table."""
-    from airflow.cli.simple_table import AirflowConsole
-    from rich.markup import escape
+    """Prints rows in the format of --output. None is null in JSON and YAML, and empty in a table.
+
+    In a table, names and keys are on one line, however narrow the terminal is (see `table`).
+    """
+    from .table import print_plain, print_table
 
     if args.output in ("json", "yaml"):
         print_whole(args.output, list(rows))
         return
-    # Anyone may have written the records' content: it must not control the terminal or rich.
-    rows = [{name: "" if value is None else printable(value) for name, value in row.items()} for row in rows]
-    if args.output == "table":
-        rows = [{name: escape(value) for name, value in row.items()} for row in rows]
-    AirflowConsole().print_as(data=rows, output=args.output)
+    # Anyone may have written the records' content: it must not control the terminal.
+    texts = [{name: "" if value is None else printable(value) for name, value in row.items()} for row in rows]
+    (print_table if args.output == "table" else print_plain)(texts)
 
 
 def counted(number: int, one: str) -> str:
@@ -113,6 +113,11 @@ def print_lines(text: str, file: TextIO | None = None) -> None:
     from ...events.visible import visible_lines
 
     print(visible_lines(text), file=file)
+
+
+def quoted(text: str) -> str:
+    """Returns the text; in quotes if it is empty, or begins or ends with a space that nobody would see."""
+    return text if text and text == text.strip() else f'"{text}"'
 
 
 def say(text: str) -> None:

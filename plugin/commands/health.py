@@ -89,5 +89,13 @@ def _summary(health: Health) -> dict[str, Any]:
         "oldest": " since ".join(
             filter(None, (registrations.get("oldest"), registrations.get("oldest_since")))
         ),
-        "dead letters": "" if health.dead_letters_at_most is None else f"<= {health.dead_letters_at_most}",
+        "dead letters": _dead_letters(health),
     }
+
+
+def _dead_letters(health: Health) -> str:
+    found, most = health.dead_letters, health.dead_letters_at_most
+    if found is None:
+        return "" if most is None else f"cannot be read: at most {most}"
+    least = "" if found["complete"] else "at least "
+    return f"{least}{found['open']} open, {found['redriven']} redriven"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import action, answering_bus, moment, or_exit, printable, say
+from .console import action, answering_bus, counted, moment, or_exit, printable, quoted, say
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from airflow.cli.cli_config import ActionCommand
 
     from ...conditions import Matcher
-    from ...engine.bus import Record
+    from ...engine.bus import Record, TopicPartition
+    from ...engine.config import BusConfig
     from ...events import Event
 
 MOST_CHARS = 2000  # of data shown on a line
@@ -24,7 +25,7 @@ def command() -> ActionCommand:
 
     return action(
         "tail",
-        "Print the events of a bus as they arrive, until Ctrl-C",
+        "Print the events of a bus: those that exist, and new ones as they arrive, until Ctrl-C",
         run,
         Arg(
             ("matcher",),
@@ -34,13 +35,19 @@ def command() -> ActionCommand:
             '\'event("com.shop.orders.done", where="data.rows > 0")\' (default: all)',
         ),
         Arg(("--since",), metavar="DURATION", help='also events not older than this, such as "1h"'),
+        Arg(
+            ("--no-follow",),
+            action="store_true",
+            help="print the events that exist (with --since: not older than that), and stop",
+        ),
         Arg(("--limit",), type=int, help="stop after this many events"),
         Arg(("--data",), action="store_true", help="show the data as well"),
         description=(
             "Prints one line for each event of the event topic and of the listed topics that the matcher "
             "accepts; with --output json one JSON object on each line. Reads the partitions that exist at "
-            "the start. Events from before the start (--since) are sorted by time. Records that are not "
-            "valid CloudEvents are reported on stderr."
+            "the start. Events from before the start (--since, --no-follow) are sorted by time. When they "
+            "are printed and it waits for new ones, it says so on stderr; so it does for records that are "
+            "not valid CloudEvents."
         ),
     )
 
@@ -69,22 +76,24 @@ def run(args: Namespace) -> None:
 
 def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
     import sys
-    import time
 
-    from ...conditions.nodes.duration import duration_ms
-    from ...engine.kafka.topics import read_registry
-    from ...engine.reading.sources import event_of, follow
+    from ...engine.reading.sources import STALL_S, event_of
     from ...events import EventError
 
     if args.limit is not None and args.limit < 1:
         raise SystemExit("--limit: give 1 or more.")
     matcher = _matcher(args.matcher)
-    since_ms = None
-    if args.since is not None:
-        since_ms = int(time.time() * 1000) - duration_ms("--since", args.since)
+    since_ms = _since_ms(args.since)
     config = answering_bus(args)
     shown = 0
-    for record in follow(config, read_registry(config), since_ms, stopped):
+
+    def reached() -> None:
+        said = "" if args.since is None else f"{counted(shown, 'event')} since {moment(since_ms)}. "
+        more = "" if args.limit is None else f" or {counted(args.limit - shown, 'more event')}"
+        say(f"{said}Following: new events are printed as they arrive, until Ctrl-C{more}.")
+
+    unread: list[TopicPartition] = []
+    for record in _records(args, config, since_ms, stopped, reached, unread):
         try:
             event = event_of(config, record)
         except EventError as error:
@@ -97,6 +106,40 @@ def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
         if shown == args.limit:
             break
     sys.stdout.flush()
+    if shown == args.limit or not args.no_follow or stopped():
+        return
+    if unread:
+        raise SystemExit(
+            "airflow interlock tail: not read to the end, because the broker returned nothing for "
+            f"{STALL_S:.0f} s: {', '.join(map(str, unread))}."
+        )
+    say(f"{counted(shown, 'event')}; there are no more.")
+
+
+def _records(
+    args: Namespace,
+    config: BusConfig,
+    since_ms: int | None,
+    stopped: Callable[[], bool],
+    reached: Callable[[], None],
+    unread: list[TopicPartition],
+) -> Iterator[Record]:
+    """The records to look at. unread: gets the partitions that --no-follow could not read to their end."""
+    from ...engine.kafka.topics import read_registry
+    from ...engine.reading.sources import existing, follow
+
+    registry = read_registry(config)
+    if args.no_follow:
+        return existing(config, registry, since_ms, stopped, unread.append)
+    return follow(config, registry, since_ms, stopped, reached)
+
+
+def _since_ms(text: str | None) -> int | None:
+    import time
+
+    from ...conditions.nodes.duration import duration_ms
+
+    return None if text is None else int(time.time() * 1000) - duration_ms("--since", text)
 
 
 def _matcher(text: str | None) -> Matcher | None:
@@ -131,11 +174,11 @@ def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event
 
             return "---\n" + str(yaml.dump(whole, sort_keys=False)).rstrip()
         return json.dumps(whole)
-    words = [moment(record.timestamp_ms), str(record), event.type, event.source, event.id]
+    words = [moment(record.timestamp_ms), str(record), *map(quoted, (event.type, event.source, event.id))]
     if event.subject is not None:
-        words.append(f"subject={event.subject}")
+        words.append(f"subject={quoted(event.subject)}")
     if key is not None:
-        words.append(f"key={key}")
+        words.append(f"key={quoted(key)}")
     if args.data and event.data is not None:
         data = event.data.decode("utf-8", "replace")
         words.append(

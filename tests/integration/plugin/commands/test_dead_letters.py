@@ -54,6 +54,8 @@ def test_a_redriven_record_comes_as_it_came_and_its_attempts_are_counted_on(
     assert (twice["attempts"], twice["origin"]) == (2, f"{bench.config.topic('event')}[1]@1")
     [newest, oldest] = interlock("dead-letters", "list").rows()
     assert newest == twice
+    counted = json.loads(interlock("health").out)["dead_letters"]
+    assert counted == {"open": 1, "redriven": 1, "complete": True}
     assert oldest["redriven"] != ""
     [shown] = interlock("dead-letters", "show", newest["place"]).rows()
     assert shown["value"] == "hex ff72756262697368"

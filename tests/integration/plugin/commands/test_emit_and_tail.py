@@ -40,6 +40,17 @@ def test_tail_shows_what_was_there_by_time_over_all_partitions(interlock: Any, b
     assert len(stamps) == 30
 
 
+def test_tail_without_follow_prints_what_exists_and_stops(interlock: Any, bench: Any) -> None:
+    """`tail --since 1h --limit 8` with 7 events waited for ever."""
+    assert "0 events; there are no more." in interlock("tail", "--no-follow").err
+    for number in range(7):
+        bench.emit("x", id=str(number), partitionkey=f"k{number}")
+    ended = interlock("tail", "--since", "1h", "--no-follow", "--limit", 8)
+    assert len(ended.out.splitlines()) == 7
+    assert "7 events; there are no more." in ended.err
+    assert len(interlock("tail", "--no-follow", "--limit", 3).out.splitlines()) == 3
+
+
 def test_an_event_that_is_not_valid_is_refused_by_name_and_not_written(interlock: Any, bench: Any) -> None:
     refused = interlock("emit", "com.shop.done", "--time", "at noon")
     assert (refused.code, "time" in refused.err) == (1, True)

@@ -51,6 +51,25 @@ def test_tables_show_only_partitions_that_need_attention(
     assert "without lag" not in err
 
 
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"open": 3, "redriven": 3, "complete": True}, "3 open, 3 redriven"),
+        ({"open": 3, "redriven": 0, "complete": False}, "at least 3 open, 0 redriven"),
+        (None, "cannot be read: at most 17"),
+    ],
+)
+def test_dead_letters_are_counted_as_the_list_shows_them(
+    found: Any, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Health said "<= 17" where the list had 3 open and 3 redriven."""
+    health = Health("b", "one:1", dead_letters=found, dead_letters_at_most=17)
+    out, _ = shown("table", health, monkeypatch, capsys)
+    assert told in " ".join(out.split())
+    out, _ = shown("json", health, monkeypatch, capsys)
+    assert (json.loads(out)["dead_letters"], json.loads(out)["dead_letters_at_most"]) == (found, 17)
+
+
 def test_an_idle_bus_has_no_partition_rows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

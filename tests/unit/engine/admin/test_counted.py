@@ -1,0 +1,57 @@
+"""How many dead letters there are: as the list shows them, without marks and control records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from interlock.engine.admin import dead_letters as module
+from interlock.engine.admin.dead_letters import MARK, Count, counted
+from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.config import BusConfig
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+ZERO, ONE = TopicPartition("b-dead-letter", 0), TopicPartition("b-dead-letter", 1)
+
+
+def letter(tp: TopicPartition, offset: int, value: bytes = b"x") -> Record:
+    return Record(tp, offset, 0, None, value, [("interlock_reason", b"r")])
+
+
+def mark(tp: TopicPartition, offset: int, place: str) -> Record:
+    return Record(tp, offset, 0, None, None, [(MARK, place.encode())])
+
+
+def counted_of(monkeypatch: pytest.MonkeyPatch, *records: Record, low: int = 0, end: int = 100) -> Count:
+    def read(
+        _config: Any, starts: Mapping[TopicPartition, int], ends: Any, *, sparing: bool
+    ) -> Iterator[Record]:
+        assert sparing
+        yield from (each for each in records if each.offset >= starts[each.source])
+
+    monkeypatch.setattr(module, "read_between", read)
+    return counted(CONFIG, {ZERO: low, ONE: low}, {ZERO: end, ONE: end})
+
+
+def test_letters_are_open_or_redriven_and_marks_are_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six letters, three of them sent again, one of these twice; the other records are marks."""
+    letters = [letter(ZERO, n) for n in range(3)] + [letter(ONE, n) for n in range(3)]
+    marks = [mark(ZERO, 10 + n, f"{ZERO}@{n}") for n in (0, 1, 1)] + [mark(ONE, 10, f"{ONE}@2")]
+    assert counted_of(monkeypatch, *letters, *marks) == Count(3, 3, True)
+    assert counted_of(monkeypatch) == Count(0, 0, True)
+
+
+def test_a_mark_of_a_letter_that_retention_removed_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert counted_of(monkeypatch, letter(ZERO, 50), mark(ZERO, 51, f"{ZERO}@3"), low=40) == Count(1, 0, True)
+
+
+def test_only_the_latest_are_counted_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_COUNTED", 20)
+    assert counted_of(monkeypatch, *(letter(ZERO, n) for n in range(100))) == Count(10, 0, False)
+    monkeypatch.setattr(module, "MOST_COUNTED", 1000)
+    monkeypatch.setattr(module, "MAX_COUNTED_BYTES", 50)
+    large = [letter(ZERO, n, b"x" * 20) for n in range(9)]
+    assert counted_of(monkeypatch, *large) == Count(2, 0, False)
