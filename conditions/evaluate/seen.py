@@ -29,6 +29,12 @@ def is_seen(seen: bytes, wanted: bytes) -> bool:
     return start != -1
 
 
+def remembers(seen: bytes, last_ms: int | None, identity: tuple[str, str], stamp_ms: int | None) -> bool:
+    """True if an event with this identity (source, id) and stamp counts as a repeat of one in `seen` (D1)."""
+    forgotten = stamp_ms is not None and last_ms is not None and stamp_ms > last_ms + SEEN_MS
+    return not forgotten and is_seen(seen, digest(*identity))
+
+
 def with_digest(seen: bytes, new: bytes) -> bytes:
     """`seen` with one more digest, without the oldest beyond SEEN_EVENTS."""
     return (seen + new)[-SEEN_BYTES:]

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from .explain import explain
 from .explanation import Explanation
-from .search import Seen
+from .records import Seen
 
 __all__ = ["Explanation", "Seen", "explain"]

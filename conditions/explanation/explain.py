@@ -5,7 +5,7 @@ Pure: it reads a state and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -21,9 +21,11 @@ from ..nodes.condition import Condition, not_a_condition
 from ..nodes.key import canonical_key
 from ..nodes.timers import moment_ms
 from .explanation import Explanation
+from .matcher_search import Holder, MissingMatcher, StateFacts
 from .node import MAX_EVENTS, Explained, Note
+from .records import Record, Seen, readable, reference
 from .scope import Scope
-from .search import MissingMatcher, Record, Seen, StateFacts, readable, reference, search
+from .search import search
 from .tree import Explainer
 
 MAX_NEAR_MISSES: Final = 5
@@ -39,6 +41,7 @@ def explain(
     key: str | None = None,
     *,
     near_misses: int = MAX_NEAR_MISSES,
+    fired: Mapping[tuple[str, str], str] | None = None,
 ) -> Explanation:
     """Why a state has not fired as of `now`: as data, and as text by `str()`.
 
@@ -47,7 +50,10 @@ def explain(
         Match, or any object with `event` and, if known, `topic`, `partition`, `offset`, `timestamp_ms`. The
         search ends at 10,000 events, or earlier if they are costly to evaluate; the result says so.
     key: the key of the state; None: read from the events that it holds.
-    near_misses: the most to return for each matcher; at most two of them are of other keys.
+    near_misses: the most to return for each matcher; at most two of them are of other keys, and two of events
+        that counted before.
+    fired: {(source, id): a text for the firing in which the event took part, "" if it is not known which}, of
+        events that no longer count and that the state may have forgotten.
 
     The state is shown as it is: a timer that is due, but whose tick has not come, is shown as due. Raises
     ConditionError for arguments of the wrong kind; leaves out what is unusable in a state or in the events.
@@ -72,7 +78,10 @@ def explain(
     searched = search(
         [
             MissingMatcher(
-                label, matcher, {match.identity for match in pool}, condition.distinct_paths.get(number)
+                label,
+                matcher,
+                {match.identity: match for match in pool},
+                condition.distinct_paths.get(number),
             )
             for number, (label, matcher, pool) in enumerate(
                 zip(plan.labels, condition.matchers, run.pools, strict=True)
@@ -81,7 +90,17 @@ def explain(
         ],
         events,
         StateFacts(
-            own, state.since_ms, state.seen, state.last_ms, {match.identity for match in state.waiting}
+            own,
+            state.since_ms,
+            state.seen,
+            state.last_ms,
+            {match.identity: match for match in state.waiting},
+            {
+                match.identity: Holder(label, match)
+                for label, pool in zip(plan.labels, run.pools, strict=True)
+                for match in pool
+            },
+            fired or {},
         ),
         near_misses,
     )

@@ -45,7 +45,7 @@ class Explanation:
 
         {"v": 1, "now_ms", "key"?, "due_ms"?, "met", "missing": [label], "dropped",
         "waiting": {"count", "until_ms"?, "events": [event]}, "tree": node,
-        "near_misses": [{"label", "errors", "other_keys", "misses": [miss]}],
+        "near_misses": [{"label", "errors", "other_keys", "counted", "misses": [miss]}],
         "looked_at", "complete", "unreadable"}. An event is an EventRef, a node an Explained, a miss a
         NearMiss, by the names there.
         """
@@ -86,9 +86,12 @@ class Explanation:
         for each in self.near_misses if self.looked_at else ():
             errors = f" ({each.errors} could not be evaluated)" if each.errors else ""
             yield f"near misses of {printed(each.label)}{errors}:" + (
-                "" if each.misses or each.other_keys else " none"
+                "" if each.misses or each.other_keys or each.counted else " none"
             )
             yield from (f"  - {miss}" for miss in each.misses)
+            if each.counted:
+                more = " more" if any(miss.has_counted for miss in each.misses) else ""
+                yield f"  - {each.counted}{more} that counted before"
             if each.other_keys:
                 more = " more" if any(miss.has_another_key for miss in each.misses) else ""
                 yield f"  - {each.other_keys}{more} of other keys"

@@ -1,27 +1,12 @@
-"""Keys in the spelling of their event, and why one cannot be read."""
+"""Keys in the spelling of their event."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 
-from ...events import content
-from ...events.errors import EventError
 from ...events.event import Event
-from ..nodes.paths import DATA, value_at
-
-
-def unread_data(paths: Iterable[str], event: Event) -> str | None:
-    """Why the event's data cannot be read for a key; None if it can be read."""
-    if not event.data or not any(path.startswith(DATA) for path in paths):
-        return None
-    if not content.is_json(event.datacontenttype):
-        return f"data is {event.datacontenttype}, not JSON"
-    try:
-        _ = event.payload
-    except EventError as error:
-        return str(error)
-    return None
+from ..nodes.paths import value_at
 
 
 def raw_key(paths: Iterable[str], event: Event) -> str | None:

@@ -6,10 +6,25 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from .node import EventRef
-from .wording import given, printed
+from .wording import given, printed, valued
 
-Why = Literal["term", "error", "no key", "no data", "no value", "key", "since", "waiting", "repeat", "unread"]
+Why = Literal[
+    "term",
+    "error",
+    "no key",
+    "no data",
+    "no value",
+    "key",
+    "since",
+    "waiting",
+    "repeat",
+    "released",
+    "fired",
+    "unread",
+]
 _MAX_TERM_CHARS: Final = 160
+_MAX_DATA_CHARS: Final = 200
+_MAX_DIFFERENCE_CHARS: Final = 512
 
 
 @dataclass(frozen=True)
@@ -17,12 +32,16 @@ class NearMiss:
     """An event that nearly met a matcher, and why it did not.
 
     why: "term": `term` refused it; it compares `attribute`, whose value in the event is `value` (None: it
-    has none). "error": `term` could not be evaluated because of `error`. "no key": it has no key at the
-    path. "no value": it has none at the paths of count(distinct=). "no data": its data cannot be read for
-    a key because of `error`. "key": its key is `key`, spelled `raw` if that differs, and the wait is for
-    `wanted`; these are also given beside a term. "since": it is stamped before the wait's since.
-    "waiting": it waits for a due time (W1). "repeat": it was seen before (D1). "unread": it fits, but was
-    not read yet, or was released or dropped. refused: how many of the matcher's `terms` terms refused it.
+    has none). "error": `term` could not be evaluated because of `error`. "no key": it has no key at the path
+    `attribute`. "no value": it has none at the paths of count(distinct=). "no data": its data cannot be read
+    for a key because of `error`. "key": its key is `key`, spelled `raw` if that differs, and the wait is for
+    `wanted`; these are also given beside a term. "since": it is stamped before the wait's since. "waiting":
+    it waits for a due time (W1). "repeat": it was seen before (D1), or an event with its id and source is
+    held for the matcher `held_for` (D2). "released": it is held for `held_for`, no longer for this matcher.
+    "fired": it took part in `firing`. "unread": it fits, but was not read yet, or was released or dropped.
+    refused: how many of the matcher's `terms` terms refused it.
+    difference: how a text in the event differs from the wanted one that looks the same. data: what its data
+    look like, if they cannot be read as the term or the key needs.
     """
 
     event: EventRef
@@ -36,11 +55,20 @@ class NearMiss:
     key: str | None = None
     raw: str | None = None
     wanted: str | None = None
+    difference: str | None = None
+    data: str | None = None
+    held_for: str | None = None
+    firing: str | None = None
 
     @property
     def has_another_key(self) -> bool:
         """True if its key is not the one that is waited for, whatever else refused it."""
         return self.wanted is not None
+
+    @property
+    def has_counted(self) -> bool:
+        """True if it took part in a firing, or counted before."""
+        return self.why == "fired" or (self.why == "repeat" and self.held_for is None)
 
     def to_json(self) -> dict[str, object]:
         result = given({name: getattr(self, name) for name in self.__dataclass_fields__})
@@ -50,30 +78,44 @@ class NearMiss:
         return f"{self.event}: {self._reason()}"
 
     def _reason(self) -> str:
+        differs = "" if self.difference is None else f"; {printed(self.difference, _MAX_DIFFERENCE_CHARS)}"
+        data = "" if self.data is None else printed(self.data, _MAX_DATA_CHARS)
         more = f" (and {self.refused - 1} more of {self.terms} terms)" if self.refused > 1 else ""
         if self.has_another_key:
             raw = "" if self.raw is None else f" (written {printed(self.raw)})"
             another = f"key {printed(self.key or '')}{raw} here, {printed(self.wanted or '')} wanted"
             if self.why == "key":
-                return another
+                return another + differs
             more += f"; {another}"
         term = "" if self.term is None else printed(self.term, _MAX_TERM_CHARS)
         if self.why == "error":
-            return f"{term} could not be evaluated: {printed(self.error or '', _MAX_TERM_CHARS)}{more}"
+            reason = data or printed(self.error or "", _MAX_TERM_CHARS)
+            return f"{term} could not be evaluated: {reason}{differs}{more}"
         if self.why == "term":
             if self.attribute is None:
-                return f"{term} refused it{more}"
-            value = "none" if self.value is None else printed(self.value)
-            return f"{term} refused its {self.attribute}, {value}{more}"
-        if self.why == "no data":
+                return f"{term} refused it{f': {data}' if data else ''}{differs}{more}"
+            value = "none" if self.value is None else valued(self.value)
+            return f"{term} refused its {self.attribute}, {value}{differs}{more}"
+        if self.why in ("no key", "no data"):
             path = printed(self.attribute or "")
-            return f"no key at {path}: its {printed(self.error or '', _MAX_TERM_CHARS)}"
+            return f"no key at {path}{f': {data}' if data else ''}"
+        if self.why == "repeat" and self.held_for is not None:
+            return (
+                f"a repeat: an event with this id and source is held for {printed(self.held_for)}, and does "
+                "not count twice"
+            )
+        if self.why == "no value":
+            why = f": {data}" if data else ""
+            return f"no value at {printed(self.attribute or '')}, so it does not count{why}"
         return {
-            "no value": f"no value at {printed(self.attribute or '')}, so it does not count",
-            "no key": f"no key at {printed(self.attribute or '')}",
             "since": "stamped before the wait's since",
             "waiting": "waits for a due time",
             "repeat": "seen before, a repeat does not count again",
+            "released": (
+                f"held for {printed(self.held_for or '')}, no longer for this one: its window is over, or a "
+                "firing dropped it"
+            ),
+            "fired": f"took part in {printed(self.firing or '', _MAX_DATA_CHARS)}",
         }.get(self.why, "fits: not read yet, or no longer held")
 
 
@@ -82,13 +124,14 @@ class NearMisses:
     """The near misses of one missing matcher, the closest first.
 
     errors: on how many events a term could not be evaluated. other_keys: how many near misses of other keys
-    are not in `misses`, which has at most two of those.
+    are not in `misses`, which has at most two of those. counted: the same for events that counted before.
     """
 
     label: str
     misses: tuple[NearMiss, ...]
     errors: int = 0
     other_keys: int = 0
+    counted: int = 0
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -96,4 +139,5 @@ class NearMisses:
             "misses": [miss.to_json() for miss in self.misses],
             "errors": self.errors,
             "other_keys": self.other_keys,
+            "counted": self.counted,
         }

@@ -32,8 +32,8 @@ from ..nodes.duration import duration_text
 from ..nodes.timers import Absent, Expires, Ordered, Quiet, moment_text
 from ..nodes.windows import Not, Reset, Window, Within
 from .node import MAX_EVENTS, Apart, EventRef, Explained, Note
+from .records import reference
 from .scope import Scope
-from .search import reference
 
 _MAX_APART: Final = 3
 # How many windows of a `~` are evaluated: the latest ones.

@@ -53,8 +53,17 @@ def about(ms: int) -> str:
 
 
 def printed(text: str, limit: int = _MAX_CHARS) -> str:
-    """`text` cut to `limit` characters, and made visible."""
-    return visible(text if len(text) <= limit else text[:limit] + "...")
+    """`text` cut to `limit` characters, and made visible.
+
+    It is quoted if it is empty, or begins or ends with a space, which nobody would see.
+    """
+    safe = visible(text if len(text) <= limit else text[:limit] + "...")
+    return safe if safe and safe == safe.strip() else f'"{safe}"'
+
+
+def valued(text: str) -> str:
+    """As `printed`, for the value of an attribute: a value that reads like a missing one is quoted too."""
+    return f'"{text}"' if text == "none" else printed(text)
 
 
 def clean(text: str, limit: int) -> str:

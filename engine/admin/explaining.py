@@ -6,10 +6,9 @@ Reads only the topics, so the answer does not depend on where it runs. Writes no
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -29,26 +28,24 @@ from ...conditions import (
 )
 from ...conditions.explanation.wording import counted
 from ...conditions.nodes.timers import moment_text
-from ..bus import TopicPartition
 from ..config import BusConfig
-from ..errors import EngineError, HasFired, NoSubscription, RecordError
+from ..errors import EngineError, HasFired, NoSubscription
 from ..kafka.admin import Admin
 from ..kafka.positions import positions
 from ..kafka.topics import read_registry
 from ..protocol.partitions.missing_records import inspect_commit
 from ..protocol.tasks.trigger_task import single_key
-from ..reading.sources import last_events, read_to_end
-from ..records import ActionRecord, OffsetMetadata, decode_json, partition_of
+from ..reading.sources import last_events
+from ..records import OffsetMetadata
 from ..registry.registry import Registered
-from ..waiting.open_firings import OpenFirings
+from .firings import Firings, firing_of, repeats
 from .pending import Pending, missing, pending_of
-from .subscriptions import MOST_NAMED, Holder, Subscriptions
+from .subscriptions import Holder, Subscriptions
 
 DEFAULT_EVENTS: Final = 2000
 MOST_EVENTS: Final = 10_000
 WHY_NOT_MET_EVENTS: Final = 5000  # that `why_not_met` reads
 MOST_KEYS: Final = 20  # shown for a subscription with several keys
-MOST_FIRINGS: Final = 200_000  # searched if only a part of the subscription's name is given
 
 
 @dataclass(frozen=True)
@@ -100,20 +97,27 @@ def explain_subscription(
     wanted = _wanted_key(registered, key)
     pending = pending_of(config, [registered], subscriptions.partitions, wanted)[registered.incarnation]
     notes = [*_notes_of(registered, pending, subscriptions), *_delays(config, registered, subscriptions)]
+    if wanted is None and len(pending.keys) == 1:
+        [wanted] = pending.keys
+    whole = wanted is not None or not pending.keys
+    most = min(max(events, 0), MOST_EVENTS)
+    seen, unread = last_events(config, subscriptions.registry, most) if whole else ([], 0)
+    explained: Explanation | None = None
+    counted_before: dict[tuple[str, str], str] = {}
     if not registered.one_shot:
-        notes[:0] = _undispatched(config, registered.registration.subscription, subscriptions.partitions)
+        firings = Firings.read(config, registered, subscriptions.partitions, seen)
+        notes[:0] = firings.undispatched()
+        counted_before = {**repeats(registered.condition, pending.idle, seen), **firings.taken}
     if pending.closed:
         firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)
         notes.insert(0, firing or "It has fired.")
-    explained, unread = None, 0
-    if wanted is None and len(pending.keys) == 1:
-        [wanted] = pending.keys
-    if wanted is not None or not pending.keys:
-        seen, unread = last_events(config, subscriptions.registry, min(max(events, 0), MOST_EVENTS))
+    if whole:
         state = pending.state(registered, wanted or "")
         if state.since_ms is None:  # the engine filters earlier events before `step`
             state = msgspec.structs.replace(state, since_ms=registered.registration.since_ms)
-        explained = explain(registered.condition, state, subscriptions.now_ms, seen, key=wanted or None)
+        explained = explain(
+            registered.condition, state, subscriptions.now_ms, seen, key=wanted or None, fired=counted_before
+        )
     return SubscriptionReport(
         registered,
         tuple(subscriptions.held_by(registered)),
@@ -160,66 +164,6 @@ def open_keys(registered: Registered, pending: Pending, most: int = MOST_KEYS) -
             continue
         found.append(OpenKey(key, len(state.matches), missing(registered, state), state.last_ms))
     return tuple(sorted(found, key=lambda each: (len(each.missing), -each.events)))
-
-
-def firing_of(config: BusConfig, name: str, partitions: int) -> str | None:
-    """A sentence about the firing of a one-shot subscription in the action topic; None if there is none.
-
-    name: with or without the deployment; or a part of the name, which is searched in the latest MOST_FIRINGS
-    firings. Raises EngineError if several names contain it.
-    """
-    topic = config.topic("action")
-    for whole in (name, f"{config.deployment}/{name}"):
-        tp = TopicPartition(topic, partition_of("one-shot", whole, "", partitions))
-        if found := _firings(config, [tp], None, frozenset({whole}).__contains__):
-            return _firing_sentence(whole, found[whole])
-    every = [TopicPartition(topic, number) for number in range(partitions)]
-    found = _firings(config, every, MOST_FIRINGS // partitions, lambda key: name in key)
-    if len(found) > 1:
-        names = ", ".join(map(repr, sorted(found)[:MOST_NAMED]))
-        raise EngineError(f"{name!r} matches {len(found)} fired subscriptions: {names}. Give one name.")
-    return next((_firing_sentence(*each) for each in found.items()), None)
-
-
-def _firings(
-    config: BusConfig,
-    partitions: Collection[TopicPartition],
-    most: int | None,
-    wanted: Callable[[str], bool],
-) -> dict[str, bytes]:
-    """{one-shot subscription: value of its last firing}, in the last `most` records of each partition."""
-    found: dict[str, bytes] = {}
-    for record in read_to_end(config, partitions, most):
-        key = (record.key or b"").decode("utf-8", "replace")
-        # The key of a durable subscription's firing contains "\0" and the firing's id.
-        if record.value is not None and not record.fault and "\0" not in key and wanted(key):
-            found[key] = record.value
-    return found
-
-
-def _undispatched(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
-    """A sentence about the latest open firings of a durable subscription."""
-    every = [TopicPartition(config.topic("action"), number) for number in range(partitions)]
-    found = OpenFirings()
-    for record in read_to_end(config, every, MOST_FIRINGS // partitions):
-        found.follow(record)
-    if oldest := found.oldest(name, 1, ()):
-        since = datetime.fromtimestamp(oldest[0].timestamp_ms / 1000, UTC).isoformat(timespec="seconds")
-        yield (
-            f"It has fired; open firings that were not dispatched yet: {found.count(name)}, the oldest of "
-            f"{since}. The dispatcher waits for room in its target, or cannot create a run for a firing: see "
-            "the log of its task."
-        )
-
-
-def _firing_sentence(name: str, value: bytes) -> str:
-    try:
-        action = decode_json(ActionRecord, value, f"The firing of {name!r}")
-    except RecordError as error:
-        return str(error)
-    firing = action.firing
-    taken = "its task has received it" if action.state == "acked" else "its task has not received it yet"
-    return f"{name!r} fired at {firing.fired_at}: {firing.outcome}, id {firing.id}; {taken}."
 
 
 def _wanted_key(registered: Registered, key: str | None) -> str | None:

@@ -116,8 +116,9 @@ def print_lines(text: str, file: TextIO | None = None) -> None:
 
 
 def quoted(text: str) -> str:
-    """Returns the text; in quotes if it is empty, or begins or ends with a space that nobody would see."""
-    return text if text and text == text.strip() else f'"{text}"'
+    """Returns the text, printable; in quotes if it is empty, or begins or ends with a space."""
+    safe = printable(text)
+    return safe if safe and safe == safe.strip() else f'"{safe}"'
 
 
 def say(text: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ....conditions import Matcher, Seen
+from ....conditions.explanation.likeness import looks_like
 from ....conditions.explanation.search import MissingMatcher, StateFacts, search
 from ....conditions.nodes.paths import key_at
 from ....events.event import Event
@@ -45,7 +46,7 @@ class _Found:
 class Misses:
     """Collects the near misses of one task.
 
-    An event is near to a matcher if it has the type that the matcher requires, ignoring case; for a matcher
+    An event is near to a matcher if its type looks like the one that the matcher requires; for a matcher
     without a type the same source, else subject, else first attribute that it requires. A matcher that
     requires no attribute has no near misses. Keeps the earliest ones, so the result does not depend on how
     events are spread over tasks.
@@ -79,9 +80,7 @@ class Misses:
     def _near(self, event: Event) -> tuple[int, ...]:
         attributes = event.attributes
         return tuple(
-            number
-            for number, name, value in self._near_by
-            if attributes.get(name, "").strip().casefold() == value
+            number for number, name, value in self._near_by if looks_like(attributes.get(name, "")) == value
         )
 
     def add(self, number: int, event: Event, place: Place) -> None:
@@ -155,4 +154,4 @@ def _near_by(matcher: Matcher) -> tuple[str, str] | None:
     """(attribute, value) that makes an event near to a matcher; None if it requires none."""
     exact = dict(matcher.exact)
     name = next((each for each in (*_ATTRIBUTES, *exact) if each in exact), None)
-    return None if name is None else (name, exact[name].strip().casefold())
+    return None if name is None else (name, looks_like(exact[name]))

@@ -147,8 +147,12 @@ def test_a_firing_that_nobody_takes_is_thrown_away_when_it_is_confirmed_and_no_o
     [row] = interlock("subscriptions", "skip", "settle", bad, "--yes").rows()
     assert (row["firing"], row["key"], row["state"]) == (bad, "eu", "skipped")
     assert still_open() == set(rest)
-    told = json.loads(interlock("explain", "settle").out)["notes"]
-    assert any("open firings that were not dispatched yet: 2" in note for note in told)
+    told = json.loads(interlock("explain", "settle").out)
+    assert any("open firings that were not dispatched yet: 2" in note for note in told["notes"])
+    # events that fired are told with their firing, not as "not read yet"
+    [found] = told["explanation"]["near_misses"]
+    assert ([miss["why"] for miss in found["misses"]], found["counted"]) == (["fired", "fired"], 1)
+    assert any(miss["firing"].startswith(f"firing {rest[-1]} of ") for miss in found["misses"])
     for gone in (bad, "0" * 32):
         again = interlock("subscriptions", "skip", "settle", gone, "--yes")
         assert (again.code, f"has no open firing '{gone}'" in again.err) == (1, True)

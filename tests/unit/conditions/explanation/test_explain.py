@@ -554,6 +554,6 @@ def test_text_is_cut_and_its_line_breaks_are_escaped() -> None:
 
 def test_the_example_of_the_page_prints_its_output(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[4] / "docs" / "use" / "explain.md").read_text()
-    source, output = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)
+    source, output, *_ = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)
     exec(compile(source, "docs/use/explain.md", "exec"), {"__name__": "example"})
     assert capsys.readouterr().out == output

@@ -16,6 +16,7 @@ from interlock.conditions import (
     Matcher,
     Seen,
     State,
+    Tick,
     count,
     event,
     explain,
@@ -142,11 +143,19 @@ def test_all_parts_of_a_composite_key_are_shown() -> None:
     assert (miss.key, miss.raw) == ('["2026-11-19","eur"]', '["20261119","eur"]')
 
 
-@pytest.mark.parametrize("data", [None, {"date": "x"}, {"day": None}, {"day": {"a": 1}}])
-def test_an_event_without_a_key_is_shown_with_the_path(data: object) -> None:
-    miss = miss_of(rates, sent(data=data, datacontenttype="application/json" if data else None), DAY)
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"date": "x"}, ""),
+        ({"day": None}, ": its data.day is null"),
+        ({"day": {"a": 1}}, ": its data.day is an object"),
+        ({"day": ""}, ": its data.day is empty"),
+    ],
+)
+def test_an_event_without_a_key_is_shown_with_the_path(data: object, told: str) -> None:
+    miss = miss_of(rates, sent(data=data), DAY)
     assert (miss.why, miss.attribute) == ("no key", "data.day")
-    assert str(miss).endswith("no key at data.day")
+    assert str(miss).endswith(f"no key at data.day{told}")
 
 
 def test_unreadable_data_is_given_as_the_reason() -> None:
@@ -154,7 +163,7 @@ def test_unreadable_data_is_given_as_the_reason() -> None:
     assert (miss.why, miss.attribute) == ("no data", "data.day")
     assert "no key at data.day: its data is not valid JSON" in str(miss)
     text = miss_of(rates, sent(data="day=1", datacontenttype="text/plain"), DAY)
-    assert str(text).endswith("no key at data.day: its data is text/plain, not JSON")
+    assert "no key at data.day: its data is text/plain, not JSON" in str(text)
 
 
 def test_the_key_is_read_from_an_event_held_where_none_is_given() -> None:
@@ -177,6 +186,83 @@ def test_an_event_that_fired_before_is_marked_as_a_repeat() -> None:
     """D1"""
     matcher = event("com.bank.rates")
     assert miss_of(matcher, sent(), state=after(matcher, sent())).why == "repeat"
+
+
+LATER_MS = NOON_MS + 7_200_000  # beyond the hour for which a state remembers what it has seen
+
+
+def test_a_repeat_of_an_event_that_another_matcher_holds_is_told_as_one() -> None:
+    """D2: an id that a producer uses again was told as "fits: not read yet, or let go since"."""
+    condition = rates & event("com.bank.closing", by="data.day", label="closing")
+    state = after(condition, sent(data={"day": DAY}))
+    again = Seen(sent(type_="com.bank.closing", data={"day": DAY}), "events", 0, 9, LATER_MS)
+    state_now, firings = step(condition, state, Match(again.event, (1,), "events", 0, 9, LATER_MS))
+    assert (state_now.matches, firings) == (state.matches, ())
+    [found] = explain(condition, state, LATER_MS, [again], DAY).near_misses
+    [miss] = found.misses
+    assert (found.label, miss.why, miss.held_for) == ("closing", "repeat", "rates")
+    assert str(miss).endswith(
+        "a repeat: an event with this id and source is held for rates, and does not count twice"
+    )
+
+
+def test_a_repeat_of_an_event_that_the_same_matcher_holds_is_told_as_one() -> None:
+    """D2: a constant id, so that a count stays at one."""
+    condition = count(event("com.bank.rates", label="rates"), 3)
+    state = after(condition, sent())
+    again = Seen(sent(data={"n": 2}), "events", 0, 9, LATER_MS)
+    [found] = explain(condition, state, LATER_MS, [again]).near_misses
+    assert [(miss.why, miss.held_for) for miss in found.misses] == [("repeat", "rates")]
+    own = Seen(sent(), "events", 0, 0, NOON_MS)
+    [found] = explain(condition, state, LATER_MS, [own]).near_misses
+    assert found.misses == ()
+
+
+def test_the_same_record_that_another_matcher_still_holds_is_no_repeat() -> None:
+    """W7: a window released the event for one matcher, another one holds it without a window."""
+    own = event("com.bank.rates", label="own")
+    either = event(source="/bank", label="either")
+    condition = (own & other).within("10m") | count(either, 3)
+    state = after(condition, sent())
+    state, _ = step(condition, state, Match(sent("late", "x", 60), (2,), "events", 0, 1, NOON_MS + 3_600_000))
+    state, _ = step(condition, state, Tick(LATER_MS + 1))
+    first = Seen(sent(), "events", 0, 0, NOON_MS)
+    found = {each.label: each for each in explain(condition, state, NOON_MS, [first]).near_misses}
+    [miss] = found["own"].misses
+    assert (miss.why, miss.held_for) == ("released", "either")
+    assert "held for either, no longer for this one" in str(miss)
+
+
+def test_a_repeat_of_an_event_that_waits_is_no_second_one() -> None:
+    """W5, D1"""
+    condition = (event("com.bank.rates", label="rates") & other).ordered()
+    again = Seen(sent(), "events", 0, 9, NOON_MS)
+    [found, _] = explain(condition, after(condition, sent()), NOON_MS, [again]).near_misses
+    assert [miss.why for miss in found.misses] == ["repeat"]
+
+
+def test_an_event_that_took_part_in_a_firing_is_told_with_the_firing() -> None:
+    """An event of a durable subscription whose run exists, after the state has forgotten it."""
+    fired = {("/bank", "r1"): "firing f7 of 2026-11-20T12:00:00Z; its run was created or skipped"}
+    explanation = explain(rates, EMPTY, LATER_MS, [sent(data={"day": DAY})], fired=fired)
+    [miss] = explanation.near_misses[0].misses
+    assert miss.why == "fired"
+    assert str(miss).endswith(f"took part in {fired['/bank', 'r1']}")
+    seen = explain(rates, EMPTY, LATER_MS, [sent(data={"day": DAY})], fired={("/bank", "r1"): ""})
+    assert [miss.why for miss in seen.near_misses[0].misses] == ["repeat"]
+
+
+def test_events_that_counted_before_do_not_crowd_out_the_one_that_a_term_refused() -> None:
+    """A durable subscription of which a thousand events fired, and one failed a term."""
+    matcher = event("com.bank.rates", where="data.rows > 0", label="rates")
+    old = [sent(f"d{number}", minutes=number, data={"rows": 5}) for number in range(9)]
+    refused = sent("refused", minutes=-60, data={"rows": 0})
+    fired = {each.identity: "firing f" for each in old}
+    explanation = explain(matcher, EMPTY, NOON_MS, [*old, refused], fired=fired)
+    [found] = explanation.near_misses
+    assert [miss.event.id for miss in found.misses] == ["refused", "d8", "d7"]
+    assert found.counted == found.to_json()["counted"] == 7
+    assert "  - 7 more that counted before\n" in str(explanation)
 
 
 def test_an_event_that_the_state_has_forgotten_is_no_repeat() -> None:
@@ -254,6 +340,59 @@ def test_events_of_other_keys_do_not_crowd_out_the_one_that_a_term_refused() -> 
     assert "  - 7 more of other keys\n" in str(explanation)
     nothing = explain(matcher, EMPTY, NOON_MS, days, DAY, near_misses=0)
     assert "near misses of rates:\n  - 8 of other keys\n" in str(nothing)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        event("com.bank.rates", source="/bank", where="data.rows > 0"),
+        event("com.bank.rates", source="/bank", filters=[Prefix(subject="eur/")]),
+        event("com.bank.rates", source="/bank", subject="eur"),
+        event("com.bank.rates", source="/bank", subject="eur", tenant="x", where="data.rows > 0"),
+    ],
+    ids=["where", "prefix", "subject", "two terms"],
+)
+def test_events_of_another_source_do_not_crowd_out_the_one_that_a_term_refused(wanted: Matcher) -> None:
+    """Many events of the same type from another source, and an earlier one of the right source."""
+    others = [
+        Event.of(
+            "com.bank.rates", "/other", id=str(n), time=NOON + timedelta(minutes=n), subject="eur/1",
+            data={"rows": 0},
+        )
+        for n in range(1, 20)
+    ]  # fmt: skip
+    right = sent("right", subject="usd", data={"rows": 0})
+    assert misses_of(wanted, [*others[::-1], right])[0].event.id == "right"
+
+
+def test_events_of_another_subject_do_not_crowd_out_the_one_that_a_predicate_refused() -> None:
+    """A predicate is evaluated for the right subject alone, so it counts as refused for others."""
+    matcher = event("com.bank.rates", subject="eur", where="data.rows > 0")
+    others = [sent(str(n), minutes=n, subject="usd", data={"rows": 5}) for n in range(1, 20)]
+    right = sent("right", subject="eur", data={"rows": 0})
+    assert misses_of(matcher, [*others, right])[0].event.id == "right"
+
+
+def test_a_value_that_looks_like_the_wanted_one_is_not_crowded_out() -> None:
+    """Events refused by a predicate every minute, and one whose subject has a space too many."""
+    matcher = event("com.bank.rates", subject="eur", where="data.rows > 0")
+    refused = [sent(str(n), minutes=n, subject="eur", data={"rows": 0}) for n in range(1, 20)]
+    right = sent("right", subject="eur ", data={"rows": 5})
+    assert "right" in [miss.event.id for miss in misses_of(matcher, [*refused, right])]
+
+
+def test_a_key_that_looks_like_the_wanted_one_comes_before_other_keys() -> None:
+    """Two events of other keys are shown: not two of yesterday, but the one with a space too many."""
+    matcher = event("com.bank.rates", by="subject")
+    others = [sent(str(n), minutes=n, subject=f"k{n}") for n in range(1, 20)]
+    assert misses_of(matcher, [*others, sent("right", subject="k ")], "k")[0].event.id == "right"
+
+
+def test_of_several_records_with_one_id_the_closest_is_shown() -> None:
+    """A later record of another source's form does not hide the one that a single term refused."""
+    matcher = event("com.bank.rates", subject="eur", tenant="x")
+    latest, first = sent(subject="usd", tenant="y"), sent(subject="usd", tenant="x")
+    assert [miss.refused for miss in misses_of(matcher, [latest, first])] == [1]
 
 
 def test_a_refusing_term_is_shown_with_both_keys_for_an_event_of_another_key() -> None:

@@ -69,7 +69,10 @@ def test_near_misses_are_the_first_of_each_reason_and_the_count_of_all() -> None
         ("2", 'Where("data.amount > 10") refused it'),
         ("3", 'Where("data.amount > 10") refused it'),
         ("20", "no key at data.day"),
-        ("21", 'Exact(type="orders") refused its type, Orders'),
+        (
+            "21",
+            'Exact(type="orders") refused its type, Orders; its type differs only in upper and lower case',
+        ),
     ]
 
 

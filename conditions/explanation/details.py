@@ -1,0 +1,67 @@
+"""The details of a near miss: what its data look like, and how its text differs from the wanted one.
+
+They cost more than the search, and are found for the few near misses that are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from ...events.event import Event
+from ..filters.cel.where import Where
+from ..filters.dialects import Comparison
+from ..filters.filter import Filter, Verdict
+from .data import no_key, not_an_object, unreadable
+from .likeness import cut_difference, difference, likeness
+from .near_miss import NearMiss
+from .wording import clean
+
+MAX_VALUE_CHARS: Final = 80
+MAX_TERM_CHARS: Final = 512
+
+
+def detailed(
+    miss: NearMiss,
+    event: Event,
+    refused: Sequence[tuple[Filter, Verdict]],
+    paths: Sequence[str],
+    distinct: Sequence[str] = (),
+) -> NearMiss:
+    """The near miss with its details.
+
+    refused: the terms that refused the event. paths: of the key; distinct: of count(distinct=).
+    """
+    if miss.why == "no value":
+        reason = no_key(distinct, event)
+        return replace(miss, data=None if reason is None else clean(reason, MAX_TERM_CHARS))
+    if miss.why == "no key":
+        reason, data = no_key(paths, event), unreadable(event)
+        if reason is None:
+            return miss
+        why = "no key" if data is None or not reason.startswith(data) else "no data"
+        told = clean(reason, MAX_TERM_CHARS)
+        return replace(miss, why=why, data=told, error=told if why == "no data" else None)  # type: ignore[arg-type]
+    if miss.why == "key":
+        return replace(miss, difference=_difference(miss.key or "", miss.wanted or ""))
+    if not refused:
+        return miss
+    term, verdict = refused[0]
+    if isinstance(term, Where) and "data" in term.source:
+        data = not_an_object(event) if verdict.error is not None else unreadable(event)
+        if data is not None:
+            return replace(miss, data=clean(data, MAX_TERM_CHARS))
+    differs = likeness(term, event)
+    if verdict.attribute is not None and isinstance(term, Comparison):
+        value, wanted = event.attributes.get(verdict.attribute, ""), dict(term.pairs)[verdict.attribute]
+        cut = None if differs else cut_difference(value, wanted, MAX_VALUE_CHARS)
+        differs = differs or (cut and f"its {verdict.attribute} differs {cut}")
+    if differs is None and miss.key is not None:
+        differs = _difference(miss.key, miss.wanted or "")
+    return replace(miss, difference=None if differs is None else clean(differs, MAX_TERM_CHARS))
+
+
+def _difference(key: str, wanted: str) -> str | None:
+    found = difference(key, wanted) or cut_difference(key, wanted, MAX_VALUE_CHARS)
+    return None if found is None else f"the key differs {found}"

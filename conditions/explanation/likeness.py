@@ -1,0 +1,146 @@
+"""Texts that look alike but are not equal, and how they differ: case, spaces, Unicode forms, characters."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from ...events.event import Event
+from ..filters.cel.where import Where
+from ..filters.dialects import Comparison, Group, Prefix, Sql, Suffix
+from ..filters.filter import Filter
+from ..nodes.paths import member_at
+from .formats import kind_of
+
+_MAX_CHARS: Final = 2048  # the longest value that a filter compares
+_SHOWN: Final = 20  # characters around a difference
+# Characters of other scripts that look like those of Latin texts; NFKC leaves them as they are.
+_LOOK_ALIKE: Final = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u04bb\u051b\u051d"  # Cyrillic
+    "\u0432\u043a\u043c\u043d\u0442"  # as capitals, folded
+    "\u03bf\u03bd\u03b1\u03c1\u03c5\u03b9\u03ba"  # Greek
+    "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2018\u2019\u201c\u201d",
+    "aeopcyxijsdhqwbkmhtovapuik-------''\"\"",
+)
+
+
+_QUOTED: Final = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")  # texts in an expression
+
+
+def difference(here: str, wanted: str, start: bool = True, end: bool = True) -> str | None:
+    """How a text differs from the wanted one that it looks like; None if they are equal or look different.
+
+    start, end: whether `wanted` is at the start and at the end of a text that fits.
+    """
+    if here == wanted or not wanted:
+        return None
+    here, whole = here[: 2 * _MAX_CHARS], here
+    if not (start and end):
+        part = _part(here, wanted, start)
+        return None if part is None or part == wanted else _difference(part, wanted)
+    if looks_like(here) != looks_like(wanted):
+        return None
+    return _difference(whole, wanted)
+
+
+def looks_like(text: str) -> str:
+    """One text for all texts that look about the same."""
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_LOOK_ALIKE)
+    if not folded.isprintable():  # zero-width characters, byte order marks, line breaks
+        folded = "".join(char if char.isprintable() else " " if char.isspace() else "" for char in folded)
+    return unicodedata.normalize("NFKC", " ".join(folded.split()))
+
+
+def likeness(term: Filter, event: Event) -> str | None:
+    """How a value of the event differs from a text of the term that it looks like; None if none does."""
+    if isinstance(term, Where):
+        return _likeness_in_data(term, event)
+    for attribute, value, wanted, ends in _compared(term, event):
+        found = difference(value, wanted, *ends)
+        if found is not None:
+            return f"its {attribute} differs {found}"
+    return None
+
+
+def _likeness_in_data(term: Where, event: Event) -> str | None:
+    for (root, *members), wanted in term.equalities.items():
+        value = event.attributes.get(members[0]) if root == "event" else member_at(tuple(members), event)
+        path = ".".join((root, *members))
+        if value is not None and kind_of(value) != kind_of(wanted):
+            return f"its {path} is {kind_of(value)}, and {kind_of(wanted)} is wanted"
+        found = difference(value, wanted) if isinstance(value, str) and isinstance(wanted, str) else None
+        if found is not None:
+            return f"its {path} differs {found}"
+    return None
+
+
+def _compared(term: Filter, event: Event) -> Iterator[tuple[str, str, str, tuple[bool, bool]]]:
+    """What a term compares: (name, value in the event, text in the term, whether at its start and end)."""
+    if isinstance(term, Comparison):
+        ends = (not isinstance(term, Suffix), not isinstance(term, Prefix))
+        for name, wanted in term.pairs:
+            yield name, event.attributes.get(name, ""), wanted, ends
+    elif isinstance(term, Group):
+        for each in term.filters:
+            yield from _compared(each, event)
+    elif isinstance(term, Sql):
+        named = [item for item in event.attributes.items() if item[0] in term.expression.casefold()]
+        for one, other in _QUOTED.findall(term.expression):
+            yield from ((name, value, one or other, (True, True)) for name, value in named)
+
+
+def _difference(here: str, wanted: str) -> str:
+    if unicodedata.normalize("NFC", here) == unicodedata.normalize("NFC", wanted):
+        return (
+            f"only in its Unicode form: {_escaped(here)} ({_form(here)}) here, "
+            f"{_escaped(wanted)} ({_form(wanted)}) wanted"
+        )
+    if here.strip() == wanted.strip():
+        return "only in spaces at its beginning or end"
+    if here.strip().casefold() == wanted.strip().casefold():
+        return "only in upper and lower case"
+    at = _first_difference(here, wanted)
+    return f"in character {at + 1}: {_named(here, at)} here, {_named(wanted, at)} wanted"
+
+
+def cut_difference(here: str, wanted: str, shown: int) -> str | None:
+    """Where two texts differ that are the same in the `shown` first characters; None if they differ there."""
+    if here[:shown] != wanted[:shown] or here == wanted:
+        return None
+    at = _first_difference(here, wanted)
+    near = slice(at, at + _SHOWN)
+    return f"from character {at + 1} on: {_escaped(here[near])} here, {_escaped(wanted[near])} wanted"
+
+
+def _first_difference(here: str, wanted: str) -> int:
+    pairs = enumerate(zip(here, wanted, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(here), len(wanted)))
+
+
+def _named(text: str, at: int) -> str:
+    if at >= len(text):
+        return "nothing"
+    return f"U+{ord(text[at]):04X} {unicodedata.name(text[at], '')}".rstrip()
+
+
+def _form(text: str) -> str:
+    return next((form for form in ("NFC", "NFD") if unicodedata.is_normalized(form, text)), "mixed")
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text if len(text) <= _SHOWN * 2 else text[: _SHOWN * 2] + "...")
+
+
+def _part(here: str, wanted: str, start: bool) -> str | None:
+    """The start or end of `here` that looks like `wanted`; None if it has none."""
+    like = looks_like(wanted)
+    for size in sorted(range(1, min(len(here), 2 * len(wanted)) + 1), key=lambda n: abs(n - len(wanted)))[
+        :16
+    ]:
+        part = here[:size] if start else here[-size:]
+        if looks_like(part) == like:
+            return part
+    return None

@@ -1,0 +1,289 @@
+"""The near misses of one matcher: which events are near, why they do not count, which are the closest."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from ...events.event import Event
+from ..evaluate.seen import remembers
+from ..evaluate.state import Match
+from ..filters.dialects import Comparison, Exact, Group, Not
+from ..filters.filter import Filter, Verdict
+from ..nodes.matcher import Matcher
+from ..nodes.paths import key_at, parse_path
+from .details import MAX_TERM_CHARS, MAX_VALUE_CHARS, detailed
+from .keys import raw_key
+from .likeness import looks_like
+from .near_miss import NearMiss, NearMisses
+from .records import Record, position, reference
+from .wording import clean
+
+# One term in CEL or CESQL costs as much as this many others.
+EXPRESSION_TERMS: Final = 100
+# Shown for each matcher: of other keys, and of events that counted before. They do not displace others.
+MAX_OTHER_KEYS: Final = 2
+MAX_COUNTED: Final = 2
+# Shown with the same reason, as long as there are other reasons.
+MAX_SAME: Final = 3
+_MAX_KEY_CHARS: Final = 512
+_NO_KEY: Final = ("no key", "no value")
+_QUOTED_OR_NUMBER = re.compile(r"""[\"'].*[\"']|\b[0-9]+\b""", re.DOTALL)
+
+Identity = tuple[str, str]  # (source, id)
+Refusal = tuple[Filter, Verdict]
+_Order = tuple[bool, bool, bool, bool, int, bool, int, int]
+
+
+class Holder(NamedTuple):
+    """An event that a matcher holds, and the label of that matcher."""
+
+    label: str
+    match: Match
+
+
+class StateFacts(NamedTuple):
+    """What is known about an event: the key of its state, its `since`, the events seen, waiting and held.
+
+    fired: {(source, id): the firing in which the event took part}, of firings that the state has forgotten.
+    """
+
+    key: str | None = None
+    since_ms: int | None = None
+    seen: bytes = b""
+    last_ms: int | None = None
+    waiting: Mapping[Identity, Match] = {}
+    held: Mapping[Identity, Holder] = {}
+    fired: Mapping[Identity, str] = {}
+
+
+class MissingMatcher(NamedTuple):
+    """A missing matcher, and the events that it holds.
+
+    distinct: the paths of count(distinct=), without a value at which an event does not count.
+    """
+
+    label: str
+    matcher: Matcher
+    held: Mapping[Identity, Match] = {}
+    distinct: str | tuple[str, ...] | None = None
+
+
+class _Found(NamedTuple):
+    order: _Order
+    miss: NearMiss
+    record: Record
+    refused: Sequence[Refusal]
+
+
+class MatcherSearch:
+    """Collects the near misses of one matcher, event by event."""
+
+    def __init__(self, wanted: MissingMatcher, facts: StateFacts) -> None:
+        self._wanted, self._facts = wanted, facts
+        matcher = wanted.matcher
+        self._exact = dict(matcher.exact)
+        self._looks = {name: looks_like(value) for name, value in matcher.exact}
+        self._terms = (*(Exact({name: value}) for name, value in matcher.exact), *matcher.filters)
+        self._count = len(self._terms) + (matcher.where is not None)
+        self._cost = sum(map(_cost, self._terms))
+        self._filtered_by_data = any("Where(" in str(term) for term in matcher.filters)
+        self._paths = _paths(matcher.by)
+        keyed_by = (*self._paths, *_paths(wanted.distinct))
+        self._keyed_by_data = any(parse_path(path).members is not None for path in keyed_by)
+        self._key_looks = None if facts.key is None else looks_like(facts.key)
+        self._found: dict[Identity, _Found] = {}
+        self._errors = 0
+
+    def look_at(self, record: Record) -> tuple[int, bool]:
+        """Evaluate one event. Returns its cost in terms, and whether its data was read."""
+        event = record.event
+        held = self._wanted.held.get(event.identity)
+        if held is not None and not _is_another_record(record, held):
+            return 1, False
+        refused, failed, cost, reads_data = self._refused(event)
+        self._errors += failed
+        if not refused:
+            self._add(record, self._why_not(record, held), ())
+            return cost, reads_data or self._keyed_by_data
+        if held is None and self._is_near(event, refused):
+            self._add(record, self._refusal(record, refused), refused)
+            reads_data = reads_data or self._keyed_by_data
+        return cost, reads_data
+
+    def result(self, most: int) -> NearMisses:
+        found = sorted(self._found.values(), key=lambda each: each.order)
+        others = [each for each in found if each.miss.has_another_key]
+        counted = [each for each in found if each.miss.has_counted]
+        own = [each for each in found if not each.miss.has_another_key and not each.miss.has_counted]
+        shown = sorted([*own, *counted[:MAX_COUNTED], *others[:MAX_OTHER_KEYS]], key=lambda each: each.order)
+        distinct = _paths(self._wanted.distinct)
+        closest = [
+            detailed(each.miss, each.record.event, each.refused, self._paths, distinct)
+            for each in _varied(shown, most)
+        ]
+        return NearMisses(
+            self._wanted.label,
+            tuple(closest),
+            self._errors,
+            len(others) - sum(miss.has_another_key for miss in closest),
+            len(counted) - sum(miss.has_counted for miss in closest),
+        )
+
+    def _refused(self, event: Event) -> tuple[list[Refusal], bool, int, bool]:
+        """The terms that refuse the event, whether one failed, the cost, and whether data was read."""
+        where = self._wanted.matcher.where
+        verdicts = [(term, term.verdict(event)) for term in self._terms]
+        cost, reads_data = self._cost, self._filtered_by_data
+        if where is not None and all(verdict.accepted for _, verdict in verdicts):
+            verdicts.append((where, where.verdict(event)))
+            cost, reads_data = cost + EXPRESSION_TERMS, True
+        failed = any(verdict.error is not None for _, verdict in verdicts)
+        return [pair for pair in verdicts if not pair[1].accepted], failed, cost, reads_data
+
+    def _is_near(self, event: Event, refused: Sequence[Refusal]) -> bool:
+        """True if it has the required type, most terms accept it, or its value looks like the wanted one."""
+        if "type" in self._exact and event.attributes.get("type") == self._exact["type"]:
+            return True
+        # a refused type counts as two terms
+        passed = self._count - len(refused) - ("type" in self._exact)
+        if passed >= len(refused) or (len(refused) == 1 and refused[0][1].error is not None):
+            return True
+        return len(refused) == 1 and self._looks_right(event, refused[0][1].attribute)
+
+    def _looks_right(self, event: Event, attribute: str | None) -> bool:
+        """True if an attribute's value looks like the exact value wanted."""
+        return (
+            attribute in self._looks
+            and looks_like(event.attributes.get(attribute, "")) == self._looks[attribute]
+        )
+
+    def _add(self, record: Record, miss: NearMiss, refused: Sequence[Refusal]) -> None:
+        event = record.event
+        exact = {verdict.attribute for term, verdict in refused if isinstance(term, Exact)}
+        wrong = {name for name in exact if not self._looks_right(event, name)}
+        where = self._wanted.matcher.where
+        not_evaluated = where is not None and any(term is not where for term, _ in refused)
+        key_looks_right = miss.key is not None and looks_like(miss.key) == self._key_looks
+        time = miss.event.time_ms
+        order = (
+            "type" in wrong
+            or ("type" not in exact and self._exact.get("type", miss.event.type) != miss.event.type),
+            # for a daily key, a refused event of today says more than accepted events of other days
+            miss.has_another_key and not key_looks_right,
+            miss.has_counted,
+            "source" in wrong,
+            len(refused) + not_evaluated - len(exact - wrong) + (miss.why in _NO_KEY),
+            bool(wrong) or miss.why in _NO_KEY,  # events of the right subject, tenant and so on come first
+            -(0 if time is None else time),
+            len(self._found),
+        )
+        known = self._found.get(event.identity)
+        if known is None or order < known.order:
+            self._found[event.identity] = _Found(order, miss, record, refused)
+
+    def _refusal(self, record: Record, refused: Sequence[Refusal]) -> NearMiss:
+        term, verdict = refused[0]
+        text = verdict.term or str(term)
+        error = None if verdict.error is None else _without_data(verdict.error, text)
+        value = None if verdict.attribute is None else record.event.attributes.get(verdict.attribute)
+        return self._with_key(
+            record.event,
+            NearMiss(
+                reference(record),
+                "term" if verdict.error is None else "error",
+                len(refused),
+                self._count,
+                term=clean(text, MAX_TERM_CHARS),
+                attribute=verdict.attribute,
+                value=None if value is None else clean(value, MAX_VALUE_CHARS),
+                error=None if error is None else clean(error, MAX_TERM_CHARS),
+            ),
+        )
+
+    def _with_key(self, event: Event, miss: NearMiss) -> NearMiss:
+        """The near miss with both keys, if the event's key is not the wanted one."""
+        wanted = self._facts.key
+        key = self._wanted.matcher.key_of(event)
+        if key is None or wanted is None or key == wanted:
+            return miss
+        raw = raw_key(self._paths, event)
+        return replace(
+            miss,
+            key=clean(key, _MAX_KEY_CHARS),
+            raw=None if raw in (None, key) else clean(str(raw), _MAX_KEY_CHARS),
+            wanted=clean(wanted, _MAX_KEY_CHARS),
+        )
+
+    def _why_not(self, record: Record, held: Match | None) -> NearMiss:
+        """Why an event that all terms accept is not held. held: an event with its identity that is held."""
+        event, facts, stamp = record.event, self._facts, record.timestamp_ms
+        miss = NearMiss(reference(record), "unread", 0, self._count)
+        if self._paths:
+            key = self._wanted.matcher.key_of(event)
+            if key is None:  # K20
+                return replace(miss, why="no key", attribute=", ".join(self._paths))
+            if facts.key is not None and key != facts.key:
+                return self._with_key(event, replace(miss, why="key"))
+        distinct = self._wanted.distinct
+        if distinct is not None and key_at(distinct, event) is None:  # Q5
+            return replace(miss, why="no value", attribute=", ".join(_paths(distinct)))
+        if stamp is not None and facts.since_ms is not None and stamp < facts.since_ms:  # Y1
+            return replace(miss, why="since")
+        if held is not None:  # D2
+            return replace(miss, why="repeat", held_for=self._wanted.label)
+        if (waiting := facts.waiting.get(event.identity)) is not None:
+            return replace(miss, why="repeat" if _is_another_record(record, waiting) else "waiting")
+        if (holder := facts.held.get(event.identity)) is not None:
+            why = "repeat" if _is_another_record(record, holder.match) else "released"
+            return replace(miss, why=why, held_for=holder.label)  # type: ignore[arg-type]
+        if (firing := facts.fired.get(event.identity)) is not None:
+            return replace(miss, why="fired", firing=firing) if firing else replace(miss, why="repeat")
+        if remembers(facts.seen, facts.last_ms, event.identity, stamp):  # D1
+            return replace(miss, why="repeat")
+        return miss
+
+
+def _paths(given: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return () if given is None else (given,) if isinstance(given, str) else given
+
+
+def _is_another_record(record: Record, match: Match) -> bool:
+    """True if it is known that the record is not that of the match, but one with the same id and source."""
+    here = position(record)
+    return here is not None and here != position(match)
+
+
+def _varied(found: Sequence[_Found], most: int) -> list[_Found]:
+    """The first `most`, with at most MAX_SAME of each reason as long as there are others."""
+    count: Counter[tuple[object, ...]] = Counter()
+    first: list[_Found] = []
+    rest: list[_Found] = []
+    for each in found:
+        reason = (each.miss.why, each.miss.term, each.miss.has_another_key)
+        count[reason] += 1
+        (first if count[reason] <= MAX_SAME else rest).append(each)
+    chosen = [*first, *rest][:most]
+    return sorted(chosen, key=lambda each: each.order)
+
+
+def _cost(term: Filter) -> int:
+    if isinstance(term, Group):
+        return 1 + sum(map(_cost, term.filters))
+    if isinstance(term, Not):
+        return 1 + _cost(term.filter)
+    return term.nodes if isinstance(term, Comparison) else EXPRESSION_TERMS
+
+
+def _without_data(error: str, term: str) -> str:
+    """A CEL error without quoted data: without all quoted texts and numbers that are not in the term."""
+    if "Where(" not in term:
+        return error  # a CESQL error: CESQL reads attributes only
+
+    def kept(match: re.Match[str]) -> str:
+        return match[0] if match[0].strip("\"'") in term else "..."
+
+    return _QUOTED_OR_NUMBER.sub(kept, error)

@@ -1,0 +1,150 @@
+"""Data that cannot be read: `by` and `where` both say what they look like, without showing them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import pickle
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from interlock.conditions import EMPTY, Matcher, event, explain
+from interlock.conditions.explanation.formats import looks_like
+from interlock.conditions.explanation.near_miss import NearMiss
+from interlock.events import Event
+
+NOON_MS = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
+SECRET = {"day": "2026-11-20", "iban": "DE02SECRET"}
+TEXT = json.dumps(SECRET)
+BYTES = TEXT.encode()
+BY, WHERE = event("t", by="data.day"), event("t", where="data.day == '2026-11-20'")
+
+
+def miss_of(matcher: Matcher, data: Any, stated: str | None = "application/json", **given: Any) -> NearMiss:
+    seen = Event.of("t", "/s", id="e", data=data, datacontenttype=stated, **given)
+    [found] = explain(matcher, EMPTY, NOON_MS, [seen], "k" if matcher.by else None).near_misses
+    [miss] = found.misses
+    return miss
+
+
+FORMATS = [
+    (b"", "its data is empty (0 bytes)"),
+    (b"  \n", "spaces only"),
+    (b'{"day": NaN}', "JSON with NaN, which JSON does not have"),
+    (b'{"day": 1, "x": -Infinity}', "JSON with -Infinity, which JSON does not have"),
+    (b"\xef\xbb\xbf" + BYTES, "JSON after a byte order mark (UTF-8)"),
+    (TEXT.encode("utf-16"), "JSON after a byte order mark (UTF-16-LE)"),
+    (TEXT.encode("utf-16-be"), "JSON in UTF-16-BE"),
+    ('{"day": "Zürich"}'.encode("latin-1"), "JSON in another encoding than UTF-8, such as Latin-1"),
+    (json.dumps(TEXT).encode(), "a text that itself holds JSON, an object: it was encoded twice"),
+    (b"\x00\x00\x00\x00\x07\x02abc", "the format of a schema registry (a zero byte and schema id 7)"),
+    (b"\x00\x00\x00\x00\x07" + BYTES, "JSON after the prefix of a schema registry"),
+    (b"Obj\x01\x04", "an Avro file"),
+    (b"\xc3\x01" + b"x" * 9, "Avro's single-object encoding"),
+    (b"\x03\x00" + b"x" * 17, "AWS Glue's schema registry"),
+    (gzip.compress(BYTES), "gzip"),
+    (b"\x28\xb5\x2f\xfd\x00", "Zstandard"),
+    (pickle.dumps(SECRET), "a Python pickle"),
+    (b"\xac\xed\x00\x05sr", "a Java object"),
+    (b"PAR1\x15", "a Parquet file"),
+    (b"<?xml version='1.0'?><a/>", "XML or HTML"),
+    (str(SECRET).encode(), "Python's text of a value"),
+    (BYTES[:-4], "JSON that is cut off at its end"),
+    (BYTES + b"\n" + BYTES, "several JSON values, one on each line (JSON Lines)"),
+    (BYTES + b";", "JSON followed by other text"),
+    (b'{"day": 1,}', "JSON with a mistake"),
+    (b'{"day": 1} // c', "JSON followed by other text"),
+    (b'{"day": "a\nb"}', "JSON with a character that must be escaped"),
+    (base64.b64encode(BYTES), "JSON in base64"),
+    (BYTES.hex().encode(), "JSON in hexadecimal"),
+    (b"%7B%22day%22%3A1%7D", "JSON with percent escapes"),
+    (b"day=2026-11-20&iban=DE02SECRET", "form fields"),
+    (b"day: 2026-11-20\niban: x\n", "YAML"),
+    (b"day,iban\n2026-11-20,DE02SECRET\n", "CSV"),
+    (b"done", "text"),
+    (zlib.compress(BYTES), "bytes of an unknown format"),
+    (b"[1, 2]", None),
+    (b"null", "its data is null, not an object"),
+    (b"7", "its data is a number, not an object"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "told"), FORMATS, ids=[str(told) for _, told in FORMATS])
+def test_by_and_where_both_name_what_unreadable_data_look_like(data: bytes, told: str | None) -> None:
+    """Data that are no JSON (NaN, a BOM, encoded twice, Avro's magic byte and others of this kind)."""
+    by, where = miss_of(BY, data), miss_of(WHERE, data)
+    for miss in (by, where):
+        assert told is None or told in str(miss), str(miss)
+        assert "SECRET" not in str(miss)
+        assert "SECRET" not in json.dumps(miss.to_json())
+    assert by.why in ("no key", "no data")
+    assert where.why == "error"
+
+
+@pytest.mark.parametrize("matcher", [BY, WHERE], ids=["by", "where"])
+def test_data_of_another_content_type_are_told_with_the_type_and_the_format(matcher: Matcher) -> None:
+    """`by` said that the data is no JSON where `where` said nothing."""
+    said = str(miss_of(matcher, b"\x00\x00\x00\x00\x07\x02abc", "application/octet-stream"))
+    assert "its data is application/octet-stream, not JSON: it looks like the format of a schema" in said
+    assert "its data is text/plain, not JSON: it looks like JSON, an object" in str(
+        miss_of(matcher, BYTES, "text/plain")
+    )
+
+
+@pytest.mark.parametrize("matcher", [BY, WHERE], ids=["by", "where"])
+def test_an_event_without_data_is_told(matcher: Matcher) -> None:
+    """A tombstone has no data."""
+    assert "it has no data (a null value)" in str(miss_of(matcher, None, None))
+
+
+def test_a_predicate_that_refuses_because_there_is_no_json_says_so_without_an_error() -> None:
+    """With data that are no JSON, `data` is null: a predicate may be false without failing."""
+    miss = miss_of(event("t", where="data != null"), b"<a/>", "text/xml")
+    assert miss.why == "term"
+    assert "refused it: its data is text/xml, not JSON: it looks like XML or HTML" in str(miss)
+
+
+@pytest.mark.parametrize(
+    ("by", "data", "told"),
+    [
+        (
+            "data.a.day",
+            {"a": json.dumps({"day": 1})},
+            "its data.a is a text that itself holds JSON, an object",
+        ),
+        ("data.a.day", {"a": [{"day": 1}]}, "its data.a is a list, not an object"),
+        ("data.day", [{"day": 1}], "its data is a list, not an object"),
+        ("data.day", {"Day": 1}, 'its data has no member "day", but "Day"'),
+        ("data.day", {"schema": {}, "payload": {"day": 1}}, 'the member is at "data.payload.day"'),
+        ("data.id", {"before": None, "after": {"id": 1}, "op": "c"}, 'the member is at "data.after.id"'),
+        ("data.region", {"day": 1}, 'the event has an attribute of this name: by="region"'),
+        ("day", {"day": 1}, 'it has no attribute day, but its data has a member "day": by="data.day"'),
+        ("day(data.day, Europe/Berlin)", {"day": "soon"}, "its data.day is no date or time"),
+        ("data.day + 1d", {"day": "soon"}, "its data.day is no date or time"),
+    ],
+)
+def test_a_path_without_a_value_is_told_with_where_the_value_is(by: str, data: Any, told: str) -> None:
+    """Members encoded twice, envelopes of Kafka Connect and Debezium, and a path to the wrong place."""
+    assert told in str(miss_of(event("t", by=by), data, region="eu"))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_look_like_something_without_being_shown(data: bytes) -> None:
+    found = looks_like(data)
+    assert found is not None
+    assert len(found) < 120
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=20))
+def test_any_json_looks_like_json(value: Any) -> None:
+    assert "JSON" in (looks_like(json.dumps(value).encode()) or "")
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b"{" * 100_000, b"(" * 100_000, b"\x00" * 100_000])
+def test_hostile_data_are_named_too(data: bytes) -> None:
+    assert looks_like(data)

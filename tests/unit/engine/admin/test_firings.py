@@ -1,0 +1,94 @@
+"""Which events took part in the firings of a durable subscription, read from the action topic."""
+
+from __future__ import annotations
+
+import pytest
+from interlock import event
+from interlock.conditions import EMPTY, Match, Seen, State, step
+from interlock.engine.admin.firings import Firings, repeats
+from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.records import ActionRecord, FiringRecord, Registration, encode_json
+from interlock.engine.registry.registry import Registered
+from interlock.events import Event
+
+ORDERS = event("orders", by="data.day", label="orders")
+REGISTERED = Registered(Registration.of("d", ORDERS, None, 0, kind="durable"), ORDERS, 7, 5000)
+PLACE = TopicPartition("b-action", 0)
+
+
+def sent(id_: str) -> Event:
+    return Event.of("orders", "/shop", id=id_, data={"day": "2026-11-20"})
+
+
+def seen(id_: str, stamp: int = 1000) -> Seen:
+    return Seen(sent(id_), "b-event", 0, 0, stamp)
+
+
+def action(id_: str, *events: str, state: str = "acked", name: str = "d", incarnation: str = "") -> Record:
+    firing = FiringRecord(
+        id=id_,
+        outcome="met",
+        key="2026-11-20",
+        fired_at="2026-11-20T12:00:00Z",
+        events={"orders": [sent(each).to_json_dict() for each in events]},
+        origins={"orders": []},
+    )
+    record = ActionRecord(
+        subscription=name,
+        kind="durable",
+        incarnation=incarnation or REGISTERED.incarnation,
+        state=state,  # type: ignore[arg-type]
+        firing=firing,
+    )
+    return Record(PLACE, 0, 2000, record.key, encode_json(record), None)
+
+
+def taken(*records: Record, among: tuple[str, ...] = ("e1", "e2")) -> dict[tuple[str, str], str]:
+    firings = Firings(REGISTERED, [seen(each) for each in among])
+    for record in records:
+        firings.follow(record)
+    return firings.taken
+
+
+def test_an_event_whose_run_exists_is_told_with_its_firing() -> None:
+    """explain said "fits: not read yet, or let go since" of events whose runs exist."""
+    assert taken(action("f1", "e1"), action("f2", "e2", state="fired")) == {
+        ("/shop", "e1"): "firing f1 of 2026-11-20T12:00:00Z; its run was created or skipped",
+        ("/shop", "e2"): "firing f2 of 2026-11-20T12:00:00Z; its run was not created yet",
+    }
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        action("f", "e1", name="other"),
+        action("f", "e1", incarnation="earlier"),
+        action("f", "e9"),
+        Record(PLACE, 0, 0, b"d\0f", None, None),
+        Record(PLACE, 0, 0, b"d\0f", b"{", None),
+        Record(PLACE, 0, 0, b"d", action("f", "e1").value, None),
+    ],
+    ids=["another subscription", "an earlier meaning", "another event", "swept", "unreadable", "a wait"],
+)
+def test_firings_of_others_do_not_count(record: Record) -> None:
+    assert taken(record) == {}
+
+
+def test_open_firings_are_told_with_the_oldest() -> None:
+    firings = Firings(REGISTERED, [])
+    firings.follow(action("f1", "e1", state="fired"))
+    firings.follow(action("f2", "e2", state="fired"))
+    firings.follow(action("f2", "e2"))
+    [note] = firings.undispatched()
+    assert "not dispatched yet: 1, the oldest of 1970-01-01T00:00:02+00:00" in note
+
+
+def test_events_that_a_key_without_partial_matches_has_seen_are_repeats() -> None:
+    """Without --key, the states of the keys that have fired were not looked at."""
+    state, [_] = step(ORDERS, EMPTY, Match(sent("e1"), (0,), "b-event", 0, 0, 1000))
+    assert state.is_idle
+    idle = {"2026-11-20": state.encode(), "2026-11-21": b"\xc1"}
+    assert repeats(ORDERS, idle, [seen("e1"), seen("e2")]) == {("/shop", "e1"): ""}
+    assert repeats(ORDERS, idle, [seen("e1", 1000 + 3_600_001)]) == {}
+    assert repeats(ORDERS, {}, [seen("e1")]) == {}
+    assert repeats(ORDERS, {"2026-11-20": State().encode()}, [seen("e1")]) == {}
