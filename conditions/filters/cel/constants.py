@@ -32,8 +32,13 @@ _TIMES: Final = frozenset({"timestamp", "duration"})
 def check(root: Node, evaluate: Evaluate) -> None:
     """ConditionError if a part of the expression fails on every event, or if no event makes it true."""
     _Checker(evaluate).check(root, frozenset())
-    if not _outcomes(root, evaluate)[0] or _contradict(root):
+    if not possible(root, evaluate):
         raise ConditionError("it is never true: its parts exclude each other")
+
+
+def possible(root: Node, evaluate: Evaluate) -> bool:
+    """Whether the expression could be true for some event; True if in doubt."""
+    return _outcomes(root, evaluate)[0] and not _contradict(root)
 
 
 class _Checker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -33,6 +34,11 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 # How much of an event an expression may read: the first of these that keeps its worst case within the maxima.
 ALLOWANCES: Final = tuple(Allowance(8192 >> step, 65536 >> step) for step in range(7))
 _MAX_ERROR_CHARS: Final = 200
+# Attributes that are read by their name, outside of strings and comments.
+_MEMBERS: Final = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|//[^\n]*"""
+    r"""|(?<![\w.])event(?:\.(\w+)(?!\w)|\[['"](\w+)['"]\])"""
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,27 @@ class Where(Filter):
         """{("data" or "event", member, ...): value} that an event must have to be accepted."""
         program: _Program = self.__dict__["_program"]
         return program.equalities
+
+    @property
+    def attributes(self) -> frozenset[str] | None:
+        """The attributes that it reads; None if it may read any."""
+        program: _Program = self.__dict__["_program"]
+        if program.attributes is None:
+            return frozenset()
+        return frozenset(program.attributes) or None
+
+    def could_be_true(self, known: Mapping[str, str]) -> bool:
+        """Whether it can be true for an event with these attributes; True if in doubt."""
+
+        def written(found: re.Match[str]) -> str:
+            name = found[1] or found[2]
+            return cel_ast.quoted(known[name]) if name in known else found[0]
+
+        try:
+            expression = _environment().compile(_MEMBERS.sub(written, self.source))
+        except RuntimeError:  # the attribute was not read as a value, as in has(event.type)
+            return True
+        return constants.possible(tree(expression.serialize()), _constant_value)
 
     def verdict(self, event: Event) -> Verdict:
         program: _Program = self.__dict__["_program"]

@@ -22,7 +22,16 @@ outermost function failed, the value that the specification defines.
 
 from __future__ import annotations
 
-from .expression import MAX_CHARS, MAX_DEPTH, MAX_TERMS, Expression, Result, compile  # noqa: A004
+from .expression import MAX_CHARS, MAX_DEPTH, MAX_TERMS, Expression, Result, compile, could_be_true  # noqa: A004
 from .values import MAX_STRING_CHARS
 
-__all__ = ["MAX_CHARS", "MAX_DEPTH", "MAX_STRING_CHARS", "MAX_TERMS", "Expression", "Result", "compile"]
+__all__ = [
+    "MAX_CHARS",
+    "MAX_DEPTH",
+    "MAX_STRING_CHARS",
+    "MAX_TERMS",
+    "Expression",
+    "Result",
+    "compile",
+    "could_be_true",
+]

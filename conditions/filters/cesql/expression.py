@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -21,6 +22,12 @@ _TERM: Final = re.compile(
     r"""(?:and|or|xor|not|like|in|exists)(?![a-z0-9_])|('(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[a-z0-9_]+)""",
     re.IGNORECASE | re.ASCII | re.DOTALL,
 )
+# Names, and what is no name: the attribute that EXISTS tests, and strings.
+_NAMES: Final = re.compile(
+    r"""exists[ \t\r\n]+[a-z0-9]+|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[a-z0-9_]+""",
+    re.IGNORECASE | re.ASCII | re.DOTALL,
+)
+_NEEDS_ESCAPES: Final = re.compile(r"['\\]")
 
 
 class Result(NamedTuple):
@@ -100,6 +107,19 @@ def compile(expression: str) -> Expression:  # noqa: A001  # what it does, as in
         source, root.kind, tuple(sorted(attributes)), tuple(missing), tuple(errors), _is_never_true(root),
         typed(root), root.column,
     )  # fmt: skip
+
+
+def could_be_true(source: str, known: Mapping[str, str]) -> bool:
+    """Whether a valid expression can be true for an event with these core attributes; True if in doubt."""
+    values = {name: f"'{value}'" for name, value in known.items() if not _NEEDS_ESCAPES.search(value)}
+
+    def written(found: re.Match[str]) -> str:
+        return values.get(found[0].lower(), found[0])
+
+    try:
+        return not compile(_NAMES.sub(written, source)).never_true
+    except ConditionError:  # it became too long
+        return True
 
 
 def _is_never_true(root: Node) -> bool:

@@ -11,12 +11,12 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 from xml.etree import ElementTree  # of what matplotlib wrote; nothing from elsewhere is parsed
 
-from .formats import counted, duration, number, printable
+from .formats import counted, distinct, duration, number, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -183,36 +183,93 @@ def bars(name: str, title: str, labels: Sequence[str], values: Sequence[int]) ->
 
 
 @_styled
-def stacked(name: str, title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) -> Chart | None:
-    """A stacked column for each day, with the series in their order; no more series than colours. None if
-    there is nothing to draw."""
-    if not days or not series:
+def stacked(
+    name: str, title: str, moments: Sequence[date], series: Mapping[str, Sequence[int]], unit: str = "day"
+) -> Chart | None:
+    """A stacked column for each day, or shorter time, with the series in their order; no more series than
+    colours. None if there is nothing to draw.
+
+    moments: the starts, at equal distances; datetimes if they are within days.
+    """
+    if not moments or not series:
         return None
     figure, (axis,) = _figure(9, 1)
-    below = [0] * len(days)
-    for colour, (label, values) in zip(SERIES, series.items(), strict=False):
+    below = [0] * len(moments)
+    names = distinct(list(series), MOST_LABEL)
+    for colour, label, values in zip(SERIES, names, series.values(), strict=False):
         axis.bar(
-            range(len(days)), values, bottom=below, width=0.75, color=colour,
+            range(len(moments)), values, bottom=below, width=0.75, color=colour,
             edgecolor=SURFACE, linewidth=0.8, label=_named(label), zorder=2,
         )  # fmt: skip
         below = [low + value for low, value in zip(below, values, strict=True)]
-    axis.set_xlim(-0.6, max(len(days), 6) - 0.4)  # keeps the columns of a few days thin
-    step = -(-len(days) // MOST_DAYS)
-    axis.set_xticks(range(0, len(days), step), [f"{day:%d %b}" for day in days[::step]])
+    axis.set_xlim(-0.6, max(len(moments), 6) - 0.4)  # keeps the columns of a few days thin
+    step = -(-len(moments) // MOST_DAYS)
+    axis.set_xticks(range(0, len(moments), step), _moments(moments)[::step])
     axis.set_ylim(0, max(below) * 1.08 or 1)
     axis.yaxis.get_major_locator().set_params(integer=True, nbins=5)  # type: ignore[call-arg]
     axis.yaxis.set_major_formatter(lambda value, _: number(int(value)))
     axis.tick_params(axis="y", labelcolor=MUTED)
     axis.grid(visible=True, axis="y", zorder=0)
     axis.set_axisbelow(True)
-    handles, names = axis.get_legend_handles_labels()
-    axis.legend(handles[::-1], names[::-1], loc="center left", bbox_to_anchor=(1.01, 0.5), borderaxespad=0)
+    handles, shown = axis.get_legend_handles_labels()
+    axis.legend(handles[::-1], shown[::-1], loc="center left", bbox_to_anchor=(1.01, 0.5), borderaxespad=0)
     most = below.index(max(below))
     text = (
-        f"{counted(len(days), 'day')}, from {days[0]} to {days[-1]}. The most events came on {days[most]}:"
-        f" {number(below[most])}. The table below has all figures."
+        f"{counted(len(moments), 'column')}, one for each {unit}, from {moments[0]} to {moments[-1]}. The"
+        f" largest is {moments[most]} with {number(below[most])} events. The table below has all figures."
     )
     return Chart(title, text, _svg(figure, name, title, text))
+
+
+@_styled
+def grid(
+    name: str, title: str, rows: Sequence[str], columns: Sequence[str], counts: Mapping[tuple[int, int], int]
+) -> Chart | None:
+    """A cell for each row and column, darker for larger counts, with the count in it.
+
+    None if there is nothing to draw.
+
+    counts: {(row, column): count}; a pair that is absent has an empty cell.
+    """
+    if not counts:
+        return None
+    from matplotlib.patches import Rectangle
+
+    figure, (axis,) = _figure(len(rows), 1, 1.6)
+    most = max(counts.values())
+    for (row, column), value in counts.items():
+        alpha = 0.2 + 0.6 * value / most
+        cell = Rectangle((column - 0.46, row - 0.4), 0.92, 0.8, color=SERIES[0], alpha=alpha, linewidth=0)
+        axis.add_patch(cell)
+        axis.annotate(number(value), (column, row), ha="center", va="center", color=TEXT)
+    _rows(axis, rows, grid=False)
+    axis.set_xlim(-0.5, max(len(columns), 4) - 0.5)
+    labels = distinct(columns, MOST_LABEL // 2)
+    axis.set_xticks(range(len(columns)), labels, rotation=25, ha="left")
+    axis.xaxis.tick_top()
+    axis.tick_params(axis="x", length=0, labelcolor=TEXT)
+    axis.spines["bottom"].set_visible(False)
+    row, column = max(counts, key=lambda each: counts[each])
+    text = (
+        f"{counted(len(rows), 'wait')}, and the labels of the events that they lacked. Most often,"
+        f" {printable(rows[row], MOST_LABEL)} lacked {printable(columns[column], MOST_LABEL)},"
+        f" {number(most)} times. The table below has all figures."
+    )
+    return Chart(title, text, _svg(figure, name, title, text))
+
+
+def _moments(moments: Sequence[date]) -> list[str]:
+    """The labels of a time axis; the day is written where it begins."""
+    texts: list[str] = []
+    last: date | None = None
+    for moment in moments:
+        if not isinstance(moment, datetime):
+            texts.append(f"{moment:%d %b}")
+            continue
+        day = moment.date()
+        texts.append(f"{moment:%H:%M}" if day == last else f"{moment:%H:%M}\n{moment:%d %b}")
+        last = day
+    return texts
 
 
 def _figure(rows: int, panels: int, around_in: float = 0.75) -> tuple[Figure, Sequence[Axes]]:
@@ -226,14 +283,13 @@ def _figure(rows: int, panels: int, around_in: float = 0.75) -> tuple[Figure, Se
 
 
 def _named(label: str) -> str:
-    """A label for the legend. Matplotlib omits labels that begin with `_`, hence the space."""
-    text = printable(label, MOST_LABEL)
-    return f" {text}" if text.startswith("_") else text
+    """A distinct label for the legend. Matplotlib omits labels that begin with `_`, hence the space."""
+    return f" {label}" if label.startswith("_") else label
 
 
 def _rows(axis: Axes, labels: Sequence[str], *, grid: bool = True) -> None:
     """A row for each label, the first one on top."""
-    axis.set_yticks(range(len(labels)), [printable(label, MOST_LABEL) for label in labels])
+    axis.set_yticks(range(len(labels)), distinct(labels, MOST_LABEL))
     axis.set_ylim(len(labels) - 0.4, -0.6)
     if grid:
         axis.grid(visible=True, axis="both", zorder=0)

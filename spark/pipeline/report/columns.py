@@ -61,6 +61,17 @@ def text(member: str, absent: str = "") -> Callable[[Row], str]:
     return lambda row: absent if row[member] is None else formats.printable(row[member])
 
 
+def kind(absent: str = "") -> Callable[[Row], str]:
+    """The event type, or the topic of plain records; `absent` for None."""
+
+    def cell(row: Row) -> str:
+        return (
+            absent if row["type"] is None else formats.printable(formats.kind(row["type"], row.get("topic")))
+        )
+
+    return cell
+
+
 def who(row: Row) -> str:
     """DAG and task, or what else waits."""
     return formats.who(row["waiter"], row["dag"], row["task"])

@@ -29,7 +29,8 @@ class Figures:
     since_ms, until_ms: the requested range; None: unlimited. first_ms, last_ms: append times of its first and
     last event. overall: counts and latencies of all firings, as in a row of `latencies_by_dag`.
     conditions: in force at some time of the range. unreadable_actions, unreadable_conditions: left out of the
-    tables, since this version cannot read them. tables: by name.
+    tables, since this version cannot read them. without_type: conditions with a matcher that names neither a
+    type nor a source. step_ms: of the time axis; None: a day. tables: by name.
     """
 
     since_ms: int | None = None
@@ -42,6 +43,8 @@ class Figures:
     conditions: int = 0
     unreadable_actions: int = 0
     unreadable_conditions: int = 0
+    without_type: int = 0
+    step_ms: int | None = None
     tables: Mapping[str, Table] = field(default_factory=dict)
 
     @property
@@ -62,6 +65,7 @@ class Figures:
             "types": self.types,
             "types_nobody_waits_for": self.table("unwaited_types").total,
             "conditions": self.conditions,
+            "conditions_without_type": self.without_type,
             **self.overall,
             "unreadable_actions": self.unreadable_actions,
             "unreadable_conditions": self.unreadable_conditions,

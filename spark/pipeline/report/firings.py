@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....conditions.recipes.fail_on import PREFIX as FAIL_ON
+from .producers import topic_of
 from .records import actions_of, waiter
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ def firings(
     """The firings of the range, from rows of kind `action`; their acknowledgements may be later.
 
     Columns: waiter, dag, run, task, map_index, subscription, incarnation, condition_id, firing_id, outcome
-    (met, fail_on, expired), key, missing, types (of its events: type, last_ms), moment_ms (of the firing),
-    acked_ms, open (neither acknowledged nor removed), by_timer, incomplete, decided_by (type of the last
-    event; null if a timer or the registration came later), event_to_firing_ms, firing_to_resume_ms.
+    (met, fail_on, expired), key, missing, types (of its events: type, topic, last_ms), moment_ms (of the
+    firing), acked_ms, open (neither acknowledged nor removed), by_timer, incomplete, decided_by and
+    decided_topic (type of the last event, and topic if it is a plain record; null if a timer or the
+    registration came later), event_to_firing_ms, firing_to_resume_ms.
 
     A latency is null if the archive lacks its start: the record `fired`, compacted away before it was
     archived, or the registration of a one-shot wait.
@@ -130,6 +132,7 @@ def _with_latencies(found: DataFrame) -> DataFrame:
         timer.isNotNull().alias("by_timer"),
         "firing.incomplete",
         f.when(start_known & by_event, f.get(latest, f.lit(0))["type"]).alias("decided_by"),
+        f.when(start_known & by_event, f.get(latest, f.lit(0))["topic"]).alias("decided_topic"),
         f.when(start_known, fired - began).alias("event_to_firing_ms"),
         (f.col("acked_ms") - fired).alias("firing_to_resume_ms"),
     )
@@ -145,7 +148,9 @@ def _outcome(firing: Column) -> Column:
 
 
 def _types(firing: Column) -> Column:
-    """Array of (type, last_ms) of the events: the append time of the last one of each type.
+    """Array of (type, topic, last_ms) of the events: the append time of the last one of each type.
+
+    The topic is null but for plain records, which all have one type.
 
     The type is null for events that were too large for the firing, which has only a reference to them.
     """
@@ -156,16 +161,20 @@ def _types(firing: Column) -> Column:
             firing["events"][label],
             firing["origins"][label],
             lambda sent, origin: f.struct(
-                sent["type"].alias("type"), origin["timestamp_ms"].alias("last_ms")
+                f.struct(
+                    sent["type"].alias("type"), topic_of(sent["type"], sent["source"]).alias("topic")
+                ).alias("kind"),
+                origin["timestamp_ms"].alias("last_ms"),
             ),
         )
 
     parts = f.flatten(f.transform(f.map_keys(firing["events"]), with_times))
     return f.transform(
-        f.array_distinct(parts["type"]),
+        f.array_distinct(parts["kind"]),
         lambda kind: f.struct(
-            kind.alias("type"),
-            f.array_max(f.filter(parts, lambda part: part["type"].eqNullSafe(kind))["last_ms"]).alias(
+            kind["type"].alias("type"),
+            kind["topic"].alias("topic"),
+            f.array_max(f.filter(parts, lambda part: part["kind"].eqNullSafe(kind))["last_ms"]).alias(
                 "last_ms"
             ),
         ),

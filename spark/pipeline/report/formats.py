@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from os.path import commonprefix
 from typing import Final
 
 NONE: Final = "–"  # for a missing value
@@ -75,6 +77,36 @@ def printable(text: object, most: int = 200) -> str:
         return plain
     end = (most - 1) // 2
     return f"{plain[: most - 1 - end]}…{plain[-end:]}"
+
+
+def kind(type_: str, topic: str | None) -> str:
+    """An event type; for a plain record, all of which have one type, its topic."""
+    return type_ if topic is None else f"topic {topic}"
+
+
+def distinct(labels: Sequence[str], most: int) -> list[str]:
+    """The labels, each `printable` within `most` characters, different ones in different texts.
+
+    Labels whose middle cannot be cut without making them equal keep the part in which they differ; a number
+    tells apart what is still equal.
+    """
+    texts = [printable(label, most) for label in labels]
+    for text in {each for each in texts if texts.count(each) > 1}:
+        places = [place for place, each in enumerate(texts) if each == text]
+        whole = [printable(labels[place], 100_000) for place in places]
+        if len(set(whole)) == 1 and len({labels[place] for place in places}) == 1:
+            continue  # one label, several times
+        start = max(len(commonprefix(whole)) - most // 4, 0)  # noqa: RUF071  # of texts, not paths
+        for place, each in zip(places, whole, strict=True):
+            texts[place] = printable(f"…{each[start:]}" if start else each, most)
+    seen: dict[str, set[str]] = {}
+    for place, label in enumerate(labels):
+        users = seen.setdefault(texts[place], {label})
+        if label not in users:
+            number = f" #{len(users) + 1}"
+            users.add(label)
+            texts[place] = printable(texts[place], most - len(number)) + number
+    return texts
 
 
 def who(waiter: str | None, dag: str | None, task: str | None) -> str:

@@ -37,18 +37,22 @@ def by_dag(firings: DataFrame) -> DataFrame:
 
 
 def by_condition(firings: DataFrame, conditions: DataFrame) -> DataFrame:
-    """One row for each condition; condition_id and condition are null without an archived registration."""
+    """One row for each condition; condition_id and condition are null without an archived registration.
+
+    waiter, dag, task: one of those that use it; dags: how many DAGs do.
+    """
     from pyspark.sql import functions as f
 
     texts = conditions.select("condition_id", "condition")
     dags = f.count_distinct("waiter", "dag").alias("dags")
-    return (
-        firings.groupBy("condition_id").agg(dags, *_counts(), *_spans()).join(texts, "condition_id", "left")
-    )
+    user = f.min(f.struct("dag", "task", "waiter")).alias("user")
+    found = firings.groupBy("condition_id").agg(dags, user, *_counts(), *_spans())
+    found = found.join(texts, "condition_id", "left")
+    return found.select(*(name for name in found.columns if name != "user"), "user.*")
 
 
 def by_type(firings: DataFrame) -> DataFrame:
-    """One row for each type of the events that took part.
+    """One row for each type, and topic of plain records, of the events that took part.
 
     firings: in which the type took part. completed: in which it came last; event_to_firing covers only these.
     held: from the append of its last event to the firing, which includes waiting for other events.
@@ -58,14 +62,17 @@ def by_type(firings: DataFrame) -> DataFrame:
     each = firings.select(
         f.explode("types").alias("part"),
         "decided_by",
+        "decided_topic",
         "moment_ms",
         "event_to_firing_ms",
         "firing_to_resume_ms",
     )
     completed = f.col("part.type") == f.col("decided_by")
+    completed &= f.col("part.topic").eqNullSafe(f.col("decided_topic"))
     return (
         each.withColumn("type", f.col("part.type"))
-        .groupBy("type")
+        .withColumn("topic", f.col("part.topic"))
+        .groupBy("type", "topic")
         .agg(
             f.count("*").alias("firings"),
             f.count(f.when(completed, True)).alias("completed"),
@@ -74,6 +81,16 @@ def by_type(firings: DataFrame) -> DataFrame:
             *percentiles("firing_to_resume", f.col("firing_to_resume_ms")),
         )
     )
+
+
+def lacking(firings: DataFrame) -> DataFrame:
+    """One row for each waiter, DAG, task and label that was missing when a wait expired: expired."""
+    from pyspark.sql import functions as f
+
+    missing = firings.where("outcome = 'expired'").select(
+        "waiter", "dag", "task", f.explode("missing").alias("label")
+    )
+    return missing.groupBy("waiter", "dag", "task", "label").agg(f.count("*").alias("expired"))
 
 
 def overall(firings: DataFrame) -> DataFrame:

@@ -8,7 +8,7 @@ from ....events.plain import TYPE as PLAIN
 from .latencies import percentiles
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 def producers(events: DataFrame) -> DataFrame:
@@ -33,11 +33,43 @@ def producers(events: DataFrame) -> DataFrame:
     )
 
 
-def volume(events: DataFrame) -> DataFrame:
-    """One row for each day (UTC, of the append) and type: events, bytes of data, first_ms, last_ms."""
+def topic_of(type_: Column, source: Column) -> Column:
+    """The topic of a plain record, all of which have one type; null for CloudEvents."""
     from pyspark.sql import functions as f
 
-    return events.groupBy("date", "type").agg(
+    return f.when(type_ == PLAIN, source)
+
+
+def label(type_: Column, topic: Column) -> Column:
+    """A type for people, as `formats.kind`: for plain records with their topic."""
+    from pyspark.sql import functions as f
+
+    return f.coalesce(f.concat(f.lit("topic "), topic), type_)
+
+
+def sources(events: DataFrame) -> DataFrame:
+    """The distinct (type, source)."""
+    return events.select("type", "source").distinct()
+
+
+def by_time(events: DataFrame, step_ms: int) -> DataFrame:
+    """One row for each interval of `step_ms` and type: start_ms, type, topic, events."""
+    from pyspark.sql import functions as f
+
+    start = f.floor(f.col("appended_ms") / step_ms) * step_ms
+    return (
+        events.withColumn("topic", topic_of(f.col("type"), f.col("source")))
+        .groupBy(start.cast("long").alias("start_ms"), "type", "topic")
+        .agg(f.count("*").alias("events"))
+    )
+
+
+def volume(events: DataFrame) -> DataFrame:
+    """One row for each day (UTC, of the append), type and topic: events, bytes of data, first_ms, last_ms."""
+    from pyspark.sql import functions as f
+
+    events = events.withColumn("topic", topic_of(f.col("type"), f.col("source")))
+    return events.groupBy("date", "type", "topic").agg(
         f.count("*").alias("events"),
         f.sum(f.coalesce(f.octet_length("data"), f.lit(0))).alias("bytes"),
         f.min("appended_ms").alias("first_ms"),
@@ -46,10 +78,10 @@ def volume(events: DataFrame) -> DataFrame:
 
 
 def types(volume: DataFrame) -> DataFrame:
-    """One row for each type in a `volume`: events, first_ms, last_ms."""
+    """One row for each type and topic in a `volume`: events, first_ms, last_ms."""
     from pyspark.sql import functions as f
 
-    return volume.groupBy("type").agg(
+    return volume.groupBy("type", "topic").agg(
         f.sum("events").alias("events"),
         f.min("first_ms").alias("first_ms"),
         f.max("last_ms").alias("last_ms"),

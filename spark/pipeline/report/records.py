@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 READS: Final = (1,)  # versions of the records; records of others are counted, not read
-_EVENT: Final = "STRUCT<type: STRING>"
+_EVENT: Final = "STRUCT<type: STRING, source: STRING>"
 _ORIGIN: Final = "STRUCT<timestamp_ms: BIGINT>"
 ACTION: Final = (
     "v INT, subscription STRING, kind STRING, incarnation STRING, state STRING, "

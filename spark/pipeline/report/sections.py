@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Final
 
 from . import charts, formats
@@ -22,10 +22,12 @@ from .columns import (
     text,
     who,
 )
+from .columns import kind as kind_of
 from .figures import Figures, Row, Table
 from .latencies import SPANS
 
 CHARTED: Final = 15  # most rows of a table in its chart
+LABELS: Final = 12  # columns of the picture of what was missing
 _EACH: Final = "p50, p90 and p99 of"
 
 
@@ -63,6 +65,7 @@ def sections(figures: Figures, now_ms: int) -> Iterator[Section]:
     yield _by_condition(figures)
     yield _by_type(figures)
     yield _expired(figures)
+    yield _lacking(figures)
     yield _unacknowledged(figures, now_ms)
     yield _producers(figures)
     yield _unwaited(figures)
@@ -93,21 +96,33 @@ def _by_condition(figures: Figures) -> Section:
             return "(registration not in the archive)"
         return formats.printable(row["condition"] or f"(unreadable, {row['condition_id']})", 300)
 
+    def user(row: Row) -> str:
+        """Who uses the condition: texts of conditions begin alike, and are cut in a chart."""
+        others = row["dags"] - 1
+        name = who(row) if row.get("dag") is not None else condition(row)
+        return name + (f" and {formats.counted(others, 'other DAG')}" if others > 0 else "")
+
     return Section(
         "conditions",
         "Latencies by condition",
         "The same latencies, for all waits and dispatchers that share a condition.",
         "Nothing fired.",
-        [Column("Condition", condition), count("DAGs", "dags"), *firing_counts(), *spans(*SPANS)],
+        [
+            Column("Condition", condition),
+            Column("Used by", user),
+            count("DAGs", "dags"),
+            *firing_counts(),
+            *spans(*SPANS),
+        ],
         table,
-        _spread_chart("conditions", "by condition", table, condition, SPANS),
+        _spread_chart("conditions", "by condition, named by a DAG and task that uses it", table, user, SPANS),
         "latencies_by_condition",
     )
 
 
 def _by_type(figures: Figures) -> Section:
     table = figures.table("latencies_by_type")
-    kind = text("type", "(large events, type not recorded)")
+    kind = kind_of("(large events, type not recorded)")
     return Section(
         "types",
         "Latencies by event type",
@@ -145,6 +160,27 @@ def _expired(figures: Figures) -> Section:
         table,
         _bar_chart("expired", "Waits that expired, by DAG and task", by_dag, who, "expired"),
         "expired",
+    )
+
+
+def _lacking(figures: Figures) -> Section:
+    table = figures.table("lacking")
+    rows = list(dict.fromkeys(map(who, table.rows)))[:CHARTED]
+    labels = list(dict.fromkeys(str(row["label"]) for row in table.rows if who(row) in rows))[:LABELS]
+    cells = {
+        (rows.index(who(row)), labels.index(str(row["label"]))): row["expired"]
+        for row in table.rows
+        if who(row) in rows and row["label"] in labels
+    }
+    return Section(
+        "lacking",
+        "What expired waits lacked",
+        "How often a wait expired without an event of a label; a wait that lacked several counts for each.",
+        "No wait expired for want of an event.",
+        [Column("DAG and task", who), Column("Missing", text("label")), count("Expired", "expired")],
+        table,
+        charts.grid("lacking", "Expired waits, by what was missing", rows, labels, cells),
+        "lacking",
     )
 
 
@@ -204,8 +240,13 @@ def _unwaited(figures: Figures) -> Section:
     table = figures.table("unwaited_types")
     lead = (
         "Types of events in the archive that no condition in force could accept, whatever other attributes"
-        " and data the event has."
+        " and data the event has. Plain records count by topic."
     )
+    if figures.without_type:
+        lead += (
+            f" Not considered: matchers that name neither a type nor a source, of"
+            f" {formats.counted(figures.without_type, 'condition')}; they could accept events of any type."
+        )
     if figures.unreadable_conditions:
         lead += (
             f" Not considered: {formats.counted(figures.unreadable_conditions, 'condition')} that this"
@@ -217,35 +258,29 @@ def _unwaited(figures: Figures) -> Section:
         lead,
         "For each type in the archive, some condition could accept it.",
         [
-            Column("Event type", text("type")),
+            Column("Event type", kind_of()),
             count("Events", "events"),
             Column("First (UTC)", moment("first_ms"), line=True),
             Column("Last (UTC)", moment("last_ms"), line=True),
         ],
         table,
-        _bar_chart("unwaited", "Events of types nobody waits for", table, text("type"), "events"),
+        _bar_chart("unwaited", "Events of types nobody waits for", table, kind_of(), "events"),
         "unwaited_types",
     )
 
 
 def _volume(figures: Figures) -> Section:
     """A table of its own form: a row for each day, a column for each of the most frequent types."""
-    names = [str(row["type"]) for row in figures.table("types").rows]
+    names = [formats.kind(row["type"], row.get("topic")) for row in figures.table("types").rows]
     days = figures.table("days")
     by_day: dict[date, dict[str | None, int]] = {row["date"]: {} for row in reversed(days.rows)}
     for row in figures.table("volume").rows:
         by_day[row["date"]][row["type"]] = row["events"]
     others = any(None in counts for counts in by_day.values())
-    series: dict[str | None, str] = {name: formats.printable(name) for name in names}
+    series: dict[str | None, str] = dict(zip(names, formats.distinct(names, 200), strict=True))
     if others:
         series[None] = "all others"
     title = "Events per day and type"
-    chart = charts.stacked(
-        "volume",
-        title,
-        list(by_day),
-        {label: [counts.get(name, 0) for counts in by_day.values()] for name, label in series.items()},
-    )
 
     def counted(name: str | None) -> Callable[[Row], str]:
         return lambda row: formats.number(by_day[row["date"]].get(name, 0))
@@ -262,9 +297,29 @@ def _volume(figures: Figures) -> Section:
             Column("Data", lambda row: formats.size(row["bytes"]), number=True),
         ],
         days,
-        chart,
+        _volume_chart(figures, by_day, series),
         "volume",
     )
+
+
+def _volume_chart(
+    figures: Figures, by_day: Mapping[date, Mapping[str | None, int]], series: Mapping[str | None, str]
+) -> Chart | None:
+    """By day; within a few days, by the hour or less."""
+    found: Mapping[date, Mapping[str | None, int]] = by_day
+    unit, step_ms = "day", figures.step_ms
+    moments = figures.table("moments").rows
+    if step_ms is not None and moments:
+        first, last = moments[0]["start_ms"], moments[-1]["start_ms"]
+        times = range(first, last + step_ms, step_ms)
+        within: dict[int, dict[str | None, int]] = {start: {} for start in times}
+        for row in moments:
+            within[row["start_ms"]][row["type"]] = row["events"]
+        found = {datetime.fromtimestamp(start / 1000, UTC): counts for start, counts in within.items()}
+        unit = formats.duration(step_ms)
+    each = {label: [counts.get(name, 0) for counts in found.values()] for name, label in series.items()}
+    title = "Events per day and type" if unit == "day" else f"Events per {formats.duration(step_ms)} and type"
+    return charts.stacked("volume", title, list(found), each, unit)
 
 
 def _spread_chart(

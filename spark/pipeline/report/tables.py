@@ -9,13 +9,18 @@ from ..progress import logged_progress
 from . import latencies, producers, registrations
 from .figures import Figures, Table
 from .firings import firings, unreadable
-from .unwaited import unwaited
+from .formats import kind
+from .unwaited import unwaited, without_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SHOWN: Final = 50  # most rows of a table on the page
 DAYS: Final = 60  # days of the volume on the page: the latest
+# The steps of the time axis: the smallest that gives at most COLUMNS of them.
+STEPS_MS: Final = tuple(minutes * 60_000 for minutes in (1, 5, 15, 60, 180))
+COLUMNS: Final = 72
+LACKING: Final = 400  # waits and labels in the picture of what was missing
 TYPES: Final = 5  # types of the volume with their own column: more colours are hard to distinguish
 
 
@@ -74,6 +79,10 @@ def make(
     _events(tables, sources.events, volume, types, conditions)
 
     span = types.agg(f.min("first_ms"), f.max("last_ms"), f.sum("events"), f.count("*")).collect()[0]
+    step_ms = step_of(span[0], span[1])
+    if step_ms is not None:
+        _within_days(tables, sources.events, step_ms)
+    nameless = without_type(conditions).count()
     unread = conditions.agg(f.count("*"), f.count(f.when(f.isnull("condition"), 1))).collect()[0]
     return Figures(
         since_ms=since_ms,
@@ -82,6 +91,8 @@ def make(
         last_ms=span[1],
         events=span[2] or 0,
         types=span[3],
+        step_ms=step_ms,
+        without_type=nameless,
         overall=latencies.overall(fired).collect()[0].asDict(),
         conditions=unread[0],
         unreadable_conditions=unread[1],
@@ -109,6 +120,8 @@ def _firings(tables: Tables, fired: DataFrame, known: DataFrame) -> None:
         *who, "missing", "moment_ms", "acked_ms", "incomplete"
     )
     tables.show("expired", tables.write("expired", expired), f.desc("moment_ms"), f.col("firing_id"))
+    lacking = tables.write("lacking", latencies.lacking(fired))
+    tables.show("lacking", lacking, f.desc("expired"), *map(f.col, (*place, "label")), most=LACKING)
     tables.show("expired_by_dag", by_dag.where("expired > 0"), f.desc("expired"), *map(f.col, place))
     unacknowledged = tables.write("unacknowledged", fired.where("open").select(*who, "moment_ms"))
     tables.show("unacknowledged", unacknowledged, f.asc("moment_ms"), f.col("firing_id"))
@@ -122,13 +135,35 @@ def _events(
 
     slow = tables.write("producers", producers.producers(events))
     tables.show("producers", slow, f.desc("delay_p99_ms"), f.col("source"), f.col("type"))
-    nobody = tables.write("unwaited_types", unwaited(types, conditions))
-    tables.show("unwaited_types", nobody, f.desc("events"), f.col("type"))
-    top = tables.show("types", types, f.desc("events"), f.col("type"), most=TYPES)
-    named = [str(row["type"]) for row in top.rows]
-    kind = f.when(f.col("type").isin(named), f.col("type"))  # null: all others
+    nobody = tables.write("unwaited_types", unwaited(types, producers.sources(events), conditions))
+    tables.show("unwaited_types", nobody, f.desc("events"), f.col("type"), f.col("topic"))
+    top = tables.show("types", types, f.desc("events"), f.col("type"), f.col("topic"), most=TYPES)
     days = volume.groupBy("date").agg(f.sum("events").alias("events"), f.sum("bytes").alias("bytes"))
     latest = tables.show("days", days, f.desc("date"), most=DAYS)
     shown = volume.where(f.col("date").isin([row["date"] for row in latest.rows]))
-    by_day = shown.groupBy("date", kind.alias("type")).agg(f.sum("events").alias("events"))
+    by_day = shown.groupBy("date", _series(top).alias("type")).agg(f.sum("events").alias("events"))
     tables.show("volume", by_day, f.asc("date"), f.desc("events"), most=DAYS * (TYPES + 1))
+
+
+def _within_days(tables: Tables, events: DataFrame, step_ms: int) -> None:
+    from pyspark.sql import functions as f
+
+    kind = _series(tables.shown["types"]).alias("type")
+    each = producers.by_time(events, step_ms).groupBy("start_ms", kind)
+    counts = each.agg(f.sum("events").alias("events"))
+    tables.show("moments", counts, f.asc("start_ms"), f.desc("events"), most=(COLUMNS + 1) * (TYPES + 1))
+
+
+def _series(top: Table) -> Column:
+    """The label of a row's type if it is one of the most frequent; null for all others."""
+    from pyspark.sql import functions as f
+
+    label = producers.label(f.col("type"), f.col("topic"))
+    return f.when(label.isin([kind(row["type"], row["topic"]) for row in top.rows]), label)
+
+
+def step_of(first_ms: int | None, last_ms: int | None) -> int | None:
+    """The step of the time axis; None if a column for each day is fine enough, or there are no events."""
+    if first_ms is None or last_ms is None:
+        return None
+    return next((step for step in STEPS_MS if (last_ms - first_ms) // step < COLUMNS), None)

@@ -1,20 +1,24 @@
 """Event types nobody waits for: no registered condition has a matcher that could accept one.
 
-Decided only by what a matcher requires of the attribute `type`. Filters on other attributes, on data and in
-CloudEvents SQL may accept some event of any type, so they exclude none. A CEL predicate excludes types if it
-requires the type to equal a text.
+Decided by what a matcher requires of the attributes `type` and `source`: attributes, filters, CESQL and CEL.
+Filters on other attributes and on data may accept some event of any type, so they exclude none. A matcher
+that requires nothing of both could accept an event of any type. It names none, and would hide them all, so it
+does not count; the report says how many conditions have one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ....conditions import filters as f_
+from ....conditions.filters.cesql import compile as compiled
+from ....conditions.filters.cesql import could_be_true
 from ....conditions.filters.dialects import Comparison
 from ....conditions.nodes.matcher import Matcher
+from ....events.plain import TYPE as PLAIN
 from .registrations import read_condition
 
 if TYPE_CHECKING:
@@ -24,33 +28,43 @@ if TYPE_CHECKING:
     from ....conditions.filters import Filter
 
 _TYPE: Final = "type"
+_READ: Final = frozenset({"type", "source"})
 _REQUIRED: Final = "exact STRING, filters STRING"  # one of them is null
 
 
-def could_accept(filters: Iterable[Filter], type_: str) -> bool:
-    """False if no event of this type can pass all of these filters."""
-    return all(verdict(each, type_) is not False for each in filters)
+def could_accept(filters: Iterable[Filter], type_: str, source: str | None = None) -> bool:
+    """False if no event of this type, from this source if it is given, can pass all of these filters."""
+    known = {_TYPE: type_} if source is None else {_TYPE: type_, "source": source}
+    return all(verdict(each, known) is not False for each in filters)
 
 
-def verdict(term: Filter, type_: str) -> bool | None:
-    """The filter's result for every event of a type; None if it depends on the event."""
+def verdict(term: Filter, known: Mapping[str, str]) -> bool | None:
+    """The filter's result for every event with these attributes; None if it depends on the event."""
     if isinstance(term, Comparison):
-        agrees = [type(term).agrees(type_, value) if name == _TYPE else None for name, value in term.pairs]
+        agrees = [
+            type(term).agrees(known[name], value) if name in known else None for name, value in term.pairs
+        ]
         return _all(agrees)
     if isinstance(term, f_.All):
-        return _all(verdict(each, type_) for each in term.filters)
+        return _all(verdict(each, known) for each in term.filters)
     if isinstance(term, f_.Any):
-        return _not(_all(_not(verdict(each, type_)) for each in term.filters))
+        return _not(_all(_not(verdict(each, known)) for each in term.filters))
     if isinstance(term, f_.Not):
-        return _not(verdict(term.filter, type_))
+        return _not(verdict(term.filter, known))
+    if isinstance(term, f_.Sql):
+        if compiled(term.expression).attributes == (_TYPE,):  # its result is known, also inside Not
+            return could_be_true(term.expression, known)
+        return None if could_be_true(term.expression, known) else False
+    if isinstance(term, f_.Where):
+        return None if term.could_be_true(known) else False
     return None
 
 
-def unwaited(types: DataFrame, conditions: DataFrame) -> DataFrame:
-    """The rows of `types` whose type no condition could accept.
+def unwaited(types: DataFrame, sources: DataFrame, conditions: DataFrame) -> DataFrame:
+    """The rows of `types` whose type, and topic if it is of plain records, no condition could accept.
 
-    Exact types, which nearly all matchers have, are removed by an anti join; the remaining types are checked
-    against the other distinct filters, which are few.
+    sources: the distinct (type, source) of the events. Exact types, which nearly all matchers have, are
+    removed by an anti join; the remaining ones are checked against the other distinct filters, which are few.
     """
     from pyspark.sql import functions as f
 
@@ -58,22 +72,47 @@ def unwaited(types: DataFrame, conditions: DataFrame) -> DataFrame:
     exact = required.where("exact IS NOT NULL").select(f.col("exact").alias(_TYPE))
     left = types.join(exact, _TYPE, "left_anti")
     others = required.where("filters IS NOT NULL").select("filters")
-    accepted = (
-        left.select(_TYPE).crossJoin(f.broadcast(others)).mapInArrow(_accepted, "type STRING").distinct()
-    )
-    return left.join(accepted, _TYPE, "left_anti")
+    pairs = sources.join(exact, _TYPE, "left_anti").crossJoin(f.broadcast(others))
+    accepted = pairs.mapInArrow(_accepted, "type STRING, topic STRING").distinct()
+    same = (left["type"] == accepted["type"]) & left["topic"].eqNullSafe(accepted["topic"])
+    return left.join(accepted, same, "left_anti")
+
+
+def without_type(conditions: DataFrame) -> DataFrame:
+    """The conditions that have a matcher without a type and a source."""
+    return conditions.mapInArrow(_without_type, conditions.schema)
 
 
 def required_types(form: str) -> Iterator[tuple[str | None, str | None]]:
-    """What a condition's matchers require of the type: (exact type, None), or (None, filters as JSON)."""
+    """What a condition's matchers require of the type: (exact type, None), or (None, filters as JSON).
+
+    Nothing for a matcher that requires nothing of type and source.
+    """
     condition = read_condition(form)
     for matcher in () if condition is None else condition.matchers:
         exact = dict(matcher.exact).get(_TYPE) or _needed(matcher)
-        if exact is not None:
+        if exact is not None and exact != PLAIN:
             yield exact, None  # other filters do not matter: they can only refuse this type too
-        else:
-            filters = [each.to_json() for each in matcher.filters if _reads_type(each)]
+        elif filters := _filters(matcher):
             yield None, json.dumps(filters, sort_keys=True)
+
+
+def names_no_type(form: str) -> bool:
+    """Whether a matcher of the condition requires nothing of type and source."""
+    condition = read_condition(form)
+    matchers = () if condition is None else condition.matchers
+    return any(dict(each.exact).get(_TYPE) is None and not _filters(each) for each in matchers)
+
+
+def _filters(matcher: Matcher) -> list[dict[str, object]]:
+    """The filters that read type or source, in their JSON forms."""
+    exact = {name: value for name, value in matcher.exact if name in _READ}
+    found: list[dict[str, object]] = [{"exact": exact}] if exact else []
+    found += [each.to_json() for each in matcher.filters if _reads(each)]
+    where = matcher.where
+    if where is not None and where.attributes is not None and where.attributes & _READ:
+        found.append(where.to_json())
+    return found
 
 
 def _needed(matcher: Matcher) -> str | None:
@@ -82,17 +121,22 @@ def _needed(matcher: Matcher) -> str | None:
     return needed if isinstance(needed, str) else None
 
 
-def _reads_type(term: Filter) -> bool:
+def _reads(term: Filter) -> bool:
     if isinstance(term, Comparison):
-        return any(name == _TYPE for name, _ in term.pairs)
+        return any(name in _READ for name, _ in term.pairs)
     if isinstance(term, (f_.All, f_.Any)):
-        return any(map(_reads_type, term.filters))
-    return isinstance(term, f_.Not) and _reads_type(term.filter)
+        return any(map(_reads, term.filters))
+    if isinstance(term, f_.Sql):
+        return not _READ.isdisjoint(compiled(term.expression).attributes)
+    return isinstance(term, f_.Not) and _reads(term.filter)
 
 
 @lru_cache(4096)
 def _read(filters: str) -> tuple[Filter, ...]:
-    return tuple(f_.filter_from_json(each) for each in json.loads(filters))
+    return tuple(
+        f_.Where(each["where"]) if "where" in each else f_.filter_from_json(each)
+        for each in json.loads(filters)
+    )
 
 
 def _all(verdicts: Iterable[bool | None]) -> bool | None:
@@ -112,8 +156,20 @@ def _required(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _accepted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        pairs = zip(batch.column(_TYPE).to_pylist(), batch.column("filters").to_pylist(), strict=True)
-        yield _batch({_TYPE: list({kind for kind, text in pairs if could_accept(_read(text), kind)})})
+        rows = zip(*(batch.column(name).to_pylist() for name in ("type", "source", "filters")), strict=True)
+        found = {
+            (kind, source if kind == PLAIN else None)
+            for kind, source, text in rows
+            if could_accept(_read(text), kind, source)
+        }
+        yield _batch({_TYPE: [kind for kind, _ in found], "topic": [topic for _, topic in found]})
+
+
+def _without_type(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for batch in batches:
+        yield batch.filter(pa.array([names_no_type(form) for form in batch.column("form").to_pylist()]))
 
 
 def _batch(columns: dict[str, list[Any]]) -> pa.RecordBatch:

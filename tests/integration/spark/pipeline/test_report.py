@@ -19,6 +19,7 @@ from interlock.engine import records as engine
 from interlock.engine.records.versions import versions_read
 from interlock.events import kafka
 from interlock.events.event import Event
+from interlock.events.plain import TYPE as PLAIN
 from interlock.spark.pipeline import PipelineError, job
 from interlock.spark.pipeline.archive.files import Files
 from interlock.spark.pipeline.archive.layout import Folder, write_folder
@@ -257,6 +258,8 @@ def test_the_latency_of_an_expiry_counts_from_its_due_time_and_the_missing_label
     [expired] = made.rows("expired")
     assert (expired["dag"], expired["task"], expired["key"]) == ("limited", "ready", "2026-11-20")
     assert expired["missing"] == ["orders", "rates"]
+    lacking = {(row["dag"], row["label"]): row["expired"] for row in made.rows("lacking")}
+    assert lacking == {("limited", "orders"): 1, ("limited", "rates"): 1}
     assert made.row("latencies_by_dag", dag="limited")["expired"] == 1
     assert made.row("firings", dag="limited")["event_to_firing_ms"] == 25
 
@@ -339,7 +342,7 @@ def test_totals_count_unreadable_records_apart(made: Made) -> None:
     assert made.figures.summary()["types_nobody_waits_for"] == 1
     page = (made.folder / "report.html").read_text()
     assert "Not included: 2 records of firings" in page
-    assert page.count("<svg") == 8
+    assert page.count("<svg") == 9
 
 
 def test_a_range_has_its_events_and_firings_and_their_later_acknowledgements(
@@ -366,6 +369,43 @@ def test_a_condition_is_in_force_until_it_is_removed(spark: SparkSession) -> Non
     conditions_in_force = in_force(found, T0 + 1500, T0 + 5000).collect()
     assert [row.incarnation for row in conditions_in_force] == [left.incarnation]
     assert {row.in_force_until for row in found.collect()} == {T0 + 1000, None}
+
+
+def test_plain_topics_are_told_apart_and_a_matcher_without_a_type_hides_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Reference: one matcher without a type blinded "types nobody waits for"; plain topics were one type."""
+    log = Log()
+    log.registered(T0, wait("any"), event(subject="x"))
+    plain = log.registered(T0, wait("plain"), event(PLAIN, source="orders", label="orders"))
+    log.registered(T0, wait("of a source"), event(source="/rates", label="rates"))
+    made = [
+        Event.of(PLAIN, topic, id=str(n), data={}) for n, topic in enumerate(("orders", "users", "users"))
+    ]
+    made.append(Event.of(RATES, "/rates", id="r", data={}))
+    records = [log.append("event", T0 + n, *kafka.encode(each)) for n, each in enumerate(made)]
+    log.event(CART, T0 + 60_000)
+    log.firing(plain, {"orders": (made[0], records[0])}, T0 + 10)
+    archive = archived(spark, tmp_path / "archive", log.records)
+    report = Made(
+        spark, tmp_path / "report", make_report(spark, archive, str(tmp_path / "report"), now_ms=NOW)
+    )
+    unwaited = {(row["type"], row["topic"]): row["events"] for row in report.rows("unwaited_types")}
+    assert unwaited == {(PLAIN, "users"): 2, (CART, None): 1}
+    assert report.figures.without_type == 1
+    volume = {(row["type"], row["topic"]): row["events"] for row in report.rows("volume")}
+    assert volume == {(PLAIN, "orders"): 1, (PLAIN, "users"): 2, (RATES, None): 1, (CART, None): 1}
+    kinds = {(row["type"], row["topic"], row["completed"]) for row in report.rows("latencies_by_type")}
+    assert kinds == {(PLAIN, "orders", 1)}
+    assert report.figures.step_ms == 60_000
+    moments = {(row["start_ms"], row["type"]): row["events"] for row in report.figures.table("moments").rows}
+    minute = T0 - T0 % 60_000
+    assert moments == {
+        (minute, "topic orders"): 1,
+        (minute, "topic users"): 2,
+        (minute, RATES): 1,
+        (minute + 60_000, CART): 1,
+    }
 
 
 def test_an_empty_archive_gives_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
@@ -414,7 +454,10 @@ def test_the_report_reads_an_action_record_as_the_engine_wrote_it(spark: SparkSe
         assert read[name] == written[name]
     for name in ("id", "outcome", "key", "fired_at", "missing", "timer_ms", "incomplete"):
         assert read["firing"][name] == written["firing"][name]
-    assert read["firing"]["events"] == {"orders": [{"type": ORDERS}], "rates": [{"type": RATES}]}
+    assert read["firing"]["events"] == {
+        "orders": [{"type": ORDERS, "source": "/shop"}],
+        "rates": [{"type": RATES, "source": "/shop"}],
+    }
     assert read["firing"]["origins"] == {
         "orders": [{"timestamp_ms": T0}],
         "rates": [{"timestamp_ms": T0 + 1}],

@@ -79,6 +79,11 @@ def figures(text: str = HOSTILE) -> Figures:
               for n, (dag, key) in enumerate(zip(dags, ("2026-11-20", text, None, "7", "x"), strict=True))),
             total=57,
         ),
+        table(
+            "lacking",
+            *({**place(dag), "label": label, "expired": 40 // n + len(label) % 3}
+              for n, dag in enumerate(dags, 1) for label in (text, "rates", "orders")[n % 3 :]),
+        ),
         table("expired_by_dag", *(row for row in by_dag if row["expired"])),
         table(
             "unacknowledged",

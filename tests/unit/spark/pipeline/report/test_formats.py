@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from interlock.spark.pipeline.report import formats
+from interlock.spark.pipeline.report.formats import distinct
 
 
 @pytest.mark.parametrize(
@@ -61,3 +64,31 @@ def test_unprintable_characters_are_replaced_and_a_long_text_keeps_both_ends() -
 )
 def test_a_waiter_has_the_names_of_airflow(waiter: str, dag: str, task: str | None, text: str) -> None:
     assert formats.who(waiter, dag, task) == text
+
+
+LONG = "(event(type='com.example.orders.done', by='date') & event(type='com.example.rates')).within('{}h')"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a", "b"],
+        [LONG.format(1), LONG.format(2), LONG.format(24)],
+        ["x" * 30 + str(n) + "y" * 200 for n in range(9)],
+        ["interlock.airflow.dag_run." + "z" * 60 + f".{n}.failed.and.more.of.it" for n in range(3)],
+        ["\u202ea", "\u202ba", "\u200ba"],
+    ],
+    ids=["short", "end", "middle", "types", "unprintable"],
+)
+def test_different_labels_stay_different_when_they_are_cut(labels: list[str]) -> None:
+    """Reference: labels were cut to identical texts (report)."""
+    texts = distinct(labels, 44)
+    assert len(set(texts)) == len(labels)
+    assert max(map(len, texts)) <= 44
+
+
+@given(st.lists(st.text(st.sampled_from("ab\u202e"), max_size=60), max_size=8), st.integers(12, 50))
+def test_equal_labels_and_only_those_have_equal_texts(labels: list[str], most: int) -> None:
+    texts = distinct(labels, most)
+    assert len(texts) == len(labels)
+    assert len(set(zip(labels, texts, strict=True))) == len(set(labels)) == len(set(texts))

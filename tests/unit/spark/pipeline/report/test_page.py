@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
+from interlock.events.plain import TYPE as PLAIN
 from interlock.spark.pipeline.report import ReportError, charts
-from interlock.spark.pipeline.report.figures import Figures
+from interlock.spark.pipeline.report.figures import Figures, Table
 from interlock.spark.pipeline.report.page import check_can_draw, render
+from interlock.spark.pipeline.report.tables import step_of
 
-from tests.unit.spark.pipeline.report.samples import HOSTILE, NOW_MS, figures
+from tests.unit.spark.pipeline.report.samples import HOSTILE, NOW_MS, figures, place
 
+HOUR_MS = 3_600_000
 SECTIONS = (
     "Latencies by DAG",
     "Latencies by condition",
     "Latencies by event type",
     "Waits that expired",
+    "What expired waits lacked",
     "Firings not acknowledged yet",
     "Slowest producers",
     "Event types nobody waits for",
@@ -59,7 +65,7 @@ def test_each_section_has_a_chart_and_its_table(outline: Outline) -> None:
     assert [text for text in outline.texts if text in SECTIONS and outline.texts.count(text) > 1][
         : len(SECTIONS)
     ]
-    assert len(outline.named("section")) == len(outline.named("svg")) == len(outline.named("table")) == 8
+    assert len(outline.named("section")) == len(outline.named("svg")) == len(outline.named("table")) == 9
 
 
 def test_each_chart_has_a_title_and_a_description(page: str, outline: Outline) -> None:
@@ -67,8 +73,8 @@ def test_each_chart_has_a_title_and_a_description(page: str, outline: Outline) -
     for svg in outline.named("svg"):
         assert svg["role"] == "img"
         assert set(str(svg["aria-labelledby"]).split()) <= ids
-    assert len(outline.named("figcaption")) == 8
-    assert page.count("The table below has all figures.") == 8
+    assert len(outline.named("figcaption")) == 9
+    assert page.count("The table below has all figures.") == 9
 
 
 def test_ids_are_unique(outline: Outline) -> None:
@@ -90,7 +96,7 @@ def test_external_texts_are_escaped_everywhere(page: str, outline: Outline) -> N
 )
 def test_any_text_can_be_drawn(text: str) -> None:
     outline = Outline(render(figures(text), "/data/archive", NOW_MS))
-    assert len(outline.named("svg")) == 8
+    assert len(outline.named("svg")) == 9
 
 
 def test_nothing_is_loaded_from_anywhere(page: str, outline: Outline) -> None:
@@ -144,3 +150,81 @@ def test_a_type_that_begins_with_an_underscore_is_in_the_legend() -> None:
     chart = charts.stacked("a", "A", [date(2026, 11, 20)], {"_hidden": [2], "orders": [1]})
     assert chart is not None
     assert "_hidden" in chart.svg
+
+
+def with_tables(**rows: list[dict[str, Any]]) -> Figures:
+    found = figures("x")
+    tables = {name: Table(name, tuple(each), len(each)) for name, each in rows.items()}
+    return replace(found, tables={**found.tables, **tables})
+
+
+def test_plain_topics_are_told_apart_in_tables_and_charts() -> None:
+    """Reference: all plain topics were one type in the charts (report)."""
+    day = date(2026, 11, 20)
+    plain = {"type": PLAIN, "events": 5, "first_ms": 0, "last_ms": 1}
+    made = with_tables(
+        types=[{**plain, "topic": "orders"}, {**plain, "topic": "users"}],
+        days=[{"date": day, "events": 10, "bytes": 1}],
+        volume=[{"date": day, "type": f"topic {name}", "events": 5} for name in ("orders", "users")],
+        unwaited_types=[{**plain, "topic": "orders"}, {**plain, "topic": "users"}],
+    )
+    outline = Outline(render(made, "/data/archive", NOW_MS))
+    for name in ("topic orders", "topic users"):
+        assert outline.texts.count(name) >= 4  # two tables, a row of a chart and a legend
+    assert PLAIN not in outline.texts
+
+
+def test_conditions_in_the_chart_are_named_by_who_uses_them() -> None:
+    """Reference: labels were cut to identical texts (report)."""
+    rows = figures("x").table("latencies_by_condition").rows[:1]
+    long = "(event(type='com.example.orders.done', by='data.date') & event(type='com.example.rates', by='d'))"
+    users = [("daily_report", "ready", "wait", 1), ("settle", None, "dispatch", 3)]
+    made = with_tables(
+        latencies_by_condition=[
+            {**rows[0], **place(dag, task, waiter), "condition": f"{long}.within('{n}h')", "dags": dags}
+            for n, (dag, task, waiter, dags) in enumerate(users)
+        ]
+    )
+    outline = Outline(render(made, "/data/archive", NOW_MS))
+    for name in ("daily_report.ready", "settle (dispatch) and 2 other DAGs"):
+        assert outline.texts.count(name) >= 2  # in the chart and in its table
+
+
+def test_the_volume_within_a_day_has_an_axis_of_hours_and_minutes() -> None:
+    """Reference: no time axis within a day (report)."""
+    start = 1_795_500_000_000 - 1_795_500_000_000 % 3_600_000
+    moments = [{"start_ms": start + n * 900_000, "type": "a", "events": n + 1} for n in (0, 1, 7)]
+    made = replace(with_tables(types=[{"type": "a", "events": 11}], moments=moments), step_ms=900_000)
+    outline = Outline(render(made, "/data/archive", NOW_MS))
+    assert "Events per 15 min and type" in outline.texts
+    first = datetime.fromtimestamp(start / 1000, UTC)
+    described = f"8 columns, one for each 15 min, from {first}"
+    assert any(text.startswith(described) for text in outline.texts)
+    assert {f"{first:%H}:15", f"{first:%H}:45"} <= set(outline.texts)
+
+
+@pytest.mark.parametrize(
+    ("last_ms", "step_ms"),
+    [
+        (0, 60_000), (71 * 60_000, 60_000), (72 * 60_000, 300_000), (5 * HOUR_MS, 300_000),
+        (24 * HOUR_MS, 3_600_000), (3 * 24 * HOUR_MS - 1, 3_600_000), (8 * 24 * HOUR_MS, 3 * HOUR_MS),
+        (30 * 24 * HOUR_MS, None), (None, None),
+    ],
+)  # fmt: skip
+def test_the_step_of_the_time_axis_follows_the_range(last_ms: int | None, step_ms: int | None) -> None:
+    assert step_of(None if last_ms is None else 0, last_ms) == step_ms
+
+
+def test_the_picture_of_expired_waits_shows_which_wait_lacked_what() -> None:
+    """Reference: no picture of which wait lacked what (report)."""
+    outline = Outline(render(figures("x"), "/data/archive", NOW_MS))
+    at = len(outline.texts) - 1 - outline.texts[::-1].index("What expired waits lacked")
+    end = outline.texts.index("Firings not acknowledged yet", at)
+    drawn = outline.texts[at:end]
+    assert {"Expired waits, by what was missing", "daily_report.ready", "rates", "orders"} <= set(drawn)
+
+
+def test_conditions_without_a_type_are_told_and_hide_nothing() -> None:
+    """Reference: one matcher without a type blinded "types nobody waits for" (report)."""
+    page = render(replace(figures("x"), without_type=2), "/data/archive", NOW_MS)
+    assert "matchers that name neither a type nor a source, of 2 conditions" in page

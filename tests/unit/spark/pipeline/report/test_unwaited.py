@@ -6,18 +6,34 @@ import json
 
 import pytest
 from interlock.conditions import Condition, event
-from interlock.conditions.filters import All, Any, Exact, Not, Prefix, Sql, Suffix, filter_from_json
-from interlock.spark.pipeline.report.unwaited import could_accept, required_types
+from interlock.conditions.filters import (
+    All,
+    Any,
+    Exact,
+    Filter,
+    Not,
+    Prefix,
+    Sql,
+    Suffix,
+    Where,
+    filter_from_json,
+)
+from interlock.events.plain import TYPE as PLAIN
+from interlock.spark.pipeline.report.unwaited import could_accept, names_no_type, required_types
 
 TYPE = "com.shop.orders.done"
 
 
-def accepted(condition: Condition, type_: str) -> bool:
-    """Whether one of its matchers could accept the type."""
+def read(form: dict[str, str]) -> Filter:
+    return Where(form["where"]) if "where" in form else filter_from_json(form)
+
+
+def accepted(condition: Condition, type_: str, source: str = "/shop") -> bool:
+    """Whether one of its matchers could accept the type from the source."""
     return any(
         exact == type_
         if exact is not None
-        else could_accept(map(filter_from_json, json.loads(filters or "")), type_)
+        else could_accept(map(read, json.loads(filters or "")), type_, source)
         for exact, filters in required_types(json.dumps(condition.to_json()))
     )
 
@@ -39,13 +55,32 @@ def accepted(condition: Condition, type_: str) -> bool:
         (event(filters=[Any(All(Exact(type="another"), Exact(source="/shop")), Prefix(type="org."))]), False),
         (event(filters=[Not(Exact(type=TYPE))]), False),
         (event(filters=[Not(Exact(type="another"))]), True),
-        (event(filters=[Not(Exact(type=TYPE, source="/shop"))]), True),
+        (event(filters=[Not(Exact(type=TYPE, source="/shop"))]), False),
+        (event(filters=[Not(Exact(type=TYPE, source="/elsewhere"))]), True),
         (event(filters=[Not(Any(Prefix(type="com."), Exact(source="/shop")))]), False),
-        (event(filters=[Sql("type = 'another'")]), True),
+        (event(filters=[Sql("type = 'another'")]), False),
+        (event(filters=[Sql("type = 'another' AND level > 3")]), False),
+        (event(filters=[Sql(f"TYPE IN ('another', '{TYPE}') AND level > 3")]), True),
+        (event(filters=[Sql("type LIKE 'com.bank.%' OR EXISTS subject")]), True),
+        (event(filters=[Sql("type LIKE 'com.bank.%' AND EXISTS type")]), False),
+        (event(filters=[Not(Sql(f"type = '{TYPE}'"))]), False),
+        (event(filters=[Not(Sql("type = 'another'"))]), True),
+        (event(filters=[Sql("source = '/bank' AND subject = 'type'")]), False),
+        (event(where="event.type.startsWith('com.bank.') && data.n > 1"), False),
+        (event(where="event['type'].startsWith('com.shop.') && data.n > 1"), True),
+        (event(where="event.type == 'another' || event.type == 'third'"), False),
+        (event(where="event.type in ['another', 'third'] && data.n > 1"), False),
+        (event(where="event.source == '/bank' && data.n > 1"), False),
+        (event(where="has(event.type) && data.x == 'event.type'"), True),
+        (event(source="/bank"), False),
+        (event(filters=[Prefix(source="/bank")]), False),
+        (event(subject="x"), False),
+        (event(filters=[Suffix(subject=".csv")]), False),
+        (event(PLAIN, source="orders"), False),
         (event(filters=[Not(Sql("type = 'another'")), Exact(type="another")]), False),
         (event(where="event.type == 'another'"), False),
         (event(where=f"event.type == '{TYPE}' && data.n > 1"), True),
-        (event(where="data.n > 1"), True),
+        (event(where="data.n > 1"), False),
         ((event("another") & event(TYPE)).within("1h"), True),
         ((event("another") & ~event(TYPE)).within("1h"), True),
     ],
@@ -53,6 +88,46 @@ def accepted(condition: Condition, type_: str) -> bool:
 )
 def test_a_type_is_waited_for_unless_no_event_of_it_could_pass(condition: Condition, could: bool) -> None:
     assert accepted(condition, TYPE) is could
+
+
+@pytest.mark.parametrize(
+    ("condition", "names_none"),
+    [
+        (event(TYPE), False),
+        (event(source="/shop"), False),
+        (event(subject="x"), True),
+        (event(where="data.n > 1"), True),
+        (event(where="event.type == 'a'"), False),
+        (event(filters=[Sql("level > 3")]), True),
+        (event(filters=[Sql("type LIKE 'a%'")]), False),
+        ((event(TYPE) & event(subject="x")).within("1h"), True),
+    ],
+    ids=str,
+)
+def test_a_matcher_without_type_and_source_hides_no_type_and_is_counted(
+    condition: Condition, names_none: bool
+) -> None:
+    """Reference: one matcher without a type blinded "types nobody waits for" (report)."""
+    assert names_no_type(json.dumps(condition.to_json())) is names_none
+    if names_none:
+        assert not accepted(condition, "com.shop.cart.touched")
+
+
+@pytest.mark.parametrize(
+    ("condition", "topics"),
+    [
+        (event(PLAIN, source="orders"), {"orders"}),
+        (event(PLAIN), {"orders", "users"}),
+        (event(source="users"), {"users"}),
+        (event(PLAIN, filters=[Prefix(source="u")]), {"users"}),
+        (event(PLAIN, where="event.source == 'orders'"), {"orders"}),
+        (event(TYPE, source="orders"), set()),
+    ],
+    ids=str,
+)
+def test_a_plain_topic_is_waited_for_by_its_name(condition: Condition, topics: set[str]) -> None:
+    """Reference: all plain topics were one type (report)."""
+    assert {topic for topic in ("orders", "users") if accepted(condition, PLAIN, topic)} == topics
 
 
 def test_an_unreadable_condition_requires_nothing() -> None:
