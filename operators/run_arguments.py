@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from ..conditions import ConditionError, canonical_key
 from ..engine.records import FiringRecord
 from ..triggers.firing_json import firing_form, json_text
 from .target import RunRefused
@@ -72,9 +73,10 @@ def run_arguments(
 def _moment(given: object) -> datetime:
     """Returns the time of a rendered template, in UTC if it has no zone. Raises RunRefused."""
     try:
-        moment = given if isinstance(given, datetime) else datetime.fromisoformat(str(given))
+        # in its canonical form, because keys come as events write them, in any form of ISO 8601
+        moment = given if isinstance(given, datetime) else datetime.fromisoformat(canonical_key(str(given)))
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
+    except (ConditionError, ValueError, OverflowError):
         raise RunRefused(
             f"logical_date is {str(given)[:100]!r}; it must be an ISO 8601 date of the years 1 to 9999 in UTC"
         ) from None

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, A
 from jinja2 import UndefinedError
 
 from ..conditions import Condition, ConditionError, canonical_key
+from ..conditions.nodes.key import written_key
 from ..conditions.nodes.paths import parse_path
 from ..conditions.nodes.zoned import key_offset, zoned_key
 from ..conditions.recipes.fail_on import is_failure, with_fail_on
@@ -171,7 +172,7 @@ class EventSensor(BaseSensorOperator):
             "Waiting for %s%s%s, events since %s, until %s. Subscription %s on %s.",
             visible(self.condition),
             visible("" if self.fail_on is None else f", failing on {self.fail_on}"),
-            visible("" if key is None else f" with key {key!r}"),
+            visible("" if key is None else f" with key {self._written(key)!r}"),
             visible(since.isoformat(timespec="seconds")),
             visible(timeout_at.isoformat(timespec="seconds")),
             visible(subscription),
@@ -206,7 +207,7 @@ class EventSensor(BaseSensorOperator):
             text = f"fail_on was met by {'; '.join(failed)}."
             self.log.error("%s To wait again without these events, clear the task.", visible(text))
             raise AirflowFailException(text)
-        return firing_form(firing)
+        return firing_form(firing, self._written(firing.key))
 
     def _since(self, context: Context) -> datetime:
         if self.since is not None:
@@ -227,6 +228,18 @@ class EventSensor(BaseSensorOperator):
             for path in ((matcher.by,) if isinstance(matcher.by, str) else matcher.by or ())
         )
         return max((parse_path(path).reach for path in paths), default=timedelta(0))
+
+    def _written(self, registered: str | None) -> str | None:
+        """Returns the key as the DAG's author writes it; None if that is not the registered key.
+
+        It is another one if the DAG was edited while the task waited, and none if there is no key.
+        """
+        try:
+            if self.key is None or self._canonical_key() != registered:
+                return None
+            return written_key(zoned_key(self.key, zone_of(self.get_dag())))
+        except ConditionError:
+            return None
 
     def _canonical_key(self) -> str | None:
         if self.key is None:

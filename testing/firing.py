@@ -9,6 +9,7 @@ import msgspec
 
 from ..conditions import Condition, Rehearsed
 from ..conditions.evaluate.firing import Part
+from ..conditions.nodes.written import written_by
 from ..engine.protocol.tasks.evaluator import action_of
 from ..engine.records import ActionRecord, Registration, decode_json
 from ..engine.records.firing import by_reference
@@ -23,18 +24,21 @@ def action_of_rehearsed(
     registration: Registration, condition: Condition, firing: Rehearsed, at: datetime
 ) -> ActionRecord:
     """Returns the action record. at: when the firing was decided."""
-    parts = tuple(map(_as_in_state, firing.taking_part))
+    parts = tuple(_as_in_state(part, condition, firing.key) for part in firing.taking_part)
     firing = msgspec.structs.replace(firing, taking_part=parts)
     registered = Registered(registration, condition, 0, registration.since_ms)
     _, value = action_of(registered, firing.key or "", firing, as_ms(at), False, VERSION)
     return decode_json(ActionRecord, value, "The firing")
 
 
-def _as_in_state(part: Part) -> Part:
+def _as_in_state(part: Part, condition: Condition, key: str | None) -> Part:
     """Returns the part as an engine's state contains it, large data replaced by a reference."""
     match = part.match
     event = by_reference(match.event, match.topic, match.partition, match.offset)
-    return msgspec.structs.replace(part, match=msgspec.structs.replace(match, event=event))
+    written: str | None = None
+    if event is not match.event and key is not None:
+        written = written_by(condition, match.matchers, key, match.event)
+    return msgspec.structs.replace(part, match=msgspec.structs.replace(match, event=event, written=written))
 
 
 def as_ms(moment: datetime) -> int:

@@ -15,18 +15,24 @@ FORM_VERSION: Final = 1
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def firing_form(firing: FiringRecord) -> dict[str, Any]:
-    """Returns the firing in the form that is described in docs/use/waiting.md."""
+def firing_form(firing: FiringRecord, written: str | None = None) -> dict[str, Any]:
+    """Returns the firing in the form that is described in docs/use/waiting.md.
+
+    written: the key as the wait writes it; default: as the event does.
+    """
+    written = firing.written if written is None else written
     form = {
         "version": FORM_VERSION,
         "firing_id": firing.id,
         "outcome": firing.outcome,
-        "key": firing.key,
+        "key": firing.key if written is None else written,
         "fired_at": firing.fired_at,
         "events": firing.events,
         "recorded": {label: _recorded(firing, label) for label in firing.events},
         "missing": firing.missing,
     }
+    if written not in (None, firing.key):
+        form["canonical_key"] = firing.key
     return {**form, "left_out": firing.left_out} if firing.left_out else form
 
 

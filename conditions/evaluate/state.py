@@ -27,7 +27,8 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
     matchers: numbers in `Condition.matchers`: as input of `step`, of all matchers that accepted the event for
     this key; in a state or a firing, of those that hold it. timestamp_ms: the event's stamp, which is the
     record's timestamp in ms since the epoch. values: {number of a matcher of count(distinct=) or
-    at_least(distinct=): the event's value there}; None if there is none.
+    at_least(distinct=): the event's value there}; None if there is none. written: the key in the event's
+    spelling, if that differs and the event's data, which contain it, were replaced by a reference.
     """
 
     event: Event
@@ -37,6 +38,7 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
     offset: int
     timestamp_ms: int
     values: dict[int, str] | None = None
+    written: str | None = None
 
     def value_for(self, number: int) -> str:
         """The value that makes the event different from others of the matcher (Q5); "" if it has none."""

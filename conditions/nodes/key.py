@@ -51,6 +51,23 @@ def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
     return _limited(json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
 
 
+def written_key(value: object) -> str:
+    """The key as its author writes it, for showing it: a text unchanged, a number in digits (K17).
+
+    The text is not compared: 19991231 may be a customer, and its canonical key is 1999-12-31. Errors: as
+    `canonical_key`.
+    """
+    if isinstance(value, (tuple, list)):
+        return json.dumps([written_key(part) for part in value], ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, ZonedText):
+        return key_of_text(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return _of_number(value)
+    return _text_of(value)
+
+
 def _text_of(value: object) -> str:
     if isinstance(value, ZonedText):
         return key_of_text(value)

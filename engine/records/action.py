@@ -16,6 +16,7 @@ class FiringRecord(msgspec.Struct, frozen=True, kw_only=True):
     `events`: {label: events in the CloudEvents JSON format}. `origins`: {label: `{"topic", "partition",
     "offset", "timestamp_ms"}` of each event, in the same order}. `missing`: labels without an
     event. `left_out`: {label: how many events did not fit}. `timer_ms`: when the timer that fired was due.
+    `written`: the key as the event writes it, if that differs from `key`, its canonical form.
     `incomplete`: the timer fired without a cut, so earlier events may not have been evaluated.
     """
 
@@ -29,6 +30,7 @@ class FiringRecord(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, int] = {}
     timer_ms: int | None = None
     incomplete: bool = False
+    written: str | None = None
 
 
 class ActionRecord(msgspec.Struct, frozen=True, kw_only=True):

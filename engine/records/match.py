@@ -11,7 +11,7 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
     """A registration, and the numbers of its matchers that accept an event for a key.
 
     values: {number of a matcher with `distinct`: the event's value there}; None without one. They are read on
-    the source partition, because large data do not reach the trigger partition.
+    the source partition, because large data do not reach the trigger partition. written: as in Match.
     """
 
     registry_offset: int
@@ -19,6 +19,7 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
     matchers: tuple[int, ...]
     key: str
     values: dict[int, str] | None = None
+    written: str | None = None
 
 
 class MatchRecord(msgspec.Struct, frozen=True, array_like=True):

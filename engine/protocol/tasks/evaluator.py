@@ -22,6 +22,7 @@ from ....conditions import (
     step,
 )
 from ....conditions.evaluate.seen import SEEN_MS
+from ....conditions.nodes.written import written_by
 from ....events.event import Event
 from ....events.kafka import encode
 from ...bus import Record, TopicPartition
@@ -89,6 +90,7 @@ class Evaluator:
                 match.offset,
                 match.timestamp_ms,
                 target.values,
+                target.written,
             ),
         )
         if decisions and registered.one_shot:
@@ -333,6 +335,7 @@ def _action(
         missing=list(decision.missing),
         timer_ms=decision.timer_ms,
         incomplete=incomplete,
+        written=_written(registered, key, decision),
     )
     return ActionRecord(
         v=version,
@@ -342,6 +345,19 @@ def _action(
         state="fired",
         firing=firing,
     )
+
+
+def _written(registered: Registered, key: str, decision: Firing) -> str | None:
+    """The key as the first event with it writes it; a wait for a given key has its author's own."""
+    if registered.registration.key is not None or not key:
+        return None
+    for part in decision.taking_part:
+        match = part.match
+        if match.written is not None:
+            return match.written
+        if any(registered.condition.matchers[number].by is not None for number in match.matchers):
+            return written_by(registered.condition, match.matchers, key, match.event)
+    return None
 
 
 @lru_cache(1)  # all firings of a pass have the same time

@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+import msgspec
+
 from ....conditions import Hit, MatcherIndex
+from ....conditions.nodes.written import written_by
 from ....events.errors import EventError
 from ....events.event import Event
 from ....events.kafka import decode
@@ -198,7 +201,12 @@ class SourceTask:
         """
         self._stats.matched += len(targets)
         topic, partition = record.source
-        event = by_reference(event, topic, partition, record.offset)
+        small = by_reference(event, topic, partition, record.offset)
+        if small is not event:
+            targets = [
+                (registered, _with_written(registered, target, event)) for registered, target in targets
+            ]
+            event = small
         head = (outputs.version, topic, partition, record.offset, record.timestamp_ms, event)
         if len(targets) == 1:
             registered, target = targets[0]
@@ -267,6 +275,14 @@ class SourceTask:
         self.position, self.applied, groups = self._last_commit
         self.scans = self._new_scans(groups)
         self.suspects.rollback()
+
+
+def _with_written(registered: Registered, target: Target, event: Event) -> Target:
+    """The target with its key in the spelling of the event, whose data do not reach it."""
+    if registered.registration.key is not None:
+        return target
+    written = written_by(registered.condition, target.matchers, target.key, event)
+    return target if written is None else msgspec.structs.replace(target, written=written)
 
 
 def _slices(targets: list[Target], most: int) -> Iterator[list[Target]]:

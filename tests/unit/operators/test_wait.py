@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import (
 )
 from airflow.sdk.observability import stats
 from airflow.serialization.serialized_objects import DagSerialization
-from interlock import absent, dag_run, day, event, hour, month, sequence, week
+from interlock import Event, absent, dag_run, day, event, hour, month, sequence, week
 from interlock.conditions import AllOf, Condition, ConditionError
 from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, FiringRecord, Registration
@@ -298,6 +298,27 @@ def test_a_mapped_wait_takes_the_zone_of_its_dag_too() -> None:
         waits.expand(key=[day("{{ ts }}"), day("{{ ts }}", offset=-1)])
     wait = wait_of(dag, "wait", logical_date="2026-11-19T23:00:00Z", map_index=1)
     assert (wait.key, wait.condition) == ("2026-11-19", event("x", by=day("data.d", tz=BERLIN)))
+
+
+@pytest.mark.parametrize(
+    ("key", "shown", "canonical"),
+    [
+        ("{{ dag_run.conf['customer'] }}", "19991231", "1999-12-31"),
+        (19991231, "19991231", "1999-12-31"),
+        ("{{ ts }}", "2026-11-20T00:00:00+00:00", "2026-11-20T00:00:00Z"),
+        ("{{ ds }}", "2026-11-20", None),
+        (day("{{ ts }}", tz="UTC"), "2026-11-20", None),
+    ],
+)
+def test_a_task_returns_its_key_as_it_is_written(key: Any, shown: str, canonical: str | None) -> None:
+    """K17: customer number 19991231 came out as the last day of 1999."""
+    with DAG("d", schedule="@daily") as dag:
+        sensor(event("x", by="data.k"), key=key)
+    wait = wait_of(dag, "wait", logical_date=DAY, conf={"customer": "19991231"})
+    assert wait.key == (canonical or shown)
+    result = wait.given([Event.of("x", "/s", time=DAY + HOUR, data={"k": wait.key})])
+    assert result.output is not None
+    assert (result.output["key"], result.output.get("canonical_key")) == (shown, canonical)
 
 
 def test_a_run_before_the_weekend_counts_for_mondays_wait() -> None:

@@ -41,6 +41,7 @@ def as_json(match: Match) -> dict[str, object]:
     values = {} if match.values is None else {str(number): value for number, value in match.values.items()}
     return {
         **({"values": values} if values else {}),
+        **({} if match.written is None else {"written": match.written}),
         "id": match.event.id,
         "matchers": list(match.matchers),
         "topic": match.topic,
@@ -75,12 +76,12 @@ def test_a_stored_state_is_written_again_byte_for_byte(entry: dict[str, Any]) ->
 
 
 def test_a_state_whose_matches_lack_the_members_added_later_loads() -> None:
-    """Matches of six members, as they were before `values`."""
+    """Matches of six members, as they were before `values` and `written`."""
     entry = next(entry for entry in STATES["version 1"] if entry["name"] == "one held")
     head, event, tail = entry["bytes"].partition("9288ab")
-    assert head.endswith("97")
-    short = f"{head[:-2]}96{event}{tail.replace('cf0000019a9ec06402c0', 'cf0000019a9ec06402', 1)}"
-    assert len(short) == len(entry["bytes"]) - 2
+    assert head.endswith("98")
+    short = f"{head[:-2]}96{event}{tail.replace('cf0000019a9ec06402c0c0', 'cf0000019a9ec06402', 1)}"
+    assert len(short) == len(entry["bytes"]) - 4
     assert State.decode(bytes.fromhex(short)) == State.decode(bytes.fromhex(entry["bytes"]))
 
 

@@ -106,6 +106,25 @@ def test_a_value_to_count_is_read_from_data_that_do_not_travel() -> None:
     assert (target.matchers, target.values) == ((0,), {0: "2026-11-20"})
 
 
+def test_a_key_is_passed_as_the_event_writes_it_if_its_data_do_not_travel() -> None:
+    """K17"""
+    world = World()
+    condition = event("a", by="data.customer")
+    world.register("each", condition, 0, kind="durable")
+    world.register("one", condition, 0, key="1999-12-31")
+    for customer in (19991231, "c1"):
+        large = {"customer": customer, "more": "x" * MAX_INLINE_BYTES}
+        world.append("a", 5, value=json.dumps(large).encode())
+    world.append("a", 5, value=b'{"customer": 19991231}')
+    world.run()
+    found = [(target.key, target.written) for _, match in world.matches for target in match.targets]
+    assert sorted(found, key=str) == [
+        ("1999-12-31", "19991231"),
+        *3 * [("1999-12-31", None)],
+        ("c1", None),
+    ]
+
+
 def test_a_filter_sees_data_that_do_not_travel() -> None:
     world = World()
     w = world.register("w", event("a", where="data.k == 1"), 0)

@@ -75,6 +75,19 @@ def test_a_value_that_was_counted_is_not_counted_again_after_a_recovery() -> Non
     assert [origin["offset"] for origin in fired["firing"]["origins"]["x"]] == [2, 3, 4]
 
 
+def test_a_firing_has_the_key_as_its_first_event_writes_it() -> None:
+    """K17: read from its data, or passed with the match if they did not travel."""
+    number, day = "19991231", "1999-12-31"
+    log, w = log_of_wait(PAIR)
+    log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), day, None, number)))
+    log.run(met(1, an_event("y", "2", k=day), Target(0, w.incarnation, (1,), day)))
+    other, v = log_of_wait(PAIR)
+    other.run(met(0, an_event("x", "1", k=number), Target(0, v.incarnation, (0,), day)))
+    other.run(met(1, an_event("y", "2", k=day), Target(0, v.incarnation, (1,), day)))
+    for [fired] in (log.firings, other.firings):
+        assert (fired["firing"]["key"], fired["firing"]["written"]) == (day, number)
+
+
 def test_an_origin_at_or_below_its_sources_mark_is_dropped_after_a_rewind() -> None:
     log, w = log_of_wait(EITHER)
     x, y = Target(0, w.incarnation, (0,), ""), Target(0, w.incarnation, (1,), "")
