@@ -58,7 +58,7 @@ class Folding:
 
     def take(self, row: tuple[Any, ...]) -> None:
         """Handles the next row; a row of another key ends the previous key."""
-        key, stamp, topic, partition, offset, numbers, source, id_, type_, time, distinct, note, least = row
+        key, stamp, topic, partition, offset, numbers, source, id_, type_, time, counted, note, least = row
         if key is None:
             if note is not None:
                 place = ("", source, id_, type_, topic, partition, offset, stamp)
@@ -80,7 +80,7 @@ class Folding:
         attributes = {"source": source, "id": id_, "type": type_}
         if time is not None:
             attributes["time"] = time
-        values = None if distinct is None else {int(n): value for n, value in json.loads(distinct).items()}
+        values = None if counted is None else {int(n): value for n, value in json.loads(counted).items()}
         match = Match(Event(attributes), _numbers(numbers), topic, partition, offset, stamp, values)
         self._state, firings = step(self._condition, state, match)
         if firings:

@@ -10,11 +10,11 @@ import pyarrow as pa
 from ....conditions.evaluate.half_met import HalfMet
 
 # The output of matching: an event's match for a key, without its data. numbers: of the matchers that accepted
-# it, separated by commas. distinct: JSON of Hit.values. note: JSON of a near miss (misses.py), which is not a
+# it, separated by commas. counted: JSON of Hit.values. note: JSON of a near miss (misses.py), which is not a
 # match and has no key.
 MATCHED: Final = (
     "key string, stamp_ms long, topic string, partition int, offset long, numbers string, source string,"
-    " id string, type string, time string, distinct string, note string"
+    " id string, type string, time string, counted string, note string"
 )
 # Of an event in the output of the fold.
 _PART: Final = (
