@@ -186,7 +186,8 @@ class Bus(Protocol):
     def fence(self, transactional_id: str) -> None:
         """Fence the producer with this transactional id, which ends its open transaction."""
 
-    def reader(self) -> Reader: ...
+    def reader(self, *, brief: bool = False) -> Reader:
+        """A new reader. brief: for one record at a time, at changing positions. The caller closes it."""
 
     def commit(
         self,

@@ -1,4 +1,4 @@
-"""Limits the log lines of Kafka clients: each line at most once a minute."""
+"""Limits the log lines of Kafka clients: each line at most once a minute, and no values of settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ REPEAT_AFTER_S: Final = 60.0
 # The client retries by itself while a coordinator starts, as on a new cluster. A lasting failure reaches the
 # caller as an error.
 _TRANSIENT = re.compile(r"Failed to acquire idempotence PID .*: retrying$")
+
+# "CONF [rdkafka#producer-1] [thrd:app]:   client.rack = r1"
+_SETTING = re.compile(r"(CONF \[.*?\] \[thrd:[^\]]*\]:\s+[\w.]+ = )", re.DOTALL)
 
 
 class OncePerMinute(logging.Filter):
@@ -37,9 +40,19 @@ class OncePerMinute(logging.Filter):
         return True
 
 
+class WithoutValues(logging.Filter):
+    """Hides the values that a client logs of its settings with `debug=conf`; the client hides few itself."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if found := _SETTING.match(record.getMessage()):
+            record.msg, record.args = f"{found[1]}[hidden]", ()
+        return True
+
+
 def client_logger(name: str) -> logging.Logger:
-    """Returns the logger of this name for Kafka clients, with the filter OncePerMinute."""
+    """Returns the logger of this name for Kafka clients, with the filters OncePerMinute and WithoutValues."""
     logger = visible_logger(name)
     if not any(isinstance(each, OncePerMinute) for each in logger.filters):
         logger.addFilter(OncePerMinute())
+        logger.addFilter(WithoutValues())
     return logger

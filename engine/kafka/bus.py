@@ -213,8 +213,8 @@ class KafkaBus:
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._admin.delete_below(offsets)
 
-    def reader(self) -> KafkaReader:
-        return KafkaReader(self._config, self._errors)
+    def reader(self, *, brief: bool = False) -> KafkaReader:
+        return KafkaReader(self._config, self._errors, sparing=brief, brief=brief)
 
     # -- transactions
 

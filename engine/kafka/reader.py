@@ -23,6 +23,7 @@ FETCH_BACKOFF_MS = 10
 # How long a fetch waits at a broker without new records (default 500 ms). Only then does the client report
 # the end of a partition, or read from a new position. An idle client costs 0.4 % of a core.
 FETCH_WAIT_MS = 50
+BRIEF_WAIT_MS = 1  # for readers that read single records at changing positions, and else nothing
 # For engines. With the default fetch.min.bytes=1 each append answers a fetch, and the client sends the next.
 # Producers may append so often that the fetches delay transactions, and firings come later. So a fetch waits
 # for this many bytes, but no longer than this time; a shorter time makes an idle client cost more. Readers of
@@ -196,11 +197,16 @@ def not_readable_codes() -> frozenset[int]:
 class KafkaReader:
     """A consumer without a group (see `bus.Reader`).
 
-    sparing: prefetch little, to save memory.
+    sparing: prefetch little, to save memory. brief: read from a new position at once (see `bus.Bus.reader`).
     """
 
     def __init__(
-        self, config: BusConfig, errors: ClientErrors | None = None, *, sparing: bool = False
+        self,
+        config: BusConfig,
+        errors: ClientErrors | None = None,
+        *,
+        sparing: bool = False,
+        brief: bool = False,
     ) -> None:
         from confluent_kafka import Consumer
 
@@ -220,7 +226,7 @@ class KafkaReader:
             enable_partition_eof=True,
             queued_max_messages_kbytes=QUEUED_KBYTES,
             fetch_queue_backoff_ms=FETCH_BACKOFF_MS,
-            fetch_wait_max_ms=FETCH_WAIT_MS,
+            fetch_wait_max_ms=BRIEF_WAIT_MS if brief else FETCH_WAIT_MS,
             fetch_min_bytes=1,  # records are returned at once; see GATHER_MS
             **(ahead if sparing else {}),
         )

@@ -283,7 +283,7 @@ class SimulatedBus:
             raise NotReadable(tp.topic, f"{tp} does not exist.")
         return log
 
-    def reader(self) -> SimulatedReader:
+    def reader(self, *, brief: bool = False) -> SimulatedReader:
         self.check_alive()
         return SimulatedReader(self)
 

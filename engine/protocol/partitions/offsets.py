@@ -18,9 +18,10 @@ from ...bus import End, Reader, Record, TopicPartition
 from ...errors import UnreachableError
 from ..context import EngineContext
 
-# Look-ups that find nothing wrong, in a second: each takes milliseconds. Topics of transactional producers,
-# and compacted topics, jump all the time; their other jumps are taken as they come.
-MOST_A_SECOND: Final = 20
+# Look-ups that find nothing wrong may take this share of the time: each takes milliseconds. Topics of
+# transactional producers, and compacted topics, jump all the time; their other jumps are taken as they come.
+MOST_S: Final = 0.5
+IN_S: Final = 10.0
 TAKE: Final = 10
 TAKE_S: Final = 0.5
 END_S: Final = 1.0  # a replica that this reader uses may be behind the partition's leader
@@ -41,10 +42,10 @@ class OffsetChecks:
         self._bus, self._monotonic = context.bus, context.monotonic
         self._reader: Reader | None = None
         self._ends: dict[TopicPartition, int] = {}  # stable ends as last queried; they only grow
-        self._second, self._found = 0.0, 0
+        self._began, self._took = 0.0, 0.0  # of the present IN_S
 
     def refusal(self, record: Record, position: int) -> Refusal | None:
-        """Why this record cannot be at its offset; None if it is, or if MOST_A_SECOND is used up.
+        """Why this record cannot be at its offset; None if it is, or if MOST_S is used up.
 
         position: the next offset of its partition. Raises UnreachableError if the partition cannot be read.
         """
@@ -59,8 +60,9 @@ class OffsetChecks:
         if offset < end:
             if self._used_up():
                 return None
+            began = self._monotonic()
             if self._is_there(record):
-                self._found += 1
+                self._took += self._monotonic() - began
                 return None
             what = "where another record is"
         else:
@@ -70,9 +72,9 @@ class OffsetChecks:
 
     def _used_up(self) -> bool:
         now = self._monotonic()
-        if now - self._second >= 1.0:
-            self._second, self._found = now, 0
-        return self._found >= MOST_A_SECOND
+        if now - self._began >= IN_S:
+            self._began, self._took = now, 0.0
+        return self._took >= MOST_S
 
     def _is_there(self, record: Record) -> bool:
         return self._first(record.source, record.offset) == record
@@ -84,7 +86,7 @@ class OffsetChecks:
     def _first(self, tp: TopicPartition, offset: int) -> Record | End:
         """What a reader finds that starts at this offset; the end if there is no record within END_S."""
         if self._reader is None:
-            self._reader = self._bus.reader()
+            self._reader = self._bus.reader(brief=True)
         self._reader.read({tp: offset})
         began, end = self._monotonic(), None
         try:

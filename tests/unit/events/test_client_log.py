@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from interlock.events import client_log as module
-from interlock.events.client_log import OncePerMinute, client_logger
+from interlock.events.client_log import OncePerMinute, WithoutValues, client_logger
 from interlock.events.visible import VisibleArguments
 
 AWAY = "FAIL [rdkafka#producer-%d] Connect to 127.0.0.1:9092 failed: Connection refused (after %dms)"
@@ -43,4 +43,22 @@ def test_the_line_about_a_starting_coordinator_is_dropped(
 def test_a_logger_gets_the_filter_once() -> None:
     first: Any = client_logger("interlock.test.same")
     assert client_logger("interlock.test.same") is first
-    assert [type(each) for each in first.filters] == [VisibleArguments, OncePerMinute]
+    assert [type(each) for each in first.filters] == [VisibleArguments, OncePerMinute, WithoutValues]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("CONF [rdkafka#producer-1] [thrd:app]:   client.rack = r1", "client.rack = [hidden]"),
+        ("CONF [a]b#c-1] [thrd:app]:   ssl.ca.pem = one\ntwo", "ssl.ca.pem = [hidden]"),
+        ("CONF [rdkafka#producer-1] [thrd:app]: Client configuration:", "Client configuration:"),
+        (AWAY % (1, 2), "Connection refused (after 2ms)"),
+    ],
+)
+def test_what_a_client_logs_of_its_settings_has_no_values(
+    log: logging.Logger, caplog: pytest.LogCaptureFixture, line: str, shown: str
+) -> None:
+    """`debug=conf` in a connection's extra."""
+    with caplog.at_level(logging.DEBUG):
+        log.debug("%s", line)
+    assert caplog.messages[0].endswith(shown)

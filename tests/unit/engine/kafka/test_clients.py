@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from interlock.engine.kafka.clients import error_text
+from confluent_kafka import Producer
+from interlock.engine.admin.doctor import connection
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import ConfigError
+from interlock.engine.kafka.clients import ClientErrors, connect, error_text
 
 REFUSED = "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Connection refused"
 
@@ -18,3 +23,72 @@ REFUSED = "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Conn
 def test_one_reason_reads_the_same_however_often_it_came(more: str) -> None:
     error: Any = SimpleNamespace(str=lambda: f"{REFUSED}{more}")
     assert error_text(error) == REFUSED
+
+
+CANARY = "CANARY"
+PLAIN = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN"}
+TLS = {"security.protocol": "ssl"}
+OIDC = {
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "id",
+    "sasl.oauthbearer.client.secret": "secret",
+    "sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:1/token",
+}
+# docs/operate/operating.md "Connection security" lists what is shown.
+HIDDEN = [
+    ({**PLAIN, "sasl.password": "p"}, "sasl.username"),
+    ({**PLAIN, "sasl.username": "u"}, "sasl.password"),
+    (TLS, "ssl.ca.location"),
+    (TLS, "ssl.ca.pem"),
+    (TLS, "ssl.certificate.location"),
+    (TLS, "ssl.certificate.pem"),
+    (TLS, "ssl.key.location"),
+    (TLS, "ssl.key.pem"),
+    (TLS, "ssl.key.password"),
+    (TLS, "ssl.keystore.location"),
+    (TLS, "ssl.keystore.password"),
+    (TLS, "ssl.crl.location"),
+    (TLS, "ssl.cipher.suites"),
+    (TLS, "ssl.curves.list"),
+    (TLS, "ssl.sigalgs.list"),
+    (OIDC, "sasl.oauthbearer.client.id"),
+    (OIDC, "sasl.oauthbearer.client.secret"),
+    (OIDC, "sasl.oauthbearer.scope"),
+    (OIDC, "sasl.oauthbearer.extensions"),
+    ({**PLAIN, "sasl.mechanism": "OAUTHBEARER"}, "sasl.oauthbearer.config"),
+    ({}, "client.rack"),
+    ({}, "security.protocol"),
+    ({}, "broker.address.family"),
+    ({}, "client.dns.lookup"),
+    ({}, "debug"),
+    ({}, "socket.timeout.ms"),
+    ({}, "message.max.bytes"),
+]
+
+
+@pytest.mark.parametrize("debug", ["", "conf,security"])
+@pytest.mark.parametrize(("client", "name"), HIDDEN, ids=[name for _, name in HIDDEN])
+def test_no_value_of_the_extra_but_those_that_the_docs_list_is_shown(
+    client: dict[str, str], name: str, debug: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other values of the extra were in logs with `debug`, and in what `doctor` prints."""
+    extra = {"bootstrap.servers": "127.0.0.1:1", **client, name: CANARY}
+    if debug and name != "debug":
+        extra["debug"] = debug
+    config = BusConfig(client=extra)
+    errors = ClientErrors()
+    said = [repr(config), config.describe()]
+    with caplog.at_level(logging.DEBUG, "interlock.engine.librdkafka"):
+        try:
+            producer = connect(Producer, config, errors)
+            producer.poll(0.05)
+            del producer
+        except ConfigError as e:
+            said.append(str(e))
+    if name != "security.protocol":
+        said.append(connection(config).text)
+    said.append(str(errors.unreachable(config)))
+    assert CANARY not in "\n".join(said)
+    assert CANARY not in caplog.text

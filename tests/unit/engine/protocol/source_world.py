@@ -56,7 +56,7 @@ class FakeReader:
         pass
 
 
-def new_context(reader: Callable[[], FakeReader], end: Callable[[], int]) -> EngineContext:
+def new_context(reader: Callable[..., FakeReader], end: Callable[[], int]) -> EngineContext:
     """A context whose bus has only readers and offsets, and whose clocks stand still."""
     bus: Any = SimpleNamespace(
         reader=reader,
@@ -89,7 +89,7 @@ class World:
         world.run()
         return world
 
-    def _new_reader(self) -> FakeReader:
+    def _new_reader(self, *, brief: bool = False) -> FakeReader:
         self._readers.append(FakeReader(self))
         return self._readers[-1]
 
