@@ -12,7 +12,7 @@ from . import operators
 from .functions import find
 from .membership import is_in
 from .nodes import Node, as_kind, attribute, constant, failing, operation, typed
-from .values import Attributes, Evaluate, Failure, Value, integer
+from .values import Attributes, Evaluate, Failure, Kind, Value, integer
 
 if TYPE_CHECKING:
     from lark import Token
@@ -106,7 +106,7 @@ class Builder:
             return Node(failing(error), bool, parts, missing=error)
         kinds = [*function.parameters, *[function.rest] * (len(parts) - len(function.parameters))]
         arguments: list[Evaluate] = [
-            typed(part) if kind is None else as_kind(part, kind)
+            as_kind(part, kind) if kind is not None else _cast_by_function(part, function.result)
             for part, kind in zip(parts, kinds, strict=True)
         ]
         node = operation(
@@ -116,6 +116,11 @@ class Builder:
             failure = function.error_of([part.value for part in parts])
             return replace(node, error=failure, can_be_true=failure is None, can_be_false=failure is None)
         return node
+
+
+def _cast_by_function(part: Node, result: Kind) -> Evaluate:
+    """The argument of INT, BOOL and the like; most are attributes with the text of such a value."""
+    return as_kind(part, int) if part.untyped and result is int else typed(part)
 
 
 def _calling(apply: Callable[..., Value], arguments: list[Evaluate], column: int) -> Evaluate:

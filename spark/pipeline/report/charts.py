@@ -216,7 +216,8 @@ def stacked(
     most = below.index(max(below))
     text = (
         f"{counted(len(moments), 'column')}, one for each {unit}, from {moments[0]} to {moments[-1]}. The"
-        f" largest is {moments[most]} with {number(below[most])} events. The table below has all figures."
+        f" largest is {moments[most]} with {number(below[most])} events. The table below has all figures"
+        f"{'' if unit == 'day' else ', by day'}."
     )
     return Chart(title, text, _svg(figure, name, title, text))
 
