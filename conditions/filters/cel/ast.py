@@ -16,6 +16,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _ANY_VALUE: Final = 2
 _CHECKED_EXPR: Final = 4
 _CONST, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _COMPREHENSION = 3, 4, 5, 6, 7, 8, 9
+_TEST_ONLY: Final = 3  # of a select: has(x.y)
 _CONST_BOOL, _CONST_INT64, _CONST_UINT64, _CONST_DOUBLE, _CONST_STRING, _CONST_BYTES = 2, 3, 4, 5, 6, 7
 
 
@@ -26,7 +27,8 @@ class Node:
     kind: "const", "ident", "select", "call", "list", "struct" or "loop" (an expanded macro).
     name: of the variable, member, function or message; for a loop, its variable.
     text: the string of a constant, None for other constants; for a loop, the accumulator variable.
-    number: the value of a numeric constant. literal: a constant as CEL writes it.
+    number: the value of a numeric constant. literal: a constant as CEL writes it;
+    "has" for a select that only tests for the member.
     method: whether a call has a receiver, as in x.size().
     children: operands, a call's receiver first; of a loop (range, start, condition, step, result).
     """
@@ -58,7 +60,8 @@ def _expr(data: bytes) -> Node:
         if number == _IDENT and isinstance(body, bytes):
             return Node("ident", _text(body, 1))
         if number == _SELECT and isinstance(body, bytes):
-            return Node("select", _text(body, 2), children=_exprs(body, 1))
+            tests = any(field == _TEST_ONLY and bool(value) for field, value in _fields(body))
+            return Node("select", _text(body, 2), children=_exprs(body, 1), literal="has" if tests else "")
         if number == _CALL and isinstance(body, bytes):
             receiver = _exprs(body, 1)
             return Node("call", _text(body, 2), children=receiver + _exprs(body, 3), method=bool(receiver))

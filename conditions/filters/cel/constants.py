@@ -26,6 +26,7 @@ _ORDERS: Final = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
 _ARITHMETIC: Final = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_"})
 _EQUALITIES: Final = frozenset({"_==_", "_!=_"})
 _BINARY: Final = _ORDERS | _ARITHMETIC | _EQUALITIES | {"_&&_", "_||_"}
+_EMPTY_LIST: Final = Node("list")
 _TIMES: Final = frozenset({"timestamp", "duration"})
 
 
@@ -85,13 +86,15 @@ class _Checker:
             )
         if name in ("_/_", "_%_") and self._is_integer_zero(text(children[1])):
             raise ConditionError(f"{name.strip('_')} 0 fails on every event")
-        if name == "_[_]" and data[0] is not None and children[1].kind == "const":
-            index = children[1]
-            number = index.number
+        index = text(children[1]) if name == "_[_]" and data[0] is not None else None
+        if index is not None:
+            number = children[1].number
             is_position = number is not None and number >= 0 and number == int(number)
-            if not is_position and not index.literal.startswith("'"):
+            if children[1].kind != "const":
+                is_position = self._evaluate(f"{index} < 0") is not True
+            if not is_position and not index.startswith("'"):
                 raise ConditionError(
-                    f"{data[0]}[{index.literal}] fails on every event: give a member's name in quotes, or a"
+                    f"{data[0]}[{index}] fails on every event: give a member's name in quotes, or a"
                     f" position from 0; the last element is {data[0]}[size({data[0]}) - 1]"
                 )
 
@@ -116,6 +119,8 @@ def text(node: Node) -> str | None:
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
+    if node.kind == "select" and node.literal != "has":
+        return f"{known[0]}.{node.name}"
     if node.kind == "list":
         return f"[{', '.join(known)}]"
     if node.kind == "struct" and not node.name and len(known) % 2 == 0:
@@ -156,6 +161,8 @@ def _outcomes(node: Node, evaluate: Evaluate) -> tuple[bool, bool]:
     if constant is not None:
         value = evaluate(f"dyn({constant}) == true")
         return value is not False, value is not True
+    if node.kind == "call" and node.name == "@in" and node.children[1] == _EMPTY_LIST:
+        return False, True
     if node.kind == "call" and node.name in ("_&&_", "_||_", "!_", "_?_:_"):
         found = [_outcomes(child, evaluate) for child in node.children]
         if node.name == "!_":

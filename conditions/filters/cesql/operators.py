@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import ge, gt, le, lt
 from typing import Final
 
+from ....events.attributes import SPECVERSION
 from .like import matcher
 from .nodes import Node, as_kind, cast_error, operation, typed
 from .values import (
@@ -102,7 +103,7 @@ def _outcomes(node: Node) -> tuple[bool, bool]:
 
 def _contradict(needs: Sequence[tuple[str, Value]]) -> bool:
     """Whether two pairs ask for different values of one type of the same attribute."""
-    found: dict[tuple[str, Kind], Value] = {}
+    found: dict[tuple[str, Kind], Value] = {("specversion", str): SPECVERSION}
     return any(found.setdefault((name, type(value)), value) != value for name, value in needs)
 
 
@@ -120,7 +121,8 @@ def comparison(left: Node, operator: str, right: Node) -> Node:
     if operator == "=":
         same = operation(equal, bool, parts, (right.kind, None))
         if left.kind is None and left.attribute is not None and right.constant is not None:
-            return replace(same, needs=((left.attribute, right.constant),))
+            needs = ((left.attribute, right.constant),)
+            return replace(same, needs=needs, can_be_true=same.can_be_true and not _contradict(needs))
         return same
     return operation(lambda attributes: not equal(attributes), bool, parts, (right.kind, None))
 

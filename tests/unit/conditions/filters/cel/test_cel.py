@@ -295,6 +295,8 @@ def test_an_expression_that_reads_nothing_is_refused(source: str) -> None:
         ("data.x ? data.y == 1 : data.y == int('b')", "int('b') fails on every event"),
         # positions and names that JSON cannot have
         ("data.l[-1] == 1", "data.l[-1] fails on every event: give a member's name in quotes, or a position"),
+        ("data.l[2 - 3] == 1", "data.l[(2 - 3)] fails on every event"),
+        ("data.x == {'a': {'b': 1}}.a.c", "fails on every event"),
         ("data.l[1.5] == 1", "data.l[1.5] fails on every event"),
         ("data.l[true] == 1", "data.l[true] fails on every event"),
         ("data.l[null] == 1", "data.l[null] fails on every event"),
@@ -322,6 +324,7 @@ def test_a_part_that_fails_on_every_event_is_refused(source: str, message: str) 
         "data.x == 1 && false", "false && data.x == 1", "!(data.x == 1 || true)", "data.x == 1 && 1 == 2",
         "data.x ? false : false", "data.x == 1 && data.x == 2", "data.x == 'a' && data.x == 1",
         "data.x == true && data.y == 2 && false == data.x", "event.type == 'a' && event['type'] == 'b'",
+        "data.x in []", "data.x == 1 && event.type in []",
         "true ? data.x == 1 && size('a') == 2 : data.y",
     ],
 )  # fmt: skip
@@ -341,6 +344,8 @@ def test_an_expression_that_is_never_true_is_refused(source: str) -> None:
         "timestamp(data.t).getHours('Europe/Berlin') == 3", "timestamp(data.t).getHours('-03:30') == 3",
         "timestamp(data.t) > timestamp('2026-11-20T00:00:00Z') - duration('36h')", "data.x / 0.0 > 1.0",
         "timestamp(data.t) - timestamp(data.u) > duration('1h')", "data.x == null", "null != data.x",
+        "data.x == {'a': {'b': 1}}.a.b", "!has({'a': 1}.b) && data.x == 1", "data.l[3 - 2] == 1",
+        "data['a' + 'b'] == 1", "!(data.x in [])",
         "has({'a': 1}.b) || data.x == 1",
         "[timestamp(0)].exists(data, data.getHours() == 0) && event.id != ''",
         "data.x == '\\'\\\\ \u00e9' + 'b'",
