@@ -29,7 +29,10 @@ class HalfMet:
 
 
 def half_met(condition: Condition, state: State) -> HalfMet | None:
-    """The held part of a condition for one key; None if no event is held and no timer runs."""
+    """The held part of a condition for one key; None if no event is held and no timer may fire.
+
+    Such a key may still have the start of an expiry whose time had passed before it came (X3).
+    """
     began = [match.timestamp_ms for match in (*state.matches, *state.waiting)]
     timers = (state.opened_ms, state.armed_ms, *state.timer_starts.values())
     began += [time for time in timers if time is not None]
@@ -37,6 +40,9 @@ def half_met(condition: Condition, state: State) -> HalfMet | None:
         return None
     plan = condition.plan
     run = Run(plan, state)
+    due_ms = run.due_ms()
+    if due_ms is None and not (state.matches or state.waiting):
+        return None
     partial = plan.root.partial(run.view())
     return HalfMet(
         tuple(Part(plan.labels[number], match) for match in state.matches for number in match.matchers),
@@ -44,5 +50,5 @@ def half_met(condition: Condition, state: State) -> HalfMet | None:
         tuple(plan.labels[number] for number in sorted(partial.missing)),
         min(began),
         run.expiry_ms() if plan.expires else None,
-        run.due_ms(),
+        due_ms,
     )

@@ -102,6 +102,15 @@ def test_a_key_is_forgotten_after_its_ttl() -> None:
     assert len(fired(folded(forever))) == 1
 
 
+def test_a_key_whose_events_were_released_and_that_cannot_expire_is_not_pending() -> None:
+    """X3: the time of the expiry was over before the first event (the smallest case of a long search)."""
+    hour_ms = 3_600_000
+    condition = PAIR.within("1h").expires(at="1970-01-01T02:00:00Z", armed_by="event")
+    [held] = folded(of(condition, [entry("a", 1, 3 * hour_ms)], 4 * hour_ms))
+    assert (held["kind"], held["missing"], held["due_ms"]) == ("pending", ["b"], None)
+    assert folded(of(condition, [entry("a", 1, 3 * hour_ms)], 30 * hour_ms)) == []
+
+
 def test_a_forgotten_key_is_not_pending() -> None:
     assert folded(of(PAIR, [entry("a", 1, 1000)], 1000 + 30 * DAY_MS)) == []
 
