@@ -175,6 +175,8 @@ def counted(
 
     Reads at most MAX_COUNTED_BYTES. Raises UnreachableError, or NotReadable without the right to read.
     """
+    if lows == ends:
+        return Count(0, 0, True)  # without a client for the reading
     share = max(1, MOST_COUNTED // max(1, len(ends)))
     starts = {tp: max(lows[tp], end - share) for tp, end in ends.items()}
     complete, size = starts == lows, 0
