@@ -397,7 +397,7 @@ def test_a_dag_waits_for_the_run_of_another_of_the_day_before(site: Site) -> Non
     wanted = site.run("plain", logical_date=day - timedelta(days=1))
     assert api.wait_for_run("after", waiting) == "success"
     output = api.xcom("after", waiting, "wait")
-    assert output["key"] == "2026-11-10T00:00:00Z"
+    assert (output["key"], output["canonical_key"]) == ("2026-11-10T00:00:00+00:00", "2026-11-10T00:00:00Z")
     assert [each["data"]["run_id"] for each in output["events"]["plain"]] == [wanted]
 
 

@@ -86,7 +86,7 @@ def test_rows_are_ordered_by_key_with_the_least_timestamp_from_each_on(spark: Sp
         ("k", 25, "t", 1, 2),
         ("j", 5, "t", 1, 3),
     ]
-    matches = spark.createDataFrame([(*row, *(None,) * 6) for row in given_rows], MATCHED)
+    matches = spark.createDataFrame([(*row, *(None,) * 7) for row in given_rows], MATCHED)
     ordered = in_order(matches.repartition(3), ascending=False)
     found = [(row.key, row.stamp_ms, row.least_ms) for row in ordered.collect()]
     wanted = [("k", 10, 10), ("k", 20, 12), ("k", 12, 12), ("k", 25, 25), ("k", 30, 30)]
