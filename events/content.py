@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -15,6 +17,22 @@ JSON = "application/json"
 _JSON_TYPE = re.compile(r"\s*[^/;\s]+/(?:[^/;\s]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
 _TEXT_TYPE = re.compile(r"\s*text/", re.IGNORECASE)
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
+
+# {charset in lower case: Python's codec}. The content type is text of the event, so it must not choose among
+# all of Python's codecs: punycode and idna take a second for 64 kB, others read escapes. These take linear
+# time. Names: IANA's (https://www.iana.org/assignments/character-sets) and usual aliases.
+_CODECS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("utf-8", "utf8"), "utf-8"),
+    **dict.fromkeys(("us-ascii", "ascii"), "ascii"),
+    **{name: name for name in ("utf-16", "utf-16le", "utf-16be", "utf-32", "utf-32le", "utf-32be")},
+    **{f"iso-8859-{part}": f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))},
+    **dict.fromkeys(("latin1", "latin-1", "iso8859-1", "iso_8859-1"), "iso8859-1"),
+    **dict.fromkeys(("latin-9", "latin9", "iso8859-15"), "iso8859-15"),
+    **{f"windows-{page}": f"cp{page}" for page in (874, *range(1250, 1259))},
+    **{f"cp{page}": f"cp{page}" for page in range(1250, 1259)},
+    **{name: name for name in ("koi8-r", "koi8-u", "shift_jis", "euc-jp", "euc-kr")},
+    **{name: name for name in ("big5", "gb2312", "gbk", "gb18030")},
+}
 
 
 def is_json(content_type: str | None) -> bool:
@@ -40,10 +58,9 @@ def parse(data: bytes | None, content_type: str | None) -> object:
     if is_json(content_type):
         return parse_json(data) if data else None
     if is_text(content_type):
-        charset = _CHARSET.search(content_type or "")
         try:
-            return data.decode(charset[1] if charset else "utf-8")
-        except (LookupError, ValueError) as error:
+            return data.decode(_codec(content_type))
+        except ValueError as error:
             raise EventError(f"data is not text of type {shown(content_type)}: {_cause(error)}") from error
     return data
 
@@ -72,15 +89,25 @@ def serialize(data: object, content_type: str | None) -> bytes:
         except (TypeError, ValueError) as error:
             raise EventError(f"data cannot be written as JSON: {_cause(error)}") from error
     if isinstance(data, str):
-        charset = _CHARSET.search(content_type or "")
         try:
-            return data.encode(charset[1] if charset else "utf-8")
-        except (LookupError, ValueError) as error:
+            return data.encode(_codec(content_type))
+        except ValueError as error:
             raise EventError(f"data cannot be written as {shown(content_type)}: {_cause(error)}") from error
     raise EventError(
         f"data is a {type(data).__name__}, and datacontenttype {shown(content_type)} is not JSON: give bytes"
         " or a string, or a JSON datacontenttype"
     )
+
+
+def _codec(content_type: str | None) -> str:
+    """Returns the codec of the content type's charset, UTF-8 without one. Raises ValueError."""
+    charset = _CHARSET.search(content_type or "")
+    if charset is None:
+        return "utf-8"
+    codec = _CODECS.get(charset[1].lower())
+    if codec is None:
+        raise ValueError(f"the charset {shown(charset[1])} is not supported; send UTF-8")
+    return codec
 
 
 def _cause(error: Exception) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .attributes import SPECVERSION, USUAL_NAMES, find_problems, is_timestamp, shown
+from .attributes import REQUIRED, SPECVERSION, USUAL_NAMES, find_problems, is_timestamp, shown
 from .errors import EventError
 from .event import Event
+from .misspelled import likely_mistakes
 
 CONTENT_TYPE = "content-type"
 _PREFIX = "ce_"
@@ -87,7 +88,7 @@ def _decode(value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | N
             attributes[attribute] = "-"
     found = find_problems(attributes)
     if found or problems:
-        raise EventError(_explained(attributes, problems, found))
+        raise EventError(_explained(attributes, problems, found, headers, value))
     return Event(attributes, value)
 
 
@@ -122,8 +123,16 @@ def _decode_structured(content_type: bytes, value: bytes | None) -> Event:
     return Event.from_json_bytes(value)
 
 
-def _explained(attributes: dict[str, str], problems: list[str], found: list[str]) -> list[str]:
-    if not attributes and not problems:
+def _explained(
+    attributes: dict[str, str],
+    problems: list[str],
+    found: list[str],
+    headers: Sequence[tuple[str, bytes | None]] | None,
+    value: bytes | None,
+) -> list[str]:
+    missing = [name for name in REQUIRED if name not in attributes]
+    mistakes = likely_mistakes(headers, value, missing) if missing else []
+    if not attributes.keys() - {"datacontenttype"} and not problems:
         head = f"the record is not a CloudEvent: it has no ce_ headers and no content-type {_STRUCTURED[0]}"
-        return [head, *found]
-    return problems + found
+        return [head, *mistakes, *found]
+    return problems + mistakes + found

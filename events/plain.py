@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -22,6 +22,11 @@ def is_plain(headers: Sequence[tuple[str, bytes | None]] | None) -> bool:
         if name.startswith("ce_") or (name == CONTENT_TYPE and (raw or b"")[:23].lower() == _CLOUDEVENTS):
             return False
     return True
+
+
+def is_tombstone(form: Mapping[str, object]) -> bool:
+    """Returns whether the JSON form of an event is that of a plain record without a value."""
+    return form.get("type") == TYPE and "datacontenttype" not in form
 
 
 def event_of_record(

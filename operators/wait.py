@@ -20,6 +20,7 @@ from ..conditions.nodes.zoned import key_offset, zoned_key
 from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
+from ..events.plain import is_tombstone
 from ..events.visible import visible, visible_lines
 from ..triggers.event import EventTrigger
 from ..triggers.firing_json import firing_form
@@ -343,7 +344,8 @@ def _identities(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple
 
 def _identity(form: Mapping[str, Any]) -> str:
     kind, source = form.get("type", "an event too large to be shown"), form.get("source", form.get("dataref"))
-    return visible(f"{kind} from {source}, id {form.get('id')}")
+    rest = ", a tombstone, which has no data" if is_tombstone(form) else ""
+    return visible(f"{kind} from {source}, id {form.get('id')}{rest}")
 
 
 def _failure(form: Mapping[str, Any]) -> str:

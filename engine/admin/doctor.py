@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing
 from typing import Final
 
 from ...conditions.explanation.wording import counted
 from ..config import KINDS, BusConfig
 from ..errors import EngineError, TopicsError
 from ..kafka import probe
+from ..kafka.admin import Admin
 from ..kafka.topics import bus_record, check
 from .access import ROLES, Acl, Role, lacking, needed
 from .deployments import deployments
 from .findings import AirflowInfo, Finding
 from .health import examine
+from .listed_topics import notes_of
 from .subscriptions import Subscriptions
 
 CLOCK_NOTE_MS: Final = 1000
@@ -183,6 +186,10 @@ def _topics(config: BusConfig, cluster: probe.Cluster) -> Iterator[Finding]:
                     "create it again, allow Describe on it, or run: "
                     f"{config.command(f'topics remove {name}')}",
                 )
+        with closing(Admin(config)) as admin:
+            for name in _listed(config):
+                if name in cluster.replicas:
+                    yield from (Finding("topics", "note", n) for n in notes_of(name, admin.settings(name)))
     own = {config.topic(kind) for kind in KINDS}
     single = sorted(name for name in own if cluster.replicas.get(name) == 1)
     if single and cluster.brokers > 1:

@@ -28,6 +28,7 @@ from ...conditions import (
 )
 from ...conditions.explanation.wording import counted
 from ...conditions.nodes.timers import moment_text
+from ...events.visible import visible
 from ..config import BusConfig
 from ..errors import EngineError, HasFired, NoSubscription
 from ..kafka.admin import Admin
@@ -35,7 +36,7 @@ from ..kafka.positions import positions
 from ..kafka.topics import read_registry
 from ..protocol.partitions.missing_records import inspect_commit
 from ..protocol.tasks.trigger_task import single_key
-from ..reading.sources import last_events
+from ..reading.sources import LastEvents, last_events
 from ..records import OffsetMetadata
 from ..registry.registry import Registered
 from .firings import Firings, firing_of, repeats
@@ -101,7 +102,10 @@ def explain_subscription(
         [wanted] = pending.keys
     whole = wanted is not None or not pending.keys
     most = min(max(events, 0), MOST_EVENTS)
-    seen, unread = last_events(config, subscriptions.registry, most) if whole else ([], 0)
+    seen, unread, hints = (
+        last_events(config, subscriptions.registry, most) if whole else LastEvents([], 0, [])
+    )
+    notes += hints
     explained: Explanation | None = None
     counted_before: dict[tuple[str, str], str] = {}
     if not registered.one_shot:
@@ -140,7 +144,7 @@ def why_not_met(
     """
     since_ms = max(1, since_ms)
     Admin(config).close()  # raises UnreachableError sooner than the reader would
-    events, _ = last_events(config, read_registry(config), WHY_NOT_MET_EVENTS)
+    events, _, hints = last_events(config, read_registry(config), WHY_NOT_MET_EVENTS)
     waited = condition.of if isinstance(condition, Expires) else condition  # the expiry itself has passed
     explained = explain_rehearsal(
         waited,
@@ -150,7 +154,8 @@ def why_not_met(
         since=moment_text(since_ms),
         until=moment_text(until_ms),
     )
-    return f"Judged by the last {len(events)} events of {config.describe()}: {explained}"
+    judged = f"Judged by the last {len(events)} events of {config.describe()}: {explained}"
+    return "\n".join((judged, *map(visible, hints)))
 
 
 def open_keys(registered: Registered, pending: Pending, most: int = MOST_KEYS) -> tuple[OpenKey, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Collection
 from contextlib import closing
 from typing import Final
 
@@ -32,21 +33,20 @@ def referred_event(config: BusConfig, dataref: str) -> Event:
     if found is None:
         raise FetchError(f"{dataref[:200]!r} does not refer to a record: use kafka:topic/partition/offset.")
     tp, offset = TopicPartition(found[1], int(found[2])), int(found[3])
-    record = _record(config, tp, offset)
+    bus = bus_record(config) if tp.topic != config.topic("event") else None
+    record = _record(config, tp, offset, () if bus is None else bus.topics)
     try:
-        return event_of(config, record)
+        return event_of(config, () if bus is None else bus.cloudevents, record)
     except EventError as e:
         raise FetchError(f"The record at {dataref} is not a CloudEvent: {e}") from e
 
 
-def _record(config: BusConfig, tp: TopicPartition, offset: int) -> Record:
+def _record(config: BusConfig, tp: TopicPartition, offset: int, listed: Collection[str]) -> Record:
     errors = ClientErrors()
     place = f"{tp.topic}/{tp.partition}/{offset}"
     with closing(Admin(config, errors)) as admin:
-        if tp.topic != config.topic("event"):
-            bus = bus_record(config)
-            if bus is None or tp.topic not in bus.topics:  # a producer can write any text into a dataref
-                raise FetchError(f"{place}: {config.describe()} does not read topic {tp.topic!r}.")
+        if tp.topic != config.topic("event") and tp.topic not in listed:  # any producer may write a dataref
+            raise FetchError(f"{place}: {config.describe()} does not read topic {tp.topic!r}.")
         topic = admin.topics([tp.topic])[tp.topic]
         if topic is None or tp.partition >= topic.partitions:
             raise FetchError(f"{place}: the partition does not exist.")

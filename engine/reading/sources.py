@@ -7,13 +7,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...conditions import Seen
 from ...events.errors import EventError
 from ...events.event import Event
 from ...events.kafka import decode
-from ...events.plain import event_of_record, is_plain
+from ...events.listed import event_of_listed
 from ..bus import End, Reader, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import TopicsError
@@ -23,6 +23,7 @@ from ..kafka.reader import KafkaReader, drain
 from ..log import log
 from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
 from ..registry.registry import Registry
+from .hints import Hints
 
 MAX_BYTES: Final = 64 * 1024 * 1024  # of records in memory; beyond it the ones read first are dropped
 _TAKE: Final = 500
@@ -30,19 +31,36 @@ _TAKE_S: Final = 0.2
 STALL_S: Final = 5.0
 
 
-def event_of(config: BusConfig, record: Record) -> Event:
-    """The event in a record of a source partition, as the engine reads it. Raises EventError if none."""
+def event_of(config: BusConfig, cloudevents: Collection[str], record: Record) -> Event:
+    """The event in a record of a source partition, as the engine reads it. Raises EventError if none.
+
+    cloudevents: the listed topics that hold CloudEvents (BusRecord).
+    """
     if record.fault:
         raise EventError(record.fault)
-    if record.source.topic != config.topic("event") and is_plain(record.headers):
-        return event_of_record(
-            *record.source, record.offset, record.timestamp_ms, record.key, record.value, record.headers
+    if record.source.topic != config.topic("event"):
+        return event_of_listed(
+            *record.source,
+            record.offset,
+            record.timestamp_ms,
+            record.key,
+            record.value,
+            record.headers,
+            cloudevents=record.source.topic in cloudevents,
         )
     return decode(record.key, record.value, record.headers)
 
 
-def last_events(config: BusConfig, registry: Registry, count: int) -> tuple[list[Seen], int]:
-    """(About the last `count` events of all sources, latest first; how many records held no event).
+class LastEvents(NamedTuple):
+    """What `last_events` found. hints: a sentence for each topic whose records are likely read wrongly."""
+
+    events: list[Seen]
+    unreadable: int
+    hints: list[str]
+
+
+def last_events(config: BusConfig, registry: Registry, count: int) -> LastEvents:
+    """About the last `count` events of all sources, latest first; how many records held no event.
 
     Each partition contributes an equal share. Raises UnreachableError if they cannot be read.
     """
@@ -59,14 +77,18 @@ def last_events(config: BusConfig, registry: Registry, count: int) -> tuple[list
         while size > MAX_BYTES and len(held) > 1:
             size -= _size(held.popleft())
     events, unreadable = [], 0
+    hints = Hints(config)
+    cloudevents = () if registry.bus is None else registry.bus.cloudevents
     for record in sorted(held, key=lambda record: record.timestamp_ms, reverse=True):
         try:
-            event = event_of(config, record)
-        except EventError:
+            event = event_of(config, cloudevents, record)
+        except EventError as error:
             unreadable += 1
+            hints.unreadable(record, error)
         else:
+            hints.read(record, event)
             events.append(Seen(event, *record.source, record.offset, record.timestamp_ms))
-    return events, unreadable
+    return LastEvents(events, unreadable, hints.sentences())
 
 
 def follow(

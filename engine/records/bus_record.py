@@ -14,10 +14,12 @@ class BusRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `v`: the version in which all records are written. `partitions`: how many the trigger topic has.
     Subscriptions are distributed over them, so with another number their states would not be found.
-    `topics`: the listed topics. `topic_ids`: {kind: id} of the internal topics.
+    `topics`: the listed topics. `cloudevents`: those of them that hold CloudEvents, as their owners say; the
+    records of the others are plain. `topic_ids`: {kind: id} of the internal topics.
     """
 
     v: int = VERSION
     partitions: int
     topics: tuple[str, ...] = ()
+    cloudevents: tuple[str, ...] = ()
     topic_ids: dict[str, str] = {}

@@ -105,6 +105,10 @@ class Registry:
         """The version in which records are written: that of the bus record."""
         return VERSION if self.bus is None else self.bus.v
 
+    def holds_cloudevents(self, topic: str) -> bool:
+        """Whether a listed topic holds CloudEvents, as its owner says; if not, its records are plain."""
+        return self.bus is not None and topic in self.bus.cloudevents
+
     def __len__(self) -> int:
         return len(self._by_incarnation)
 

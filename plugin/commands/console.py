@@ -75,10 +75,15 @@ def print_whole(output: str, whole: object) -> None:
 
 
 def moment(ms: int | None) -> str:
-    """Returns a time as ISO 8601 text in UTC; "" for None."""
-    from datetime import UTC, datetime
+    """Returns a time as ISO 8601 text in UTC; "" for None; outside the years 1 to 9999 in milliseconds."""
+    from datetime import UTC, datetime, timedelta
 
-    return "" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
+    if ms is None:
+        return ""
+    try:  # a producer may stamp a record with any number
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)).isoformat(timespec="seconds")
+    except OverflowError:
+        return f"{ms} ms"
 
 
 def show(args: Namespace, rows: Sequence[dict[str, Any]]) -> None:

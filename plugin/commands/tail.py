@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...conditions import Matcher
     from ...engine.bus import Record, TopicPartition
     from ...engine.config import BusConfig
+    from ...engine.registry.registry import Registry
     from ...events import Event
 
 MOST_CHARS = 2000  # of data shown on a line
@@ -77,6 +78,7 @@ def run(args: Namespace) -> None:
 def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
     import sys
 
+    from ...engine.kafka.topics import read_registry
     from ...engine.reading.sources import STALL_S, event_of
     from ...events import EventError
 
@@ -93,9 +95,11 @@ def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
         say(f"{said}Following: new events are printed as they arrive, until Ctrl-C{more}.")
 
     unread: list[TopicPartition] = []
-    for record in _records(args, config, since_ms, stopped, reached, unread):
+    registry = read_registry(config)
+    cloudevents = () if registry.bus is None else registry.bus.cloudevents
+    for record in _records(args, config, registry, since_ms, stopped, reached, unread):
         try:
-            event = event_of(config, record)
+            event = event_of(config, cloudevents, record)
         except EventError as error:
             say(f"{record} is not a valid CloudEvent: {error}")
             continue
@@ -119,16 +123,15 @@ def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
 def _records(
     args: Namespace,
     config: BusConfig,
+    registry: Registry,
     since_ms: int | None,
     stopped: Callable[[], bool],
     reached: Callable[[], None],
     unread: list[TopicPartition],
 ) -> Iterator[Record]:
     """The records to look at. unread: gets the partitions that --no-follow could not read to their end."""
-    from ...engine.kafka.topics import read_registry
     from ...engine.reading.sources import existing, follow
 
-    registry = read_registry(config)
     if args.no_follow:
         return existing(config, registry, since_ms, stopped, unread.append)
     return follow(config, registry, since_ms, stopped, reached)
@@ -158,6 +161,10 @@ def _matcher(text: str | None) -> Matcher | None:
 def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event) -> str:
     import json
 
+    from ...events.misspelled import is_misspelled
+    from ...events.plain import TYPE as PLAIN
+    from ...events.plain import is_plain
+
     key = None if matcher is None else matcher.key_of(event)
     if args.output in ("json", "yaml"):
         whole: dict[str, Any] = {
@@ -179,6 +186,10 @@ def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event
         words.append(f"subject={quoted(event.subject)}")
     if key is not None:
         words.append(f"key={quoted(key)}")
+    if event.type == PLAIN and record.value is None:
+        words.append("(a tombstone: no data)")
+    if event.type == PLAIN and (not is_plain(record.headers) or is_misspelled(record.headers)):
+        words.append("(its headers of a CloudEvent are not read: the topic is listed as plain)")
     if args.data and event.data is not None:
         data = event.data.decode("utf-8", "replace")
         words.append(

@@ -45,7 +45,17 @@ def command() -> GroupCommand:
             action(
                 "check", "Show the topics, and report those that are missing or have wrong settings", check
             ),
-            action("add", "Add other topics to those that the bus reads", add, names),
+            action(
+                "add",
+                "Add other topics to those that the bus reads",
+                add,
+                names,
+                Arg(
+                    ("--cloudevents",),
+                    action="store_true",
+                    help="their owners say that they hold CloudEvents; without it their records are plain",
+                ),
+            ),
             action("remove", "Remove other topics from those that the bus reads", remove, names),
             action(
                 "resume",
@@ -145,7 +155,10 @@ def check(args: Namespace) -> None:
     show(
         args,
         own
-        + [_row(s.topic, s.partitions, "missing" if s.partitions is None else "ok, listed") for s in listed],
+        + [
+            _row(s.topic, s.partitions, "missing" if s.partitions is None else f"ok, listed: {s.reads}")
+            for s in listed
+        ],
     )
     missing = [s.topic for s in listed if s.partitions is None]
     if missing:
@@ -161,12 +174,16 @@ def add(args: Namespace) -> None:
     from ...engine.admin.listed_topics import add_topics
 
     config = answering_bus(args)
-    new = add_topics(config, args.names)
+    added = add_topics(config, args.names, args.cloudevents)
     _show_sources(args, config)
-    known = [name for name in dict.fromkeys(args.names) if name not in new]
+    for note in added.notes:
+        say(note)
+    known = [name for name in dict.fromkeys(args.names) if name not in (*added.new, *added.declared)]
     if known:
         say(f"Already listed: {', '.join(known)}.")
-    if new:
+    if added.declared:
+        say(f"Read as CloudEvents from now on: {', '.join(added.declared)}.")
+    if added.new:
         say("Engines read new topics from their current end. Scans find earlier events that a wait needs.")
 
 
@@ -226,7 +243,10 @@ def _show_sources(args: Namespace, config: BusConfig) -> None:
 
     show(
         args,
-        [_row(s.topic, s.partitions, "missing" if s.partitions is None else "ok") for s in sources(config)],
+        [
+            {**_row(s.topic, s.partitions, "missing" if s.partitions is None else "ok"), "reads": s.reads}
+            for s in sources(config)
+        ],
     )
 
 

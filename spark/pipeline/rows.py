@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -29,7 +29,8 @@ from pyspark.sql.types import (
 from ...events.errors import EventError
 from ...events.event import Event
 from ...events.kafka import CONTENT_TYPE, decode
-from ...events.plain import event_of_record, is_plain
+from ...events.listed import event_of_listed
+from ...events.plain import TYPE as PLAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -96,36 +97,39 @@ class Record(NamedTuple):
     headers: _Headers
 
 
-def rows_of(raw: DataFrame, bus: str) -> DataFrame:
+def rows_of(raw: DataFrame, bus: str, cloudevents: Collection[str] = ()) -> DataFrame:
     """Rows (SCHEMA) of the records in `raw`, which has the connector's columns with `includeHeaders`.
 
+    cloudevents: the listed topics that hold CloudEvents (`Bus.cloudevents`).
     Batch or stream, in any order; one row per record. Memory per core: BATCH_RECORDS records or BATCH_BYTES,
     if `spark.sql.execution.arrow.maxRecordsPerBatch` and `maxBytesPerBatch` are set to them.
     """
 
+    topics = frozenset(cloudevents)
+
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
-            yield read_batch(batch, bus)
+            yield read_batch(batch, bus, topics)
 
     columns = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
     return raw.select(*columns).mapInArrow(read, SCHEMA)
 
 
-def read_batch(batch: Any, bus: str) -> Any:
+def read_batch(batch: Any, bus: str, cloudevents: Collection[str] = ()) -> Any:
     """Converts an Arrow batch of records to one of rows."""
-    rows = [row_of(record, bus) for record in _records(batch)]
+    rows = [row_of(record, bus, cloudevents) for record in _records(batch)]
     columns = zip(*rows, strict=True) if rows else ([] for _ in ARROW)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ARROW)
 
 
-def row_of(record: Record, bus: str) -> tuple[object, ...]:
+def row_of(record: Record, bus: str, cloudevents: Collection[str] = ()) -> tuple[object, ...]:
     """The row of a record, in the order of SCHEMA."""
     kind = record.topic.removeprefix(f"{bus}-")
     if kind in ("action", "subscription") and record.topic.startswith(f"{bus}-"):
         return _other_row(record, kind, None)
     try:
-        return _event_row(record, *_event_of(record, bus))
+        return _event_row(record, *_event_of(record, bus, cloudevents))
     except EventError as error:
         return _other_row(record, "unreadable", str(error))
 
@@ -146,12 +150,12 @@ def type_key(name: str) -> str:
     return f"{_OTHERS.sub('_', name[:60])}~{digest}"
 
 
-def _event_of(record: Record, bus: str) -> tuple[Event, _Headers]:
+def _event_of(record: Record, bus: str, cloudevents: Collection[str]) -> tuple[Event, _Headers]:
     """The event as the engine reads it, and the headers that are not its attributes."""
     if any(_NOT_UTF8 in name for name, _ in record.headers):  # the engine's client cannot read such a record
         raise EventError("the name of a header is not UTF-8")
-    if record.topic != f"{bus}-event" and is_plain(record.headers):
-        event = event_of_record(
+    if record.topic != f"{bus}-event":
+        event = event_of_listed(
             record.topic,
             record.partition,
             record.offset,
@@ -159,9 +163,12 @@ def _event_of(record: Record, bus: str) -> tuple[Event, _Headers]:
             record.key,
             record.value,
             record.headers,
+            cloudevents=record.topic in cloudevents,
         )
-        return event, record.headers
-    event = decode(record.key, record.value, record.headers)
+        if event.type == PLAIN:
+            return event, record.headers
+    else:
+        event = decode(record.key, record.value, record.headers)
     if event.data is not record.value:  # structured: the attributes are in the value
         return event, record.headers
     return event, [header for header in record.headers if not _is_attribute(*header)]

@@ -34,6 +34,7 @@ class Bus:
 
     name: str
     options: Mapping[str, str] = field(repr=False)
+    _read: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def topic(self, kind: str) -> str:
         """The name of one of its own topics: "event", "action", "subscription", ..."""
@@ -69,22 +70,33 @@ class Bus:
 
     def sources(self, spark: SparkSession) -> tuple[str, ...]:
         """The event topic and the topics that the bus lists. PipelineError if the bus does not exist."""
-        from pyspark.sql import functions as f
-
-        registry = self.batch(spark, [self.topic("subscription")])
-        last = (
-            registry.where(f.col("key") == f.lit("bus").cast("binary"))
-            .orderBy(f.desc("offset"))
-            .select("value")
-            .head()
-        )
-        if last is None or last.value is None:
+        record = self._bus_record(spark)
+        if record is None:
             raise PipelineError(
                 f"topic {self.topic('subscription')!r} has no record of a bus: set the bus's name with"
                 " spark.interlock.bus, or create it: airflow interlock topics create"
             )
-        listed: Sequence[str] = json.loads(bytes(last.value)).get("topics", ())
-        return (self.topic("event"), *listed)
+        return (self.topic("event"), *record.get("topics", ()))
+
+    def cloudevents(self, spark: SparkSession) -> tuple[str, ...]:
+        """The listed topics that hold CloudEvents, as their owners say."""
+        return tuple((self._bus_record(spark) or {}).get("cloudevents", ()))
+
+    def _bus_record(self, spark: SparkSession) -> Mapping[str, Sequence[str]] | None:
+        """The bus record, read once; None if there is none."""
+        from pyspark.sql import functions as f
+
+        if "bus" not in self._read:
+            registry = self.batch(spark, [self.topic("subscription")])
+            last = (
+                registry.where(f.col("key") == f.lit("bus").cast("binary"))
+                .orderBy(f.desc("offset"))
+                .select("value")
+                .head()
+            )
+            self._read["bus"] = None if last is None or last.value is None else json.loads(bytes(last.value))
+        found: Mapping[str, Sequence[str]] | None = self._read["bus"]
+        return found
 
     def _options(self, topics: Sequence[str]) -> dict[str, str]:
         if not topics or any("," in topic for topic in topics):

@@ -190,7 +190,8 @@ def _list_orders(config: BusConfig) -> None:
     record = bus_record(config)
     if record is None:
         raise RuntimeError(f"bus {config.name!r} has no bus record")
-    write_bus_record(config, msgspec.structs.replace(record, topics=(orders_topic(config),)))
+    listed = (orders_topic(config),)
+    write_bus_record(config, msgspec.structs.replace(record, topics=listed, cloudevents=listed))
 
 
 def _disturb(args: argparse.Namespace, pool: Pool, load: Load, replicas: tuple[int, ...], say: Any) -> None:

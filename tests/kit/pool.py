@@ -115,7 +115,7 @@ class Pool:
         for name in topics:
             self.cluster.create(name, 1)
         self.partitions = partitions
-        self.record = BusRecord(partitions=partitions, topics=topics)
+        self.record = BusRecord(partitions=partitions, topics=topics, cloudevents=topics)
         self.write_bus_record(self.record)
         for registration in registrations:
             self.register(registration)

@@ -619,7 +619,7 @@ class World:
             kind: self.cluster.topics[CONFIG.topic(kind)].id
             for kind in ("trigger", "state", "action", "subscription")
         }
-        record = BusRecord(partitions=self.triggers, topics=topics, topic_ids=ids)
+        record = BusRecord(partitions=self.triggers, topics=topics, cloudevents=topics, topic_ids=ids)
         self.write_registry(BUS_KEY, encode_json(record))
 
     def take_out(self, name: str, partitions: int) -> None:

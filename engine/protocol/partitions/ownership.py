@@ -333,10 +333,10 @@ class Ownership:
 
     def _make(self, tp: TopicPartition, start: _Start, new: dict[TopicPartition, TriggerTask]) -> None:
         """Make the task of a partition, and add a trigger task to `new`: its states must be read."""
-        plain = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
+        listed = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
         resume = self._registry.resumes.get(tp)
         resumed = 0 if resume is None else resume[0] + 1
-        task_start = TaskStart(tp, start.committed, self._context.partitions, start.topic_id, plain, resumed)
+        task_start = TaskStart(tp, start.committed, self._context.partitions, start.topic_id, listed, resumed)
         if tp.topic == self._config.topic("trigger"):
             self.triggers[tp] = new[tp] = self._parts.trigger_task(task_start, self._context)
         else:

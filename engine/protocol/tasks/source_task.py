@@ -18,7 +18,7 @@ from ....conditions.nodes.written import written_by
 from ....events.errors import EventError
 from ....events.event import Event
 from ....events.kafka import decode
-from ....events.plain import event_of_record, is_plain
+from ....events.listed import event_of_listed
 from ...bus import Committed, Record
 from ...log import at, log
 from ...records import (
@@ -61,7 +61,7 @@ class SourceTask:
         self.last = self._next = (metadata.c, metadata.n)
         self.suspects = context.parts.suspects(metadata)
         self._index, self._partitions, self._stats = context.index, start.partitions, context.stats
-        self._plain, self._resumed = start.plain, start.resumed
+        self._listed, self._resumed, self._registry = start.listed, start.resumed, context.registry
         self._new_scans = context.parts.scans
         self.position, self.applied = committed.offset, metadata.R
         self.scans = self._new_scans(metadata.g)
@@ -143,10 +143,15 @@ class SourceTask:
         if record.fault:
             raise EventError(record.fault)
         headers, value = record.headers, record.value
-        if self._plain and is_plain(headers):
-            topic, partition = record.source
-            event = event_of_record(
-                topic, partition, record.offset, record.timestamp_ms, record.key, value, headers
+        if self._listed:
+            event = event_of_listed(
+                *record.source,
+                record.offset,
+                record.timestamp_ms,
+                record.key,
+                value,
+                headers,
+                cloudevents=self._registry.holds_cloudevents(self.tp.topic),
             )
         else:
             event = decode(record.key, value, headers)

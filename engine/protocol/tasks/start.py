@@ -13,15 +13,15 @@ class TaskStart:
     """The partition of a task, and where it begins.
 
     `committed`: the next offset to read, with its metadata. `partitions`: how many the trigger topic has.
-    `topic_id`: the present id of the partition's topic. `plain`: it is a listed topic, whose plain records
-    count as events. `resumed`: see `MatchRecord`.
+    `topic_id`: the present id of the partition's topic. `listed`: it belongs to a listed topic.
+    `resumed`: see `MatchRecord`.
     """
 
     tp: TopicPartition
     committed: Committed
     partitions: int
     topic_id: str = ""
-    plain: bool = False
+    listed: bool = False
     resumed: int = 0
 
     def metadata(self) -> OffsetMetadata:

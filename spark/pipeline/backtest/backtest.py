@@ -14,6 +14,8 @@ from .question import Question
 from .tables import MATCHED
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame, SparkSession
 
 # The number of tasks assumes that all events match; adaptive execution joins small ones. A task sorts some
@@ -65,10 +67,12 @@ class Log:
         return Log(rows, end_ms, found.least_type == 1, found.events)
 
     @staticmethod
-    def of_records(raw: DataFrame, bus: str, until_ms: int | None = None) -> Log:
+    def of_records(
+        raw: DataFrame, bus: str, until_ms: int | None = None, cloudevents: Collection[str] = ()
+    ) -> Log:
         """The log of a bus's topics (`Bus.batch`). Reads only their timestamps.
 
-        Leaves out records with later timestamps that arrive meanwhile.
+        cloudevents: as for `rows_of`. Leaves out records with later timestamps that arrive meanwhile.
         """
         from pyspark.sql import functions as f
 
@@ -80,7 +84,7 @@ class Log:
         ).collect()[0]
         if until_ms is None:
             until_ms = 0 if found.last_ms is None else found.last_ms + 1
-        rows = rows_of(raw.where(stamp < until_ms), bus)
+        rows = rows_of(raw.where(stamp < until_ms), bus, cloudevents)
         return Log(rows, until_ms, found.least_type == 1, found.records)
 
 

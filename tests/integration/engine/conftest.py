@@ -151,7 +151,7 @@ class Bench:
     def list_topics(self, *names: str) -> None:
         """Let the bus read these topics beside its own."""
         record = bus_record(self.config)
-        write_bus_record(self.config, msgspec.structs.replace(record, topics=names))
+        write_bus_record(self.config, msgspec.structs.replace(record, topics=names, cloudevents=names))
 
     def resume(self, kind: str, partition: int) -> None:
         """Let a partition that stopped go on at its first record."""

@@ -247,7 +247,7 @@ def test_a_record_that_the_client_cannot_unpack_goes_to_the_dead_letters_and_sto
     assert dead.header("interlock_origin") == f"{source}@{offset}"
     assert "headers" in dead.header("interlock_reason")
     assert "UnicodeDecodeError" in dead.header("interlock_reason")
-    events, unreadable = last_events(bench.config, read_registry(bench.config), 100)
+    events, unreadable, _ = last_events(bench.config, read_registry(bench.config), 100)
     assert ([seen.event.type for seen in events], unreadable) == (["orders"], 1)
 
 

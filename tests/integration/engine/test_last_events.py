@@ -18,7 +18,7 @@ from interlock.engine.reading.sources import last_events
 config = BusConfig(**json.loads(sys.argv[1]))
 registry = read_registry(config)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-events, unreadable = last_events(config, registry, 5000)
+events, unreadable, _ = last_events(config, registry, 5000)
 most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"events": len(events), "unreadable": unreadable, "kib": most - before}))
 """

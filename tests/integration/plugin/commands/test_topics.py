@@ -77,10 +77,10 @@ def test_a_bus_is_given_another_topic_and_loses_it_again_while_its_engine_runs(
     bench.subscribe("w", event("org.apache.kafka.record"))
     with bench.engine():
         assert interlock("topics", "add", orders).rows() == [
-            {"topic": bench.config.topic("event"), "partitions": 2, "state": "ok"},
-            {"topic": orders, "partitions": 1, "state": "ok"},
+            {"topic": bench.config.topic("event"), "partitions": 2, "state": "ok", "reads": "CloudEvents"},
+            {"topic": orders, "partitions": 1, "state": "ok", "reads": "plain records"},
         ]
-        assert {"topic": orders, "partitions": 1, "state": "ok, listed"} in interlock(
+        assert {"topic": orders, "partitions": 1, "state": "ok, listed: plain records"} in interlock(
             "topics", "check"
         ).rows()
         eventually("the topic is read", lambda: committed(bench, orders) == 0)
@@ -88,6 +88,10 @@ def test_a_bus_is_given_another_topic_and_loses_it_again_while_its_engine_runs(
         bench.eventually_fired("w", 1)
         again = interlock("topics", "add", orders)
         assert f"Already listed: {orders}" in again.err
+        assert f"Producers set the timestamps of '{orders}'" in again.err
+        declared = interlock("topics", "add", orders, "--cloudevents")
+        assert f"Read as CloudEvents from now on: {orders}." in declared.err
+        assert declared.rows()[1]["reads"] == "CloudEvents"
         assert [row["topic"] for row in interlock("topics", "remove", orders).rows()] == [
             bench.config.topic("event")
         ]

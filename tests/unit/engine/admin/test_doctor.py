@@ -199,11 +199,39 @@ def test_a_registry_that_must_not_be_read_is_not_tried(
     assert (levels, granted.registry_was_read) == (["note", "wrong"], False)
 
 
+class Settings:
+    """Topics with LogAppendTime, but for `orders`, which is compacted and has its producers' timestamps."""
+
+    def __init__(self, _config: BusConfig) -> None: ...
+
+    def settings(self, topic: str) -> dict[str, str]:
+        own = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
+        others = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact,delete"}
+        return others if topic == "orders" else own
+
+    def close(self) -> None: ...
+
+
+def test_a_listed_topic_with_timestamps_of_producers_and_tombstones_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A page said that the brokers must set the timestamps, and doctor called such a topic fine."""
+    Granted(monkeypatch)
+    monkeypatch.setattr(doctor, "check", lambda _config: {"b-event": 1})
+    monkeypatch.setattr(doctor, "Admin", Settings)
+    cluster = doctor.probe.Cluster(1, {"b-subscription": 1, "orders": 1, "raw": 1})
+    [_, stamps, tombstones] = doctor._topics(config(), cluster)
+    assert {stamps.level, tombstones.level} == {"note"}
+    assert stamps.text.startswith("Producers set the timestamps of 'orders'")
+    assert tombstones.text.startswith("'orders' is compacted: each tombstone is an event without data")
+
+
 def test_a_topic_that_is_listed_and_not_there_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     Granted(monkeypatch)
     monkeypatch.setattr(doctor, "check", lambda _config: {"b-event": 1})
+    monkeypatch.setattr(doctor, "Admin", Settings)
     cluster = doctor.probe.Cluster(1, {"b-subscription": 1, "orders": 1})
-    [ok, wrong] = doctor._topics(config(), cluster)
+    [ok, wrong, *_] = doctor._topics(config(), cluster)
     assert (ok.level, wrong.level) == ("ok", "wrong")
     assert wrong.text.startswith("The listed topic 'raw' does not exist")
     assert "topics remove raw" in wrong.text

@@ -78,7 +78,7 @@ class World:
         self.matches: list[tuple[int, MatchRecord]] = []  # trigger partition and match, in log order
         self.dead: list[bytes | None] = []
         self.commits = 0
-        self.plain = False
+        self.listed = False
         self.scanning = self._scanning()
 
     @classmethod
@@ -136,7 +136,7 @@ class World:
     def task(self) -> SourceTask:
         """What a new owner begins with."""
         self.scanning = self._scanning()
-        return SourceTask(TaskStart(TP, self.committed, PARTITIONS, "t", self.plain), self.context)
+        return SourceTask(TaskStart(TP, self.committed, PARTITIONS, "t", self.listed), self.context)
 
     def first_offset(self, applied: int) -> int | None:
         new = self.registry.between(applied, self.registry.position)

@@ -86,7 +86,7 @@ def last(monkeypatch: pytest.MonkeyPatch, log: Log, count: int, listed: tuple[st
 
 def test_each_partition_gives_its_share_and_the_latest_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log(b_event=[[(n, 1) for n in (10, 20, 30)], [(15, 1), (25, 1)]])
-    events, unreadable = last(monkeypatch, log, 4)
+    events, unreadable, _ = last(monkeypatch, log, 4)
     assert ([seen.timestamp_ms for seen in events], unreadable) == ([30, 25, 20, 15], 0)
     assert set(log.asked.values()) == {1, 0}
 
@@ -95,7 +95,7 @@ def test_plain_records_of_listed_topics_are_events_and_of_the_event_topic_they_a
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = Log(b_event=[[(10, 1)]], raw=[[(20, 1)]])
-    events, _ = last(monkeypatch, log, 10, ("raw", "gone"))
+    events, *_ = last(monkeypatch, log, 10, ("raw", "gone"))
     assert [(seen.topic, seen.event.type) for seen in events] == [
         ("raw", "org.apache.kafka.record"),
         ("b-event", "t"),
@@ -107,7 +107,7 @@ def test_a_listed_topic_that_no_engine_can_read_is_left_out_and_the_log_says_why
 ) -> None:
     log = Log(b_event=[[(10, 1)]], raw=[[(20, 1)]], closed=[[(30, 1)]])
     log.leaderless["raw"], log.refused["closed"] = (0,), "Read"
-    events, _ = last(monkeypatch, log, 10, ("raw", "gone", "closed"))
+    events, *_ = last(monkeypatch, log, 10, ("raw", "gone", "closed"))
     assert [seen.topic for seen in events] == ["b-event"]
     assert "Topic 'closed' is not read: the brokers refuse Read" in caplog.text
     assert "Topic 'raw' is not read: no broker leads its partitions 0." in caplog.text
@@ -119,7 +119,7 @@ def test_no_more_than_the_bytes_allowed_are_held_and_the_last_read_stay(
 ) -> None:
     monkeypatch.setattr(module, "MAX_BYTES", 7000)
     log = Log(b_event=[[(n, 1000) for n in range(10)]])
-    events, _ = last(monkeypatch, log, 100)
+    events, *_ = last(monkeypatch, log, 100)
     assert [seen.timestamp_ms for seen in events] == [9, 8, 7]
 
 
@@ -140,7 +140,7 @@ def test_what_is_held_counts_whichever_part_of_a_record_is_large(
     log = Log(b_event=[[(n, 0) for n in range(10)]])
     monkeypatch.setattr(log, "read", read)
     monkeypatch.setattr(module, "MAX_BYTES", 10_000)
-    events, _ = last(monkeypatch, log, 100)
+    events, *_ = last(monkeypatch, log, 100)
     assert 2 <= len(events) < 10
     assert [seen.timestamp_ms for seen in events] == list(range(9, 9 - len(events), -1))
 
@@ -223,4 +223,6 @@ def test_a_record_stamped_before_one_that_its_partition_gave_first_comes_when_it
 def test_a_record_that_the_client_could_not_unpack_holds_no_event(topic: str) -> None:
     """Not even a plain one: of a listed topic any readable record without CloudEvents headers is an event."""
     with pytest.raises(EventError, match="cannot read its headers"):
-        event_of(CONFIG, Record(TopicPartition(topic, 0), 0, 0, b"k", b"v", None, "cannot read its headers"))
+        event_of(
+            CONFIG, (), Record(TopicPartition(topic, 0), 0, 0, b"k", b"v", None, "cannot read its headers")
+        )

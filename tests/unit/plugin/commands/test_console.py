@@ -12,7 +12,7 @@ from interlock import Event, InterlockError
 from interlock.engine.bus import Record, TopicPartition
 from interlock.events.kafka import encode
 from interlock.plugin.commands import tail
-from interlock.plugin.commands.console import confirmed, counted, or_exit, print_lines, say, show
+from interlock.plugin.commands.console import confirmed, counted, moment, or_exit, print_lines, say, show
 
 ROWS = [{"topic": "t", "partition": 0, "committed": None, "names": ["a", "b"]}]
 
@@ -91,3 +91,21 @@ def test_tail_prints_one_line_for_an_event_whatever_it_holds() -> None:
     assert r"t\u202ex /s\u2028 1 subject=a\u200b" in line
     whole = json.loads(tail._line(Namespace(output="json", data=True), None, record, event))
     assert whole["event"] == event.to_json_dict()
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (None, ""),
+        (0, "1970-01-01T00:00:00+00:00"),
+        (1_795_000_000_999, "2026-11-18T11:06:40+00:00"),
+        (253_402_300_799_999, "9999-12-31T23:59:59+00:00"),
+        (253_402_300_800_000, "253402300800000 ms"),
+        (2**63 - 1, "9223372036854775807 ms"),
+        (-(2**63), "-9223372036854775808 ms"),
+        (-1, "1969-12-31T23:59:59+00:00"),
+    ],
+)
+def test_any_timestamp_of_a_record_can_be_shown(ms: int | None, text: str) -> None:
+    """Beyond the year 9999 on a CreateTime topic tail ended in a traceback (a producer's clock)."""
+    assert moment(ms) == text

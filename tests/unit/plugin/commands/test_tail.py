@@ -10,6 +10,7 @@ import pytest
 from airflow.cli.cli_parser import get_parser
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.reading import sources
+from interlock.engine.registry.registry import Registry
 from interlock.events import Event
 from interlock.events.kafka import encode
 
@@ -50,7 +51,7 @@ def tail(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "one:1"}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
     monkeypatch.setattr("interlock.engine.kafka.reachability.require_answer", lambda *_: None)
-    monkeypatch.setattr("interlock.engine.kafka.topics.read_registry", lambda *_: None)
+    monkeypatch.setattr("interlock.engine.kafka.topics.read_registry", lambda *_: Registry())
 
     def run(bus: Bus, *arguments: str) -> tuple[list[str], str]:
         monkeypatch.setattr(sources, "follow", bus.follow)

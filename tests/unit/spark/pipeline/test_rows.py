@@ -39,7 +39,7 @@ def record(
 
 
 def row(of: Record) -> dict[str, Any]:
-    return dict(zip(SCHEMA.names, row_of(of, BUS), strict=True))
+    return dict(zip(SCHEMA.names, row_of(of, BUS, ("/clicks",)), strict=True))
 
 
 def test_the_row_of_an_event_has_its_attributes_its_data_and_its_records_position() -> None:
@@ -116,6 +116,7 @@ def test_a_record_is_read_as_the_engine_reads_it(name: str) -> None:
     try:
         event = event_of(
             config,
+            ("/clicks",),
             EngineRecord(
                 source=TopicPartition(given.topic, given.partition),
                 offset=given.offset,

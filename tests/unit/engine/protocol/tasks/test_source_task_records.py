@@ -12,12 +12,12 @@ from interlock.conditions import MatcherIndex, count
 from interlock.engine.protocol.outputs import MAX_PASS_BYTES
 from interlock.engine.protocol.tasks import source_task
 from interlock.engine.protocol.tasks.source_task import MAX_TARGETS
-from interlock.engine.records import Registration
+from interlock.engine.records import BusRecord, Registration
 from interlock.engine.records.sizes import MAX_ATTRIBUTE_BYTES, MAX_INLINE_BYTES, MAX_INTERNAL_BYTES
 from interlock.engine.registry.registry import Registered
 from interlock.events.kafka import encode
 
-from tests.unit.engine.protocol.source_world import FAR, PARTITIONS, World
+from tests.unit.engine.protocol.source_world import FAR, PARTITIONS, TP, World
 
 
 def test_a_record_that_is_no_event_is_dead_lettered_once_and_not_again_by_a_scan(
@@ -138,7 +138,7 @@ def test_a_filter_sees_data_that_do_not_travel() -> None:
 def test_attributes_that_no_record_has_room_for_set_the_event_aside(plain: bool) -> None:
     """Of a plain record the key becomes the subject."""
     world = World()
-    world.plain = plain
+    world.listed = plain
     world.register("w", "org.apache.kafka.record" if plain else "a", 0)
     if plain:
         world.put(b"k" * (MAX_ATTRIBUTE_BYTES + 1), b"v", None)
@@ -227,3 +227,42 @@ def test_a_durable_subscription_is_spread_by_its_keys_and_a_one_shot_is_not() ->
 
     assert places(spread) == set(range(PARTITIONS))
     assert len(places(once)) == 1
+
+
+def forged(kind: str) -> list[tuple[str, bytes]]:
+    return encode(Event.of(kind, "/airflow/ledger", id="1", subject="ledger"))[2]
+
+
+@pytest.mark.parametrize("kind", ["interlock.airflow.dag_run.succeeded", "com.shop.orders.done"])
+def test_a_record_of_a_listed_topic_is_plain_unless_its_owner_says_otherwise(kind: str) -> None:
+    """A right to write to any listed topic was a right to forge any event (an attacker)."""
+    world = World()
+    world.listed = True
+    claimed = world.register("claimed", kind, 0)
+    plain = world.register("plain", event("org.apache.kafka.record", source=TP.topic), 0)
+    world.put(b"k", b"{}", forged(kind))
+    world.run()
+    assert (world.reached(claimed), world.reached(plain), world.dead) == ([], [0], [])
+
+
+def test_a_topic_that_holds_cloudevents_holds_no_types_of_interlocks_own() -> None:
+    world = World()
+    world.listed = True
+    world.registry.bus = BusRecord(partitions=1, topics=(TP.topic,), cloudevents=(TP.topic,))
+    own = world.register("own", "interlock.airflow.dag_run.succeeded", 0)
+    other = world.register("other", "com.shop.orders.done", 0)
+    world.put(b"k", b"{}", forged("interlock.airflow.dag_run.succeeded"))
+    world.put(b"k", b"{}", forged("com.shop.orders.done"))
+    world.run()
+    assert (world.reached(own), world.reached(other), len(world.dead)) == ([], [1], 1)
+
+
+def test_what_the_owner_says_holds_from_then_on_without_a_restart() -> None:
+    world = World()
+    world.listed = True
+    task, record = world.task(), world.put(b"k", b"{}", forged("com.shop.orders.done"))
+    read = []
+    for cloudevents in ((), (TP.topic,), ()):
+        world.registry.bus = BusRecord(partitions=1, topics=(TP.topic,), cloudevents=cloudevents)
+        read.append(task._read(record).type)
+    assert read == ["org.apache.kafka.record", "com.shop.orders.done", "org.apache.kafka.record"]

@@ -1,0 +1,44 @@
+"""Reads the record of a listed topic, beside the event topic of a bus, as an event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from .attributes import shown
+from .errors import EventError
+from .event import Event
+from .kafka import decode
+from .misspelled import is_misspelled
+from .plain import TYPE, event_of_record, is_plain
+
+OWN: Final = "interlock."  # the types that Interlock emits begin with this
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+def event_of_listed(
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers | None,
+    *,
+    cloudevents: bool,
+) -> Event:
+    """Returns the event in a record of a listed topic. Raises EventError only with `cloudevents`.
+
+    cloudevents: the topic's owner says that it holds CloudEvents. Then a record with a header of a CloudEvent
+    is one, or an error; but types that only Interlock gives are refused. Without it each record is plain: a
+    right to write to a topic of others is no right to claim another source or type.
+    """
+    if not cloudevents or (is_plain(headers) and not is_misspelled(headers)):
+        return event_of_record(topic, partition, offset, timestamp_ms, key, value, headers)
+    event = decode(key, value, headers)
+    if event.type == TYPE or event.type.startswith(OWN):
+        raise EventError(
+            f"the type {shown(event.type)} is Interlock's own, and {topic} is a listed topic: only the event"
+            " topic of the bus may hold it"
+        )
+    return event

@@ -1,0 +1,78 @@
+"""Names the likely mistake in a record that is meant as a CloudEvent but does not hold one.
+
+Other bindings of CloudEvents name the attributes in other ways: HTTP `ce-id`, AMQP `cloudEvents:id` or
+`cloudEvents_id`. On Kafka such headers say nothing, so the event would only seem incomplete.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
+
+from .attributes import REQUIRED, shown
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+_OTHER_BINDING: Final = re.compile(r"(?:ce[-:._]|cloudevents[-:._])([a-z0-9]+)", re.IGNORECASE)
+_CONTENT_TYPE: Final = re.compile(r"(?:ce[-:._])?(?:data)?content[-_]?type", re.IGNORECASE)
+_CLOUDEVENTS: Final = b"application/cloudevents"
+_SHOWN: Final = 4  # headers in a sentence
+
+
+def is_misspelled(headers: Headers | None) -> bool:
+    """Returns whether a header has the name of an attribute in another binding, or of one without a prefix.
+
+    Without a prefix only `specversion` counts: other names, such as `type`, are usual in other records.
+    """
+    for name, raw in headers or ():
+        if name.lower() == "specversion" or _OTHER_BINDING.fullmatch(name):
+            return True
+        if _CONTENT_TYPE.fullmatch(name) and (raw or b"")[:23].lower() == _CLOUDEVENTS:
+            return True
+    return False
+
+
+def likely_mistakes(headers: Headers | None, value: bytes | None, missing: Collection[str]) -> list[str]:
+    """Returns a sentence for each likely mistake. missing: the required attributes that are absent."""
+    wrong: dict[str, str] = {}
+    structured = False
+    for name, raw in headers or ():
+        other = _OTHER_BINDING.fullmatch(name)
+        if name.startswith("ce_"):
+            continue
+        if _CONTENT_TYPE.fullmatch(name) and name != "content-type":
+            wrong[name] = "content-type"
+            structured = structured or (raw or b"")[:23].lower() == _CLOUDEVENTS
+        elif other is not None:
+            wrong[name] = f"ce_{other[1].lower()}"
+        elif name.lower() in missing:
+            wrong[name] = f"ce_{name.lower()}"
+    found = []
+    if wrong:
+        names, right = list(wrong), list(dict.fromkeys(wrong.values()))
+        found.append(
+            f"on Kafka {_list(names)} {'is' if len(names) == 1 else 'are'} no attribute of a CloudEvent: "
+            f"write {_list(right)}"
+        )
+    if not structured and set(missing) == set(REQUIRED) and _holds_structured(value):
+        found.append(
+            "its value is a CloudEvent in JSON: give the record the header content-type with the value "
+            "application/cloudevents+json"
+        )
+    return found
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(shown(name, 40) for name in names[:_SHOWN]) + more
+
+
+def _holds_structured(value: bytes | None) -> bool:
+    try:
+        members = msgspec.json.decode(value or b"", type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    return all(name in members for name in REQUIRED)

@@ -1,0 +1,73 @@
+"""Where the author of a wait learns that a producer's records are not read as they were meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from interlock import Event, EventError
+from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.reading.hints import Hints
+from interlock.engine.reading.sources import event_of
+from interlock.events.kafka import encode
+
+CONFIG = BusConfig("b", client={"bootstrap.servers": "localhost:1"})
+HTTP = [("ce-id", b"1"), ("ce-source", b"/s"), ("ce-type", b"t"), ("ce-specversion", b"1.0")]
+BINARY = encode(Event.of("t", "/s", id="1"))[2]
+
+
+def hints(topic: str, *headers: Sequence[tuple[str, bytes]], value: bytes | None = b"{}") -> list[str]:
+    found = Hints(CONFIG)
+    for offset, each in enumerate(headers):
+        record = Record(TopicPartition(topic, 0), offset, 0, b"k", value, each)
+        try:
+            found.read(record, event_of(CONFIG, (), record))
+        except EventError as error:
+            found.unreadable(record, error)
+    return found.sentences()
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        (HTTP, "on Kafka 'ce-id', 'ce-source', 'ce-type', 'ce-specversion' are no attribute of"),
+        (HTTP, "a CloudEvent: write 'ce_id', 'ce_source', 'ce_type', 'ce_specversion'"),
+        ([("id", b"1"), ("source", b"/s"), ("type", b"t"), ("specversion", b"1.0")],
+         "'id', 'source', 'type', 'specversion' are no attribute"),
+        ([("cloudEvents:id", b"1"), ("other", b"x")],
+         "'cloudEvents:id' is no attribute of a CloudEvent: write 'ce_id'"),
+        ([("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t"), ("ce-specversion", b"1.0")],
+         "'ce-specversion' is no attribute of a CloudEvent: write 'ce_specversion'"),
+        ([("Content-Type", b"application/cloudevents+json")], "write 'content-type'"),
+    ],
+    ids=["http", "http, right", "no prefix", "amqp", "one of four", "content type"],
+)  # fmt: skip
+def test_misspelled_headers_on_the_event_topic_are_named(
+    headers: Sequence[tuple[str, bytes]], said: str
+) -> None:
+    """`ce-id` style headers on Kafka, or a missing prefix (Argo Events, Knative)."""
+    [sentence] = hints("b-event", headers)
+    assert sentence.startswith(
+        "1 of the latest records of b-event hold no event, the last one b-event[0]@0: "
+    )
+    assert said in sentence
+
+
+def test_a_cloudevent_in_json_without_its_content_type_is_named() -> None:
+    whole = b'{"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}'
+    [sentence] = hints("b-event", [("content-type", b"application/json")], value=whole)
+    assert "its value is a CloudEvent in JSON: give the record the header content-type" in sentence
+
+
+@pytest.mark.parametrize("headers", [HTTP, BINARY])
+def test_cloudevents_of_a_topic_that_is_listed_as_plain_are_named(
+    headers: Sequence[tuple[str, bytes]],
+) -> None:
+    [sentence] = hints("orders", headers, headers, [("trace", b"x")])
+    assert sentence.startswith("2 of the latest records of orders have headers of CloudEvents, but the topic")
+    assert "airflow interlock topics add orders --cloudevents" in sentence
+
+
+def test_good_records_need_no_hint() -> None:
+    assert hints("b-event", BINARY) == hints("orders", [("type", b"order"), ("id", b"7")]) == []
