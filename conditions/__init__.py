@@ -14,6 +14,7 @@ from .nodes.combinations import AllOf, AnyOf, AtLeast, Count, Sequence, at_least
 from .nodes.condition import Condition
 from .nodes.key import canonical_key
 from .nodes.matcher import Matcher, event
+from .nodes.param import Param, param
 from .nodes.timers import Absent, Expires, Ordered, Quiet, absent
 from .nodes.windows import Not, Reset, Within
 from .nodes.zoned import day, hour, month, week
@@ -40,6 +41,7 @@ __all__ = [
     "MatcherIndex",
     "Not",
     "Ordered",
+    "Param",
     "Part",
     "Quiet",
     "Rehearsed",
@@ -73,6 +75,7 @@ __all__ = [
     "next_wakeup",
     "not_followed_by",
     "opened",
+    "param",
     "parse",
     "rehearse",
     "sequence",

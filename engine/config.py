@@ -42,6 +42,11 @@ DEFAULT_PARTITIONS = 16
 KINDS = ("event", "trigger", "state", "action", "subscription", "dead-letter")  # the kinds of a bus's topics
 
 
+def is_valid_name(text: str) -> bool:
+    """Whether this can be the name of a bus or a deployment."""
+    return _NAME.match(text) is not None
+
+
 @dataclass(frozen=True)
 class BusConfig:
     """A bus: its name, the Airflow installation that uses it, and the client properties of its cluster.
@@ -60,7 +65,7 @@ class BusConfig:
 
     def __post_init__(self) -> None:
         for what, value in (("bus", self.name), ("deployment", self.deployment)):
-            if not _NAME.match(value):
+            if not is_valid_name(value):
                 raise ConfigError(
                     f"[interlock] {what} = {value!r}: use letters, digits, '.', '_' and '-', at most 100."
                 )

@@ -13,6 +13,7 @@ from .event import Event
 from .kafka import CONTENT_TYPE
 
 TYPE: Final = "org.apache.kafka.record"
+ATTRIBUTES: Final = frozenset({"datacontenttype", "id", "source", "specversion", "subject", "time", "type"})
 _CLOUDEVENTS: Final = b"application/cloudevents"
 
 

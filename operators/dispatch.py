@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -10,16 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 from airflow.sdk import DAG, BaseHook, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from ..conditions import Condition, ConditionError, from_json
+from ..conditions import Condition, ConditionError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge_all
 from ..events.visible import visible
+from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
 from .run_arguments import RunTemplates, run_arguments
 from .run_creation import OpenFiring, RunCreator
 from .target import Target, passes_partition_keys
+from .wait_arguments import bound_arguments, check_rendered_values, check_unbound
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -43,6 +46,9 @@ _NO_RUN: Final = (
     "argument of dispatch_dag. The firings are tried again."
 )
 
+MAX_IN_FLIGHT: Final = 1_000_000
+_DAG_ID: Final = re.compile(r"[\w.-]{1,250}")  # as Airflow's
+
 Places = Sequence[Sequence[int]]
 
 
@@ -50,6 +56,7 @@ def dispatch_dag(
     dag_id: str,
     *,
     condition: Condition,
+    param_values: Mapping[str, Any] | None = None,
     trigger_dag_id: str,
     conf: Mapping[str, Any] | None = None,
     logical_date: str | None = None,
@@ -78,10 +85,13 @@ def dispatch_dag(
     renew_after: a run of the dispatcher ends after this time, and the next one uses the edited DAG file. A
         run whose subscription is not registered by then continues, so that `since` does not change.
     max_keys, at_limit: limit the open keys of the condition.
+    param_values: {name: value} for the parameters of the condition, as for EventSensor; rendered for the run
+        of the dispatcher. A value that changes from run to run is an edited condition each time.
     dag_arguments: arguments of the DAG, such as tags and default_args.
 
     An edited condition is a new incarnation of the subscription: partly met keys are dropped.
     """
+    _check_dag_id(ArgumentChecks("dispatch_dag"), "dag_id", dag_id)
     for name in _RESERVED:
         if name in dag_arguments:
             raise ValueError(f"dispatch_dag {dag_id!r}: {name} cannot be set; leave it out.")
@@ -98,6 +108,7 @@ def dispatch_dag(
         DispatchOperator(
             task_id=TASK_ID,
             condition=condition,
+            param_values=param_values,
             trigger_dag_id=trigger_dag_id,
             conf=conf,
             logical_date=logical_date,
@@ -127,6 +138,7 @@ class DispatchOperator(BaseOperator):
     # Airflow shows them as written: they are rendered for each firing, not for the task.
     template_fields: Sequence[str] = (
         "condition",
+        "param_values",
         "trigger_dag_id",
         "conf",
         "logical_date",
@@ -141,6 +153,7 @@ class DispatchOperator(BaseOperator):
         self,
         *,
         condition: Condition,
+        param_values: Mapping[str, Any] | None,
         trigger_dag_id: str,
         conf: Mapping[str, Any] | None,
         logical_date: str | None,
@@ -157,32 +170,26 @@ class DispatchOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         who = f"dispatch_dag {self.dag_id!r}"
-        if not isinstance(condition, Condition):
-            raise ConditionError(
-                f"{who}: condition is a {type(condition).__name__}; build it with interlock.event() and "
-                "other functions of interlock."
-            )
-        if from_json(condition.to_json()) != condition:
-            raise ConditionError(
-                f"{who}: the condition changes when it is written as JSON and read again. Build it only with "
-                "the names of interlock.conditions."
-            )
-        condition.check_key(key_given=False)
+        checks = ArgumentChecks(who, rendered=("logical_date", "note", "partition_key"))
+        check_unbound(checks, condition, None, param_values).check_key(key_given=False)
+        _check_dag_id(checks, "trigger_dag_id", trigger_dag_id)
         if trigger_dag_id == self.dag_id:
             raise ValueError(f"{who}: trigger_dag_id names the dispatcher itself; name another DAG.")
-        if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
-            raise ValueError(f"{who}: since is {since!r}; give a datetime with a time zone.")
-        for name, number in (("max_runs_in_flight", max_runs_in_flight), ("max_keys", max_keys)):
-            if not isinstance(number, int) or number < 1:
-                raise ValueError(f"{who}: {name} is {number!r}; give a number, 1 or more.")
-        if renew_after < timedelta(minutes=1):
-            raise ValueError(f"{who}: renew_after is {renew_after}; give a minute or more.")
+        checks.moment("since", since)
+        checks.whole("max_runs_in_flight", max_runs_in_flight, 1, MAX_IN_FLIGHT)
+        checks.duration("renew_after", renew_after, timedelta(minutes=1), "a minute")
+        checks.limits(max_keys, at_limit)
+        checks.connection(kafka_conn_id)
+        checks.name_of("bus", bus)
         if partition_key is not None and not passes_partition_keys():
             raise ValueError(
                 f"{who}: this version of Airflow does not pass a partition_key from a task to a run. Put it "
                 "into conf instead."
             )
+        RunTemplates(conf, logical_date, note, partition_key).check(checks, self.get_template_env)
+        checks.templates("param_values", param_values, self.get_template_env)
         self.condition = condition
+        self.param_values = param_values
         self.trigger_dag_id = trigger_dag_id
         self.conf = conf
         self.logical_date = logical_date
@@ -199,16 +206,26 @@ class DispatchOperator(BaseOperator):
     def _do_render_template_fields(self, *_: Any, **__: Any) -> None:
         pass
 
+    def _bound(self, context: Context) -> Condition:
+        """Returns the condition with the values of its parameters, rendered for this run."""
+        who = f"dispatch_dag {self.dag_id!r}"
+        values = self.render_template(self.param_values, context)
+        check_rendered_values(who, self.param_values, values)
+        try:
+            return bound_arguments(self.condition, None, values)[0]
+        except ConditionError as e:
+            raise ConditionError(f"{who}: {e}") from None
+
     def execute(self, context: Context) -> NoReturn:
         now = datetime.now(UTC)
         self.log.info(
             "Creating one run of %r for each firing of %s. Subscription %s on %s.",
             self.trigger_dag_id,
-            visible(self.condition),
+            visible(self._bound(context)),
             visible(self._subscription(self._config())),
             visible(self._config().describe()),
         )
-        self._defer(since=_default_since(context, now), renew_at=now + self.renew_after)
+        self._defer(context, since=_default_since(context, now), renew_at=now + self.renew_after)
 
     def resume(
         self,
@@ -231,7 +248,7 @@ class DispatchOperator(BaseOperator):
         if registered:
             self._note_registration(context)
         if not places:
-            return self._renew(since, held, created, registered)
+            return self._renew(context, since, held, created, registered)
         config = self._config()
         target = Target(self.trigger_dag_id)
         found: list[OpenFiring] = []
@@ -275,8 +292,9 @@ class DispatchOperator(BaseOperator):
             raise AirflowException(f"{len(held)} {_NO_RUN} There are too many of them to continue.")
         # End on time even if firings are left.
         if not renew_at or datetime.now(UTC) >= datetime.fromisoformat(renew_at):
-            return self._renew(since, held, created, registered)
+            return self._renew(context, since, held, created, registered)
         return self._defer(
+            context,
             since=datetime.now(UTC) if registered else datetime.fromisoformat(since),
             renew_at=datetime.fromisoformat(renew_at),
             held=held,
@@ -287,6 +305,7 @@ class DispatchOperator(BaseOperator):
 
     def _defer(
         self,
+        context: Context,
         *,
         since: datetime,
         renew_at: datetime,
@@ -299,7 +318,7 @@ class DispatchOperator(BaseOperator):
         trigger = DispatchTrigger(
             durable={
                 "subscription": self._subscription(config),
-                "condition": self.condition.to_json(),
+                "condition": self._bound(context).to_json(),
                 "since_ms": int((self.since or since).timestamp() * 1000),
                 "since_given": self.since is not None,
                 "max_keys": self.max_keys,
@@ -324,7 +343,7 @@ class DispatchOperator(BaseOperator):
         }
         self.defer(trigger=trigger, method_name="resume", kwargs=kept)
 
-    def _renew(self, since: str, held: Places, created: int, registered: bool) -> int:
+    def _renew(self, context: Context, since: str, held: Places, created: int, registered: bool) -> int:
         """Ends the task, so that the next run begins. If nothing is registered, defers to keep `since`."""
         if registered or not since or self.since is not None:
             if held:
@@ -337,6 +356,7 @@ class DispatchOperator(BaseOperator):
         if held:
             self.log.error("%d %s", len(held), visible(_NO_RUN))
         return self._defer(
+            context,
             since=datetime.fromisoformat(since),
             renew_at=datetime.now(UTC) + self.renew_after,
             created=created,
@@ -362,6 +382,11 @@ class DispatchOperator(BaseOperator):
 
     def _config(self) -> BusConfig:
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
+
+
+def _check_dag_id(checks: ArgumentChecks, name: str, dag_id: object) -> None:
+    if not isinstance(dag_id, str) or not _DAG_ID.fullmatch(dag_id):
+        checks.fail(name, dag_id, "the id of a DAG: letters, digits, '_', '-' and '.', at most 250")
 
 
 def _default_since(context: Context, now: datetime) -> datetime:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import BaseHook, BaseOperator
 
+from ..events.attributes import shown
 from ..events.emitter import Emitter
 from ..events.errors import EventError
 from ..events.event import Event
 from ..events.visible import visible_logger
+from ..triggers.argument_checks import ArgumentChecks, known
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id, event_source
 
@@ -59,6 +61,12 @@ class EmitEventOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        checks = ArgumentChecks(f"EmitEventOperator {self.task_id!r}", self.template_fields)
+        arguments = _Arguments(type, source, subject, data, extensions, kafka_conn_id, bus, delivery_timeout)
+        arguments.check(checks)
+        for name, value in (("type", type), ("source", source), ("subject", subject), ("data", data)):
+            checks.templates(name, value, self.get_template_env)
+        checks.templates("extensions", extensions, self.get_template_env)
         self.type = type
         self.source = source
         self.subject = subject
@@ -101,6 +109,11 @@ def emit(
     """
     from airflow.sdk import get_current_context
 
+    arguments = _Arguments(type, source, subject, data, extensions, kafka_conn_id, bus, delivery_timeout)
+    checks = ArgumentChecks("emit()")
+    arguments.check(checks)
+    if ordinal is not None and (not isinstance(ordinal, (int, str)) or isinstance(ordinal, bool)):
+        checks.fail("ordinal", ordinal, "a whole number or a text")
     try:
         context = get_current_context()
     except RuntimeError:
@@ -116,7 +129,6 @@ def emit(
                 " among the task's events"
             )
         ordinal = _number_of_call(str(context["ti"].id))
-    arguments = _Arguments(type, source, subject, data, extensions, kafka_conn_id, bus, delivery_timeout)
     return arguments.emit(context, ordinal)
 
 
@@ -133,18 +145,52 @@ class _Arguments:
     bus: str | None
     delivery_timeout: float
 
+    def check(self, checks: ArgumentChecks) -> None:
+        """Raises ValueError or EventError for what cannot be emitted, as far as the values are known."""
+        checks.connection(self.kafka_conn_id)
+        checks.name_of("bus", self.bus)
+        checks.delivery_timeout(self.delivery_timeout)
+
+        def fixed(name: str, value: Any, unknown: Any) -> Any:
+            return unknown if checks.is_open(name, value) else value
+
+        extensions = {} if checks.is_open("extensions", self.extensions) else self._extensions(checks.who)
+        data = self.data if isinstance(self.data, bytes) else known(self.data)
+        try:
+            Event.of(
+                fixed("type", self.type, "x"),
+                "x" if self.source in (None, "") else fixed("source", self.source, "x"),
+                id="x",
+                subject=fixed("subject", self.subject, None),
+                data=data,
+                **{name: fixed("extensions", value, None) for name, value in extensions.items()},
+            )
+        except EventError as e:
+            raise EventError([f"{checks.who}: {problem}" for problem in e.problems]) from None
+
+    def _extensions(self, who: str = "") -> dict[str, Any]:
+        given = {} if self.extensions is None else self.extensions
+        begin = f"{who}: " if who else ""
+        if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+            raise EventError(
+                f"{begin}extensions is {shown(given)}: give a dict of attribute names and values, such as"
+                ' {"partitionkey": "eu"}'
+            )
+        if reserved := sorted(_RESERVED & given.keys()):
+            raise EventError(
+                f"{begin}extensions cannot contain {', '.join(reserved)}: use the arguments for these"
+            )
+        return dict(given)
+
     def emit(self, context: Context, ordinal: int | str) -> dict[str, Any]:
         config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
-        extensions = self.extensions or {}
-        if reserved := sorted(_RESERVED & extensions.keys()):
-            raise EventError(f"extensions cannot contain {', '.join(reserved)}: use the arguments for these")
         event = Event.of(
             self.type,
             self.source or event_source(context, config.deployment),
             id=event_id(context, config.deployment, ordinal),
             subject=self.subject,
             data=self.data,
-            **extensions,
+            **self._extensions(),
         )
         with Emitter(config.client, config.topic("event")) as emitter:
             delivery = emitter.emit(event, timeout_s=self.delivery_timeout)

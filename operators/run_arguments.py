@@ -8,14 +8,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ..conditions import ConditionError, canonical_key
+from ..conditions.nodes.templates import is_template
 from ..engine.records import FiringRecord
+from ..events.attributes import shown
+from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.firing_json import firing_form, json_text
 from .target import RunRefused
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from jinja2 import Environment
 
 MAX_CONF_BYTES: Final = 64 * 1024
+MAX_TEMPLATE_CHARS: Final = 10_000
 MAX_NOTE_CHARS: Final = 1000  # limit of Airflow's table
 
 
@@ -27,6 +32,36 @@ class RunTemplates:
     logical_date: str | None
     note: str | None
     partition_key: str | None
+
+    def check(self, checks: ArgumentChecks, environment: Callable[[], Environment]) -> None:
+        """Raises ValueError for what no firing could use. environment: the one that renders templates."""
+        if self.conf is not None:
+            self._check_conf(checks)
+        for name in ("logical_date", "note", "partition_key"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                checks.fail(name, value, "a text, which may be a template")
+            give = "a text, which may be a template"
+            checks.text(name, value, give, none=True, most=MAX_TEMPLATE_CHARS, empty=name == "note")
+        for name in ("conf", "logical_date", "note", "partition_key"):
+            checks.templates(name, getattr(self, name), environment)
+        if self.logical_date is not None and not is_template(self.logical_date):
+            try:
+                _moment(self.logical_date)
+            except RunRefused:
+                checks.fail("logical_date", self.logical_date, "an ISO 8601 date, or a template")
+
+    def _check_conf(self, checks: ArgumentChecks) -> None:
+        give = "a dict of names and JSON values, whose texts may be templates"
+        if not isinstance(self.conf, Mapping) or not all(isinstance(name, str) for name in self.conf):
+            checks.fail("conf", self.conf, give)
+        for name, value in self.conf.items():
+            try:
+                size = len(json_text({name: value}))
+            except (TypeError, ValueError, RecursionError) as e:
+                checks.fail(f"conf[{shown(name)}]", value, f"a JSON value ({e})")
+            if size > MAX_CONF_BYTES:
+                checks.fail(f"conf[{shown(name)}]", f"{size} bytes", f"at most {MAX_CONF_BYTES}")
 
 
 def run_arguments(
@@ -42,7 +77,7 @@ def run_arguments(
     def rendered(argument: str, template: Any, render: Callable[[Any, Any], Any] = render) -> Any:
         try:
             value = render(template, template_context)
-            json_text(str(value) if isinstance(value, datetime) else value)
+            json_text(str(value) if isinstance(value, datetime) and argument == "logical_date" else value)
         except Exception as e:  # a template may raise anything
             labels = ", ".join(firing.events) or "none"
             raise RunRefused(

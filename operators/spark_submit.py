@@ -15,6 +15,8 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
+from ..events.attributes import kind
+from ..events.content import serialize
 from ..events.emitter import Emitter
 from ..events.errors import EventError, InterlockError
 from ..events.visible import visible
@@ -27,12 +29,16 @@ from ..spark.settings import (
     CLIENT_FILE,
     DATA,
     EVENTS,
+    KINDS,
     NAME,
     REPORTS,
     RESERVED,
     STARTED,
+    CompletionError,
     client_file,
+    kinds_of,
 )
+from ..triggers.argument_checks import ArgumentChecks, known
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id
 
@@ -84,8 +90,20 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if isinstance(completion_data, Mapping):  # another task's output is checked when the task runs
+        checks = ArgumentChecks(f"SparkSubmitEventOperator {self.task_id!r}", self.template_fields)
+        checks.text("completion", completion, "the subject of the event", none=True)
+        if completion_data is not None and not checks.is_open("completion_data", completion_data):
             _check(completion_data, self.task_id)
+        checks.text("events", events, f"any of {', '.join(sorted(KINDS))}, or none", empty=True)
+        try:
+            kinds_of(events)
+        except CompletionError as e:
+            raise ValueError(f"{checks.who}: events: {e}") from None
+        for name, value in (("started", started), ("wrap", wrap), ("required", required)):
+            checks.flag(name, value)
+        checks.connection(kafka_conn_id)
+        checks.name_of("bus", bus)
+        checks.delivery_timeout(delivery_timeout)
         self.completion = completion
         self.completion_data = completion_data
         self.events = events
@@ -203,6 +221,12 @@ def _failure(error: BaseException) -> Failure:
 def _check(data: object, task_id: str) -> None:
     what = f"completion_data of {task_id!r}"
     if not isinstance(data, Mapping):
-        raise EventError(f"{what} is a {type(data).__name__}: give a mapping of names to values")
+        raise EventError(f"{what} is {kind(data)}: give a mapping of names to values")
+    if not all(isinstance(name, str) for name in data):
+        raise EventError(f"{what} has a name that is not a text: give a mapping of names to values")
+    try:
+        serialize(known(data), None)
+    except EventError as e:
+        raise EventError(f"{what}: {e}") from None
     if reserved := sorted(RESERVED & data.keys()):
         raise EventError(f"{what} contains names that Interlock uses: {', '.join(reserved)}; choose others")

@@ -30,7 +30,16 @@ from ..triggers.stats import count_acknowledged, task_stats
 from .failure import details
 from .identity import clears, generation, generation_after, task_identity
 from .time_zone import in_zone_of, zone_of
-from .wait_arguments import NO_KEY, CheckedPartial, OnExpired, WaitArguments, check_rendered_key
+from .wait_arguments import (
+    NO_KEY,
+    CheckedPartial,
+    OnExpired,
+    WaitArguments,
+    bound_arguments,
+    check_rendered_key,
+    check_rendered_values,
+    check_timeout,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -40,6 +49,7 @@ if TYPE_CHECKING:
 
 
 STATE_KEY: Final = "interlock.wait"  # in Airflow's task state store (ADR 17)
+_NOT_RENDERED: Final = frozenset({"condition", "fail_on", "since"})
 STATE_KEPT: Final = timedelta(days=30)  # in addition to the timeout
 
 
@@ -62,6 +72,9 @@ class EventSensor(BaseSensorOperator):
         start at the registration (`expires(after=)`) start when the wait is registered.
     fail_on: a condition that fails the task, without a retry, if it is met first. After the task was cleared,
         it counts only later events.
+    param_values: {name: value} for the parameters of `condition` and `fail_on`, such as
+        `{"customer": "{{ dag_run.conf['customer'] }}"}` for `event(subject=param("customer"))`. Templated.
+        The values are fixed when the wait is registered.
     key: for matchers with `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated. A list
         for a composite key. May be another task's output. Compared in its canonical form. `day("{{ ts }}")`
         is the day of the run in the DAG's time zone, or in that of `tz=`; also hour, week, month. Without a
@@ -86,8 +99,8 @@ class EventSensor(BaseSensorOperator):
     the wait continues. Each firing resumes its task once.
     """
 
-    # The UI shows these fields; only the key is rendered.
-    template_fields: Sequence[str] = ("condition", "fail_on", "key", "since")
+    # The UI shows these fields; only param_values and key are rendered.
+    template_fields: Sequence[str] = ("condition", "fail_on", "param_values", "key", "since")
     ui_color = "#d7e3f4"
 
     def __init__(
@@ -95,6 +108,7 @@ class EventSensor(BaseSensorOperator):
         *,
         condition: Condition,
         fail_on: Condition | None = None,
+        param_values: Mapping[str, Any] | None = None,
         key: Any = NO_KEY,
         since: datetime | None = None,
         lookback: timedelta | None = None,
@@ -104,12 +118,20 @@ class EventSensor(BaseSensorOperator):
         deferrable: bool = True,
         **kwargs: Any,
     ) -> None:
+        # Before Airflow's constructor, whose errors do not name it.
+        check_timeout(f"EventSensor {kwargs.get('task_id')!r}", kwargs.get("timeout"))
         super().__init__(**kwargs)
         dag = self.get_dag()
         condition, fail_on = in_zone_of(dag, condition), in_zone_of(dag, fail_on)
-        WaitArguments(condition, fail_on, key, since, lookback, on_expired, deferrable).check(self._who)
+        arguments = WaitArguments(
+            condition, fail_on, param_values, key, since, lookback, kafka_conn_id, bus, on_expired, deferrable
+        )
+        rendered = set(type(self).template_fields) - _NOT_RENDERED
+        arguments.check(self._who, rendered, self.get_template_env)
         self.condition = condition
         self.fail_on = fail_on
+        self.param_values = param_values
+        self._values_written = param_values  # `param_values` is rendered in place
         self.key = None if key is NO_KEY else key
         self._key_written = key  # `key` is rendered in place
         self.since = since
@@ -134,20 +156,25 @@ class EventSensor(BaseSensorOperator):
     def _do_render_template_fields(
         self, parent: Any, template_fields: Iterable[str], *arguments: Any, **more: Any
     ) -> None:
-        fields = [name for name in template_fields if name not in ("condition", "fail_on", "since")]
-        try:
-            super()._do_render_template_fields(parent, fields, *arguments, **more)
-        except UndefinedError as error:
-            raise ConditionError(
-                f"{self._who}: the key {self._key_written!r} cannot be rendered: {error}. A run that was "
-                "triggered without a logical date has no `ds`, `ts` and `logical_date`. Trigger it with one "
-                "(airflow dags trigger --logical-date), or use a value that each run has, such as "
-                "{{ dag_run.conf['date'] }} or {{ dag_run.run_after | ds }}."
-            ) from error
+        fields = [name for name in template_fields if name not in _NOT_RENDERED]
+        for name in fields:
+            try:
+                super()._do_render_template_fields(parent, [name], *arguments, **more)
+            except UndefinedError as error:
+                written = self._values_written if name == "param_values" else self._key_written
+                raise ConditionError(
+                    f"{self._who}: {'the key' if name == 'key' else name} {written!r} cannot be rendered: "
+                    f"{error}. A run that was triggered without a logical date has no `ds`, `ts` and "
+                    "`logical_date`. Trigger it with one (airflow dags trigger --logical-date), or use a "
+                    "value that each run has, such as {{ dag_run.conf['date'] }} or "
+                    "{{ dag_run.run_after | ds }}."
+                ) from error
 
     def execute(self, context: Context) -> NoReturn:
         config = self._config()
-        whole = with_fail_on(self.condition, self.fail_on)
+        check_rendered_values(self._who, self._values_written, self.param_values)
+        condition, fail_on = self._bound()
+        whole = with_fail_on(condition, fail_on)
         if self._key_written is not NO_KEY:
             check_rendered_key(self._who, whole, self._key_written, self.key)
         key = self._canonical_key()
@@ -171,8 +198,8 @@ class EventSensor(BaseSensorOperator):
         )
         self.log.info(
             "Waiting for %s%s%s, events since %s, until %s. Subscription %s on %s.",
-            visible(self.condition),
-            visible("" if self.fail_on is None else f", failing on {self.fail_on}"),
+            visible(condition),
+            visible("" if fail_on is None else f", failing on {fail_on}"),
             visible("" if key is None else f" with key {self._written(key)!r}"),
             visible(since.isoformat(timespec="seconds")),
             visible(timeout_at.isoformat(timespec="seconds")),
@@ -225,7 +252,7 @@ class EventSensor(BaseSensorOperator):
         """Returns the largest `offset` of the matchers: how long before the key's date an event may come."""
         paths = (
             path
-            for matcher in with_fail_on(self.condition, self.fail_on).matchers
+            for matcher in with_fail_on(*self._bound()).matchers
             for path in ((matcher.by,) if isinstance(matcher.by, str) else matcher.by or ())
         )
         return max((parse_path(path).reach for path in paths), default=timedelta(0))
@@ -241,6 +268,13 @@ class EventSensor(BaseSensorOperator):
             return written_key(zoned_key(self.key, zone_of(self.get_dag())))
         except ConditionError:
             return None
+
+    def _bound(self) -> tuple[Condition, Condition | None]:
+        """Returns `condition` and `fail_on` with the values of this run."""
+        try:
+            return bound_arguments(self.condition, self.fail_on, self.param_values)
+        except ConditionError as e:
+            raise ConditionError(f"{self._who}: {e}") from None
 
     def _canonical_key(self) -> str | None:
         if self.key is None:
@@ -325,7 +359,8 @@ class EventSensor(BaseSensorOperator):
         until_ms = until_ms or int(time.time() * 1000)
         try:
             since_ms = int(self._since(context).timestamp() * 1000)
-            text = why_not_met(self._config(), self.condition, self._canonical_key(), since_ms, until_ms)
+            condition, _ = self._bound()
+            text = why_not_met(self._config(), condition, self._canonical_key(), since_ms, until_ms)
         except Exception as e:  # noqa: BLE001
             self.log.warning("The search for events that nearly matched failed: %s", visible(e))
         else:

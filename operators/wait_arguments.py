@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
-from airflow.sdk import XComArg
 from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
-from ..conditions import Condition, ConditionError, from_json
+from ..conditions import Condition, ConditionError, canonical_key
+from ..conditions.nodes.param import bound, checked_values, samples
+from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import check_zoned_key
 from ..conditions.recipes.fail_on import with_fail_on
+from ..events.attributes import kind
+from ..triggers.argument_checks import MAX_DURATION, ArgumentChecks, described, is_rendered_later
+from ..triggers.settings import DEFAULT_CONNECTION
 from .time_zone import in_zone_of
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.mappedoperator import MappedOperator
+    from jinja2 import Environment
 
 OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
 
 NO_KEY: Final = msgspec.UNSET  # no key was given; None would be a mistake, such as a missing value
+RENDERED: Final = ("key", "param_values")
 _UNKNOWN: Final = object()  # known only when the task runs
 
 
@@ -31,54 +37,100 @@ class WaitArguments:
 
     condition: Any = None
     fail_on: Any = None
+    param_values: Any = None
     key: Any = NO_KEY
     since: Any = None
     lookback: Any = None
+    kafka_conn_id: Any = DEFAULT_CONNECTION
+    bus: Any = None
     on_expired: Any = "fail"
     deferrable: Any = True
+    timeout: Any = None
 
-    def check(self, who: str) -> None:
-        """Raises ConditionError or ValueError with a message that begins with `who`."""
-        whole = _check_condition(who, self.condition, self.fail_on)
-        _check_key(who, whole, self.key)
-        if self.on_expired not in (*get_args(OnExpired), _UNKNOWN):
-            choices = ", ".join(map(repr, get_args(OnExpired)))
-            raise ValueError(f"{who}: on_expired is {self.on_expired!r}; give one of {choices}.")
-        if not self.deferrable:
-            raise ValueError(
-                f"{who}: deferrable=False is not supported; waits run in the triggerer, not in a worker slot."
-            )
-        _check_lookback(who, self.lookback, self.since)
-        _check_since(who, self.since)
+    def check(
+        self,
+        who: str,
+        rendered: Collection[str] = RENDERED,
+        environment: Callable[[], Environment] | None = None,
+    ) -> None:
+        """Raises ConditionError or ValueError with a message that begins with `who`.
+
+        rendered: names of the arguments that Airflow renders when the task runs. environment: returns the
+        Jinja environment that renders them.
+        """
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        unknown = {name for name, value in given.items() if value is _UNKNOWN}
+        checks = ArgumentChecks(who, rendered)
+        whole = _check_condition(who, self.condition, self.fail_on, self.param_values)
+        _check_key(checks, whole, self.key, self.param_values, environment)
+        if "on_expired" not in unknown:
+            checks.choice("on_expired", self.on_expired, get_args(OnExpired))
+        if "deferrable" not in unknown:
+            checks.flag("deferrable", self.deferrable)
+            if not self.deferrable:
+                raise ValueError(
+                    f"{who}: deferrable=False is not supported; waits run in the triggerer, not in a worker "
+                    "slot."
+                )
+        if "kafka_conn_id" not in unknown:
+            checks.connection(self.kafka_conn_id)
+        if "bus" not in unknown:
+            checks.name_of("bus", self.bus)
+        if "lookback" not in unknown and self.lookback is not None:
+            checks.duration("lookback", self.lookback, timedelta(0), "0")
+            if self.since is not None:
+                raise ValueError(f"{who}: since and lookback both set the earliest event; give one of them.")
+        if "since" not in unknown:
+            checks.moment("since", self.since)
+        if "timeout" not in unknown:
+            check_timeout(who, self.timeout)
 
 
 _NAMES: Final = tuple(each.name for each in fields(WaitArguments))
 
 
-def _check_since(who: str, since: Any) -> None:
-    if since is None or since is _UNKNOWN:
+def check_timeout(who: str, timeout: Any) -> None:
+    """Raises ValueError unless it is None, seconds, or a timedelta."""
+    checks = ArgumentChecks(who)
+    if timeout is None:
         return
-    if not isinstance(since, datetime):
-        raise ValueError(
-            f"{who}: since is a value of type {type(since).__name__}; give an aware "
-            "datetime. It is not templated."
-        )
-    if since.tzinfo is None:
-        raise ValueError(f"{who}: since={since} has no time zone; give one.")
+    if isinstance(timeout, timedelta):
+        checks.duration("timeout", timeout, timedelta(0), "0")
+    elif not isinstance(timeout, (int, float)) or isinstance(timeout, bool):
+        checks.fail("timeout", timeout, "seconds as a number, or a timedelta")
+    elif not 0 <= timeout <= MAX_DURATION.total_seconds():
+        checks.fail("timeout", timeout, f"seconds, 0 to {MAX_DURATION.total_seconds():,.0f}")
 
 
-def _check_lookback(who: str, lookback: Any, since: Any) -> None:
-    if lookback is None or lookback is _UNKNOWN:
-        return
-    if not isinstance(lookback, timedelta) or lookback < timedelta(0):
-        raise ValueError(f"{who}: lookback is {lookback!r}; give a timedelta, 0 or more.")
-    if since is not None:
-        raise ValueError(f"{who}: since and lookback both set the earliest event; give one of them.")
+def bound_arguments(
+    condition: Condition, fail_on: Condition | None, values: object
+) -> tuple[Condition, Condition | None]:
+    """Returns both conditions with the values of their parameters. Raises ConditionError."""
+    names = tuple(dict.fromkeys((*condition.params, *(() if fail_on is None else fail_on.params))))
+    given = checked_values(names, {} if values is None else values)
+
+    def with_values(one: Condition) -> Condition:
+        return bound(one, {name: given[name] for name in one.params})
+
+    return with_values(condition), None if fail_on is None else with_values(fail_on)
+
+
+def check_rendered_values(who: str, written: object, values: object) -> None:
+    """Raises ConditionError if a rendered value of a parameter is none. written: as in the DAG file."""
+    if not isinstance(values, Mapping):
+        return  # `bound_arguments` says what is wrong
+    for name, value in values.items():
+        template = written.get(name) if isinstance(written, Mapping) else written
+        if value is None or (value in ("None", "") and is_rendered_later(template)):
+            raise ConditionError(
+                f"{who}: param_values[{name!r}], {_shown(template)}, was rendered to {value!r}: this run has "
+                "no such value. Use a value that every run of the DAG has."
+            )
 
 
 def check_rendered_key(who: str, condition: Condition, written: object, key: object) -> None:
     """Raises ConditionError if the rendered key is not usable. written: the key in the DAG file."""
-    templated = any("{{" in text or "{%" in text for text in _texts(written))
+    templated = any(is_template(text) for text in _texts(written))
     empty = ("None", "") if templated else ()
     if any(part is None or part in empty for part in _parts(key)):
         raise ConditionError(
@@ -139,33 +191,69 @@ class CheckedPartial(OperatorPartial):
         WaitArguments(**given).check(f"EventSensor {self.kwargs['task_id']!r}")
 
 
-def _check_condition(who: str, condition: Any, fail_on: Any) -> Condition | None:
-    """Returns condition and fail_on combined; None if one of them is unknown."""
-    if condition is _UNKNOWN:
-        return None
-    if not isinstance(condition, Condition):
-        raise ConditionError(
-            f"{who}: condition is a {type(condition).__name__}; build it with interlock.event() and other "
-            "functions of interlock, Condition.parse() or Condition.from_json()."
-        )
-    if fail_on is _UNKNOWN:
+def _check_condition(who: str, condition: Any, fail_on: Any, values: Any) -> Condition | None:
+    """Returns condition and fail_on combined, with sample values; None if one of them is unknown."""
+    if condition is _UNKNOWN or fail_on is _UNKNOWN:
         return None
     if fail_on is not None and not isinstance(fail_on, Condition):
-        raise ConditionError(f"{who}: fail_on is a {type(fail_on).__name__}; give a condition.")
-    whole = with_fail_on(condition, fail_on)
-    # The engine reads the condition from JSON, so it must be equal after a round trip.
-    if from_json(whole.to_json()) != whole:
-        raise ConditionError(
-            f"{who}: the condition changes when it is written as JSON and read again. Build it only with "
-            "the names of interlock.conditions."
-        )
-    return whole
+        raise ConditionError(f"{who}: fail_on is {kind(fail_on)}; give a condition.")
+    return check_unbound(ArgumentChecks(who), condition, fail_on, values)
 
 
-def _check_key(who: str, whole: Condition | None, key: Any) -> None:
+def check_unbound(
+    checks: ArgumentChecks, condition: Any, fail_on: Condition | None, values: Any
+) -> Condition:
+    """Returns condition and fail_on combined, with sample values for parameters that templates give.
+
+    Raises ConditionError for something else than a condition, for templates in it, and for values that do not
+    fit its parameters.
+    """
+    if not isinstance(condition, Condition):
+        return checks.condition("condition", condition)  # raises
+    try:
+        # Templates first: they are also errors of a condition with parameters.
+        for each in (condition, fail_on):
+            if each is not None:
+                check_templates(each)
+        whole = with_fail_on(*_sampled(condition, fail_on, values))
+        whole.check()
+    except ConditionError as e:
+        raise ConditionError(f"{checks.who}: {e}") from None
+    return checks.condition("condition", whole)
+
+
+def _sampled(
+    condition: Condition, fail_on: Condition | None, values: Any
+) -> tuple[Condition, Condition | None]:
+    """Returns both with the values that are known, and a sample for those that are not."""
+    known = samples(condition) | ({} if fail_on is None else samples(fail_on))
+    given: Any = values
+    if values is None and not known:
+        return condition, fail_on
+    if values is None:
+        given = {}
+    elif values is _UNKNOWN or (is_rendered_later(values) and not isinstance(values, str)):
+        given = known
+    elif isinstance(values, Mapping):
+        given = {
+            name: known.get(name, "x") if is_rendered_later(value) else value
+            for name, value in values.items()
+        }
+    return bound_arguments(condition, fail_on, given)  # refuses anything else
+
+
+def _check_key(
+    checks: ArgumentChecks,
+    whole: Condition | None,
+    key: Any,
+    values: Any,
+    environment: Callable[[], Environment] | None,
+) -> None:
+    who = checks.who
     if any(part is None for part in _parts(key)):
         raise ConditionError(
-            f"{who}: key is {key!r}, and None is not a key: give a value, or leave key out to accept any key."
+            f"{who}: key is {_listed(key)}, and None is not a key: give a value, or leave key out to accept "
+            "any key."
         )
     if isinstance(key, (str, list, tuple)) and not key:
         raise ConditionError(f"{who}: key is empty; give one, or leave it out.")
@@ -173,18 +261,34 @@ def _check_key(who: str, whole: Condition | None, key: Any) -> None:
         check_zoned_key(key)
     except ConditionError as e:
         raise ConditionError(f"{who}: {e}") from None
+    for name, value in (("key", key), ("param_values", values)):
+        checks.templates(name, value, environment)
+    if key is not NO_KEY and key is not _UNKNOWN and not is_rendered_later(key):
+        parts = [part for part in _parts(key) if not is_rendered_later(part)]
+        for part in parts:
+            try:
+                canonical_key(cast("Any", part))
+            except ConditionError as e:
+                raise ConditionError(f"{who}: key is {described(part)}: {e}") from None
     if whole is None:
         return
     try:
         whole.check_key(key is not NO_KEY)
     except ConditionError as e:
         raise ConditionError(f"{who}: {e}") from None
-    if isinstance(key, (str, list, tuple)):  # anything else, such as an XComArg, is rendered first
+    known = not is_rendered_later(key) or isinstance(key, str)
+    if known and key is not NO_KEY and key is not _UNKNOWN:
         check_key_parts(who, whole, key)
+        if isinstance(key, (list, tuple)) and len(key) == 1:
+            raise ConditionError(f"{who}: key is {_listed(key)}; give a single value by itself.")
+
+
+def _listed(key: object) -> str:
+    return f"[{', '.join(map(described, key))}]" if isinstance(key, (list, tuple)) else described(key)
 
 
 def _known(value: Any) -> Any:
-    return _UNKNOWN if isinstance(value, XComArg) else value
+    return _UNKNOWN if is_rendered_later(value) and not isinstance(value, str) else value
 
 
 def _elements(mapped: Any) -> Iterator[Any]:

@@ -108,7 +108,7 @@ def read_settings(configuration: Mapping[str, str]) -> Settings:
         client=client,
         topic=f"{get(BUS) or 'interlock'}-event",
         timeout_s=_seconds(get(TIMEOUT) or "10s"),
-        kinds=_kinds(get(EVENTS)),
+        kinds=kinds_of(get(EVENTS)),
         started=flag(get, STARTED),
         data=data,
         reports=Path(folder) if (folder := get(REPORTS)) else None,
@@ -122,7 +122,8 @@ def flag(get: Callable[[str], str | None], name: str) -> bool:
     return text == "true"
 
 
-def _kinds(text: str | None) -> frozenset[str]:
+def kinds_of(text: str | None) -> frozenset[str]:
+    """The kinds of further events that a job emits; CompletionError for others."""
     if text is None:
         return frozenset({"write", "streaming"})
     kinds = frozenset(each.strip() for each in text.split(",") if each.strip()) - {"none"}

@@ -46,10 +46,11 @@ def runs_of(dag: DAG, events: Iterable[Given], *, until: Moment | None = None) -
         raise ValueError(f"{dag.dag_id!r} is not a DAG made by dispatch_dag")
     context = context_of(operator, run_after=_START)
     name, since_ms = f"testing/dispatch/{dag.dag_id}", as_ms(operator.since or _START)
-    registration = Registration.of(name, operator.condition, None, since_ms, kind="durable")
+    condition = operator._bound(context)
+    registration = Registration.of(name, condition, None, since_ms, kind="durable")
     runs = []
-    for firing in rehearse(operator.condition, events, since=operator.since, until=until):
-        action = action_of_rehearsed(registration, operator.condition, firing, firing.fired_at)
+    for firing in rehearse(condition, events, since=operator.since, until=until):
+        action = action_of_rehearsed(registration, condition, firing, firing.fired_at)
         run = operator._run(fitted(action).firing, context)
         runs.append(DispatchedRun(dag_id=operator.trigger_dag_id, at=firing.fired_at, **run))
     return runs

@@ -21,6 +21,7 @@ from ..conditions.rehearsal import Given, Moment
 from ..engine.records import Registration
 from ..events.event import Event
 from ..operators.wait import EventSensor
+from ..operators.wait_arguments import bound_arguments
 from ..triggers.payload import Payload
 from .condition import Tried
 from .firing import action_of_rehearsed, as_datetime, as_ms
@@ -69,9 +70,9 @@ class WaitResult:
 class WaitingTask:
     """A deferred task in one DAG run.
 
-    condition, fail_on: as in the DAG file. whole: both combined, as registered. key: in canonical form.
-    since: events count from this record timestamp on. start: when the wait started. timeout_at: when the task
-    times out. task: rendered, as when it deferred.
+    condition, fail_on: as in the DAG file, with the values of their parameters. whole: both combined, as
+    registered. key: in canonical form. since: events count from this record timestamp on. start: when the
+    wait started. timeout_at: when the task times out. task: rendered, as when it deferred.
     """
 
     subscription: str
@@ -196,10 +197,11 @@ def wait_of(
         _run(task, lambda: task.execute(context))
     except TaskDeferred as deferred:
         waits_for = deferred.trigger.serialize()[1]
+    condition, fail_on = bound_arguments(task.condition, task.fail_on, task.param_values)
     return WaitingTask(
         subscription=waits_for["subscription"],
-        condition=task.condition,
-        fail_on=task.fail_on,
+        condition=condition,
+        fail_on=fail_on,
         whole=from_json(waits_for["condition"]),
         key=waits_for["key"],
         since=as_datetime(waits_for["since_ms"]),

@@ -20,6 +20,7 @@ from ..conditions import Condition, ConditionError, from_json
 from ..engine.errors import ConfigError, EngineError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit
 from ..events.visible import visible
+from .argument_checks import ArgumentChecks
 from .arguments import serialized
 from .firing_json import asset_payload
 from .firings import Firings
@@ -68,21 +69,23 @@ class ConditionTrigger(BaseEventTrigger):
         at_limit: AtLimit = "dead-letter",
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        who = f"ConditionTrigger {name!r}"
-        if isinstance(condition, dict):
-            condition = from_json(condition)
-        if not isinstance(condition, Condition):
-            raise ConditionError(
-                f"{who}: condition is a {type(condition).__name__}; build it with interlock.event() and "
-                "other functions of interlock."
-            )
+        checks = ArgumentChecks("ConditionTrigger")
+        checks.text("name", name, "a name without '/'")
+        if "/" in name:
+            checks.fail("name", name, "a name without '/'")
+        checks = ArgumentChecks(f"ConditionTrigger {name!r}")
+        condition = checks.condition("condition", _read(checks.who, condition))
         condition.check_key(key_given=False)
-        if not name or "/" in name or "\0" in name:
-            raise ValueError(f"{who}: give a name without '/'.")
         if isinstance(since, str):
-            since = datetime.fromisoformat(since)
-        if since is not None and since.tzinfo is None:
-            raise ValueError(f"{who}: since={since} has no time zone; give one.")
+            try:
+                since = datetime.fromisoformat(since)
+            except ValueError:
+                checks.fail("since", since, "a datetime with a time zone, or its ISO 8601 text")
+        checks.moment("since", since)
+        checks.connection(kafka_conn_id)
+        checks.name_of("bus", bus)
+        checks.name_of("deployment", deployment)
+        checks.limits(max_keys, at_limit)
         default = settings()
         self.name = name
         self.condition = condition
@@ -119,6 +122,16 @@ class ConditionTrigger(BaseEventTrigger):
     def run(self) -> AsyncIterator[TriggerEvent]:
         """Never called: a triggerer uses the shared stream."""
         raise NotImplementedError("A ConditionTrigger can only be the trigger of an AssetWatcher.")
+
+
+def _read(who: str, condition: object) -> object:
+    """Returns the condition of its JSON form, in which Airflow stores it."""
+    if not isinstance(condition, dict):
+        return condition
+    try:
+        return from_json(condition)
+    except ConditionError as e:
+        raise ConditionError(f"{who}: condition: {e}") from None
 
 
 class _Retry:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..engine.errors import FetchError
+from ..events.errors import EventError
 from ..events.event import Event
+from .argument_checks import ArgumentChecks
 from .settings import DEFAULT_CONNECTION, bus_config
 
 
@@ -23,11 +25,19 @@ def fetch(
     topic, or the record contains another event. Raises UnreachableError if the cluster does not answer; a
     retry may help.
     """
+    checks = ArgumentChecks("fetch()")
+    checks.connection(kafka_conn_id)
+    checks.name_of("bus", bus)
+    if not isinstance(event, Mapping) and not (isinstance(event, str) and event.startswith("kafka:")):
+        checks.fail("event", event, "an event of a firing, or the text of a dataref")
     if not isinstance(event, str):
         form = dict(event)
         dataref = form.get("dataref")
         if dataref is None or "data" in form or "data_base64" in form:
-            return Event.from_json_dict(form)
+            try:
+                return Event.from_json_dict(form)
+            except EventError as e:
+                raise EventError([f"fetch(): event: {problem}" for problem in e.problems]) from None
     else:
         form, dataref = {}, event
     from airflow.sdk import BaseHook

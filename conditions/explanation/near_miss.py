@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ...events.plain import ATTRIBUTES as PLAIN_ATTRIBUTES
+from ...events.plain import TYPE as PLAIN_TYPE
 from .node import EventRef
 from .wording import given, printed, valued
 
@@ -77,6 +79,9 @@ class NearMiss:
     def __str__(self) -> str:
         return f"{self.event}: {self._reason()}"
 
+    def _is_no_plain_attribute(self, name: str) -> bool:
+        return self.event.type == PLAIN_TYPE and name not in PLAIN_ATTRIBUTES
+
     def _reason(self) -> str:
         differs = "" if self.difference is None else f"; {printed(self.difference, _MAX_DIFFERENCE_CHARS)}"
         data = "" if self.data is None else printed(self.data, _MAX_DATA_CHARS)
@@ -95,6 +100,8 @@ class NearMiss:
             if self.attribute is None:
                 return f"{term} refused it{f': {data}' if data else ''}{differs}{more}"
             value = "none" if self.value is None else valued(self.value)
+            if self.value is None and self._is_no_plain_attribute(self.attribute):
+                more += f"; a plain record has no {self.attribute}, because its headers are not read"
             return f"{term} refused its {self.attribute}, {value}{differs}{more}"
         if self.why in ("no key", "no data"):
             path = printed(self.attribute or "")

@@ -12,6 +12,7 @@ from ..filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix
 from ..nodes.combinations import at_least, count, sequence
 from ..nodes.condition import Condition
 from ..nodes.matcher import event
+from ..nodes.param import Param
 from ..nodes.timers import absent
 from ..nodes.zoned import day, hour, month, week
 from ..recipes.completions import dag_run, spark_application, task_instance
@@ -33,6 +34,7 @@ class Kind(NamedTuple):
 _CONDITION: Final = Kind((Condition,), "a condition")
 _FILTER: Final = Kind((Filter,), 'a filter, such as Prefix(subject="a/")')
 _TEXT: Final = Kind((str,), "a string in quotes")
+_VALUE: Final = Kind((str, Param), 'a string in quotes, or a parameter such as param("customer")')
 _DURATION: Final = Kind((str,), 'a duration in quotes, such as "2h"')
 _WHOLE: Final = Kind((int,), "a whole number")
 _NUMBER: Final = Kind((int, float), "a number")
@@ -123,7 +125,8 @@ _OF_ZONE: Final[Mapping[str, Kind]] = {"unit": _TEXT, "offset": _WHOLE}
 FUNCTIONS: Final[Mapping[str, Call]] = {
     call.name: call
     for call in (
-        Call("event", event, {"type": _TEXT}, keywords=_MATCHER, other=_TEXT),
+        Call("event", event, {"type": _VALUE}, keywords=_MATCHER, other=_VALUE),
+        Call("param", Param, {"name": _TEXT}, needed=1),
         Call(
             "dag_run",
             dag_run,

@@ -140,11 +140,26 @@ class Condition:
         return 1 + max((operand.depth for operand in self.operands), default=0)
 
     @cached_property
+    def params(self) -> tuple[str, ...]:
+        """The names of its parameters, in order of first appearance; empty once it is bound."""
+        return tuple(dict.fromkeys(name for matcher in self.matchers for name in matcher.params))
+
+    def bind(self, **values: str | int | bool) -> Condition:
+        """The condition with a value for each parameter; ConditionError for others and missing ones."""
+        from .param import bound
+
+        return bound(self, values)
+
+    @cached_property
     def plan(self) -> Plan:
         """The condition in the form that `step` evaluates; built on first use."""
         from ..evaluate.plan import Plan
         from .zones import check_zones
 
+        if self.params:
+            from .param import without_value
+
+            raise ConditionError(without_value(self.params))
         check_zones(self)
         if self.role is Role.NEGATION:
             raise ConditionError(negation_without_end(self))

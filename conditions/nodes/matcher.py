@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ...events.attributes import CORE, is_name, kind, shown
 from ...events.event import Event
+from ...events.plain import ATTRIBUTES as PLAIN_ATTRIBUTES
+from ...events.plain import TYPE as PLAIN_TYPE
 from ..errors import ConditionError
 from ..filters.cel.where import Where
 from ..filters.dialects import All, Exact, Prefix, Suffix, filter_from_json
@@ -25,7 +28,9 @@ from ..filters.filter import (
 )
 from .by import By, checked_paths, paths_text
 from .condition import Condition
-from .paths import key_at
+from .param import OpenExact, OpenWhere, Param, where_of
+from .paths import DATA, key_at, parse_path
+from .templates import check_no_template, check_templates
 
 if TYPE_CHECKING:
     from .condition import Keep
@@ -106,6 +111,23 @@ class Matcher(Condition):
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         return Matcher(**(given | arguments))
 
+    def bound(self, values: Mapping[str, str], label: str) -> Matcher:
+        """The matcher with values for its parameters, and the label that it has in the whole condition."""
+        opened = [each for each in self.filters if isinstance(each, OpenExact)]
+        exact = [*self.exact, *((each.attribute, values[each.param]) for each in opened)]
+        return self.changed(
+            exact=exact,
+            label=label,
+            filters=[each for each in self.filters if not isinstance(each, OpenExact)],
+            where=self.where.bound(values) if isinstance(self.where, OpenWhere) else self.where,
+        )
+
+    @cached_property
+    def params(self) -> tuple[str, ...]:
+        names = [each.param for each in self.filters if isinstance(each, OpenExact)]
+        names += self.where.params if isinstance(self.where, OpenWhere) else ()
+        return tuple(dict.fromkeys(names))
+
     @property
     def operands(self) -> tuple[Condition, ...]:
         return ()
@@ -128,7 +150,7 @@ class Matcher(Condition):
             return wanted["subject"][:MAX_LABEL_CHARS]
         if "type" in wanted:
             return ".".join(wanted["type"].split(".")[-_TYPE_PARTS_IN_LABEL:])[-MAX_LABEL_CHARS:]
-        return next(iter(wanted.values()), "event")[:MAX_LABEL_CHARS]
+        return next(iter(wanted.values()), next(iter(self.params), "event"))[:MAX_LABEL_CHARS]
 
     def accepts(self, event: Event) -> bool:
         """True if `event` passes all filters, whatever its key. An error in evaluation means False."""
@@ -170,7 +192,8 @@ class Matcher(Condition):
         apart = {name: wanted[name] for name in ordered if not _is_keyword_of_event(name, wanted[name])}
         parts = [f"{name}={quoted(wanted[name])}" for name in ordered if name not in apart]
         filters = [f"Exact({arguments(apart)})"] if apart else []
-        filters += map(str, self.filters)
+        parts += [each.argument for each in self.filters if isinstance(each, OpenExact)]
+        filters += (str(each) for each in self.filters if not isinstance(each, OpenExact))
         parts += [f"filters=[{', '.join(filters)}]"] if filters else []
         parts += [f"where={quoted(self.where.source)}"] if self.where is not None else []
         parts += [f"by={paths_text(self.by)}"] if self.by is not None else []
@@ -181,17 +204,17 @@ class Matcher(Condition):
 
 
 def event(
-    type: str | None = None,  # noqa: A002  # CloudEvents' word
+    type: str | Param | None = None,  # noqa: A002  # CloudEvents' word
     *,
-    source: str | None = None,
-    subject: str | None = None,
+    source: str | Param | None = None,
+    subject: str | Param | None = None,
     by: str | Sequence[str] | None = None,
     label: str | None = None,
     where: str | Where | None = None,
     filters: Sequence[Filter | Mapping[str, object]] | None = None,
     keep: Keep | None = None,
     limit: int | None = None,
-    **extensions: str,
+    **extensions: str | Param,
 ) -> Matcher:
     """A matcher for the events whose attributes have exactly these values.
 
@@ -201,6 +224,8 @@ def event(
         "data.order.date"; several paths make a composite key; "data.day + 1d" adds a day to the date or time.
     label: the name of its events in firings.
     where: a predicate in CEL over `data` and `event`, e.g. "data.amount > 100".
+    A value that the waiting task gives is param("customer") instead of an attribute's value, and
+        `param.customer` in `where`. Templates such as {{ ds }} are not rendered here, and are errors.
     filters: further filters, all of which must pass, such as Prefix(subject="orders/"), or their JSON form.
     keep: which of repeated matches takes part: "latest" (the default), "first", or "all", one after the
         other; of these at most the latest `limit` (100) are held.
@@ -223,15 +248,41 @@ def event(
                 f"event({name[:40]}=...): did you mean {meant}=?{_extension_hint(name, value)}"
             )
         exact.append((name, value))
-    return Matcher(
-        exact,  # type: ignore[arg-type]  # checked there
+    if isinstance(where, str):
+        check_no_template("event", "where", where)  # before CEL, whose error would not say what to write
+        where = where_of(where)
+    if isinstance(label, str) and "\0" in label:  # labels are in XComs, which databases hold
+        raise ConditionError(f"event(label={shown(label)}) holds a NUL, which databases refuse")
+    if type == PLAIN_TYPE:
+        _check_plain([name for name, _ in exact], by)
+    for path in by if isinstance(by, (list, tuple)) else (by,):
+        check_no_template("event", "by", path)
+    opened = [OpenExact(name, value.name) for name, value in exact if isinstance(value, Param)]
+    made = Matcher(
+        [pair for pair in exact if not isinstance(pair[1], Param)],  # type: ignore[misc]  # checked there
         by,
         label,
-        filters=_filters(filters),
-        where=Where(where) if isinstance(where, str) else where,
+        filters=[*opened, *_filters(filters)],
+        where=where,
         keeps=keep,
         limit=limit,
     )
+    check_templates(made)
+    return made
+
+
+def _check_plain(names: Iterable[str], by: object) -> None:
+    """ConditionError for an attribute that no plain record has."""
+    paths = by if isinstance(by, (list, tuple)) else (by,)
+    wanted = [(name, f"{name}=...") for name in names]
+    wanted += [(parse_path(path).base, f"by={quoted(path)}") for path in paths if isinstance(path, str)]
+    for name, argument in wanted:
+        if name not in PLAIN_ATTRIBUTES and not name.startswith(DATA):
+            raise ConditionError(
+                f"event({argument[:80]}): a plain record has no attribute {name[:40]}. It has"
+                f" {', '.join(sorted(PLAIN_ATTRIBUTES))}; its headers are not read. For a member of the data"
+                f' write by="data.{name[:40]}", or where="data.{name[:40]} == ..."'
+            )
 
 
 def _filters(given: object) -> list[Filter]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..errors import ConditionError
 from .condition import Condition, Keep
 from .matcher import Matcher
 from .timers import Absent
@@ -16,6 +17,8 @@ def with_keep(condition: Condition, keep: Keep, limit: int | None) -> Condition:
     Matchers used only in `~` or `absent` stay unchanged, because `keep` has no effect there.
     ConditionError for an invalid `keep` or `limit`.
     """
+    if keep is None:
+        raise ConditionError('keep(None): give "latest", "first" or "all"')
     condition.matchers[0].changed(
         keeps=keep, limit=limit
     )  # raises for invalid arguments even if no matcher changes

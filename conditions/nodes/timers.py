@@ -180,7 +180,7 @@ def moment_ms(value: datetime | str) -> int:
             moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
         except ValueError as error:
             raise ConditionError(
-                f"expires(at={value!r}) is not an ISO 8601 time: write 2026-11-20T18:00:00+00:00"
+                f"expires(at={shown(value)}) is not an ISO 8601 time: write 2026-11-20T18:00:00+00:00"
             ) from error
     if not isinstance(moment, datetime):
         raise ConditionError(f"expires(at=) is a {type(value).__name__}: give an aware datetime")

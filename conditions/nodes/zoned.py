@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_arg
 
 from ...events.attributes import format_timestamp, shown
 from ..errors import ConditionError
+from ..filters.filter import is_unicode
 from .instants import as_date, as_instant
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def key_offset(key: object) -> timedelta:
 
 
 def _made(name: Name, of: object, tz: object, unit: object, offset: object) -> ZonedText:
-    if not isinstance(of, str) or not of:
+    if not isinstance(of, str) or not of or "\0" in of or not is_unicode(of):
         raise ConditionError(f'{name}() is given {shown(of)}: give a path, or a value such as "{{{{ ts }}}}"')
     if tz is not None and not isinstance(tz, str):
         tz = getattr(tz, "key", None) or getattr(tz, "name", None) or tz  # ZoneInfo; pendulum's zones
@@ -249,7 +250,11 @@ def _made(name: Name, of: object, tz: object, unit: object, offset: object) -> Z
         raise ConditionError(f"{name}(unit={shown(unit)}): give one of {', '.join(UNITS)}")
     if not isinstance(offset, int) or isinstance(offset, bool):
         raise ConditionError(f"{name}(offset={shown(offset)}): give a whole number of {name}s")
-    made = _checked(Zoned(name, str.__str__(of), tz, unit, offset, _OWN_LETTERS[name]))  # type: ignore[arg-type]
+    given = Zoned(name, str.__str__(of), tz, unit, offset, _OWN_LETTERS[name])  # type: ignore[arg-type]
+    try:
+        made = _checked(given)
+    except ConditionError as error:
+        raise ConditionError(f"{name}(): {error}") from None
     if zoned(made.text) != made:
         raise ConditionError(f"{name}({shown(of)}): this name cannot be written in a key of a time zone")
     return ZonedText(made.text)

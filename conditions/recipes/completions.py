@@ -5,6 +5,7 @@ Each is built with event() and can be used like any matcher; docs/use/events.md 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
@@ -16,11 +17,14 @@ from ...events.attributes import shown
 from ...events.completions import airflow_source
 from ..errors import ConditionError
 from ..filters import Any, Exact, Filter
+from ..filters.filter import checked_text, quoted
 from ..nodes.combinations import AnyOf
 from ..nodes.condition import Condition
 from ..nodes.duration import duration_ms
 from ..nodes.matcher import Matcher, event
+from ..nodes.param import Param
 from ..nodes.paths import with_offset
+from ..nodes.templates import check_no_template
 from ..nodes.zoned import zoned
 
 # Short names for `by`, and their paths in the event's data.
@@ -34,6 +38,7 @@ _RUN_KEYS: Final = {
 _RUN: Final = "data.run_id"
 _INSTANCE: Final = ("data.run_id", "data.map_index")
 _DATED: Final = ("logical_date", "ds")
+MAX_NAME_CHARS: Final = 1000
 MAX_DATES: Final = 1000
 # Arguments of ExternalTaskSensor and of event(), and what to write instead.
 _INSTEAD: Final = {
@@ -104,12 +109,12 @@ def dag_run(
     Returns a matcher, or an `|` of matchers for `dates` at several distances. Raises ConditionError for
     invalid arguments.
     """
-    _refuse("dag_run", others)
-    return _RunKey(f"dag_run({shown(dag_id)})", by, offset, dates, _RUN).condition(
-        _types("dag_run", taxonomy.DAG_RUN, state),
-        _name("dag_run", "dag_id", dag_id),
-        None if deployment is None else airflow_source(deployment, dag_id),
-        label,
+    who = "dag_run"
+    _refuse(who, others)
+    dag, types = _name(who, "dag_id", dag_id), _types(who, taxonomy.DAG_RUN, state)
+    _no_wildcard(who, "dag_id", dag, types)
+    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _RUN).condition(
+        types, dag, _source(who, deployment, dag), label
     )
 
 
@@ -156,11 +161,10 @@ def task_instance(
     who = "task_instance"
     _refuse(who, others)
     dag, task = _name(who, "dag_id", dag_id), _name(who, "task_id", task_id)
+    types = _types(who, taxonomy.TASK_INSTANCE, state)
+    _no_wildcard(who, "dag_id and task_id", f"{dag}/{task}", types)
     return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _INSTANCE).condition(
-        _types(who, taxonomy.TASK_INSTANCE, state),
-        f"{dag}/{task}",
-        None if deployment is None else airflow_source(deployment, dag, task),
-        label,
+        types, f"{dag}/{task}", _source(who, deployment, dag, task), label
     )
 
 
@@ -180,13 +184,16 @@ def spark_application(
     applications of this name.
     """
     who = "spark_application"
+    types, subject = _types(who, taxonomy.SPARK_APPLICATION, state), _name(who, "name", name)
+    if name.startswith("*") or name.endswith("*"):
+        _no_wildcard(who, "name", name, types)
     if offset is not None and not isinstance(by, str):
         raise ConditionError(f"{who}({name!r}): offset needs one path in by=, to a date or time")
     key = by if offset is None or not isinstance(by, str) else with_offset(by, _delta(who, offset))
     return _matcher(
-        _types(who, taxonomy.SPARK_APPLICATION, state),
-        _name(who, "name", name),
-        None if application is None else "/spark/" + quote(application, safe=""),
+        types,
+        subject,
+        None if application is None else "/spark/" + quote(_name(who, "application", application), safe=""),
         key,
         label,
     )
@@ -251,6 +258,8 @@ class _RunKey:
         groups: dict[timedelta, dict[str, None]] = {}
         number = 0
         for key, wanted in dates.items():
+            if not isinstance(wanted, (str, date, list, tuple, set, frozenset)):
+                self._day(wanted)  # raises
             for each in (wanted,) if isinstance(wanted, (str, date)) else wanted:
                 number += 1
                 day = self._day(each)
@@ -332,9 +341,40 @@ def _refuse(who: str, others: Mapping[str, object]) -> None:
 
 
 def _name(who: str, argument: str, value: object) -> str:
+    if isinstance(value, Param):
+        raise ConditionError(
+            f"{who}({argument}={value!s}): a parameter stands for a whole attribute of an event: write"
+            f" event(type=..., subject={value!s})"
+        )
     if not isinstance(value, str) or not value:
         raise ConditionError(f"{who}: {argument} is {shown(value)}: give a name")
-    return value
+    if "\0" in value:
+        raise ConditionError(f"{who}: {argument} is {shown(value)}: give a name without NUL")
+    check_no_template(who, argument, value)
+    return checked_text(who, argument, value, MAX_NAME_CHARS)
+
+
+def _source(who: str, deployment: object, *parts: str) -> str | None:
+    return None if deployment is None else airflow_source(_name(who, "deployment", deployment), *parts)
+
+
+def _no_wildcard(who: str, argument: str, subject: str, types: tuple[str, ...]) -> None:
+    """Raise ConditionError for a subject with a wildcard, with what to write instead."""
+    if "*" not in subject:
+        return
+    if subject.index("*") == len(subject) - 1 > 0:
+        instead = f"filters=[Prefix(subject={quoted(subject[:-1])})]"
+    elif not subject.strip("*/"):
+        instead = ""
+    else:
+        pattern = re.sub(r"[^A-Za-z0-9_*/-]", ".", subject).replace("*", "[^/]*")
+        predicate = f"event.subject.matches('^{pattern}$')"
+        instead = f"where={quoted(predicate)}"
+    written = ", ".join(each for each in (f"type={quoted(types[0])}", instead) if each)
+    raise ConditionError(
+        f"{who}({argument}={shown(subject)}): * is not a wildcard. For several of them write"
+        f' event({written}), with by= as a path such as "data.ds"'
+    )
 
 
 def _delta(who: str, offset: object) -> timedelta:

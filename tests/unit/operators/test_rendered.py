@@ -14,7 +14,7 @@ from interlock.operators import EventSensor, dispatch_dag
 from interlock.testing import wait_of
 from interlock.testing.task_context import context_of
 
-BRACES = event("a", by="data.day", where="data.x == '{{ ds }}'")
+BRACES = event("a", by="data.day", where=r"data.x == '\x7b{ ds }}'")
 FAILED = event("b", by="data.day")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -35,6 +35,7 @@ def test_rendered_fields_show_the_condition_as_text_and_only_the_key_is_rendered
     assert shown(dag, "wait") == {
         "condition": str(BRACES),
         "fail_on": str(FAILED),
+        "param_values": None,
         "key": "2026-11-20",
         "since": "2026-01-01 00:00:00+00:00",
     }
@@ -58,6 +59,7 @@ def test_a_dispatcher_shows_its_templates_unrendered() -> None:
     shown = _serialize_rendered_fields(context["task"])
     assert shown == {
         "condition": str(FAILED),
+        "param_values": None,
         "trigger_dag_id": "t",
         "conf": conf,
         "logical_date": None,

@@ -1,0 +1,253 @@
+"""Parameters of a condition: values that are known only when a run starts to wait.
+
+`event(subject=param("customer"))` and `where="data.customer == param.customer"` name one. `bound` gives the
+condition with values. Until then it cannot be evaluated and has no JSON form, so no engine ever gets it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ...events.attributes import is_name, shown
+from ...events.event import Event
+from ..errors import ConditionError
+from ..filters.cel.where import MAX_SOURCE_CHARS, Where
+from ..filters.filter import MAX_VALUE_CHARS, Filter, Verdict, checked_text
+
+if TYPE_CHECKING:
+    from .condition import Condition
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+# Values that stand for any text, numeral, time, duration or bool while a condition is checked.
+_SAMPLES: Final = ("x", "1", "2026-11-20T06:00:00Z", "1s", "true", "UTC")
+_MAX_SAMPLES: Final = 50
+# Comments and strings of CEL, which are skipped; then `param.name` that is not a member of something else.
+_REFERENCE: Final = re.compile(
+    r"//[^\n]*"
+    r"|[rRbB]{0,2}(?:\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
+    r"|(?<![A-Za-z0-9_.])param\s*\.\s*(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?!\s*\()",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Param:
+    """A parameter in the place of an attribute's value; `param()` makes it."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or _NAME.fullmatch(self.name) is None:
+            raise ConditionError(
+                f"param({shown(self.name)}): give a name of letters, digits and _, as of a variable"
+            )
+
+    def __str__(self) -> str:
+        return f'param("{self.name}")'
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __format__(self, spec: str) -> NoReturn:
+        self._refuse()
+
+    def __add__(self, other: object) -> NoReturn:
+        self._refuse()
+
+    __radd__ = __add__
+
+    def _refuse(self) -> NoReturn:
+        raise ConditionError(
+            f"{self!s} cannot be a part of a text, because its value is not known yet: give the whole text as"
+            " the parameter's value"
+        )
+
+
+def param(name: str) -> Param:
+    """A value that the waiting task gives, for an attribute: event(subject=param("customer")).
+
+    The task has the values: EventSensor(param_values={"customer": "{{ dag_run.conf['customer'] }}"}). In
+    `where` the same parameter is written `param.customer`. name: letters, digits and _, as in Python.
+    """
+    return Param(name)
+
+
+@dataclass(frozen=True, repr=False)
+class OpenExact(Filter):
+    """True if an attribute equals the value of a parameter; refuses every event until it is bound."""
+
+    attribute: str
+    param: str
+
+    def __post_init__(self) -> None:
+        if not is_name(self.attribute):
+            raise ConditionError(
+                f"event({self.attribute[:40]}=...) is not the name of an attribute: names have only"
+                " lower-case letters a-z and digits"
+            )
+
+    @property
+    def argument(self) -> str:
+        """The argument of event() that makes it."""
+        return f"{self.attribute}={Param(self.param)!s}"
+
+    def verdict(self, event: Event) -> Verdict:  # noqa: ARG002
+        return Verdict(False, without_value([self.param]), self.argument, self.attribute)
+
+    def to_json(self) -> dict[str, object]:
+        raise ConditionError(without_value([self.param]))
+
+    def __str__(self) -> str:
+        return f"event({self.argument})"
+
+
+class OpenWhere(Where):
+    """A predicate that reads parameters as `param.name`; refuses every event until it is bound.
+
+    sample: values with which it can be compiled.
+    """
+
+    sample: Mapping[str, str]
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """The parameters that it reads, each once."""
+        return _references(self.source)
+
+    def __init__(self, source: str, /) -> None:
+        text = checked_text("event", "where", source, MAX_SOURCE_CHARS, "give a predicate in CEL")
+        names = _references(text)
+        for name in names:
+            Param(name)
+        sample, program = _sampled(text, names)
+        object.__setattr__(self, "source", text)
+        object.__setattr__(self, "_program", program.__dict__["_program"])
+        object.__setattr__(self, "sample", sample)
+
+    def bound(self, values: Mapping[str, str]) -> Where:
+        """The predicate with the values as texts of CEL."""
+        return Where(_substituted(self.source, values))
+
+    def verdict(self, event: Event) -> Verdict:  # noqa: ARG002
+        return self._refused(without_value(self.params))
+
+    def to_json(self) -> dict[str, object]:
+        raise ConditionError(without_value(self.params))
+
+    def __reduce__(self) -> tuple[type[Where], tuple[str]]:
+        return (OpenWhere, (self.source,))
+
+
+def samples(condition: Condition) -> dict[str, str]:
+    """A value for each parameter, with which the condition can be checked before the values are known."""
+    found = dict.fromkeys(condition.params, _SAMPLES[0])
+    for matcher in condition.matchers:
+        if isinstance(matcher.where, OpenWhere):
+            found |= matcher.where.sample
+    return found
+
+
+def _sampled(source: str, names: Sequence[str]) -> tuple[dict[str, str], Where]:
+    """The first samples with which the source is valid, such as a numeral for `double(param.limit)`."""
+    reason: ConditionError | None = None
+    for texts in islice(product(_SAMPLES, repeat=len(names)), _MAX_SAMPLES):
+        sample = dict(zip(names, texts, strict=True))
+        try:
+            return sample, Where(_substituted(source, sample))
+        except ConditionError as error:
+            reason = reason or error
+    raise ConditionError(f"{reason} (with {_SAMPLES[0]!r} for each parameter)") from reason
+
+
+def where_of(source: str) -> Where:
+    """The predicate of a text in CEL, which may read parameters."""
+    if "param" not in source or not _references(source):
+        return Where(source)
+    try:
+        return Where(source)  # `param` may be the variable of a loop
+    except ConditionError:
+        return OpenWhere(source)
+
+
+def without_value(names: Iterable[str]) -> str:
+    """The error text for parameters that have no value."""
+    names = list(names)
+    listed = ", ".join(names)
+    given = ", ".join(f'"{name}": "..."' for name in names)
+    return (
+        f"the condition has parameters without a value: {listed}. Give the task param_values={{{given}}}, or"
+        f" write condition.bind({', '.join(f'{name}=...' for name in names)})"
+    )
+
+
+def checked_values(names: Sequence[str], values: object) -> Mapping[str, object]:
+    """The values if there is one for each parameter, and no other; their types are not checked."""
+    if not isinstance(values, Mapping):
+        raise ConditionError(
+            f"param_values is {shown(values)}: give a dict {{parameter: value}} for the parameters of the"
+            f" condition, {', '.join(names) or 'which has none'}"
+        )
+    if unknown := [shown(name, 40) for name in values if name not in names]:
+        has = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
+        raise ConditionError(
+            f"param_values has {', '.join(unknown)}, which the condition does not read: {has}. Write"
+            ' event(subject=param("name")), or where="data.x == param.name"'
+        )
+    if missing := [name for name in names if name not in values]:
+        raise ConditionError(without_value(missing))
+    return values
+
+
+def bound(condition: Condition, values: Mapping[str, object]) -> Condition:
+    """The condition with the values of its parameters; labels stay as they are.
+
+    values: texts, whole numbers or bools, one for each parameter. ConditionError for another name, a missing
+    one, or a value that a matcher cannot have.
+    """
+    from .retention import replaced
+
+    checked_values(condition.params, values)
+    texts = {name: _text(name, values[name]) for name in condition.params}
+    changed = {
+        matcher: matcher.bound(texts, label)
+        for matcher, label in zip(condition.matchers, condition.labels, strict=True)
+        if matcher.params
+    }
+    return replaced(condition, changed) if changed else condition
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() <= 64:
+        return str(int(value))
+    if not isinstance(value, str):
+        raise ConditionError(f"parameter {name} is {shown(value)}: give a text, a whole number or a bool")
+    if "\0" in value:
+        raise ConditionError(f"parameter {name} is {shown(value)}: give a text without NUL")
+    return checked_text("param", name, value, MAX_VALUE_CHARS)
+
+
+def _references(source: str) -> tuple[str, ...]:
+    names = (match["name"] for match in _REFERENCE.finditer(source))
+    return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def _substituted(source: str, values: Mapping[str, str]) -> str:
+    def literal(match: re.Match[str]) -> str:
+        return match[0] if match["name"] is None else _literal(values[match["name"]])
+
+    return _REFERENCE.sub(literal, source)
+
+
+def _literal(text: str) -> str:
+    """A text of CEL: everything but letters, digits and common signs is escaped."""
+    escaped = (
+        char if char.isascii() and (char.isalnum() or char in " -_.:/@+,=") else f"\\U{ord(char):08x}"
+        for char in text
+    )
+    return f'"{"".join(escaped)}"'

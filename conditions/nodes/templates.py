@@ -1,0 +1,71 @@
+"""Jinja templates in the texts of a condition: they are never rendered, so they are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from ...events.attributes import shown
+from ..errors import ConditionError
+
+if TYPE_CHECKING:
+    from .condition import Condition
+    from .matcher import Matcher
+
+_SIGNS: Final = ("{{", "{%")
+
+
+def is_template(text: str) -> bool:
+    """True if Jinja would render the text."""
+    return any(sign in text for sign in _SIGNS)
+
+
+def check_no_template(caller: str, argument: str, text: object) -> None:
+    """ConditionError with what to write instead, if the text is a template."""
+    if isinstance(text, str) and is_template(text):
+        raise ConditionError(
+            f"{caller}({argument}={shown(text, 200)}): a condition is not rendered, so no event can match"
+            f" this template. {_instead(argument, text)}"
+        )
+
+
+def check_templates(condition: Condition) -> None:
+    """ConditionError if a text of a matcher is a template."""
+    for matcher in condition.matchers:
+        for argument, text in _texts(matcher):
+            check_no_template("event", argument, text)
+    for paths in condition.distinct_of.values():
+        for path in (paths,) if isinstance(paths, str) else paths or ():
+            check_no_template("count", "distinct", path)
+
+
+def _texts(matcher: Matcher) -> Iterator[tuple[str, str]]:
+    yield from matcher.exact
+    if matcher.where is not None:
+        yield "where", matcher.where.source
+    for path in (matcher.by,) if isinstance(matcher.by, str) else matcher.by or ():
+        yield "by", path
+    if matcher.label is not None:
+        yield "label", matcher.label
+    for each in matcher.filters:
+        yield "filters", str(each)
+
+
+def _instead(argument: str, text: str) -> str:
+    if argument in ("by", "label", "distinct"):
+        return f"Write {argument}= as a fixed text; what differs from run to run is key= of the task"
+    if argument in ("dag_id", "task_id", "name", "deployment", "application"):
+        return (
+            'Write event(type=..., subject=param("x")), or source=param("x"), and'
+            f" param_values={{'x': {shown(text, 80)}}} in the task"
+        )
+    if argument in ("where", "filters"):
+        path, param = "data.day", 'where="data.day == param.day"'
+    else:
+        path, param = argument, f'{argument}=param("day")'
+    template = text[text.find("{") :][:80] if argument not in ("where", "filters") else "{{ ds }}"
+    return (
+        f'If it is the value by which events belong together, write by="{path}" here and'
+        f" key={shown(template)} in the task. Else write {param}, and"
+        f" param_values={{'day': {shown(template)}}} in the task"
+    )

@@ -1,0 +1,62 @@
+"""What `explain` says when a matcher names an attribute that its events never have."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from interlock import ConditionError, day, event
+from interlock.conditions import Condition, explain_rehearsal
+from interlock.events import Event
+from interlock.testing import record
+
+PLAIN = record("shop.orders", {"date": "2026-11-20"}, at="2026-11-20T06:00:00Z", key="k")
+KEYLESS = record("shop.orders", {"date": "2026-11-20"}, at="2026-11-20T06:00:00Z")
+ORDER = Event.of(
+    "order", "/shop", id="1", time="2026-11-20T06:00:00Z", data={"date": "2026-11-20", "x": None}
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "given", "hint"),
+    [
+        (event(source="shop.orders", by="date"), PLAIN, 'no attribute date, .* by="data.date"'),
+        (event("order", by="date"), ORDER, 'no attribute date, .* by="data.date"'),
+        (event("order", by="date + 1d"), ORDER, 'by="data.date"'),
+        (event("order", by=["source", "date"]), ORDER, 'by="data.date"'),
+        (event(source="shop.orders", myheader="x"), PLAIN, "no myheader, because its headers are not read"),
+    ],
+)
+def test_a_name_that_is_a_member_of_the_data_or_a_header_is_told(
+    condition: Condition, given: Event, hint: str
+) -> None:
+    """A header of a plain topic, and by="date" where the data has `date`, were waited for without a word."""
+    text = str(explain_rehearsal(condition, [given]))
+    assert re.search(hint, text), text
+
+
+@pytest.mark.parametrize(
+    ("condition", "given"),
+    [
+        (event(source="shop.orders", subject="x"), KEYLESS),
+        (event("order", by="day"), ORDER),
+        (event("order", by="data.day"), ORDER),
+    ],
+)
+def test_there_is_no_hint_where_it_would_not_help(condition: Condition, given: Event) -> None:
+    text = str(explain_rehearsal(condition, [given]))
+    assert "but its data" not in text
+    assert "headers" not in text
+
+
+def test_a_matcher_for_plain_records_refuses_attributes_that_they_never_have() -> None:
+    kind = "org.apache.kafka.record"
+    for wrong in (
+        {"myheader": "x"},
+        {"by": "date"},
+        {"by": ["subject", "date"]},
+        {"by": day("sent", tz="UTC")},
+    ):
+        with pytest.raises(ConditionError, match=r"a plain record has no attribute .* headers are not read"):
+            event(kind, source="shop.orders", **wrong)  # type: ignore[arg-type]
+    event(kind, source="shop.orders", subject="k", by=["time", "data.date"])

@@ -1,0 +1,179 @@
+"""Parameters of a condition, and templates in one, which are errors."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from interlock import Condition, ConditionError, count, dag_run, event, param, sequence, spark_application
+from interlock.conditions import explain_rehearsal, parse, rehearse
+from interlock.conditions.filters import Exact, Prefix, Sql
+from interlock.engine.records import Registration
+from interlock.events import Event
+
+ORDERS = event("order", subject=param("customer"), by="data.day")
+RATES = event(
+    "rate", where="data.currency == param.currency && event.subject != 'param.customer'", by="data.day"
+)
+
+
+def order(customer: str, **data: Any) -> Event:
+    data = {"day": "2026-11-20", **data}
+    return Event.of("order", "/shop", id=str(data), subject=customer, time="2026-11-20T06:00:00Z", data=data)
+
+
+def test_a_condition_names_its_parameters_in_the_order_of_their_appearance() -> None:
+    assert (ORDERS & RATES).params == ("customer", "currency")
+    assert event("a").params == ()
+
+
+def test_a_bound_condition_waits_for_the_value_and_nothing_else() -> None:
+    bound = ORDERS.bind(customer="acme")
+    assert bound == event("order", subject="acme", by="data.day", label="order")
+    assert bound.params == ()
+    assert rehearse(bound, [order("umbrella")]) == []
+    assert len(rehearse(bound, [order("acme")])) == 1
+
+
+def test_labels_do_not_depend_on_the_values() -> None:
+    pair = event("order", subject=param("a")) & event("order", subject=param("b"))
+    assert (
+        pair.labels
+        == pair.bind(a="x", b="y").labels
+        == pair.bind(a="x", b="x").labels
+        == ("order", "order#2")
+    )
+    assert event(subject=param("customer")).labels == ("customer",)
+
+
+def test_where_reads_a_parameter_as_text_and_only_outside_of_texts_comments_and_members() -> None:
+    loops = "data.items.exists(param, param.x == 1)"
+    assert event("a", where=loops).params == ()
+    assert event("a", where="data.param.x == 'param.y' // param.z\n").params == ()
+    assert event("a", where="double(param.limit) < data.amount").params == ("limit",)
+    assert event("a", where="timestamp(param.from) < timestamp(data.t)").params == ("from",)
+    assert event("a", where="data.x == param.a && int(param.b) < data.n").params == ("a", "b")
+    cheap, dear = (order("acme", amount=amount) for amount in (5, 50))
+    bound = event("order", where="double(param.limit) < data.amount").bind(limit=10)
+    assert [len(rehearse(bound, [each])) for each in (cheap, dear)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "value", ["it's", 'a"b', "\\", "x' || true || '", '" == "" || "" == "', "é\U0001f600", "{{ ds }}"]
+)
+def test_a_value_is_a_text_whatever_its_signs(value: str) -> None:
+    """A value that ends the literal around it (injection into a filter)."""
+    bound = event("order", where="data.name == param.name").bind(name=value)
+    assert len(rehearse(bound, [order("acme", name=value)])) == 1
+    assert rehearse(bound, [order("acme", name="other")]) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: ORDERS.bind(), r"without a value: customer\. Give the task param_values="),
+        (
+            lambda: ORDERS.bind(customer="a", day="b"),
+            "'day', which the condition does not read: its parameters are customer",
+        ),
+        (lambda: event("a").bind(x="y"), "it has no parameters"),
+        (lambda: ORDERS.bind(customer=""), "is empty"),
+        (lambda: ORDERS.bind(customer=None), "customer is None: give a text"),  # type: ignore[arg-type]
+        (lambda: ORDERS.bind(customer=0.5), "give a text, a whole number or a bool"),  # type: ignore[arg-type]
+        (lambda: ORDERS.bind(customer="x" * 3000), "at most 2048"),
+        (lambda: param("a b"), "give a name of letters"),
+        (lambda: f"orders/{param('x')}", "cannot be a part of a text"),
+        (lambda: "orders/" + param("x"), "cannot be a part of a text"),
+        (lambda: event("a", by=param("x")), "give a path"),
+        (lambda: event("a", label=param("x")), "give a string"),
+        (lambda: Prefix(subject=param("x")), "give a string"),  # type: ignore[arg-type]
+        (lambda: event("a", Subject=param("x")), "did you mean subject"),
+        (lambda: event("a", my_header=param("x")), "not the name of an attribute"),
+        (lambda: event("a", where="data.x > param.y + 1"), "with 'x' for each parameter"),
+        (lambda: dag_run(param("x")), r"write event\(type=..., subject=param"),  # type: ignore[call-overload]
+        (lambda: event("a", where="data.x.matches(param.y)").bind(y="("), "does not close a group"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_an_error(call: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(ConditionError, match=sentence):
+        call()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda condition: condition.to_json(),
+        lambda condition: Registration.of("s", condition, None, 0),
+        lambda condition: rehearse(condition, [order("acme")]),
+        lambda condition: explain_rehearsal(condition, [order("acme")]),
+        lambda condition: condition.check(),
+    ],
+)
+@pytest.mark.parametrize("condition", [ORDERS, RATES, count(ORDERS, 2), sequence(ORDERS, RATES)], ids=str)
+def test_nothing_evaluates_registers_or_stores_a_condition_without_its_values(
+    condition: Condition, use: Callable[[Condition], object]
+) -> None:
+    with pytest.raises(ConditionError, match=r"parameters without a value: .* write condition\.bind\("):
+        use(condition)
+
+
+def test_even_a_matcher_by_itself_accepts_nothing_without_its_values() -> None:
+    for matcher in (ORDERS, event("order", where="data.day != param.day")):
+        assert not matcher.accepts(order("acme"))
+        assert "without a value" in str(matcher.verdict(order("acme")).error)
+
+
+def test_text_and_pickle_keep_parameters() -> None:
+    both = ORDERS & RATES
+    assert 'subject=param("customer")' in str(both)
+    for same in (parse(str(both)), pickle.loads(pickle.dumps(both))):
+        assert (same, same.params) == (both, both.params)
+        assert hash(same) == hash(both)
+    assert event("order", subject=param("a")) != event("order", subject=param("b"))
+    with pytest.raises(ConditionError, match=r"give a string in quotes, or a parameter"):
+        parse("event(5)")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: event("{{ ds }}"),
+        lambda: event("a", subject="{{ ds }}"),
+        lambda: event("a", source="x-{{ ds }}"),
+        lambda: event("a", tenant="{% if x %}y{% endif %}"),
+        lambda: event("a", where="data.day == '{{ ds }}'"),
+        lambda: event("a", by="data.{{ x }}"),
+        lambda: event("a", by=["subject", "data.{{ x }}"]),
+        lambda: event("a", label="{{ ds }}"),
+        lambda: event("a", filters=[Exact(subject="{{ ds }}")]),
+        lambda: event("a", filters=[~Prefix(subject="{{ ds }}")]),
+        lambda: event("a", filters=[Sql("subject = '{{ ds }}'")]),
+        lambda: event("a", filters=[{"any": [{"suffix": {"subject": "{{ ds }}"}}]}]),
+        lambda: dag_run("{{ params.dag }}"),
+        lambda: dag_run("a", deployment="{{ var.value.name }}"),
+        lambda: spark_application("a", application="{{ x }}"),
+        lambda: parse("event('a', subject='{{ ds }}')"),
+    ],
+)
+def test_a_template_in_a_condition_is_refused_and_the_error_says_what_to_write(
+    build: Callable[[], object],
+) -> None:
+    """A sensor whose filter had a template waited for ever (Airflow users expect rendering everywhere)."""
+    with pytest.raises(ConditionError, match=r"a condition is not rendered.*(key=|param_values=)"):
+        build()
+
+
+def test_the_error_about_a_template_shows_the_key_and_the_parameter_to_write() -> None:
+    with pytest.raises(ConditionError) as raised:
+        event("a", subject="{{ ds }}")
+    assert "by=\"subject\" here and key='{{ ds }}' in the task" in str(raised.value)
+    assert "subject=param(\"day\"), and param_values={'day': '{{ ds }}'}" in str(raised.value)
+
+
+def test_braces_in_where_are_written_as_escapes_and_stored_conditions_with_them_stay_readable() -> None:
+    literal = event("order", where=r"data.text == '\x7b{ ds }}'")
+    assert len(rehearse(literal, [order("acme", text="{{ ds }}")])) == 1
+    form = {"v": 1, "condition": {"event": {"exact": {"type": "a", "subject": "{{ ds }}"}}}}
+    assert Condition.from_json(form).to_json() == form

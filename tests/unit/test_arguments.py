@@ -1,0 +1,503 @@
+"""Every public callable with every kind of value for every argument: accepted, or refused by a sentence.
+
+Reports: arguments that a DAG file may have by mistake (a tuple for a text, a list for a mapping, NaN, ints of
+400 digits) were accepted and then failed or waited for ever, or ended in errors of Interlock's own code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import interlock
+import pytest
+from airflow.sdk import DAG
+from interlock import absent, at_least, conditions, count, dag_run, event, param, sequence
+from interlock.conditions import AllOf, Condition
+from interlock.events.errors import InterlockError
+from interlock.operators import EmitEventOperator, EventSensor, dispatch_dag
+from interlock.triggers.asset import ConditionTrigger
+
+ROOT = Path(interlock.__file__).resolve().parent
+A, B, C = event("a"), event("b"), event("c")
+KEYED = event("a", by="data.day")
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+
+# {name: a value that an author may give by mistake}
+VALUES: dict[str, Any] = {
+    "None": None,
+    "True": True,
+    "zero": 0,
+    "one": 1,
+    "five": 5,
+    "minus": -1,
+    "huge": 10**400,
+    "half": 0.5,
+    "nan": float("nan"),
+    "infinite": float("inf"),
+    "decimal": Decimal("NaN"),
+    "empty": "",
+    "text": "text",
+    "2h": "2h",
+    "template": "{{ ds }}",
+    "open template": "{{ ds",
+    "NUL": "a\0b",
+    "surrogate": "a\ud800",
+    "long": "x" * 20_000,
+    "slash": "a/b",
+    "bytes": b"text",
+    "list": ["text"],
+    "numbers": [1],
+    "nothing": [],
+    "tuple": ("text", "more"),
+    "set": {"text"},
+    "dict": {"a": "b"},
+    "dict of nan": {"a": float("nan")},
+    "dict of objects": {"a": object()},
+    "dict by numbers": {1: "b"},
+    "object": object(),
+    "function": lambda *_: True,
+    "class": dict,
+    "day": date(2026, 11, 20),
+    "moment": DAY,
+    "naive": datetime(2026, 11, 20),  # noqa: DTZ001
+    "first": datetime.min.replace(tzinfo=UTC),
+    "hour": timedelta(hours=1),
+    "no time": timedelta(0),
+    "backwards": timedelta(hours=-1),
+    "for ever": timedelta.max,
+    "matcher": C,
+    "combination": event("d") & event("e"),
+    "parameter": param("x"),
+    "with parameter": event("a", subject=param("x")),
+}
+
+TEXTS = {"text", "2h", "slash"}
+NAMES = {"text", "2h"}
+# What each kind of argument accepts; everything else must be refused.
+KINDS: dict[str, set[str]] = {
+    "condition": {"matcher", "combination"},
+    "matcher": {"matcher"},
+    "condition or parameters": {"matcher", "combination", "with parameter"},
+    "matcher or parameters": {"matcher", "with parameter"},
+    "whole number": {"five"},
+    "count": {"one", "five"},
+    "flag": {"True"},
+    "duration": {"2h", "hour"},
+    "duration or zero": {"2h", "hour", "no time"},
+    "timedelta": {"hour"},
+    "timedelta or zero": {"hour", "no time"},
+    "attribute": TEXTS | {"parameter", "NUL"},  # forms that are published have one with a NUL
+    "text": TEXTS,
+    "long text": TEXTS | {"long"},
+    "template": TEXTS | {"template"},
+    "dag id": NAMES,
+    "bus": NAMES,
+    "connection": TEXTS,
+    "path": {"text", "2h"} - {"2h"} | {"2h", "tuple"},
+    "moment": {"moment"},
+    "moment or text": {"moment"},
+    "seconds": {"True", "one", "five", "half", "hour"} - {"True", "hour"},
+    "timeout": {"zero", "one", "five", "half", "hour", "no time"},
+    "choice": set(),
+    "nothing": set(),
+}
+
+
+class Argument:
+    """kind: what it accepts. more: further values that it accepts. none: whether None is the default."""
+
+    def __init__(self, kind: str, *more: str, none: bool = False) -> None:
+        self.accepted = KINDS[kind] | set(more) | ({"None"} if none else set())
+
+
+class PublicCallable:
+    """A public callable with valid arguments, and the kind of each argument; `positional` come first."""
+
+    def __init__(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        given: dict[str, Any],
+        kinds: dict[str, Argument],
+        positional: tuple[str, ...] = (),
+    ) -> None:
+        self.name, self.call, self.given, self.kinds, self.positional = name, call, given, kinds, positional
+
+    def __call__(self, **changed: Any) -> Any:
+        given = {**self.given, **changed}
+        first = [given.pop(name) for name in self.positional]
+        return self.call(*first, **given)
+
+
+def _in_a_dag(operator: Any) -> Callable[..., Any]:
+    def made(**arguments: Any) -> Any:
+        with DAG("d", schedule=None):
+            return operator(task_id="t", **arguments)
+
+    return made
+
+
+_ARG = Argument
+_CONNECTION = {"kafka_conn_id": _ARG("connection"), "bus": _ARG("bus", none=True)}
+_LIMITS = {"max_keys": _ARG("count"), "at_limit": _ARG("choice")}
+_RUN = {
+    "state": _ARG("choice"),
+    "by": _ARG("path", none=True),
+    "offset": _ARG("duration or zero", "backwards", none=True),
+    "dates": _ARG("nothing", none=True),
+    "deployment": _ARG("text", none=True),
+    "label": _ARG("text", none=True),
+}
+_DISTINCT = {"distinct": _ARG("path", none=True)}
+
+CALLABLES = [
+    PublicCallable(
+        "event",
+        event,
+        {"type": "a"},
+        {
+            "type": _ARG("attribute"),
+            "source": _ARG("attribute", none=True),
+            "subject": _ARG("attribute", none=True),
+            "tenant": _ARG("attribute"),
+            "by": _ARG("path", none=True),
+            "label": _ARG("text", none=True),
+            "where": _ARG("nothing", none=True),
+            "filters": _ARG("nothing", "nothing", none=True),
+            "keep": _ARG("choice", none=True),
+            "limit": _ARG("nothing", none=True),
+        },
+    ),
+    PublicCallable("param", param, {"name": "x"}, {"name": _ARG("nothing", "text")}),
+    PublicCallable("dag_run", dag_run, {"dag_id": "a"}, {"dag_id": _ARG("text"), **_RUN}, ("dag_id",)),
+    PublicCallable(
+        "task_instance",
+        interlock.task_instance,
+        {"dag_id": "a", "task_id": "b"},
+        {"dag_id": _ARG("text"), "task_id": _ARG("text"), **_RUN},
+        ("dag_id", "task_id"),
+    ),
+    PublicCallable(
+        "spark_application",
+        interlock.spark_application,
+        {"name": "a", "by": "data.day"},
+        {
+            "name": _ARG("text"),
+            **{name: kind for name, kind in _RUN.items() if name not in ("dates", "deployment")},
+            "application": _ARG("text", none=True),
+        },
+        ("name",),
+    ),
+    PublicCallable(
+        "count",
+        count,
+        {"matcher": A, "n": 2},
+        {"matcher": _ARG("matcher or parameters"), "n": _ARG("count"), **_DISTINCT},
+    ),
+    PublicCallable(
+        "every_nth",
+        interlock.every_nth,
+        {"matcher": A, "n": 2},
+        {"matcher": _ARG("matcher or parameters"), "n": _ARG("count"), **_DISTINCT},
+    ),
+    PublicCallable(
+        "burst",
+        interlock.burst,
+        {"matcher": A, "n": 2, "within": "1h"},
+        {
+            "matcher": _ARG("matcher or parameters"),
+            "n": _ARG("whole number"),
+            "within": _ARG("duration"),
+            **_DISTINCT,
+        },
+    ),
+    PublicCallable(
+        "at_least",
+        at_least,
+        {"n": 2, "first": A, "second": B},
+        {"n": _ARG("nothing", "one"), "second": _ARG("condition or parameters"), **_DISTINCT},
+        ("n", "first", "second"),
+    ),
+    PublicCallable(
+        "sequence",
+        sequence,
+        {"first": A, "second": B},
+        {"second": _ARG("condition or parameters"), "ordered": _ARG("flag")},
+        ("first", "second"),
+    ),
+    PublicCallable(
+        "absent",
+        absent,
+        {"condition": A, "duration": "1h"},
+        {
+            "condition": _ARG("matcher or parameters"),
+            "duration": _ARG("duration"),
+            "armed_by": _ARG("choice"),
+        },
+    ),
+    PublicCallable(
+        "all_of",
+        interlock.all_of,
+        {"first": A, "second": B},
+        {"second": _ARG("condition or parameters"), "within": _ARG("duration", none=True)},
+        ("first", "second"),
+    ),
+    PublicCallable(
+        "any_of",
+        interlock.any_of,
+        {"first": A, "second": B},
+        {"second": _ARG("condition or parameters")},
+        ("first", "second"),
+    ),
+    PublicCallable(
+        "daily",
+        interlock.daily,
+        {"first": A, "second": B},
+        {"second": _ARG("condition or parameters"), "timezone": _ARG("choice")},
+        ("first", "second"),
+    ),
+    PublicCallable(
+        "debounce",
+        interlock.debounce,
+        {"condition": A, "duration": "1h"},
+        {"condition": _ARG("condition or parameters"), "duration": _ARG("duration")},
+    ),
+    PublicCallable(
+        "heartbeat",
+        interlock.heartbeat,
+        {"matcher": A, "every": "1h"},
+        {"matcher": _ARG("matcher or parameters"), "every": _ARG("duration"), "armed_by": _ARG("choice")},
+    ),
+    PublicCallable(
+        "not_followed_by",
+        interlock.not_followed_by,
+        {"condition": A, "unwanted": B, "within": "1h"},
+        {
+            "condition": _ARG("condition or parameters"),
+            "unwanted": _ARG("matcher or parameters"),
+            "within": _ARG("duration"),
+        },
+    ),
+    PublicCallable(
+        "within",
+        (A & B).within,
+        {"duration": "1h"},
+        {"duration": _ARG("duration"), "lateness": _ARG("duration or zero", none=True)},
+    ),
+    PublicCallable(
+        "resets",
+        (A & B).resets,
+        {"cron": "@daily"},
+        {
+            "cron": _ARG("nothing"),
+            "timezone": _ARG("choice"),
+            "lateness": _ARG("duration or zero", none=True),
+        },
+    ),
+    PublicCallable("quiet", A.quiet, {"duration": "1h"}, {"duration": _ARG("duration")}),
+    PublicCallable(
+        "expires",
+        A.expires,
+        {"after": "1h"},
+        {"after": _ARG("duration"), "at": _ARG("moment", none=True), "armed_by": _ARG("choice")},
+    ),
+    PublicCallable(
+        "keep", A.keep, {"which": "all"}, {"which": _ARG("choice"), "limit": _ARG("count", none=True)}
+    ),
+    PublicCallable(
+        "parse",
+        Condition.parse,
+        {"text": "event('a')", "names": {"a": A}},
+        {"text": _ARG("nothing"), "names": _ARG("nothing", none=True)},
+    ),
+    PublicCallable("$", Condition.from_json, {"obj": A.to_json()}, {"obj": _ARG("nothing")}),
+    PublicCallable(
+        "parameter",
+        event("a", subject=param("x")).bind,
+        {"x": "y"},
+        {"x": _ARG("template", "open template", "True", "zero", "one", "five", "minus")},
+    ),
+    *(
+        PublicCallable(
+            name,
+            getattr(interlock, name),
+            {"of": "data.x"},
+            {
+                "of": Argument("template", "open template", "long"),
+                "tz": Argument("nothing", none=True),
+                "unit": Argument("choice", none=True),
+                "offset": Argument("whole number", "zero", "one", "minus"),
+            },
+        )
+        for name in ("day", "hour", "week", "month")
+    ),
+    PublicCallable(
+        "EventSensor 't'",
+        _in_a_dag(EventSensor),
+        {"condition": KEYED, "key": "k"},
+        {
+            "condition": _ARG("nothing"),
+            "fail_on": _ARG("condition", none=True),
+            "param_values": _ARG("nothing", none=True),
+            "key": _ARG(
+                "template", "True", "zero", "one", "five", "minus", "half", "huge", "day", "moment", "first"
+            ),
+            "since": _ARG("moment", none=True),
+            "lookback": _ARG("timedelta or zero", none=True),
+            "on_expired": _ARG("choice"),
+            "deferrable": _ARG("flag"),
+            "timeout": _ARG("timeout", none=True),
+            **_CONNECTION,
+        },
+    ),
+    PublicCallable(
+        "dispatch_dag",
+        dispatch_dag,
+        {"dag_id": "d", "condition": KEYED, "trigger_dag_id": "t"},
+        {
+            "dag_id": _ARG("dag id"),
+            "condition": _ARG("condition"),
+            "param_values": _ARG("nothing", none=True),
+            "trigger_dag_id": _ARG("dag id"),
+            "conf": _ARG("nothing", "dict", none=True),
+            "logical_date": _ARG("nothing", "template", none=True),
+            "note": _ARG("text", "template", "empty", none=True),
+            "partition_key": _ARG("nothing", none=True),
+            "since": _ARG("moment", none=True),
+            "max_runs_in_flight": _ARG("count"),
+            "renew_after": _ARG("timedelta"),
+            **_LIMITS,
+            **_CONNECTION,
+        },
+    ),
+    PublicCallable(
+        "ConditionTrigger",
+        ConditionTrigger,
+        {"name": "n", "condition": A},
+        {
+            "name": _ARG("dag id"),
+            "condition": _ARG("condition"),
+            "since": _ARG("moment", none=True),
+            "deployment": _ARG("bus", none=True),
+            **_LIMITS,
+            **_CONNECTION,
+        },
+    ),
+    PublicCallable(
+        "EmitEventOperator 't'",
+        _in_a_dag(EmitEventOperator),
+        {"type": "a"},
+        {
+            "type": _ARG("template", "long"),
+            "source": _ARG("template", "long", "empty", none=True),
+            "subject": _ARG("template", "long", none=True),
+            "data": _ARG(
+                "template",
+                "True",
+                "zero",
+                "one",
+                "five",
+                "minus",
+                "huge",
+                "half",
+                "empty",
+                "NUL",
+                "long",
+                "bytes",
+                "list",
+                "numbers",
+                "nothing",
+                "tuple",
+                "dict",
+                "dict by numbers",
+                none=True,
+            ),
+            "extensions": _ARG("nothing", "dict", "template", none=True),
+            "delivery_timeout": _ARG("seconds"),
+            **_CONNECTION,
+        },
+    ),
+    PublicCallable(
+        "emit()",
+        interlock.operators.emit,
+        {"type": "a"},
+        {name: _ARG("nothing") for name in inspect.signature(interlock.operators.emit).parameters},
+    ),
+    PublicCallable(
+        "fetch()",
+        interlock.fetch,
+        {"event": {"specversion": "1.0", "id": "1", "source": "s", "type": "t"}},
+        {"event": _ARG("nothing"), **_CONNECTION},
+    ),
+]
+# Outside of a task each call of emit() is refused, by a sentence that names no argument.
+_UNSAID = {("emit()", name) for name in inspect.signature(interlock.operators.emit).parameters}
+
+
+def cases() -> Iterator[Any]:
+    for each in CALLABLES:
+        for argument in each.kinds:
+            yield pytest.param(each, argument, id=f"{each.name.split(' ')[0]}-{argument}")
+
+
+@pytest.mark.parametrize(("tried", "argument"), list(cases()))
+def test_a_wrong_argument_is_refused_by_a_sentence_that_names_callable_and_argument(
+    tried: PublicCallable, argument: str
+) -> None:
+    accepted, raised_elsewhere, unclear = set(), {}, {}
+    for name, value in VALUES.items():
+        try:
+            tried(**{argument: value})
+        except (InterlockError, TypeError, ValueError) as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            if ROOT not in Path(last.filename).resolve().parents or "raise" not in (last.line or ""):
+                raised_elsewhere[name] = repr(error)[:200]
+            elif (tried.name, argument) not in _UNSAID and not _is_clear(str(error), tried.name, argument):
+                unclear[name] = str(error)[:200]
+        except Exception as error:  # reported
+            raised_elsewhere[name] = repr(error)[:200]
+        else:
+            accepted.add(name)
+    assert raised_elsewhere == {}
+    assert unclear == {}
+    if (tried.name, argument) not in _UNSAID:
+        wrong = accepted - tried.kinds[argument].accepted
+        assert wrong == set(), f"accepted, and should be refused: {wrong}"
+        missed = tried.kinds[argument].accepted - accepted
+        assert missed == set(), f"refused, and should be accepted: {missed}"
+
+
+def _is_clear(text: str, name: str, argument: str) -> bool:
+    """Whether the error names the argument, or the callable if it has only one or takes any number."""
+    return len(text) < 1500 and (name in text or argument in text or text.startswith("line 1, column "))
+
+
+def test_every_public_function_is_walked_with_every_argument() -> None:
+    walked = {each.name.split(" ")[0].removesuffix("()"): each for each in CALLABLES}
+    public = {name: getattr(interlock, name) for name in interlock.__all__}
+    public |= {name: getattr(interlock.operators, name) for name in ("EventSensor", "dispatch_dag", "emit")}
+    for name, value in public.items():
+        if isinstance(value, type) and not issubclass(value, EventSensor):
+            continue  # Condition's methods are in the table; Event and the errors take no authors' arguments
+        assert name in walked, f"{name} is public and not walked"
+        signature = inspect.signature(value.__init__ if isinstance(value, type) else value)
+        for parameter in signature.parameters.values():
+            variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            known = {"self", *walked[name].kinds, *walked[name].given}
+            assert variable or parameter.name in known, f"{name}({parameter.name}=) is not walked"
+
+
+PRESETS = "all_of any_of burst daily debounce every_nth heartbeat not_followed_by param"
+
+
+@pytest.mark.parametrize("name", PRESETS.split())
+def test_presets_are_importable_from_interlock(name: str) -> None:
+    assert getattr(interlock, name) is getattr(conditions, name)
+    assert name in dir(interlock)
+    assert AllOf is conditions.AllOf

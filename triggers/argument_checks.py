@@ -1,0 +1,210 @@
+"""Checks of what an author gives to operators and triggers: a mistake is an import error of the DAG file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, Final, NoReturn, get_args
+
+from jinja2 import Environment, TemplateSyntaxError
+
+from ..conditions import Condition, ConditionError, from_json
+from ..conditions.nodes.templates import check_templates, is_template
+from ..engine.config import is_valid_name
+from ..engine.records import AtLimit
+from ..events.attributes import kind, shown
+
+MAX_KEYS: Final = 10_000_000
+MAX_DURATION: Final = timedelta(days=36_525)  # a century
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+MAX_DELIVERY_S: Final = 2_000_000  # librdkafka's limit is 2**31 ms
+
+
+class ArgumentChecks:
+    """Checks the arguments of one call. Each check raises ValueError with what, which and what to give.
+
+    who: the call, such as "EventSensor 'ready'". rendered: names of the arguments that Airflow renders, whose
+    templates and outputs of other tasks have no value yet.
+    """
+
+    def __init__(self, who: str, rendered: Collection[str] = ()) -> None:
+        self.who, self._rendered = who, rendered
+
+    def fail(self, name: str, value: object, give: str) -> NoReturn:
+        hint = ""
+        if is_rendered_later(value) and name not in self._rendered:
+            hint = " It is not templated, and cannot be the output of another task."
+        raise ValueError(f"{self.who}: {name} is {described(value)}; give {give}.{hint}")
+
+    def is_open(self, name: str, value: object) -> bool:
+        """Returns whether the value is known only when the task runs."""
+        return name in self._rendered and is_rendered_later(value)
+
+    def text(
+        self,
+        name: str,
+        value: object,
+        give: str,
+        *,
+        none: bool = False,
+        most: int = 1000,
+        empty: bool = False,
+    ) -> None:
+        """A non-empty text that a database can hold. none: None is allowed; empty: the empty text too."""
+        if (value is None and none) or self.is_open(name, value):
+            return
+        if not isinstance(value, str) or is_template(value) or not (value or empty):
+            self.fail(name, value, give)
+        if len(value) > most:
+            self.fail(name, f"{value[:40]}...", f"{give}, with at most {most:,} characters")
+        if "\0" in value or not _is_unicode(value):
+            self.fail(name, value, f"{give}, without NUL and half surrogate pairs")
+
+    def templates(self, name: str, value: object, environment: Callable[[], Environment] | None) -> None:
+        """Each template in the value, which Jinja must be able to read. environment: of the task's DAG."""
+        for text in templates_in(value):
+            try:
+                _plain_jinja().parse(text)
+            except TemplateSyntaxError:
+                try:  # the DAG may have extensions of Jinja
+                    environment().parse(text) if environment else None
+                except TemplateSyntaxError as e:
+                    self.fail(name, text, f"a template that Jinja can read ({e.message})")
+
+    def connection(self, kafka_conn_id: object) -> None:
+        self.text("kafka_conn_id", kafka_conn_id, "the id of an Airflow connection of type kafka", most=250)
+
+    def name_of(self, name: str, value: object, *, none: bool = True) -> None:
+        """The name of a bus or deployment."""
+        give = "a name of letters, digits, '.', '_' and '-', at most 100"
+        self.text(name, value, give, none=none)
+        if isinstance(value, str) and not self.is_open(name, value) and not is_valid_name(value):
+            self.fail(name, value, give)
+
+    def whole(self, name: str, value: object, least: int, most: int) -> None:
+        if self.is_open(name, value):
+            return
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            self.fail(name, value, f"a whole number, {least} or more")
+        if value > most:
+            self.fail(name, value, f"a whole number, at most {most:,}")
+
+    def seconds(self, name: str, value: object, most: float) -> None:
+        """A number of seconds above 0."""
+        if self.is_open(name, value):
+            return
+        good = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not good or not 0 < value <= most:  # type: ignore[operator]
+            self.fail(name, value, f"seconds as a number, above 0 and at most {most:,.0f}")
+
+    def duration(self, name: str, value: object, least: timedelta, least_text: str) -> None:
+        if self.is_open(name, value):
+            return
+        if not isinstance(value, timedelta) or value < least:
+            self.fail(name, value, f"a timedelta, {least_text} or more")
+        if value > MAX_DURATION:
+            self.fail(name, value, f"a timedelta of at most {MAX_DURATION.days:,} days")
+
+    def moment(self, name: str, value: object) -> None:
+        """None, or a datetime with a time zone."""
+        if value is None or self.is_open(name, value):
+            return
+        if not isinstance(value, datetime):
+            self.fail(name, value, "a datetime with a time zone")
+        if value.utcoffset() is None:
+            raise ValueError(
+                f"{self.who}: {name}={value} has no time zone; give a datetime with a time zone."
+            )
+        if not _FIRST <= value <= _LAST:
+            self.fail(name, value, "a datetime of the years 1970 to 9998")
+
+    def flag(self, name: str, value: object) -> None:
+        if not self.is_open(name, value) and not isinstance(value, bool):
+            self.fail(name, value, "True or False")
+
+    def choice(self, name: str, value: object, choices: Sequence[str]) -> None:
+        if self.is_open(name, value):
+            return
+        if not isinstance(value, str) or value not in choices:
+            self.fail(name, value, f"one of {', '.join(map(repr, choices))}")
+
+    def limits(self, max_keys: object, at_limit: object) -> None:
+        """The limits of a durable subscription."""
+        self.whole("max_keys", max_keys, 1, MAX_KEYS)
+        self.choice("at_limit", at_limit, get_args(AtLimit))
+
+    def delivery_timeout(self, value: object) -> None:
+        self.seconds("delivery_timeout", value, MAX_DELIVERY_S)
+
+    def condition(self, name: str, value: object) -> Condition:
+        """Returns the condition, which has no template and is equal once it was written as JSON and read.
+
+        Its parameters must be bound. Raises ConditionError.
+        """
+        if not isinstance(value, Condition):
+            raise ConditionError(
+                f"{self.who}: {name} is {kind(value)}; build it with interlock.event() and other "
+                "functions of interlock, Condition.parse() or Condition.from_json()."
+            )
+        try:
+            check_templates(value)
+            same = from_json(value.to_json()) == value
+        except ConditionError as e:
+            raise ConditionError(f"{self.who}: {e}") from None
+        if not same:
+            raise ConditionError(
+                f"{self.who}: the condition changes when it is written as JSON and read again. Build it only "
+                "with the names of interlock.conditions."
+            )
+        return value
+
+
+def is_rendered_later(value: object) -> bool:
+    """Returns whether Airflow would replace the value: a template, or what another task or run gives."""
+    if isinstance(value, str):
+        return is_template(value)
+    return callable(getattr(value, "resolve", None)) and callable(getattr(value, "iter_references", None))
+
+
+def templates_in(value: object) -> Iterator[str]:
+    """Yields the templates in a value that Airflow renders."""
+    if isinstance(value, str):
+        if is_template(value):
+            yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from templates_in(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from templates_in(each)
+
+
+@cache
+def _plain_jinja() -> Environment:
+    return Environment()  # noqa: S701  # it only parses
+
+
+def described(value: object) -> str:
+    """Returns the value for a message; of a value that may be long only its type."""
+    if isinstance(value, (timedelta, datetime)):
+        return repr(value)[:120]
+    return shown(value)
+
+
+def known(value: Any) -> Any:
+    """Returns the value with None for each part that Airflow replaces when the task runs."""
+    if not isinstance(value, str) and is_rendered_later(value):
+        return None
+    if isinstance(value, Mapping):
+        return {name: known(each) for name, each in value.items()}
+    return [known(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
