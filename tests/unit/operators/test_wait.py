@@ -25,6 +25,7 @@ from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, FiringRecord, Registration
 from interlock.operators import EventSensor
 from interlock.operators import wait as module
+from interlock.operators.wait import _identity
 from interlock.testing import dag_run_end, wait_of
 from interlock.triggers.payload import Payload
 
@@ -672,3 +673,11 @@ def test_at_its_end_the_log_has_near_misses_or_why_they_are_unknown(
         sensor(PAIR, key="d", timeout=7).execute_complete(context(), OVER)
     failed = "The search for events that nearly matched failed: the broker is away"
     assert (failed if away else "info: y: nothing") in "\n".join(lines)
+
+
+def test_the_log_says_of_a_tombstone_that_it_is_one_and_forges_no_line() -> None:
+    """A null value on a listed topic met a plain matcher, and its author was not told (compacted topics)."""
+    form = {"type": "org.apache.kafka.record", "source": "orders", "id": "0/7", "subject": "a\u202eb"}
+    assert _identity(form) == "org.apache.kafka.record from orders, id 0/7, a tombstone, which has no data"
+    assert "tombstone" not in _identity({**form, "datacontenttype": "application/json"})
+    assert _identity({"type": "t", "source": "/s\u202e\u2028", "id": "1"}) == r"t from /s\u202e\u2028, id 1"
