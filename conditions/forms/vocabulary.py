@@ -126,7 +126,6 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
     call.name: call
     for call in (
         Call("event", event, {"type": _VALUE}, keywords=_MATCHER, other=_VALUE),
-        Call("param", Param, {"name": _TEXT}, needed=1),
         Call(
             "dag_run",
             dag_run,
@@ -185,6 +184,7 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
         Call("Any", Any, rest=_FILTER),
         Call("Not", Not, {"filter": _FILTER}, needed=1),
         Call("Sql", Sql, {"expression": _TEXT}, needed=1),
+        Call("param", Param, {"name": _TEXT}, needed=1),
     )
 }
 

@@ -91,7 +91,7 @@ def _named(name: str, build: Callable[[], _Built]) -> _Built:
     try:
         return build()
     except ConditionError as error:
-        raise ConditionError(f"{name}(): {error}") from None
+        raise ConditionError(f"{error} (in {name}())") from None
 
 
 def _duration(name: str, argument: str, value: object) -> timedelta:

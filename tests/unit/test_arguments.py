@@ -314,7 +314,10 @@ CALLABLES = [
         "parse",
         Condition.parse,
         {"text": "event('a')", "names": {"a": A}},
-        {"text": _ARG("nothing"), "names": _ARG("nothing", none=True)},
+        {
+            "text": _ARG("nothing"),
+            "names": _ARG("nothing", "dict", "dict of nan", "dict of objects", none=True),
+        },
     ),
     PublicCallable("$", Condition.from_json, {"obj": A.to_json()}, {"obj": _ARG("nothing")}),
     PublicCallable(

@@ -42,7 +42,7 @@ DAGS = {
 
         with DAG("emits", schedule=None):
             EmitEventOperator(task_id="good", type="emitted", data={"run": "{{ run_id }}"})
-            EmitEventOperator(task_id="bad", type="emitted", extensions={"Not-A-Name": "x"})
+            EmitEventOperator(task_id="bad", type="emitted", subject="Not-A-Name{{ '%c' % 7 }}")
             EmitEventOperator(task_id="down", type="emitted", kafka_conn_id="kafka_down", delivery_timeout=2)
         """,
     "sensors.py": """
