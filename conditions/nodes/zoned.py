@@ -213,6 +213,15 @@ def key_of_text(text: str, zone: str | None = None) -> str:
     return key
 
 
+def plain_texts(value: object) -> object:
+    """The value with plain texts in place of ZonedTexts: Airflow's DAG processor sends no subclass of str."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(plain_texts, value))
+    if isinstance(value, dict):
+        return {name: plain_texts(each) for name, each in value.items()}
+    return str.__str__(value) if isinstance(value, ZonedText) else value
+
+
 def zoned_key(key: object, zone: str | None) -> object:
     """The key of a wait with its days, hours, weeks and months computed; zone: of those that name none."""
     if isinstance(key, (list, tuple)):

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.sdk import DAG, CronTriggerTimetable
-from interlock import Event, dag_run, day
+from interlock import Event, count, dag_run, day, event, hour
 from interlock.operators import EventSensor
 from interlock.testing import dag_run_end, record, runs_of, task_instance_end, wait_of
 
@@ -106,6 +106,26 @@ def test_twenty_three_hours_a_rerun_and_a_run_by_hand_are_not_all_hours_of_the_d
     assert wait.given([*ends[:23], rerun, by_hand]).state == "deferred"
     assert wait.given([*ends[:7], *ends[8:], rerun, by_hand, hourly(0, 21)]).state == "deferred"
     assert wait.given([*ends[:23], rerun, by_hand, ends[23]]).state == "success"
+
+
+def test_a_run_by_hand_counts_for_the_hour_of_its_time_unless_only_scheduled_runs_count() -> None:
+    """What the page says of a run that somebody starts by hand in the missing hour."""
+    ends = [hourly(number) for number in range(24) if number != 13]
+    by_hand = hourly(13, minute=31, run_type="manual")
+    wait = wait_of(after("counts")["daily_totals"], "all_hours", logical_date="2026-11-21T02:00:00Z")
+    assert wait.given([*ends, by_hand]).state == "success"
+    scheduled = event(
+        "interlock.airflow.dag_run.succeeded",
+        subject="hourly",
+        where="data.run_type == 'scheduled'",
+        by=day("data.logical_date", tz="UTC"),
+    )
+    with DAG("daily_totals", schedule="0 2 * * *") as dag:
+        hours = count(scheduled, 24, distinct=hour("data.logical_date", tz="UTC"))
+        EventSensor(task_id="all_hours", condition=hours, key=day("{{ ts }}", tz="UTC", offset=-1))
+    wait = wait_of(dag, "all_hours", logical_date="2026-11-21T02:00:00Z")
+    assert wait.given([*ends, by_hand]).state == "deferred"
+    assert wait.given([*ends, by_hand, hourly(13)]).state == "success"
 
 
 def hourly(number: int, day_of_month: int = 20, minute: int = 0, **given: Any) -> Event:

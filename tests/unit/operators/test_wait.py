@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from airflow.sdk import DAG, CronTriggerTimetable
 from airflow.sdk.exceptions import (
@@ -263,7 +265,7 @@ def test_a_key_is_the_day_of_the_run_in_a_time_zone(key: str, computed: str) -> 
         sensor(event("x", by=day("data.d")), key=key)
     wait = wait_of(dag, "wait", logical_date="2026-11-19T23:00:00Z")
     assert (wait.key, wait.whole) == (computed, event("x", by=day("data.d", tz=BERLIN)))
-    DagSerialization.to_dict(dag)
+    msgspec.msgpack.encode(DagSerialization.to_dict(dag))  # as the DAG processor sends it
 
 
 @pytest.mark.parametrize(
@@ -297,8 +299,29 @@ def test_a_mapped_wait_takes_the_zone_of_its_dag_too() -> None:
     with DAG("d", schedule=CronTriggerTimetable("0 0 * * *", timezone=BERLIN)) as dag:
         waits = EventSensor.partial(task_id="wait", condition=event("x", by=day("data.d")))
         waits.expand(key=[day("{{ ts }}"), day("{{ ts }}", offset=-1)])
+    msgspec.msgpack.encode(DagSerialization.to_dict(dag))
     wait = wait_of(dag, "wait", logical_date="2026-11-19T23:00:00Z", map_index=1)
     assert (wait.key, wait.condition) == ("2026-11-19", event("x", by=day("data.d", tz=BERLIN)))
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        lambda: sensor(event("x", by=["subject", day("data.d")]), key=["a", day("{{ ts }}")]),
+        lambda: EventSensor.partial(task_id="wait", key=day("{{ ts }}")).expand(
+            condition=[event("x", by=day("data.d"))]
+        ),
+        lambda: EventSensor.partial(task_id="wait", condition=event("x", by=day("data.d"))).expand_kwargs(
+            [{"key": day("{{ ts }}")}]
+        ),
+    ],
+    ids=["a composite key", "partial", "expand_kwargs"],
+)
+def test_the_dag_processor_can_send_a_dag_with_a_key_of_a_time_zone(waits: Callable[[], object]) -> None:
+    """It encodes a DAG as msgpack by msgspec, which refuses subclasses of str: the file would vanish."""
+    with DAG("d", schedule=CronTriggerTimetable("0 0 * * *", timezone=BERLIN)) as dag:
+        waits()
+    msgspec.msgpack.encode(DagSerialization.to_dict(dag))
 
 
 @pytest.mark.parametrize(
