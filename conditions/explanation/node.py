@@ -12,7 +12,7 @@ from .wording import about, given, moment, printed, some, when
 MAX_EVENTS: Final = 20
 _INDENT_CHARS: Final = 3
 _MAX_TITLE_CHARS: Final = 160
-_MAX_TEXT_CHARS: Final = 300
+_MAX_TEXT_CHARS: Final = 1200  # 31 days or 24 runs by name
 
 
 class EventRef(NamedTuple):
@@ -52,7 +52,8 @@ class Note(NamedTuple):
     window with `~` is evaluated | other_windows (number): open and not refuted | refuted_windows
     (number): other refuted ones | no_window | refuted (at_ms): a negated event's time | next_step
     (number): from 1 | recorded_apart (by_ms): stamps too far apart (I6, R4) | same_value (number, text):
-    more held events whose values at these paths are already counted | value_taken (text): its events have
+    more held events whose values at these paths are already counted | values (number, text): how many
+    different values count, and these, sorted, while more are needed | value_taken (text): its events have
     only values that others take | in_order: matches wait for a later tick | unusable (text): the
     condition cannot be waited on.
     """
@@ -103,6 +104,7 @@ _TEXTS: Final = {
     "next_step": "step {number} is next",
     "recorded_apart": "recorded too far apart, by {by}",
     "same_value": "{number} more with the same {text}",
+    "values": "values so far: {text}",
     "value_taken": "no other {text} than those that count",
     "in_order": "matches wait for a tick later than their stamp",
     "unusable": "{text}",

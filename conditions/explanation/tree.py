@@ -104,7 +104,9 @@ class Explainer:
         met = len(parts) >= node.take
         counts = isinstance(condition, Count)
         same = len(scope.view.events(node.number)) - len(node.counted(scope.view))
-        notes = (Note("same_value", number=same, text=self._distinct[node.number]),) if same else ()
+        notes = [Note("same_value", number=same, text=self._distinct[node.number])] if same else []
+        if not met and (values := sorted({match.value_for(node.number) for _, match in parts} - {""})):
+            notes.append(Note("values", number=len(values), text=", ".join(values)))
         return Explained(
             "count" if counts else "event",
             f"count of {label}" if counts else label,
@@ -115,7 +117,7 @@ class Explainer:
             events=_references(match for _, match in parts),
             held=len(self._run.pools[node.number]),
             apart=() if met else self._apart(node.number, scope),
-            notes=notes,
+            notes=tuple(notes),
         )
 
     def _apart(self, number: int, scope: Scope) -> tuple[Apart, ...]:

@@ -136,6 +136,9 @@ def test_a_count_of_different_values_tells_how_many_more_have_one_of_them() -> N
     assert note(explanation.tree, "same_value") == Note("same_value", number=1, text="subject")
     assert "2 of 3" in str(explanation)
     assert "1 more with the same subject" in str(explanation)
+    assert "values so far: x, y" in str(explanation)
+    met = explain_rehearsal(runs, [*sent, Event.of("a", "/s", id="z", subject="z", time=NOON)])
+    assert "values so far" not in str(met)
 
 
 def test_an_event_without_a_value_to_count_is_a_near_miss_that_says_so() -> None:
