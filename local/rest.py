@@ -226,7 +226,7 @@ class AirflowRest:
         return self._request(method, path, json=dict(body))
 
     def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        """Sends a request; repeats it after an expired token, an error 5xx, or a closed idle connection.
+        """Sends a request; repeats it after an expired token, an error 5xx, a time-out or a closed one.
 
         Each request here may be repeated. On SQLite, Airflow's API server may answer 500: it writes its audit
         log on the event loop, which then waits for a lock whose holder waits for the event loop. It refuses a
@@ -238,9 +238,9 @@ class AirflowRest:
             headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
             try:
                 answer = self._http.request(method, path, headers=headers, **arguments)
-            except (httpx.ReadError, httpx.RemoteProtocolError):
+            except (httpx.ReadError, httpx.ReadTimeout, httpx.RemoteProtocolError) as e:
                 if attempt == ATTEMPTS - 1:
-                    raise
+                    raise RestError(f"{method} {path}: {type(e).__name__}: {e}") from e
                 continue
             if answer.status_code == 409 and attempt > 0:
                 return {}  # an earlier attempt created it, although its answer was an error
