@@ -36,13 +36,14 @@ class Site:
         return Producer({"bootstrap.servers": self.servers, "linger.ms": "5", **properties})
 
     def list(self, topic: str, partitions: int = 1) -> None:
-        """Creates a topic of another owner, and lists it. It has no retention: tests write old timestamps."""
+        """Creates a topic of another owner, listed as one of CloudEvents. Without retention: tests write old times."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         kept = {"retention.ms": "-1"}
         admin.create_topics([NewTopic(topic, partitions, config=kept)])[topic].result(15)
         record = bus_record(self.config)
         assert record is not None
-        write_bus_record(self.config, msgspec.structs.replace(record, topics=(*record.topics, topic)))
+        topics, cloudevents = (*record.topics, topic), (*record.cloudevents, topic)
+        write_bus_record(self.config, msgspec.structs.replace(record, topics=topics, cloudevents=cloudevents))
 
 
 def headers(id_: str, type_: str = "com.example.rates", **more: str) -> list[tuple[str, str | bytes | None]]:

@@ -19,6 +19,7 @@ SECTIONS = (
     "Latencies by condition",
     "Latencies by event type",
     "Waits that expired",
+    "What expired waits lacked",
     "Firings not acknowledged yet",
     "Slowest producers",
     "Event types nobody waits for",
