@@ -63,7 +63,7 @@ def rehearse(
     a start and none is given, and for an event without a time.
     """
     moments = {"start": start, "since": since, "until": until}
-    return _rehearsal("rehearse", condition, events, key, moments).firings
+    return played("rehearse", condition, events, key, moments).firings
 
 
 def explain_rehearsal(
@@ -83,20 +83,20 @@ def explain_rehearsal(
     `key` is not given; needed if the events have several keys. near_misses: as for `explain`.
     """
     name = "explain_rehearsal"
-    played = _rehearsal(name, condition, events, key, {"start": start, "since": since, "until": until})
+    done = played(name, condition, events, key, {"start": start, "since": since, "until": until})
     if key is not None and open_key is not None:
         raise ConditionError(f"{name}(open_key=) is for a rehearsal without key=: give one of them")
     if open_key is not None:
         _check_parts(name, "open_key", condition, open_key)
-    own = _key_to_explain(name, condition, played, key if open_key is None else open_key)
-    if played.end_ms is None:
+    own = _key_to_explain(name, condition, done, key if open_key is None else open_key)
+    if done.end_ms is None:
         raise ConditionError(f"{name}() without events needs a time: give until=")
-    state = played.states.get(own, played.first)
-    return explain(condition, state, played.end_ms, played.read[::-1], own or None, near_misses=near_misses)
+    state = done.states.get(own, done.first)
+    return explain(condition, state, done.end_ms, done.read[::-1], own or None, near_misses=near_misses)
 
 
-class _Rehearsal(NamedTuple):
-    """A rehearsal. states: {key: last state}; first: the initial state of a key; end_ms: the last tick."""
+class Played(NamedTuple):
+    """What a rehearsal gave. states: {key: last state}; first: a key's initial one; end_ms: the last tick."""
 
     firings: list[Rehearsed]
     states: dict[str, State]
@@ -105,24 +105,25 @@ class _Rehearsal(NamedTuple):
     end_ms: int | None
 
 
-def _rehearsal(
+def played(
     name: str,
     condition: Condition,
     events: Iterable[Given],
     key: Key | None,
     moments: Mapping[str, Moment | None],
-) -> _Rehearsal:
+) -> Played:
+    """Plays the events. name: the call, for errors. moments: its `start`, `since` and `until`, or None."""
     if not isinstance(condition, Condition):
         raise ConditionError(not_a_condition(f"argument 1 of {name}", condition))
     _check_parts(name, "key", condition, key)
     condition.check_key(key is not None)
-    own = None if key is None else canonical_key(key)
+    own = None if key is None else _canonical(name, "key", key)
     start_ms, since_ms, end_ms = (
         None if moment is None else moment_of(f"{name}({argument}=", moment)
         for argument, moment in moments.items()
     )
     _check_start(name, condition, own, start_ms, end_ms)
-    read = sorted(_recorded(name, events), key=_stamp)
+    read = sorted(recorded(name, events), key=_stamp)
     if end_ms is not None:
         read = [seen for seen in read if _stamp(seen) <= end_ms]
     elif read:
@@ -163,7 +164,7 @@ def _rehearsal(
             firings.extend(_rehearsed(firing, found, stamp) for firing in fired)
     if end_ms is not None:
         tick(end_ms)
-    return _Rehearsal(firings, states, first, read, end_ms)
+    return Played(firings, states, first, read, end_ms)
 
 
 def _check_parts(name: str, argument: str, condition: Condition, key: Key | None) -> None:
@@ -196,18 +197,25 @@ def _check_start(
         )
 
 
-def _key_to_explain(name: str, condition: Condition, played: _Rehearsal, key: Key | None) -> str:
+def _key_to_explain(name: str, condition: Condition, done: Played, key: Key | None) -> str:
     if key is not None:
-        return canonical_key(key)
-    if not condition.keyed or not played.states:  # without events the states of all keys are the same
+        return _canonical(name, "open_key", key)
+    if not condition.keyed or not done.states:  # without events the states of all keys are the same
         return _UNKEYED
-    if len(played.states) == 1:
-        return next(iter(played.states))
-    keys = ", ".join(sorted(played.states)[:5]) or "none"
+    if len(done.states) == 1:
+        return next(iter(done.states))
+    keys = ", ".join(sorted(done.states)[:5]) or "none"
     raise ConditionError(
-        f"{name}() explains one key, and there are {len(played.states)} ({keys}): give open_key=, or key= for"
+        f"{name}() explains one key, and there are {len(done.states)} ({keys}): give open_key=, or key= for"
         " a wait for one key"
     )
+
+
+def _canonical(name: str, argument: str, key: Key) -> str:
+    try:
+        return canonical_key(key)
+    except ConditionError as error:
+        raise ConditionError(f"{name}({argument}=): {error}") from None
 
 
 def _rehearsed(firing: Firing, key: str, fired_ms: int) -> Rehearsed:
@@ -233,13 +241,16 @@ def _reached(condition: Condition, key: str | None, event: Event) -> dict[str, t
 
 
 def _stamp(seen: Seen) -> int:
-    assert seen.timestamp_ms is not None  # noqa: S101  # set by _recorded
+    assert seen.timestamp_ms is not None  # noqa: S101  # set by recorded
     return seen.timestamp_ms
 
 
-def _recorded(name: str, events: object) -> list[Seen]:
-    """Returns the events with their stamps. Raises ConditionError for anything else."""
-    if isinstance(events, (Event, Seen)) or not isinstance(events, Iterable):
+def recorded(name: str, events: object) -> list[Seen]:
+    """Returns the events of a rehearsal with their stamps. Raises ConditionError for anything else.
+
+    name: the call, for the message.
+    """
+    if isinstance(events, (Event, Seen, str, bytes, Mapping)) or not isinstance(events, Iterable):
         raise ConditionError(f"{name}(events) is of type {type(events).__name__}: give a list of events")
     return [_one_recorded(name, number, given) for number, given in enumerate(events, 1)]
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .client_log import client_logger
+from .emitter_arguments import BOOTSTRAP, check_emitter, check_timeout, checked_events
 from .errors import EmitError
 from .event import Event
 from .kafka import encode
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 log = client_logger("interlock.events.librdkafka")
 
-_BOOTSTRAP = "bootstrap.servers"
 _MOST_BYTES = "message.max.bytes"
 _STORE_ELSEWHERE = "Store large data elsewhere, and emit a reference to it (`dataref`)."
 _EMIT_AGAIN = "Check that the broker can be reached and the topic exists, then emit again with the same id."
@@ -61,14 +61,12 @@ class Emitter:
     The size limit of an event is that of event topics (MAX_EVENT_BYTES), or `message.max.bytes` of `client`
     for a topic with another limit. It applies to the uncompressed record with key and headers.
     It connects at `connect` or the first emit. Threads may share an emitter; forked processes may not.
-    Messages and logs contain no values of `client` except bootstrap.servers.
+    Messages and logs contain no values of `client` except bootstrap.servers. A wrong argument, here or of a
+    method, raises EmitError before anything connects.
     """
 
     def __init__(self, client: Mapping[str, str], topic: str, *, logger: logging.Logger = log) -> None:
-        if not topic:
-            raise EmitError("no topic to emit to: name one")
-        if not client.get(_BOOTSTRAP):
-            raise EmitError(f"cannot emit to topic {topic}: the client has no {_BOOTSTRAP}")
+        check_emitter(client, topic, logger)
         self._client = dict(client)
         self._topic = topic
         most = str(client.get(_MOST_BYTES, ""))
@@ -85,12 +83,13 @@ class Emitter:
         Without it the first acknowledgement takes half a second longer, since the client requests its
         producer id twice. Raises EmitError if the client refuses its properties.
         """
+        check_timeout("Emitter.connect()", timeout_s)
         with self._lock:
             self._ready_producer(max(1, int(timeout_s * 1000)))
 
     def emit(self, event: Event, timeout_s: float = 30.0) -> Delivery:
         """Sends one event and waits for its acknowledgement. Raises EmitError within `timeout_s` + 5 s."""
-        return self.emit_all((event,), timeout_s)[0]
+        return self._emitted("Emitter.emit()", (event,), timeout_s)[0]
 
     def emit_all(self, events: Iterable[Event], timeout_s: float = 30.0) -> list[Delivery]:
         """Sends events in order and waits for all acknowledgements; returns deliveries in the same order.
@@ -98,7 +97,11 @@ class Emitter:
         Raises EmitError; its `undelivered` lists the events without an acknowledgement. The others are in the
         topic.
         """
-        batch = list(events)
+        return self._emitted("Emitter.emit_all()", events, timeout_s)
+
+    def _emitted(self, call: str, events: Iterable[Event], timeout_s: float) -> list[Delivery]:
+        check_timeout(call, timeout_s)
+        batch = checked_events(call, events)
         with self._lock:
             producer = self._ready_producer(max(1, int(timeout_s * 1000)))
             answers: list[Delivery | str | None] = [None] * len(batch)
@@ -151,7 +154,7 @@ class Emitter:
             self._producer = Producer(settings)
         except (KafkaException, ValueError, TypeError) as error:
             raise EmitError(
-                f"cannot emit to topic {self._topic} at {self._client[_BOOTSTRAP]}: the client refuses its"
+                f"cannot emit to topic {self._topic} at {self._client[BOOTSTRAP]}: the client refuses its"
                 f" properties ({self._redacted(_text_of(error))}); correct the connection"
             ) from None  # the cause may contain a secret
         self._producer_timeout_ms = timeout_ms
@@ -208,7 +211,7 @@ class Emitter:
         text = f"{len(lost)} of {len(batch)} events were not acknowledged" if len(batch) > 1 else "the event"
         text += f" {lost[0][1]!r} of {lost[0][0]!r} was not acknowledged" if len(batch) == 1 else ""
         text += (
-            f" by topic {self._topic} at {self._client[_BOOTSTRAP]} within {timeout_s:g} s:"
+            f" by topic {self._topic} at {self._client[BOOTSTRAP]} within {timeout_s:g} s:"
             f" {self._redacted(cause)}."
         )
         if self._last_error and self._last_error != cause:
@@ -220,7 +223,7 @@ class Emitter:
     def _redacted(self, text: str) -> str:
         for name, value in self._client.items():
             secret = str(value)
-            if name in (_BOOTSTRAP, _MOST_BYTES) or not secret:
+            if name in (BOOTSTRAP, _MOST_BYTES) or not secret:
                 continue
             if len(secret) >= _REDACT_FROM or any(word in name for word in _SECRET_WORDS):
                 text = text.replace(secret, "***")

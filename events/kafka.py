@@ -6,6 +6,7 @@ SDK, which takes several times as long and changes some events (docs/use/events.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .attributes import REQUIRED, SPECVERSION, USUAL_NAMES, find_problems, is_timestamp, shown
@@ -21,6 +22,13 @@ _STRUCTURED_PREFIX = _CLOUDEVENTS.decode()
 _USUAL = {_PREFIX + name: name for name in USUAL_NAMES - {"datacontenttype"}}
 _USUAL[CONTENT_TYPE] = "datacontenttype"
 _STRUCTURED = ("application/cloudevents+json",)
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+TOPIC_RULE = "a topic's name: letters, digits, '.', '_' and '-', at most 249"
+
+
+def is_topic(name: str) -> bool:
+    """Returns whether Kafka allows a topic of this name."""
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 def decode(

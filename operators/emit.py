@@ -27,6 +27,8 @@ log = visible_logger(__name__)
 # Not allowed in `extensions`: they have arguments, or are set here (`id`), or come from the record (`time`).
 _RESERVED: Final = frozenset({"id", "source", "specversion", "type", "subject", "data", "time"})
 
+_MAX_ORDINAL: Final = 2**63
+
 
 class EmitEventOperator(BaseOperator):
     """Emits one CloudEvent to the bus; succeeds only when the broker has acknowledged it (acks=all).
@@ -112,8 +114,10 @@ def emit(
     arguments = _Arguments(type, source, subject, data, extensions, kafka_conn_id, bus, delivery_timeout)
     checks = ArgumentChecks("emit()")
     arguments.check(checks)
-    if ordinal is not None and (not isinstance(ordinal, (int, str)) or isinstance(ordinal, bool)):
-        checks.fail("ordinal", ordinal, "a whole number or a text")
+    if isinstance(ordinal, int) and not isinstance(ordinal, bool):
+        checks.whole("ordinal", ordinal, -_MAX_ORDINAL, _MAX_ORDINAL)
+    else:
+        checks.text("ordinal", ordinal, "a whole number or a text", none=True)
     try:
         context = get_current_context()
     except RuntimeError:

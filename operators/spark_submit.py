@@ -15,7 +15,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from ..events.attributes import kind
+from ..events.attributes import kind, shown
 from ..events.content import serialize
 from ..events.emitter import Emitter
 from ..events.errors import EventError, InterlockError
@@ -94,6 +94,26 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         checks.text("completion", completion, "the subject of the event", none=True)
         if completion_data is not None and not checks.is_open("completion_data", completion_data):
             _check(completion_data, self.task_id)
+        checks.text("application", self.application, "the path or URI of the application", most=100_000)
+        checks.text("name", self.name, "the application's name", most=100_000)
+        if not checks.is_open("conf", self.conf) and not _is_settings(self.conf):
+            checks.fail("conf", self.conf, "a dict of Spark's settings, whose names are texts")
+        args = self.application_args
+        if args is not None and not checks.is_open("application_args", args):
+            if not isinstance(args, (list, tuple)):
+                checks.fail("application_args", args, "a list of texts")
+            for each in args:
+                if not isinstance(each, str) and not checks.is_open("application_args", each):
+                    checks.fail("application_args", each, "a list of texts")
+        for argument, given in (
+            ("completion", completion),
+            ("completion_data", completion_data),
+            ("application", self.application),
+            ("name", self.name),
+            ("conf", self.conf),
+            ("application_args", args),
+        ):
+            checks.templates(argument, given, self.get_template_env)
         checks.text("events", events, f"any of {', '.join(sorted(KINDS))}, or none", empty=True)
         try:
             kinds_of(events)
@@ -218,15 +238,25 @@ def _failure(error: BaseException) -> Failure:
     return replace(failure, message=redacted(f"spark-submit: {_EXIT_CODE}{rest}")) if found else failure
 
 
+def _is_settings(conf: object) -> bool:
+    return conf is None or (isinstance(conf, Mapping) and all(isinstance(name, str) for name in conf))
+
+
 def _check(data: object, task_id: str) -> None:
     what = f"completion_data of {task_id!r}"
     if not isinstance(data, Mapping):
         raise EventError(f"{what} is {kind(data)}: give a mapping of names to values")
     if not all(isinstance(name, str) for name in data):
         raise EventError(f"{what} has a name that is not a text: give a mapping of names to values")
+    if wrong := [name for name in data if not name or "=" in name or name != name.strip()]:
+        raise EventError(  # it becomes the name of a setting on spark-submit's command line
+            f"{what} has the name {shown(wrong[0])}: give names without '=' and without blanks around them"
+        )
     try:
         serialize(known(data), None)
     except EventError as e:
         raise EventError(f"{what}: {e}") from None
+    if any("\0" in text for item in data.items() for text in map(str, item)):
+        raise EventError(f"{what} contains NUL, which no command line can have: leave it out")
     if reserved := sorted(RESERVED & data.keys()):
         raise EventError(f"{what} contains names that Interlock uses: {', '.join(reserved)}; choose others")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..conditions import Condition, Explanation, Rehearsed, explain_rehearsal, rehearse
-from ..conditions.rehearsal import Given, Key, Moment
+from ..conditions import Condition, Explanation, Rehearsed, explain_rehearsal
+from ..conditions.rehearsal import Given, Key, Moment, played, recorded
 from ..events.event import Event
 
 _MAX_KEYS = 3  # keys that one report explains
@@ -75,8 +75,9 @@ def fires(
 
     In a test: `tried = fires(...)`, then `assert tried, str(tried)`, so that a failure shows the report.
     """
-    given = tuple(events)
-    firings = rehearse(condition, given, key=key, start=start, since=since, until=until)
+    given = tuple(recorded("fires", events))
+    moments = {"start": start, "since": since, "until": until}
+    firings = played("fires", condition, given, key, moments).firings
     return Tried(condition, given, key, start, since, until, tuple(firings))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import warnings
@@ -9,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ..triggers.argument_checks import ArgumentChecks
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -20,6 +23,11 @@ def dags_in(path: str | Path, *, safe_mode: bool = True) -> dict[str, DAG]:
     safe_mode: as by default in Airflow, skips files without the words "dag" and "airflow".
     Raises AssertionError with the files that cannot be imported and their errors.
     """
+    checks = ArgumentChecks("dags_in()")
+    given = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    if not given or not os.path.exists(given):  # noqa: PTH110  # Path's raises for names that are too long
+        checks.fail("path", path if given is None else given, "a DAG file or folder that exists")
+    checks.flag("safe_mode", safe_mode)
     from airflow.dag_processing.dagbag import DagBag
 
     path = Path(path)

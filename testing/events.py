@@ -6,16 +6,24 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from ..conditions.explanation.explain import moment_of
+from ..conditions.filters.filter import is_unicode
 from ..events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
+from ..events.content import serialize
+from ..events.errors import EventError
 from ..events.event import Event
+from ..events.kafka import TOPIC_RULE, is_topic
 from ..events.plain import event_of_record
 from ..events.taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE
 from ..spark.completion.application import Application
-from ..spark.completion.completion import UserData
+from ..spark.completion.arguments import check_name, checked_data
 from ..spark.completion.outcome import Failure
 from ..spark.completion.report import Report
+from ..triggers.argument_checks import ArgumentChecks
+
+_MAX_NUMBER: Final = 2**63 - 1  # Kafka's and Airflow's numbers have 64 bits at most
 
 
 def record(
@@ -32,7 +40,14 @@ def record(
     value: bytes unchanged, anything else as JSON. at: the record timestamp, ISO 8601 with a zone. Give each
     record of a partition its own `offset`: partition and offset are the event's id.
     """
-    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    checks = ArgumentChecks("record()")
+    if not isinstance(topic, str) or not is_topic(topic):
+        checks.fail("topic", topic, TOPIC_RULE)
+    checks.whole("partition", partition, 0, 2**31 - 1)
+    checks.whole("offset", offset, 0, _MAX_NUMBER)
+    if key is not None and not (isinstance(key, str) and is_unicode(key)):
+        checks.fail("key", key, "the record's key as text")
+    data = json_of("record(): value", value)
     text = None if key is None else key.encode()
     return event_of_record(topic, partition, offset, moment_of("record(at=", at), text, data, None)
 
@@ -55,7 +70,9 @@ def dag_run_end(
     date, else "manual". run_id: default: made of run_type, logical date (or `at`) and partition_key. Events
     with the same run, state and clear_number are the same event.
     """
-    _check("dag_run_end", state, DAG_RUN)
+    checks = ArgumentChecks("dag_run_end()")
+    checks.choice("state", state, [*DAG_RUN])
+    _check_run(checks, dag_id, partition_key, run_id, run_type, deployment, clear_number)
     ended_at = _moment("dag_run_end(at=", at)
     date = None if logical_date is None else _moment("dag_run_end(logical_date=", logical_date)
     run = _run(dag_id, ended_at, date, partition_key, run_id, run_type, deployment, clear_number)
@@ -80,7 +97,11 @@ def task_instance_end(
 
     clear_number: how often it was cleared after a try; each clear makes another event.
     """
-    _check("task_instance_end", state, TASK_INSTANCE)
+    checks = ArgumentChecks("task_instance_end()")
+    checks.choice("state", state, [*TASK_INSTANCE])
+    checks.text("task_id", task_id, "the task's id")
+    checks.whole("map_index", map_index, -1, _MAX_NUMBER)
+    _check_run(checks, dag_id, partition_key, run_id, run_type, deployment, clear_number)
     ended_at = _moment("task_instance_end(at=", at)
     date = None if logical_date is None else _moment("task_instance_end(logical_date=", logical_date)
     end = TaskInstanceCompletion(
@@ -114,11 +135,22 @@ def spark_application_end(
     airflow: the task that submitted it, `{"dag_id": ...}`. Raises CompletionError for data with names that
     Interlock sets.
     """
-    _check("spark_application_end", state, SPARK_APPLICATION)
+    checks = ArgumentChecks("spark_application_end()")
+    checks.choice("state", state, [*SPARK_APPLICATION])
+    check_name(checks.who, name)
+    checks.text("application", application, "the application's name")
+    checks.text("application_id", application_id, "the application's id", none=True)
+    if error is not None and not _is_error(error):
+        checks.fail("error", error, "a tuple of two texts: the error's class and its message")
+    if airflow is not None and not (
+        isinstance(airflow, Mapping) and all(isinstance(n, str) for n in airflow)
+    ):
+        checks.fail("airflow", airflow, "a dict, such as {'dag_id': ...}")
+    json_of("spark_application_end(): airflow", airflow)
     if error is not None and state != "failed":
         raise ValueError(f"spark_application_end(error=): state is {state!r}; only 'failed' has an error")
     ended_at = _moment("spark_application_end(at=", at)
-    author_data = UserData(data or {})
+    author_data = checked_data(checks.who, data)
     if application_id is None:
         form = json.dumps([ended_at.isoformat(), dict(author_data)], sort_keys=True, default=str)
         application_id = f"app-{hashlib.sha256(form.encode()).hexdigest()[:12]}"
@@ -162,9 +194,32 @@ def _run(
     )
 
 
-def _check(name: str, state: str, known: Mapping[str, str]) -> None:
-    if state not in known:
-        raise ValueError(f"{name}(state={state!r}): give one of {', '.join(known)}")
+def _check_run(
+    checks: ArgumentChecks,
+    dag_id: object,
+    partition_key: object,
+    run_id: object,
+    run_type: object,
+    deployment: object,
+    clear_number: object,
+) -> None:
+    checks.text("dag_id", dag_id, "the DAG's id")
+    for name, value in (("partition_key", partition_key), ("run_id", run_id), ("run_type", run_type)):
+        checks.text(name, value, "a text", none=True)
+    checks.name_of("deployment", deployment, none=False)
+    checks.whole("clear_number", clear_number, 0, _MAX_NUMBER)
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(each, str) for each in value)
+
+
+def json_of(where: str, value: object) -> bytes:
+    """Returns the value as JSON; bytes are unchanged. Raises EventError."""
+    try:
+        return serialize(value, None)
+    except EventError as e:
+        raise EventError(f"{where}: {e}") from None
 
 
 def _moment(where: str, text: str) -> datetime:

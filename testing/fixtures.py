@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..events.attributes import shown
 from .dags import dags_in
 
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ def interlock_wait(interlock_dags: dict[str, DAG]) -> Callable[..., WaitingTask]
     from .wait import wait_of
 
     def wait(dag_id: str, task_id: str, **arguments: Any) -> WaitingTask:
-        if dag_id not in interlock_dags:
-            pytest.fail(f"No DAG {dag_id!r}; there are {', '.join(sorted(interlock_dags))}", pytrace=False)
+        if not isinstance(dag_id, str) or dag_id not in interlock_dags:
+            pytest.fail(
+                f"No DAG {shown(dag_id)}; there are {', '.join(sorted(interlock_dags))}", pytrace=False
+            )
         return wait_of(interlock_dags[dag_id], task_id, **arguments)
 
     return wait

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import DAG
 from airflow.sdk.api.datamodels._generated import DagRun, TIRunContext
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+from ..triggers.argument_checks import ArgumentChecks
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,6 +41,12 @@ class _StateStore(dict[str, Any]):
 
     def set(self, key: str, value: Any, **_: Any) -> None:
         self[key] = value
+
+
+def check_dag(checks: ArgumentChecks, dag: object) -> None:
+    """Raises ValueError for what is not a DAG."""
+    if not isinstance(dag, DAG):
+        checks.fail("dag", dag, "a DAG, such as dags_in(folder)['its id']")
 
 
 def context_of(

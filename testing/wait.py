@@ -9,23 +9,25 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
-from ..conditions import Condition, Explanation, Seen, from_json, rehearse
+from ..conditions import Condition, Explanation, from_json
 from ..conditions.explanation.explain import moment_of
 from ..conditions.recipes.fail_on import is_failure
-from ..conditions.rehearsal import Given, Moment
+from ..conditions.rehearsal import Given, Moment, played, recorded
 from ..engine.records import Registration
-from ..events.event import Event
 from ..operators.wait import EventSensor
 from ..operators.wait_arguments import bound_arguments
+from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.payload import Payload
 from .condition import Tried
+from .events import json_of
 from .firing import action_of_rehearsed, as_datetime, as_ms
-from .task_context import context_of
+from .task_context import check_dag, context_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context
@@ -100,18 +102,17 @@ class WaitingTask:
         events: the record timestamp of each is its `time`; give (event, moment) for another timestamp.
         until: default: just after the start and the last event. Errors: as `rehearse`.
         """
-        events = tuple(events)
-        latest = max([as_ms(self.start), *map(_recorded_ms, events)]) + 1
+        seen = tuple(recorded("given", events))
+        latest = max([as_ms(self.start), *(each.timestamp_ms or 0 for each in seen)]) + 1
         until_ms = latest if until is None else moment_of("given(until=", until)
         timeout_ms = as_ms(self.timeout_at)
-        arguments: dict[str, Any] = {
-            "key": self.key,
+        moments: dict[str, Any] = {
             # A wait for any key does not know its keys when it starts.
             "start": None if self.whole.keyed and self.key is None else self.start,
             "since": self.since,
             "until": as_datetime(min(until_ms, timeout_ms)),
         }
-        firings = rehearse(self.whole, events, **arguments)
+        firings = played("given", self.whole, seen, self.key, moments).firings
         if firings:
             first, at = firings[0], max(firings[0].fired_at, self.start)
             failed = first.outcome == "met" and is_failure(part.label for part in first.taking_part)
@@ -119,11 +120,11 @@ class WaitingTask:
             action = action_of_rehearsed(registration, self.whole, first, at)
             payload = Payload.of_firing(action, ())
             return self._resumed("fail_on" if failed else first.outcome, at, payload, ())
-        own = arguments if self.condition.keyed else {**arguments, "key": None}
-        explanations = Tried(self.condition, events, **own, firings=()).explanations
+        key = self.key if self.condition.keyed else None
+        explanations = Tried(self.condition, seen, key, **moments, firings=()).explanations
         if until_ms >= timeout_ms:
             result = self._resumed("timeout", self.timeout_at, Payload(outcome="timeout"), explanations)
-            return replace(result, too_late=sum(_recorded_ms(each) >= timeout_ms for each in events))
+            return replace(result, too_late=sum((each.timestamp_ms or 0) >= timeout_ms for each in seen))
         return WaitResult("deferred", str(self), explanations=explanations)
 
     def _resumed(
@@ -172,6 +173,19 @@ def wait_of(
 
     Raises what rendering or the task raises, and ValueError if the task is not an EventSensor.
     """
+    checks = ArgumentChecks("wait_of()")
+    check_dag(checks, dag)
+    if not isinstance(task_id, str) or task_id not in dag.task_ids:
+        checks.fail("task_id", task_id, f"a task of {dag.dag_id!r}: {', '.join(sorted(dag.task_ids)[:20])}")
+    checks.text("run_id", run_id, "the run's id")
+    checks.text("partition_key", partition_key, "the run's partition key", none=True)
+    checks.whole("map_index", map_index, -1, 2**31 - 1)
+    for name, mapping in (("conf", conf), ("upstream", upstream)):
+        if not isinstance(mapping, (Mapping, NoneType)) or not all(
+            isinstance(each, str) for each in mapping or ()
+        ):
+            checks.fail(name, mapping, "a dict with texts as names")
+    json_of("wait_of(): conf", conf)
     if run_after is None and logical_date is None:
         raise ValueError("wait_of() needs run_after= for a run without a logical date")
     logical = None if logical_date is None else as_datetime(moment_of("wait_of(logical_date=", logical_date))
@@ -232,20 +246,6 @@ def _connection(conn_id: str) -> Iterator[None]:
     finally:
         if missing:
             del os.environ[name]
-
-
-def _recorded_ms(given: Given) -> int:
-    """Returns the record timestamp; 0 for an event without a time, for which `rehearse` raises."""
-    at: Moment | None
-    if isinstance(given, Event):
-        at = given.time
-    elif isinstance(given, Seen):
-        if given.timestamp_ms is not None:
-            return given.timestamp_ms
-        at = given.event.time
-    else:
-        at = given[1]
-    return 0 if at is None else moment_of("given(events=", at)
 
 
 def _text(moment: datetime) -> str:

@@ -13,6 +13,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
+from ...events.attributes import kind
 from ..errors import ConditionError
 
 if TYPE_CHECKING:
@@ -181,6 +182,8 @@ class Condition:
 
     def check_key(self, key_given: bool) -> None:
         """Raise ConditionError if waiting on this condition with, or without, a given key has no meaning."""
+        if not isinstance(key_given, bool):
+            raise ConditionError(f"check_key(key_given) is {kind(key_given)}: give True or False")
         self.check()
         if key_given and not self.keyed:  # K21
             raise ConditionError(

@@ -40,10 +40,13 @@ def duration_ms(
                     f"{what} has no argument {shown(name)}" + (f": did you mean {near[0]}=?" if near else "")
                 )
         try:
+            if any(isinstance(number, bool) for number in units.values()):
+                raise TypeError("a bool is no number of hours")
             value = timedelta(**units)
         except (TypeError, ValueError, OverflowError) as error:
+            got = ", ".join(f"{name}={shown(number)}" for name, number in units.items())
             raise ConditionError(
-                f"{what} got {', '.join(units)}: give weeks, days, hours, minutes or seconds as numbers"
+                f"{what} got {got}: give weeks, days, hours, minutes or seconds as numbers"
             ) from error
     if isinstance(value, timedelta):
         # DAG files may hold pendulum's durations, which cannot be divided by a timedelta.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
+from ...events.attributes import kind
 from ...events.event import Event
-from ..settings import RESERVED, CompletionError, read_settings
+from ..settings import CompletionError, read_settings
 from .application import configuration_of, describe
+from .arguments import check_name, check_outcome, check_session, checked_data
 from .process_exit import PROCESS_EXIT, is_program
 from .report import Report
 from .tracker import Tracker, Until
@@ -58,31 +59,38 @@ def completion_event(
     to acknowledge (acks=all). A failed delivery is a warning and changes nothing else; with `required` it
     raises EmitError if the work succeeded, or the process ends with exit code 1.
     """
-    return Completion(spark, name, data or {}, required, until)
+    return Completion(spark, name, data, required, until)
 
 
 def with_completion_event(
     name: str, *, data: Mapping[str, object] | None = None, required: bool = False, until: Until | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """`completion_event` around a function. The session is the first SparkSession among the arguments, else
-    the active one; CompletionError if there is none."""
+    the active one; CompletionError if there is none. Wrong arguments raise when the function is defined."""
+    call = "with_completion_event()"
+    check_name(call, name)
+    check_outcome(call, required, until)
+    checked_data(call, data)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        if not callable(function):
+            raise CompletionError(f"{call}: it decorates {kind(function)}; write it above a function")
+
         @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        def completing(*args: P.args, **kwargs: P.kwargs) -> R:
             spark = _session((*args, *kwargs.values()), name)
             with completion_event(spark, name, data=data, required=required, until=until):
                 return function(*args, **kwargs)
 
-        return call
+        return completing
 
     return decorate
 
 
 def _session(arguments: tuple[Any, ...], name: str) -> SparkSession:
     for argument in arguments:
-        kind = type(argument)  # by name: classic and Spark Connect sessions share no base class
-        if kind.__name__ == "SparkSession" and kind.__module__.startswith("pyspark.sql"):
+        made_by = type(argument)  # by name: classic and Spark Connect sessions share no base class
+        if made_by.__name__ == "SparkSession" and made_by.__module__.startswith("pyspark.sql"):
             return cast("SparkSession", argument)
 
     from pyspark.errors import PySparkException
@@ -97,30 +105,24 @@ def _session(arguments: tuple[Any, ...], name: str) -> SparkSession:
         ) from None
 
 
-class UserData(UserDict[str, object]):
-    """The user's members of an event's data. CompletionError for a key that Interlock fills."""
-
-    def __setitem__(self, key: str, item: object) -> None:
-        if key in RESERVED:
-            raise CompletionError(
-                f"{key!r} in a completion event's data is reserved for Interlock; choose another key"
-            )
-        super().__setitem__(key, item)
-
-
 class Completion:
     """The context of `completion_event`. `data` may be filled until the block ends. `event` is the event
     as of then; None before, and if it could not be made or sent."""
 
     def __init__(
-        self, spark: SparkSession, name: str, data: Mapping[str, object], required: bool, until: Until | None
+        self,
+        spark: SparkSession,
+        name: str,
+        data: Mapping[str, object] | None,
+        required: bool,
+        until: Until | None,
     ) -> None:
-        if not name:
-            raise CompletionError("a completion event needs a name: it becomes the event's subject")
-        if until not in (None, "exit", "block"):
-            raise CompletionError(f'until={until!r}: give "exit" or "block"')
+        call = "completion_event()"
+        check_session(call, spark)
+        check_name(call, name)
+        check_outcome(call, required, until)
         self.name = name
-        self.data = UserData(data)
+        self.data = checked_data(call, data)
         self.required = required
         self.event: Event | None = None
         self._spark, self._until = spark, until

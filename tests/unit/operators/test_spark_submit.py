@@ -295,3 +295,16 @@ def test_without_the_spark_provider_the_operator_is_an_error_that_names_the_extr
         "ImportError: SparkSubmitEventOperator needs Airflow's Spark provider, which is not installed: "
         "pip install 'airflow-interlock[spark]'"
     )
+
+
+@pytest.mark.parametrize("provider", [True, False])
+def test_import_star_gives_the_operators_that_the_installation_has(provider: bool) -> None:
+    """`from interlock.operators import *` failed on a core install (pip without the extra spark)."""
+    gone = "" if provider else "sys.modules['airflow.providers.apache.spark.operators'] = None; "
+    code = (
+        f"import sys; {gone}from interlock.operators import *; "
+        "print('SparkSubmitEventOperator' in dir(), EventSensor, EmitEventOperator, dispatch_dag, emit)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1].startswith(str(provider))

@@ -131,5 +131,5 @@ def test_the_data_are_what_their_schema_says(end: Event) -> None:
 
 
 def test_an_invalid_state_is_an_error() -> None:
-    with pytest.raises(ValueError, match="one of success, failed"):
+    with pytest.raises(ValueError, match="one of 'success', 'failed'"):
         dag_run_end("ingest", "succeeded", at=AT)
