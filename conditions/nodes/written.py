@@ -15,7 +15,7 @@ def written_by(condition: Condition, numbers: Iterable[int], key: str, event: Ev
 
     Also None for a key that is computed, with an offset or in a time zone, and without the event's data.
     """
-    if "9" < key[:1] != "[":  # texts of letters have one spelling, and booleans too
+    if not has_spellings(key):
         return None
     for number in numbers:
         by = condition.matchers[number].by
@@ -23,6 +23,11 @@ def written_by(condition: Condition, numbers: Iterable[int], key: str, event: Ev
             text = _written_at(by, event)
             return None if text == key or len(text) > MAX_KEY_BYTES else text
     return None
+
+
+def has_spellings(key: str) -> bool:
+    """Whether the canonical key may have other spellings: a date or time, or a list, does."""
+    return key[4:5] == "-" or key[:1] == "["
 
 
 def _written_at(by: str | tuple[str, ...], event: Event) -> str:

@@ -22,6 +22,7 @@ from ..context import EngineContext
 # transactional producers, and compacted topics, jump all the time; their other jumps are taken as they come.
 MOST_S: Final = 0.5
 IN_S: Final = 10.0
+MOST_HIDDEN: Final = 100  # offsets: a longer jump is looked up in any case
 TAKE: Final = 10
 TAKE_S: Final = 0.5
 END_S: Final = 1.0  # a replica that this reader uses may be behind the partition's leader
@@ -58,12 +59,14 @@ class OffsetChecks:
             self._ends[tp] = self._bus.stable_offsets([tp])[tp]
         end = self._ends[tp]
         if offset < end:
-            if self._used_up():
+            if offset - position <= MOST_HIDDEN and self._used_up():
                 return None
             began = self._monotonic()
             if self._is_there(record):
                 self._took += self._monotonic() - began
                 return None
+            if self._first(tp, position) != record:
+                return None  # compaction or retention has removed it since it was fetched
             what = "where another record is"
         else:
             what = f"but the partition ends at {end}"

@@ -22,7 +22,7 @@ from ....conditions import (
     step,
 )
 from ....conditions.evaluate.seen import SEEN_MS
-from ....conditions.nodes.written import written_by
+from ....conditions.nodes.written import has_spellings, written_by
 from ....events.event import Event
 from ....events.kafka import encode
 from ...bus import Record, TopicPartition
@@ -349,7 +349,7 @@ def _action(
 
 def _written(registered: Registered, key: str, decision: Firing) -> str | None:
     """The key as the first event with it writes it; a wait for a given key has its author's own."""
-    if registered.registration.key is not None or not key:
+    if registered.registration.key is not None or not has_spellings(key):
         return None
     for part in decision.taking_part:
         match = part.match

@@ -36,7 +36,7 @@ class Site:
         return Producer({"bootstrap.servers": self.servers, "linger.ms": "5", **properties})
 
     def list(self, topic: str, partitions: int = 1) -> None:
-        """Creates a topic of another owner, listed as one of CloudEvents. Without retention: tests write old times."""
+        """Creates a topic of another owner, and lists it. It has no retention: tests write old timestamps."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         kept = {"retention.ms": "-1"}
         admin.create_topics([NewTopic(topic, partitions, config=kept)])[topic].result(15)

@@ -99,6 +99,21 @@ def test_a_record_at_or_beyond_the_end_is_refused_without_looking_for_it_there()
     assert log.looked_up == 0
 
 
+def test_a_record_that_was_removed_after_it_was_fetched_is_processed() -> None:
+    """By compaction or retention: a good event must not become a dead letter."""
+    log = Log({0: 0, 4: 4, 7: 7}, 8)
+    fetched = log.record(4)
+    del log.claims[4]
+    assert log.checks.refusal(fetched, 1) is None
+
+
+def test_a_long_jump_is_looked_up_although_the_time_for_look_ups_is_used_up() -> None:
+    """Taken as it comes it could hide as many events."""
+    log = Log({0: 0, 1: 500, **{at: at for at in range(2, 502)}}, 502)
+    log.checks._took = MOST_S
+    assert log.checks.refusal(log.record(1), 1) is not None
+
+
 def test_a_record_that_an_earlier_one_jumped_over_is_still_processed() -> None:
     log = Log({0: 0, 1: 5, 2: 2, 9: 9}, 10)
     assert log.checks.refusal(log.record(2), 6) is None
