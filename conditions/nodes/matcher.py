@@ -111,10 +111,13 @@ class Matcher(Condition):
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         return Matcher(**(given | arguments))
 
-    def bound(self, values: Mapping[str, str], label: str) -> Matcher:
-        """The matcher with values for its parameters, and the label that it has in the whole condition."""
+    def bound(self, texts: Mapping[str, str], values: Mapping[str, object], label: str) -> Matcher:
+        """The matcher with values for its parameters, and the label that it has in the whole condition.
+
+        texts: the values as attributes have them.
+        """
         opened = [each for each in self.filters if isinstance(each, OpenExact)]
-        exact = [*self.exact, *((each.attribute, values[each.param]) for each in opened)]
+        exact = [*self.exact, *((each.attribute, texts[each.param]) for each in opened)]
         return self.changed(
             exact=exact,
             label=label,

@@ -128,8 +128,8 @@ class OpenWhere(Where):
         object.__setattr__(self, "_program", program.__dict__["_program"])
         object.__setattr__(self, "sample", sample)
 
-    def bound(self, values: Mapping[str, str]) -> Where:
-        """The predicate with the values as texts of CEL."""
+    def bound(self, values: Mapping[str, object]) -> Where:
+        """The predicate with the values as literals of CEL, which keep their type."""
         return Where(_substituted(self.source, values))
 
     def verdict(self, event: Event) -> Verdict:  # noqa: ARG002
@@ -213,7 +213,7 @@ def bound(condition: Condition, values: Mapping[str, object]) -> Condition:
     checked_values(condition.params, values)
     texts = {name: _text(name, values[name]) for name in condition.params}
     changed = {
-        matcher: matcher.bound(texts, label)
+        matcher: matcher.bound(texts, values, label)
         for matcher, label in zip(condition.matchers, condition.labels, strict=True)
         if matcher.params
     }
@@ -237,15 +237,20 @@ def _references(source: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
-def _substituted(source: str, values: Mapping[str, str]) -> str:
+def _substituted(source: str, values: Mapping[str, object]) -> str:
     def literal(match: re.Match[str]) -> str:
         return match[0] if match["name"] is None else _literal(values[match["name"]])
 
     return _REFERENCE.sub(literal, source)
 
 
-def _literal(text: str) -> str:
-    """A text of CEL: everything but letters, digits and common signs is escaped."""
+def _literal(value: object) -> str:
+    """A literal of CEL; in a text everything but letters, digits and common signs is escaped."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(int(value))
+    text = str.__str__(value) if isinstance(value, str) else str(value)
     escaped = (
         char if char.isascii() and (char.isalnum() or char in " -_.:/@+,=") else f"\\U{ord(char):08x}"
         for char in text

@@ -61,6 +61,22 @@ def test_where_reads_a_parameter_as_text_and_only_outside_of_texts_comments_and_
 
 
 @pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("param.limit < data.amount", 10),
+        ("data.amount > param.limit", 10),
+        ("double(param.limit) < data.amount", "10"),
+        ("data.dear == param.dear", True),
+    ],
+)
+def test_a_number_or_bool_keeps_its_type_in_where(where: str, value: object) -> None:
+    """As a text it would be compared with a number and never pass."""
+    cheap, dear = (order("acme", amount=amount, dear=amount > 10) for amount in (5, 50))
+    bound = event("order", where=where).bind(**{where.partition("param.")[2].split()[0].rstrip(")"): value})
+    assert [len(rehearse(bound, [each])) for each in (cheap, dear)] == [0, 1]
+
+
+@pytest.mark.parametrize(
     "value", ["it's", 'a"b', "\\", "x' || true || '", '" == "" || "" == "', "é\U0001f600", "{{ ds }}"]
 )
 def test_a_value_is_a_text_whatever_its_signs(value: str) -> None:
