@@ -225,9 +225,9 @@ class Run:
         used = {match.identity for _, match in found.parts}
         latest = max((match.rank for _, match in found.parts), default=None)
         drops_earlier = {number for number, _ in found.parts if self.plan.drops_earlier[number]}
-        values = {
-            (number, match.value_for(number)) for number, match in found.parts if number in self.plan.distinct
-        }
+        distinct = self.plan.distinct
+        of_distinct = [part for part in found.parts if part[0] in distinct] if distinct else ()
+        values = {(number, match.value_for(number)) for number, match in of_distinct}
         for number, pool in enumerate(self.pools):
             self.pools[number] = [
                 match
