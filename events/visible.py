@@ -97,7 +97,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     while following is not None and not any(following is each for each in seen):
         seen.append(following)
         yield following
-        following = following.__cause__ or following.__context__
+        hidden = following.__suppress_context__  # `raise ... from None`, because it may hold a secret
+        following = following.__cause__ or (None if hidden else following.__context__)
 
 
 def _traceback(error: BaseException) -> str:

@@ -145,7 +145,7 @@ class Condition:
         """The names of its parameters, in order of first appearance; empty once it is bound."""
         return tuple(dict.fromkeys(name for matcher in self.matchers for name in matcher.params))
 
-    def bind(self, **values: str | int | bool) -> Condition:
+    def bind(self, /, **values: str | int | bool) -> Condition:
         """The condition with a value for each parameter; ConditionError for others and missing ones."""
         from .param import bound
 

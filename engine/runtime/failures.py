@@ -50,6 +50,7 @@ class EngineFailures:
         self._count, self._since_ms = 0, 0
         self._began = self._failed_at = 0.0
         self._written_at: float | None = None
+        self._well_since: float | None = None  # the first good pass after the last failure
 
     @property
     def lasting_s(self) -> float:
@@ -58,7 +59,7 @@ class EngineFailures:
 
     def failed(self, config: BusConfig, error: Exception) -> None:
         """The engine has ended with an error."""
-        self._failed_at = self._monotonic()
+        self._failed_at, self._well_since = self._monotonic(), None
         if not self._count:
             self._began, self._since_ms = self._failed_at, int(self._wall() * 1000)
         self._count += 1
@@ -78,7 +79,12 @@ class EngineFailures:
 
     def healthy(self, config: BusConfig) -> None:
         """Called in each pass in which the engine is fine."""
-        if not self._count or self._monotonic() - self._failed_at < HEALTHY_S:
+        if not self._count:
+            return
+        now = self._monotonic()
+        if self._well_since is None:  # its recovery, which may have taken long, was no healthy time
+            self._well_since = now
+        if now - self._well_since < HEALTHY_S:
             return
         self._count = 0
         if self._written_at is not None:

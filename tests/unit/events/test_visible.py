@@ -119,6 +119,21 @@ def test_an_exception_forges_no_line_of_a_traceback(
     assert "test_an_exception_forges_no_line_of_a_traceback" in caplog.text
 
 
+def test_an_exception_that_was_hidden_stays_hidden(
+    log: logging.Logger, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`raise ... from None` hides what may hold a secret, such as librdkafka's text about a property."""
+    try:
+        try:
+            raise KeyError("x\nsecret")
+        except KeyError:
+            raise ValueError("y\nshown") from None
+    except ValueError:
+        log.exception("failed")
+    assert r"ValueError: y\nshown" in caplog.text
+    assert "secret" not in caplog.text
+
+
 def test_a_usual_exception_stays_an_exception_for_structured_logs(
     log: logging.Logger, caplog: pytest.LogCaptureFixture
 ) -> None:

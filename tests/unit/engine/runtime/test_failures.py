@@ -81,6 +81,15 @@ def test_an_engine_that_fails_between_short_good_times_is_recorded_too() -> None
     assert process.written[0][1] is not None
 
 
+def test_an_engine_that_fails_after_each_slow_recovery_is_recorded_too() -> None:
+    """A recovery longer than HEALTHY_S, and then one good pass, is no healthy time."""
+    process = Process()
+    for _ in range(8):
+        process.fail(every_s=HEALTHY_S * 2)
+        process.failures.healthy(CONFIG)
+    assert process.written[0][1] is not None
+
+
 def test_the_record_is_removed_when_the_engine_has_been_well_for_a_while() -> None:
     process = Process()
     process.fail(5)
