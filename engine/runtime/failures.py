@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
@@ -16,6 +15,7 @@ from ..config import BusConfig
 from ..errors import EngineError
 from ..kafka.topics import write_registry
 from ..log import log
+from ..protocol.context import Clocks
 from ..records import FailingRecord, encode_json
 
 LEAST: Final = 3  # failures
@@ -24,6 +24,7 @@ AFTER_S: Final = 30.0
 AGAIN_S: Final = 60.0  # between two writes; health ignores a record that is much older
 HEALTHY_S: Final = 30.0  # then the record is removed
 MOST_CHARS: Final = 2000
+MACHINE: Final = Clocks()
 Write: TypeAlias = Callable[[BusConfig, Mapping[bytes, bytes | None]], None]
 
 
@@ -42,11 +43,11 @@ class EngineFailures:
         process: str,
         write: Write = write_registry,
         run: Callable[[Callable[[], None]], None] = _in_background,
-        monotonic: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        clocks: Clocks = MACHINE,
     ) -> None:
         self._key = f"failing/{process}".encode()
-        self._write, self._run, self._monotonic, self._wall = write, run, monotonic, wall
+        self._write, self._run = write, run
+        self._monotonic, self._wall = clocks.monotonic, clocks.wall
         self._count, self._since_ms = 0, 0
         self._began = self._failed_at = 0.0
         self._written_at: float | None = None

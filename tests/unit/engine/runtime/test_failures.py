@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
+from interlock.engine.protocol.context import Clocks
 from interlock.engine.records import FailingRecord
 from interlock.engine.runtime.failures import AFTER_S, AGAIN_S, HEALTHY_S, LEAST, EngineFailures
 
@@ -22,7 +23,7 @@ class Process:
         self.written: list[tuple[bytes, FailingRecord | None]] = []
         self.reachable = True
         self.failures = EngineFailures(
-            "p", self.write, lambda work: work(), lambda: self.now, lambda: 1000 + self.now
+            "p", self.write, lambda work: work(), Clocks(lambda: 1000 + self.now, lambda: self.now)
         )
 
     def write(self, config: BusConfig, records: Mapping[bytes, bytes | None]) -> None:

@@ -11,6 +11,7 @@ from interlock import event
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka import wait_clients
+from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.poison.suspects import process_of
 from interlock.engine.records import Registration
 from interlock.engine.runtime import runtime as module
@@ -206,7 +207,9 @@ class Unused:
         now = [1000.0]
         monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
         self.runtime = Runtime.of(CONFIG)
-        self.runtime._failures = EngineFailures("p", lambda *_: None, lambda work: None, lambda: now[0])
+        self.runtime._failures = EngineFailures(
+            "p", lambda *_: None, lambda work: None, Clocks(monotonic=lambda: now[0])
+        )
         now[0] += idle_s - failed_s
         self.runtime._failures.failed(CONFIG, UnreachableError("refused"))
         now[0] += failed_s
