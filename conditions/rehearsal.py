@@ -18,6 +18,7 @@ from .explanation.explain import MAX_NEAR_MISSES, moment_of
 from .nodes.condition import Condition, not_a_condition
 from .nodes.key import KeyPart, canonical_key
 from .nodes.paths import counted
+from .nodes.zoned import zoned_key
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -213,7 +214,7 @@ def _key_to_explain(name: str, condition: Condition, done: Played, key: Key | No
 
 def _canonical(name: str, argument: str, key: Key) -> str:
     try:
-        return canonical_key(key)
+        return canonical_key(zoned_key(key, None))
     except ConditionError as error:
         raise ConditionError(f"{name}({argument}=): {error}") from None
 

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import msgspec
 from airflow.sdk import BaseHook, BaseSensorOperator
@@ -16,7 +16,7 @@ from jinja2 import UndefinedError
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.key import written_key
 from ..conditions.nodes.paths import parse_path
-from ..conditions.nodes.zoned import key_offset, plain_texts, zoned_key
+from ..conditions.nodes.zoned import key_offset, zoned_key
 from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
@@ -130,9 +130,9 @@ class EventSensor(BaseSensorOperator):
         arguments.check(self._who, rendered, self.get_template_env)
         self.condition = condition
         self.fail_on = fail_on
-        self.param_values = plain_texts(param_values)
+        self.param_values = param_values
         self._values_written = param_values  # `param_values` is rendered in place
-        self.key = None if key is NO_KEY else plain_texts(key)
+        self.key = None if key is NO_KEY else key
         self._key_written = key  # `key` is rendered in place
         self.since = since
         self.lookback = lookback
@@ -143,7 +143,7 @@ class EventSensor(BaseSensorOperator):
     @classmethod
     def partial(cls, **arguments: Any) -> OperatorPartial:
         """As for any operator, but `expand` also raises errors that the constructor would raise later."""
-        made: OperatorPartial = super().partial(**cast("dict[str, Any]", plain_texts(arguments)))
+        made: OperatorPartial = super().partial(**arguments)
         if cls.__init__ is not EventSensor.__init__:
             return made  # a subclass may have other arguments
         made._expand_called = True  # otherwise it warns when it is dropped

@@ -13,7 +13,7 @@ from airflow.sdk.definitions.mappedoperator import OperatorPartial
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.param import bound, checked_values, samples
 from ..conditions.nodes.templates import check_templates, is_template
-from ..conditions.nodes.zoned import check_zoned_key, plain_texts
+from ..conditions.nodes.zoned import check_zoned_key
 from ..conditions.recipes.fail_on import with_fail_on
 from ..events.attributes import kind
 from ..triggers.argument_checks import MAX_DURATION, ArgumentChecks, described, is_rendered_later
@@ -167,7 +167,7 @@ class CheckedPartial(OperatorPartial):
         for name, each in values.items():
             for value in each[1:]:
                 self._check({**first, name: value})
-        return super().expand(**cast("dict[str, Any]", plain_texts(mapped)))
+        return super().expand(**mapped)
 
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> MappedOperator:
         self._expand_called = True
@@ -175,7 +175,7 @@ class CheckedPartial(OperatorPartial):
             for given in kwargs:
                 if isinstance(given, Mapping):
                     self._check(self._with(given))
-        return super().expand_kwargs(cast(Any, plain_texts(kwargs)), strict=strict)
+        return super().expand_kwargs(kwargs, strict=strict)
 
     def _with(self, mapped: Mapping[str, Any]) -> dict[str, Any]:
         """Returns all arguments of a wait, merged as Airflow will merge them."""

@@ -11,6 +11,7 @@ from jinja2 import Environment, TemplateSyntaxError
 
 from ..conditions import Condition, ConditionError, from_json
 from ..conditions.nodes.templates import check_templates, is_template
+from ..conditions.nodes.zoned import is_zoned
 from ..engine.config import is_valid_name
 from ..engine.records import AtLimit
 from ..events.attributes import kind, shown
@@ -63,8 +64,18 @@ class ArgumentChecks:
             self.fail(name, value, f"{give}, without NUL and half surrogate pairs")
 
     def templates(self, name: str, value: object, environment: Callable[[], Environment] | None) -> None:
-        """Each template in the value, which Jinja must be able to read. environment: of the task's DAG."""
+        """Each template in the value, which Jinja must be able to read. environment: of the task's DAG.
+
+        Only a wait's key computes `day()` and the others; elsewhere their text would be taken as it is.
+        """
         for text in templates_in(value):
+            if name != "key" and is_zoned(text):
+                self.fail(
+                    name,
+                    text,
+                    "what Airflow renders, such as {{ logical_date.in_timezone('Europe/Berlin') | ds }};"
+                    " day(), hour(), week() and month() are for by=, distinct= and the key of a wait",
+                )
             try:
                 _plain_jinja().parse(text)
             except TemplateSyntaxError:

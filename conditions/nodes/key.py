@@ -12,7 +12,6 @@ from typing import Final
 from ...events.attributes import format_timestamp, shown
 from ..errors import ConditionError
 from .instants import TIMESTAMP_CHARS, canonical_timestamp, compact_date
-from .zoned import ZonedText, key_of_text
 
 MAX_KEY_BYTES: Final = 512
 MAX_KEY_PARTS: Final = 8
@@ -59,8 +58,6 @@ def written_key(value: object) -> str:
     """
     if isinstance(value, (tuple, list)):
         return json.dumps([written_key(part) for part in value], ensure_ascii=False, separators=(",", ":"))
-    if isinstance(value, ZonedText):
-        return key_of_text(value)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
@@ -69,8 +66,6 @@ def written_key(value: object) -> str:
 
 
 def _text_of(value: object) -> str:
-    if isinstance(value, ZonedText):
-        return key_of_text(value)
     if isinstance(value, str):
         return _of_text(str.__str__(value))
     if isinstance(value, bool):

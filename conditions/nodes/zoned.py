@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from ...events.attributes import format_timestamp, shown
 from ..errors import ConditionError
@@ -43,15 +43,6 @@ _DAY_IN_UTC = re.compile(r"\{\{[^}]*\b(?:ds|ds_nodash|ds_add|ds_format)\b[^}]*\}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
 _NUMERAL = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,9})?")
-
-
-class ZonedText(str):
-    """What `day()` and the others return: a path for `by`, or the value of a wait's key.
-
-    Where the class is kept, it is recognised as a key; in a DAG the rendered text is.
-    """
-
-    __slots__ = ()
 
 
 class Zoned(NamedTuple):
@@ -134,7 +125,7 @@ class Zoned(NamedTuple):
         return f"{year:04}-W{week:02}"
 
 
-def day(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, offset: int = 0) -> ZonedText:
+def day(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, offset: int = 0) -> str:
     """The calendar day of a moment in a time zone as a key: 2026-11-20.
 
     of: in `by` a path ("data.sent_at"), in a wait's key a value or template ("{{ ts }}").
@@ -147,7 +138,7 @@ def day(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, of
     return _made("day", of, tz, unit, offset)
 
 
-def hour(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, offset: int = 0) -> ZonedText:
+def hour(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, offset: int = 0) -> str:
     """The hour of a moment in a time zone as a key: its beginning in UTC, 2026-11-20T05:00:00Z.
 
     Arguments as for `day`; offset: that many hours later.
@@ -155,7 +146,7 @@ def hour(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, o
     return _made("hour", of, tz, unit, offset)
 
 
-def week(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, offset: int = 0) -> ZonedText:
+def week(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, offset: int = 0) -> str:
     """The ISO week, from Monday on, of a moment in a time zone as a key: 2026-W47.
 
     Arguments as for `day`; offset: that many weeks later.
@@ -163,7 +154,7 @@ def week(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, o
     return _made("week", of, tz, unit, offset)
 
 
-def month(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, offset: int = 0) -> ZonedText:
+def month(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, offset: int = 0) -> str:
     """The month of a moment in a time zone as a key: 2026-11.
 
     Arguments as for `day`; offset: that many months later.
@@ -186,6 +177,11 @@ def zoned(text: str) -> Zoned | None:
     of, zone = (head, last) if head and _ZONE_NAME.fullmatch(last) else (inner, None)
     offset = 0 if count is None else int(count) * (-1 if sign == "-" else 1)
     return _checked(Zoned(name, of, zone, unit, offset, letter or _OWN_LETTERS[name]))  # type: ignore[arg-type]
+
+
+def is_zoned(text: str) -> bool:
+    """Whether a text is the key of a time zone, valid or not."""
+    return _CALL.fullmatch(text) is not None
 
 
 def key_of_text(text: str, zone: str | None = None) -> str:
@@ -213,16 +209,7 @@ def key_of_text(text: str, zone: str | None = None) -> str:
     return key
 
 
-def plain_texts(value: object) -> object:
-    """The value with plain texts in place of ZonedTexts: Airflow's DAG processor sends no subclass of str."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(plain_texts, value))
-    if isinstance(value, dict):
-        return {name: plain_texts(each) for name, each in value.items()}
-    return str.__str__(value) if isinstance(value, ZonedText) else value
-
-
-def zoned_key(key: object, zone: str | None) -> object:
+def zoned_key(key: object, zone: str | None) -> Any:
     """The key of a wait with its days, hours, weeks and months computed; zone: of those that name none."""
     if isinstance(key, (list, tuple)):
         return [zoned_key(each, zone) for each in key]
@@ -248,7 +235,7 @@ def key_offset(key: object) -> timedelta:
     return timedelta(0) if found is None else found._replace(offset=-found.offset).before
 
 
-def _made(name: Name, of: object, tz: object, unit: object, offset: object) -> ZonedText:
+def _made(name: Name, of: object, tz: object, unit: object, offset: object) -> str:
     if not isinstance(of, str) or not of or "\0" in of or not is_unicode(of):
         raise ConditionError(f'{name}() is given {shown(of)}: give a path, or a value such as "{{{{ ts }}}}"')
     if tz is not None and not isinstance(tz, str):
@@ -266,7 +253,7 @@ def _made(name: Name, of: object, tz: object, unit: object, offset: object) -> Z
         raise ConditionError(f"{name}(): {error}") from None
     if zoned(made.text) != made:
         raise ConditionError(f"{name}({shown(of)}): this name cannot be written in a key of a time zone")
-    return ZonedText(made.text)
+    return made.text
 
 
 def _checked(made: Zoned) -> Zoned:

@@ -11,6 +11,7 @@ from typing import Final
 
 from ....conditions import EMPTY, Condition, ConditionError, State, canonical_key, from_json, opened, parse
 from ....conditions.nodes.key import KeyPart
+from ....conditions.nodes.zoned import zoned_key
 
 # How long a bus keeps an idle key; the same as in engine.protocol.context.
 TTL_MS: Final = 30 * 24 * 3600 * 1000
@@ -49,7 +50,7 @@ class Question:
         Only a wait has a key: a question with a key is `once`.
         """
         condition.check_key(key is not None)
-        own = None if key is None else canonical_key(key)
+        own = None if key is None else canonical_key(zoned_key(key, None))
         text = json.dumps(condition.to_json())
         question = Question(text, own, since_ms, ttl_ms, near_misses, once or key is not None)
         if question.runs_from_the_start and since_ms is None:

@@ -25,7 +25,7 @@ from interlock import Event, absent, dag_run, day, event, hour, month, sequence,
 from interlock.conditions import AllOf, Condition, ConditionError
 from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, FiringRecord, Registration
-from interlock.operators import EventSensor
+from interlock.operators import EmitEventOperator, EventSensor, dispatch_dag
 from interlock.operators import wait as module
 from interlock.operators.wait import _identity
 from interlock.testing import dag_run_end, wait_of
@@ -302,6 +302,30 @@ def test_a_mapped_wait_takes_the_zone_of_its_dag_too() -> None:
     msgspec.msgpack.encode(DagSerialization.to_dict(dag))
     wait = wait_of(dag, "wait", logical_date="2026-11-19T23:00:00Z", map_index=1)
     assert (wait.key, wait.condition) == ("2026-11-19", event("x", by=day("data.d", tz=BERLIN)))
+
+
+def test_a_key_of_a_time_zone_in_the_default_arguments_of_a_dag_is_a_key() -> None:
+    with DAG("d", schedule=None, default_args={"key": day("{{ ts }}", tz=BERLIN)}) as dag:
+        EventSensor(task_id="wait", condition=event("x", by=day("data.d", tz=BERLIN)))
+    msgspec.msgpack.encode(DagSerialization.to_dict(dag))
+    assert wait_of(dag, "wait", logical_date="2026-11-19T23:00:00Z").key == "2026-11-20"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda text: EmitEventOperator(task_id="emit", type="x", data={"day": text}),
+        lambda text: EmitEventOperator(task_id="emit", type="x", subject=text),
+        lambda text: dispatch_dag("d", condition=PAIR, trigger_dag_id="t", conf={"day": text}),
+    ],
+    ids=["data", "subject", "conf"],
+)
+def test_a_key_of_a_time_zone_elsewhere_is_an_import_error_that_says_what_to_write(
+    make: Callable[[str], object],
+) -> None:
+    """Its text would be emitted, or handed to a run, as it is."""
+    with pytest.raises(ValueError, match=r"in_timezone\('Europe/Berlin'\) \| ds"):
+        make(day("{{ ts }}", tz=BERLIN))
 
 
 @pytest.mark.parametrize(

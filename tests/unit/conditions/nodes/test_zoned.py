@@ -25,6 +25,7 @@ from interlock.conditions import (
     rehearse,
     week,
 )
+from interlock.conditions.nodes.zoned import zoned_key
 from interlock.conditions.nodes.zones import in_zone
 from interlock.events import Event
 
@@ -184,14 +185,19 @@ def test_the_text_of_a_condition_may_call_them() -> None:
     )
 
 
+def key_of_wait(key: Any) -> str:
+    """As waits and rehearsals compute it."""
+    return canonical_key(zoned_key(key, None))
+
+
 def test_in_a_key_they_hold_a_value() -> None:
     """K31"""
-    assert canonical_key(day(MIDNIGHT, tz=BERLIN)) == "2026-11-20"
-    assert canonical_key(day("1795129200000", tz=BERLIN, unit="ms", offset=-1)) == "2026-11-19"
-    assert canonical_key([week(MIDNIGHT, tz=BERLIN), "eu"]) == '["2026-W47","eu"]'
-    assert canonical_key(month("2026-11-20", tz="UTC")) == "2026-11"
+    assert key_of_wait(day(MIDNIGHT, tz=BERLIN)) == "2026-11-20"
+    assert key_of_wait(day("1795129200000", tz=BERLIN, unit="ms", offset=-1)) == "2026-11-19"
+    assert key_of_wait([week(MIDNIGHT, tz=BERLIN), "eu"]) == '["2026-W47","eu"]'
+    assert key_of_wait(month("2026-11-20", tz="UTC")) == "2026-11"
     index: MatcherIndex[str] = MatcherIndex()
-    index.add("w", event("t", by=day("data.d", tz=BERLIN)), day(MIDNIGHT, tz=BERLIN))
+    index.add("w", event("t", by=day("data.d", tz=BERLIN)), key_of_wait(day(MIDNIGHT, tz=BERLIN)))
     assert index.lookup(Event.of("t", "/s", data={"d": "2026-11-20T22:59:59Z"}))[0].key == "2026-11-20"
     assert index.lookup(Event.of("t", "/s", data={"d": "2026-11-20T23:00:00Z"})) == []
     sent = Event.of("t", "/s", time=MIDNIGHT, data={"d": MIDNIGHT})
@@ -231,11 +237,11 @@ def test_the_zone_of_a_dag_is_put_in_where_none_is_named() -> None:
         (lambda: event("t", by="day(day(data.d, UTC), UTC)"), "the offset stands behind the bracket"),
         (lambda: event("t", by="day(data.d[0], UTC)"), "items of lists cannot be reached"),
         (lambda: event("t", by="days(data.d, UTC)"), "is not a path"),
-        (lambda: canonical_key(day(MIDNIGHT)), "names no time zone"),
-        (lambda: canonical_key(day("2026-11-20", tz=BERLIN)), "a date has no time, so its day in"),
-        (lambda: canonical_key(day("None", tz=BERLIN)), "'None' is not a time with a zone"),
-        (lambda: canonical_key(day("1795129200", tz=BERLIN)), 'numbers need unit="s", "ms", "us" or "d"'),
-        (lambda: canonical_key(day("2026-11-20T00:00:00", tz=BERLIN)), "is not a time with a zone"),
+        (lambda: key_of_wait(day(MIDNIGHT)), "names no time zone"),
+        (lambda: key_of_wait(day("2026-11-20", tz=BERLIN)), "a date has no time, so its day in"),
+        (lambda: key_of_wait(day("None", tz=BERLIN)), "'None' is not a time with a zone"),
+        (lambda: key_of_wait(day("1795129200", tz=BERLIN)), 'numbers need unit="s", "ms", "us" or "d"'),
+        (lambda: key_of_wait(day("2026-11-20T00:00:00", tz=BERLIN)), "is not a time with a zone"),
     ],
 )  # fmt: skip
 def test_an_error_says_what_to_write(use: Callable[[], Any], message: str) -> None:
