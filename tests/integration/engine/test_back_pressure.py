@@ -171,6 +171,7 @@ def _cpu_s(process: psutil.Process) -> float:
     return times.user + times.system
 
 
+@pytest.mark.long
 def test_a_broker_whose_disk_is_full_halts_and_has_all_it_acknowledged_when_it_is_back(
     own_bench: OwnBench, eventually: Any
 ) -> None:

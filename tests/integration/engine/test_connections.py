@@ -103,6 +103,7 @@ def test_a_bus_is_made_and_checked_and_a_wait_fires_through_the_listener(
         assert wait.firing().action.subscription == "w"
 
 
+@pytest.mark.long
 def test_tokens_that_a_signer_makes_for_msk_let_engine_waits_and_emitter_in(
     site: Listeners, unique_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
@@ -276,6 +277,7 @@ def test_a_rotated_password_is_told_and_the_mended_connection_is_gone_on_with(
     eventually("the wait fires", lambda: task.delivered)
 
 
+@pytest.mark.long
 def test_a_password_that_is_right_again_is_gone_on_with_by_itself(
     site: Listeners, rotated: Any, eventually: Any
 ) -> None:

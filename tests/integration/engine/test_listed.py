@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import NewTopic
 from interlock import event
 from interlock.engine.admin.health import examine
@@ -12,6 +13,7 @@ from interlock.engine.records import Registration
 from .conftest import running
 
 
+@pytest.mark.long
 def test_a_listed_topic_that_is_deleted_is_told_and_stops_nothing_until_it_is_made_again(
     bench: Any, unique_name: Any, eventually: Any
 ) -> None:

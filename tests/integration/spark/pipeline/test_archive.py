@@ -155,7 +155,13 @@ def test_an_event_is_archived_unchanged(spark: SparkSession, site: Site, tmp_pat
     }
 
 
-@pytest.mark.parametrize("marked", [True, False], ids=["after its marker", "before its marker"])
+@pytest.mark.parametrize(
+    "marked",
+    [
+        pytest.param(True, id="after its marker", marks=pytest.mark.long),
+        pytest.param(False, id="before its marker"),
+    ],
+)
 def test_a_batch_whose_run_died_is_archived_once(
     spark: SparkSession, site: Site, tmp_path: Path, marked: bool
 ) -> None:
@@ -174,6 +180,7 @@ def test_a_batch_whose_run_died_is_archived_once(
     assert len(batches(tmp_path)) == (2 if marked else 3)
 
 
+@pytest.mark.long
 def test_a_run_continues_although_an_earlier_one_was_writing_the_same_batch(
     spark: SparkSession, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +199,7 @@ def test_a_run_continues_although_an_earlier_one_was_writing_the_same_batch(
     assert len(batches(tmp_path)) == 2
 
 
+@pytest.mark.long
 def test_a_batch_without_committed_records_is_a_batch(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
@@ -266,6 +274,7 @@ def test_a_topic_that_the_bus_lists_later_is_read_from_its_beginning(
     assert places(spark, tmp_path) == expected(site, *topics)
 
 
+@pytest.mark.long
 def test_a_small_batch_makes_a_file_for_each_type_and_a_large_type_is_split(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:

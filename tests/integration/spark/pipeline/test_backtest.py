@@ -195,6 +195,7 @@ def test_a_wait_for_a_key_ends_with_its_first_firing(spark: SparkSession, answer
     assert min(part["appended_ms"] for part in firing["events"]) >= 1_795_046_400_000
 
 
+@pytest.mark.long
 def test_a_wait_without_a_key_ends_with_the_earliest_firing_of_all(
     spark: SparkSession, answered: Any
 ) -> None:

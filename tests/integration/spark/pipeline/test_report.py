@@ -408,6 +408,7 @@ def test_plain_topics_are_told_apart_and_a_matcher_without_a_type_hides_nothing(
     }
 
 
+@pytest.mark.long
 def test_an_empty_archive_gives_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
     archive = archived(spark, tmp_path / "archive", [])
     figures = make_report(spark, archive, str(tmp_path / "report"), now_ms=NOW)

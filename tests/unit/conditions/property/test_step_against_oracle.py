@@ -50,7 +50,7 @@ def test_step_fires_as_the_oracle_does() -> None:
     shares.check()
 
 
-@examples(600)
+@examples(300)
 @given(crowded_cases(17, 40))
 def test_step_fires_as_the_oracle_does_when_more_comes_than_is_held(case: Case) -> None:
     """H1 to H4, L1 to L3, W7"""

@@ -486,7 +486,7 @@ PIECES = (
 pieces = st.sampled_from([*PIECES.split(" "), " ", "\n", "\0"])
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=60) | st.lists(pieces, max_size=24).map("".join))
 def test_any_text_is_an_expression_or_a_condition_error(source: str) -> None:
     with contextlib.suppress(ConditionError):
@@ -524,7 +524,7 @@ json_data = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(st.builds("{} {} {}".format, values, operators, values) | values, json_data)
 def test_any_expression_on_any_event_gives_a_verdict(source: str, data: object) -> None:
     try:
