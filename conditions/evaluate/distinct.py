@@ -51,7 +51,7 @@ class DistinctNode(Node):
                 break
             matching.add(place)
         places = sorted(matching.value_of)
-        for place in places:  # N5: each in turn the event that it prefers
+        for place in places:  # N5: each in turn takes the event that it prefers
             matching.prefer(place)
         return places, tuple((self.of[n].number, candidates[n][matching.value_of[n]]) for n in places)
 

@@ -31,8 +31,8 @@ class Plan:
     Tuples have one item for each matcher. capacities: how many events it holds (H1); keeps_first, keeps_all:
     its `keep` (H2, H3); drops_earlier: whether a firing drops the events before those that take part (I7);
     held_by: the windows that decide how long its events are held; None: until they take part in a firing.
-    numbers: those of all matchers. negated: {number: the windows that negate it}. distinct: the matchers of
-    whose events only one counts for each value (Q5, N4). timer_matchers: for each `absent` or `.quiet()`
+    numbers: those of all matchers. negated: {number: the windows that negate it}. distinct: the matchers
+    that count only one event for each value (Q5, N4). timer_matchers: for each `absent` or `.quiet()`
     node, the matchers whose stamps start its time; quiet_timers: which of these nodes are `.quiet()`;
     armed_at_start: which are `absent(armed_by="subscription")`. masks: see `_masks`.
     """

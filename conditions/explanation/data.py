@@ -30,7 +30,7 @@ def unreadable(event: Event) -> str | None:
 
 
 def no_key(paths: Iterable[str], event: Event) -> str | None:
-    """Why there is no key at the first of these paths without one; None if there simply is no such member."""
+    """Why the first of these paths that gives no key gives none; None if the member is just missing."""
     for path in paths:
         if key_at(path, event) is not None:
             continue

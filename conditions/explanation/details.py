@@ -41,8 +41,8 @@ def detailed(
         if reason is None:
             return miss
         why = "no key" if data is None or not reason.startswith(data) else "no data"
-        told = clean(reason, MAX_TERM_CHARS)
-        return replace(miss, why=why, data=told, error=told if why == "no data" else None)  # type: ignore[arg-type]
+        shown = clean(reason, MAX_TERM_CHARS)
+        return replace(miss, why=why, data=shown, error=shown if why == "no data" else None)  # type: ignore[arg-type]
     if miss.why == "key":
         return replace(miss, difference=_difference(miss.key or "", miss.wanted or ""))
     if not refused:

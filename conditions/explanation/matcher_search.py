@@ -46,7 +46,7 @@ class Holder(NamedTuple):
 
 
 class StateFacts(NamedTuple):
-    """What is known about an event: the key of its state, its `since`, the events seen, waiting and held.
+    """What is known of the state: its key and `since`, and the events seen, waiting and held.
 
     fired: {(source, id): the firing in which the event took part}, of firings that the state has forgotten.
     """

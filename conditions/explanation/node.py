@@ -105,7 +105,7 @@ _TEXTS: Final = {
     "recorded_apart": "recorded too far apart, by {by}",
     "same_value": "{number} more with the same {text}",
     "values": "values so far: {text}",
-    "value_taken": "no other {text} than those that count",
+    "value_taken": "each {text} of its events counts for another matcher",
     "in_order": "matches wait for a tick later than their stamp",
     "unusable": "{text}",
 }

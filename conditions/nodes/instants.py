@@ -1,4 +1,4 @@
-"""Moments and days in values of events and keys: which texts are one, and its instant in UTC."""
+"""Reads moments and days from values of events and keys; moments become instants in UTC."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 # The shortest, 2026324T05Z, has 11 characters.
 TIMESTAMP_CHARS: Final = 11
-# ISO 8601, the extended and the basic form, the two also mixed, with a space before the zone and, in the
-# extended form, for T, and with RFC 9557's name of the zone behind the offset. Without a zone it is none.
+# ISO 8601 with a zone, in the extended or basic form, or both mixed. Allowed too: a space before the zone; in
+# the extended form a space instead of T; and RFC 9557's name of the zone behind the offset.
 _TIMESTAMP = re.compile(
     r"(?P<year>[0-9]{4})"
     r"(?:-?(?P<month>[0-9]{2})-?(?P<day>[0-9]{2})|-?[Ww](?P<week>[0-9]{2})-?(?P<weekday>[1-7])"
@@ -25,7 +25,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 def canonical_timestamp(text: str) -> str | None:
     """A timestamp with a zone as the instant in UTC, 2026-11-20T00:30:00Z, with its whole fraction.
 
-    None if it is none, and for a leap second, a day the calendar lacks, and years that UTC does not have.
+    None for other texts, a leap second, a day the calendar lacks, and years that UTC does not have.
     """
     found = _instant(text)
     if found is None:

@@ -23,7 +23,7 @@ Name: TypeAlias = Literal["day", "hour", "week", "month"]
 Unit: TypeAlias = Literal["s", "ms", "us", "d"]
 
 UNITS: Final = get_args(Unit)
-# The letters of an offset of each function, how many of the function's unit they are, and at most how many.
+# {function: {letter of an offset: (its length in the function's unit, the largest number)}}
 _OFFSETS: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "day": {"d": (1, 366), "w": (7, 52)},
     "hour": {"h": (1, 8784), "d": (1, 366)},

@@ -45,7 +45,7 @@ def _all(config: BusConfig, listed: Sequence[str]) -> Iterator[Acl]:
         yield Acl("wait", "topic", name, "literal", ("Read", "Describe"))
     # Read: a dispatcher's task reads the firings for which it creates DAG runs.
     yield Acl("wait", "topic", config.topic("action"), "literal", ("Read", "Write", "Describe"))
-    # Read: a task that fetches an event, or explains why its wait was not met, needs the listed topics.
+    # Read: a task that fetches an event, or explains why its wait was not met, must know the listed topics.
     yield Acl("wait", "topic", config.topic("subscription"), "literal", ("Read", "Write", "Describe"))
     yield Acl("wait", "group", config.group, "literal", ("Describe",))
     reads: tuple[Operation, ...] = ("Read", "Describe", "DescribeConfigs")

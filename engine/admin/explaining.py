@@ -100,10 +100,10 @@ def explain_subscription(
     notes = [*_notes_of(registered, pending, subscriptions), *_delays(config, registered, subscriptions)]
     if wanted is None and len(pending.keys) == 1:
         [wanted] = pending.keys
-    whole = wanted is not None or not pending.keys
+    one_key = wanted is not None or not pending.keys
     most = min(max(events, 0), MOST_EVENTS)
     seen, unread, hints = (
-        last_events(config, subscriptions.registry, most) if whole else LastEvents([], 0, [])
+        last_events(config, subscriptions.registry, most) if one_key else LastEvents([], 0, [])
     )
     notes += hints
     explained: Explanation | None = None
@@ -115,7 +115,7 @@ def explain_subscription(
     if pending.closed:
         firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)
         notes.insert(0, firing or "It has fired.")
-    if whole:
+    if one_key:
         state = pending.state(registered, wanted or "")
         if state.since_ms is None:  # the engine filters earlier events before `step`
             state = msgspec.structs.replace(state, since_ms=registered.registration.since_ms)

@@ -42,7 +42,7 @@ class _Action(msgspec.Struct):
 
 
 class Firings:
-    """The firings of a durable subscription in the action topic: the open ones, and who took part.
+    """The firings of a durable subscription in the action topic: the open ones, and their events.
 
     taken: {(source, id): a text for the firing in which the event took part}, for the given events only.
     """

@@ -230,7 +230,7 @@ def _look_at_partitions(
                 f"{tp} is assigned to no engine. That is normal for a moment after an engine joined or left, "
                 "or partitions were added: check again in half a minute."
             )
-        # A listed partition that was read before and has lost its offset is stopped: it is not read.
+        # A listed partition that has lost its offset is stopped, so all that it holds is unread.
         lag = position.held if position.lag is None and lost is not None else position.lag
         # The engine itself deletes processed records of the trigger topic. If a partition begins at 0,
         # retention has removed nothing yet.

@@ -131,9 +131,9 @@ class Housekeeping:
         """The leftovers to remove now."""
         return self._registry.leftovers(self._clock.now_ms() - LEFTOVER_MS)
 
-    def _is_ours(self, subscription: str) -> bool:
-        """Whether this engine owns the trigger partition of a one-shot subscription of that name."""
-        number = partition_of("one-shot", subscription, "", self._context.partitions)
+    def _is_ours(self, name: str) -> bool:
+        """Whether this engine owns the trigger partition to which this name is hashed."""
+        number = partition_of("one-shot", name, "", self._context.partitions)
         return TopicPartition(self._config.topic("trigger"), number) in self._ownership.triggers
 
     def look_for_dead_engines(self, *, busy: bool) -> None:

@@ -363,7 +363,7 @@ class Engine:
             if new:
                 since = min(r.registration.since_ms for r in new)
                 first = self._bus.offsets_since([s.tp for s in sources], since)
-                self._scanning.apply(sources, new, first)
+                self._scanning.report_gaps(sources, new, first)
             for source in sources:
                 source.apply(until, first.get(source.tp))
         for trigger in self.ownership.triggers.values():

@@ -1,4 +1,4 @@
-"""Tells the bus that this process's engine ends again and again, so that `health` can show the reason.
+"""Records on the bus that this process's engine ends again and again, so that `health` shows the reason.
 
 An engine that cannot start owns no partition, so it can commit no problem record. Its process writes a
 failing record to the registry instead, without a transaction (docs/understand/engine/formats.md).
@@ -83,7 +83,7 @@ class EngineFailures:
         if not self._count:
             return
         now = self._monotonic()
-        if self._well_since is None:  # its recovery, which may have taken long, was no healthy time
+        if self._well_since is None:  # the recovery, which may have taken long, does not count
             self._well_since = now
         if now - self._well_since < HEALTHY_S:
             return

@@ -96,7 +96,7 @@ class LoopThread:
         self._loop, self._board = loop, board
         self._lock = threading.Lock()
         self._stopped = False
-        self._run = self._running = LoopRun(name, config, board)  # the newest run; the thread's run
+        self._run = self._running = LoopRun(name, config, board)  # the newest; the one that the thread runs
         self._thread: threading.Thread | None = None
         self._abandoned: list[threading.Thread] = []
 

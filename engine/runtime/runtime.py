@@ -237,7 +237,7 @@ def run_engine(
     on_healthy: called in each pass with open partitions. post: takes problems that do not end the engine.
     process: shared by the process's successive engines.
 
-    Earlier engines that were not closed hang. They are fenced first, so that they can commit nothing more.
+    An earlier engine that was not closed hangs. It is fenced first, so that it can commit nothing more.
     The thread's log lines carry the field `engine`, even the one about the error that ends it.
     """
     process = process or EngineProcess()

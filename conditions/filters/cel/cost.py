@@ -73,7 +73,7 @@ class _Size(NamedTuple):
 
 
 class _Variable(NamedTuple):
-    """text, values, items: the size of the value. passes: of a loop over it; steps: of all passes."""
+    """text, values, items: its size. passes: how often a loop goes over it. steps: those of all passes."""
 
     text: float
     values: float

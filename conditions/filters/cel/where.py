@@ -70,7 +70,7 @@ class Where(Filter):
 
     @property
     def allowance(self) -> Allowance:
-        """How much of an event it may read; an event of which it would read more is refused."""
+        """How much of an event it may read; it refuses an event if it would read more."""
         program: _Program = self.__dict__["_program"]
         return program.allowance
 

@@ -46,7 +46,7 @@ class Scanning:
         self._rest.clear()
         self._starts.clear()
 
-    def apply(
+    def report_gaps(
         self, sources: Iterable[SourceTask], new: list[Registered], first: Mapping[TopicPartition, int | None]
     ) -> None:
         """Report gaps for new registrations. first: the offset from which each partition must be read."""

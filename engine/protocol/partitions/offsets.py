@@ -19,7 +19,7 @@ from ...errors import UnreachableError
 from ..context import EngineContext
 
 # Look-ups that find nothing wrong may take this share of the time: each takes milliseconds. Topics of
-# transactional producers, and compacted topics, jump all the time; their other jumps are taken as they come.
+# transactional producers, and compacted topics, jump all the time; their other jumps are not looked up.
 MOST_S: Final = 0.5
 IN_S: Final = 10.0
 MOST_HIDDEN: Final = 100  # offsets: a longer jump is looked up in any case
@@ -111,7 +111,7 @@ class OffsetChecks:
 
 
 def last_true(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The last number in [low, high) that holds; `low` holds, and no number behind one that does not."""
+    """The last number in [low, high) for which `holds` is true; behind a false one all must be false."""
     step = 1
     while low + step < high and holds(low + step):
         low, step = low + step, step * 2

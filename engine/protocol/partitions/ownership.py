@@ -82,9 +82,9 @@ class Ownership:
         self._takeover: _Takeover | None = None
         self._kept: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the previous assignment
         self._ever_open = False
-        # {trigger partition: subscriptions whose states cannot be read}; those that were removed since.
+        # {trigger partition: subscriptions whose states cannot be read}
         self._damaged: dict[TopicPartition, frozenset[str]] = {}
-        self._abandoned: set[str] = set()
+        self._abandoned: set[str] = set()  # subscriptions of `_damaged` that were removed since
         self._damaged_at = 0.0
 
     @property

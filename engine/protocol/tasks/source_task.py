@@ -283,7 +283,7 @@ class SourceTask:
 
 
 def _with_written(registered: Registered, target: Target, event: Event) -> Target:
-    """The target with its key in the spelling of the event, whose data do not reach it."""
+    """The target with its key as the event writes it: the match does not have the event's data."""
     if registered.registration.key is not None:
         return target
     written = written_by(registered.condition, target.matchers, target.key, event)

@@ -150,12 +150,12 @@ class Cuts:
 
     def _waited_too_long(self, offset: int) -> bool:
         """Whether all partitions that a registration waits for have made no progress for too long."""
-        stood = self.progress.standing_still(offset, self._monotonic() - PATIENCE_S)
-        first = [tp for tp in stood if self.progress.is_first_report(tp)]
+        stalled = self.progress.standing_still(offset, self._monotonic() - PATIENCE_S)
+        first = [tp for tp in stalled if self.progress.is_first_report(tp)]
         if first:
             text = "Timers stop waiting for %s, unchanged for %.0f s: firings are marked incomplete."
             log.error(text, self.progress.missing(offset), PATIENCE_S)
-        return bool(stood)
+        return bool(stalled)
 
     def _keep_waiting(self, offsets: Collection[int]) -> None:
         """Remember the registrations that a cut left due, and log when they have waited for long."""

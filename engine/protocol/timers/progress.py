@@ -13,7 +13,7 @@ from ...records import OffsetMetadata
 
 @dataclass
 class _Partition:
-    """A source partition that some registrations have not seen up to its position. Times are monotonic."""
+    """A late source partition: some registrations have not seen all of it yet. Times are monotonic."""
 
     applied: int  # R
     applied_since: float  # when `applied` last moved, or the partition became late
@@ -21,25 +21,25 @@ class _Partition:
     position: int = 0
     scans: list[tuple[int, int, int]] = field(default_factory=list)
     # {(start, position) of a scan: since when}
-    stands: dict[tuple[int, int], float] = field(default_factory=dict)
+    scans_since: dict[tuple[int, int], float] = field(default_factory=dict)
     reported: bool = False
 
     def update(self, metadata: OffsetMetadata, position: int, now: float) -> None:
         # A scan is identified by its first registration: it has not moved when others join it or another scan
         # begins.
-        stands = {(start, at): self.stands.get((start, at), now) for start, _, at in metadata.g}
-        if not self.stands.keys() <= stands.keys():
+        since = {(start, at): self.scans_since.get((start, at), now) for start, _, at in metadata.g}
+        if not self.scans_since.keys() <= since.keys():
             self.moved_since, self.reported = now, False
         if self.applied != metadata.R:
             self.applied_since, self.reported = now, False
-        self.applied, self.position, self.scans, self.stands = metadata.R, position, metadata.g, stands
+        self.applied, self.position, self.scans, self.scans_since = metadata.R, position, metadata.g, since
 
     def blocks(self, offset: int) -> bool:
         return self.applied <= offset or any(start <= offset < end for start, end, _ in self.scans)
 
-    def stands_since(self, offset: int) -> float:
+    def unmoved_since(self, offset: int) -> float:
         # Scans are read in turns, and R waits for running scans if a further one has no room.
-        since = [self.stands[start, at] for start, end, at in self.scans if start <= offset < end]
+        since = [self.scans_since[start, at] for start, end, at in self.scans if start <= offset < end]
         if self.applied <= offset:
             since.append(self.applied_since)
         return max(self.moved_since, *since)
@@ -73,7 +73,7 @@ class Progress:
     def standing_still(self, offset: int, before: float) -> list[TopicPartition]:
         """The partitions that the registration waits for; none if one has made progress after `before`."""
         blocking = {tp: each for tp, each in self._late.items() if each.blocks(offset)}
-        if any(each.stands_since(offset) > before for each in blocking.values()):
+        if any(each.unmoved_since(offset) > before for each in blocking.values()):
             return []
         return list(blocking)
 

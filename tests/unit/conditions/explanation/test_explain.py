@@ -152,7 +152,7 @@ def test_conditions_whose_events_have_only_values_of_others_are_told() -> None:
     sent = [Event.of(kind, "/s", id=kind, subject="ann", time=NOON) for kind in "ab"]
     explanation = explain_rehearsal(approved, sent)
     assert [node.met for node in explanation.tree.of] == [True, False, False]
-    assert "no other subject than those that count" in str(explanation)
+    assert "each subject of its events counts for another matcher" in str(explanation)
     assert explanation.missing == ("b", "c")
 
 
