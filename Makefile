@@ -53,7 +53,7 @@ $(VENV)/.interlock: pyproject.toml $(VENV)/.packages
 	@$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Brought up to date only on demand: newer versions are a decision, and a commit of their own.
+# Runs only on demand: newer versions are a decision, and a commit of their own.
 .PHONY: constraints
 constraints: $(VENV)/.interlock ## Resolve the version ranges of pyproject.toml into requirements/constraints.txt again (UPGRADE=1: to the newest)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

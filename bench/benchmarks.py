@@ -49,8 +49,8 @@ BENCHMARKS: Final = {
             needs_broker=False,
             has_broker=False,
             ratio="to the smallest size of the same kind; 1 is a cost that does not grow."
-            " Events of 16 of them match 16 of the subscriptions in turn; events of any of them match another"
-            " subscription each time",
+            " In rows with `events of 16 of them` the events match only 16 of the subscriptions, in rows with"
+            " `events of any of them` all of them, in random order",
             axis="subscriptions; for the step, events of the key so far",
         ),
         Benchmark(
@@ -104,7 +104,7 @@ BENCHMARKS: Final = {
         Benchmark(
             "combinations",
             "full",
-            "all combinations of those factors",
+            "events a second for all combinations of the factors",
             "engine.factors:full",
             12 * 3600,
             sizes=("EVENTS",),

@@ -54,23 +54,23 @@ def run(bootstrap_servers: str) -> None:
             batch = events[:count]
             works = partial(sent, batch), partial(emitter.emit_all, batch)
             turns = [[_seconds(work) for work in works] for _ in range(TURNS)]
-            least, own = ([each / count * 1e6 for each in side] for side in zip(*turns, strict=True))
+            alone, own = ([each / count * 1e6 for each in side] for side in zip(*turns, strict=True))
             about = f"{count} events -> acknowledged, each"
-            floor = statistics.median(least)
+            floor = statistics.median(alone)
             cost = point("client alone, an event", count, floor, "us/event")
-            report(f"client alone: {about}", floor, "us", turns=least, **cost)
+            report(f"client alone: {about}", floor, "us", turns=alone, **cost)
             figure = statistics.median(own)
-            ratio = statistics.median(a / b for a, b in zip(own, least, strict=True))
+            ratio = statistics.median(a / b for a, b in zip(own, alone, strict=True))
             cost = point("emit_all, an event", count, figure, "us/event")
             report(f"emit_all: {about}", figure, "us", ratio, turns=own, **cost)
     first = {who: list[float]() for who in ("client", "emit")}
     for _ in range(FIRST):
         for who, found in first.items():
             found.append(_first(config, topic, who))
-    least, own = ([each * 1000 for each in side] for side in first.values())
+    alone, own = ([each * 1000 for each in side] for side in first.values())
     about = "a new process's first event -> acknowledged, without its imports"
-    report(f"client alone: {about}", statistics.median(least), "ms", turns=least)
-    ratio = statistics.median(a / b for a, b in zip(own, least, strict=True))
+    report(f"client alone: {about}", statistics.median(alone), "ms", turns=alone)
+    ratio = statistics.median(a / b for a, b in zip(own, alone, strict=True))
     report(f"emit: {about}", statistics.median(own), "ms", ratio, turns=own)
 
 

@@ -28,7 +28,7 @@ def number(name: str, default: int) -> int:
 
 
 def sizes_given() -> dict[str, str]:
-    """{name: text} of the sizes in the environment. SystemExit as of `number`."""
+    """{name: text} of the sizes in the environment. SystemExit as for `number`."""
     given = {name: text for name in SIZES if (text := os.environ.get(name))}
     for name in given.keys() - set(_TEXTS):
         number(name, 1)

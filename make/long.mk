@@ -10,15 +10,15 @@ test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: e
 # An environment for each, beside that of `make venv`.
 .PHONY: test-pythons
 test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.12 /path/to/python3.13")
-	@[ -n "$(PYTHONS)" ] || { echo 'make: say which: make test-pythons PYTHONS="python3.12 /path/to/python3.13"' >&2; exit 1; }
+	@[ -n "$(PYTHONS)" ] || { echo 'make: name the Pythons to test: make test-pythons PYTHONS="python3.12 /path/to/python3.13"' >&2; exit 1; }
 	@for python in $(PYTHONS); do \
 	  version="$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"; \
 	  echo "== unit tests on Python $$version"; \
 	  $(MAKE) VENV=".build/python$$version" PYTHON="$$python" test-unit; \
 	done
 
-# The oldest Airflow that is supported, in an environment of its own: with the packages of requirements/constraints.txt as far
-# as it allows.
+# The oldest supported Airflow, in its own environment: the other packages are those of requirements/constraints.txt
+# where this Airflow allows them.
 AIRFLOW_OLDEST ?= 3.3.0
 .PHONY: test-airflow-oldest test-airflow
 test-airflow-oldest: java ## The tests of what uses Airflow, on the oldest supported Airflow (AIRFLOW_OLDEST=3.3.0)

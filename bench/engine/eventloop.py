@@ -46,13 +46,13 @@ def run(bootstrap_servers: str, rate: int = 20_000, seconds: int = 10) -> None:
             f"bench: the engine processed {consumed:.0f} of {rate} events/s, and fired {fired:.0f} times/s"
         )
     for share, name, aim in ((0.5, "p50", None), (0.99, "p99", Aim("figure at most", 50))):
-        least, figure = percentile(alone, share) * 1000, percentile(busy, share) * 1000
-        report(f"delay of an event loop beside a producer of {rate} events/s, {name}", least, "ms")
+        bare, figure = percentile(alone, share) * 1000, percentile(busy, share) * 1000
+        report(f"delay of an event loop beside a producer of {rate} events/s, {name}", bare, "ms")
         report(
             f"delay of the event loop with an engine that processes them, 1 in {ONE_IN} matches, {name}",
             figure,
             "ms",
-            figure / least,
+            figure / bare,
             aim=aim,
             consumed_per_s=round(consumed),
             fired_per_s=round(fired),

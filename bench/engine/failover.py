@@ -89,7 +89,7 @@ class _Load:
         self._sent_at: list[float] = []
         self._fired_at: dict[int, float] = {}
         self._repeated: list[int] = []
-        self._emitting, self._reading = threading.Event(), threading.Event()
+        self._stop_emitting, self._stop_reading = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=self._emit), threading.Thread(target=self._read)]
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class _Load:
 
     def stop(self) -> None:
         """Stops sending."""
-        self._emitting.set()
+        self._stop_emitting.set()
         self._threads[0].join()
 
     def check(self) -> None:
@@ -121,13 +121,13 @@ class _Load:
 
     def end(self) -> None:
         self.stop()
-        self._reading.set()
+        self._stop_reading.set()
         self._threads[1].join()
 
     def _emit(self) -> None:
         producer = Producer({**self._config.client, "linger.ms": 5, "partitioner": "murmur2_random"})
         started = time.monotonic()
-        while not self._emitting.wait(0.005):
+        while not self._stop_emitting.wait(0.005):
             for n in range(self.sent, int((time.monotonic() - started) * self._rate)):
                 event = Event.of("solo", "/bench", id=str(n), subject=f"s{n % 1000}")
                 key, value, headers = encode(event)
@@ -139,7 +139,7 @@ class _Load:
 
     def _read(self) -> None:
         consumer = firings_of(self._config, PARTITIONS)
-        while not self._reading.is_set():
+        while not self._stop_reading.is_set():
             for message in consumer.consume(1000, 0.02):
                 if message.error() is None:
                     [event] = json.loads(message.value() or b"")["firing"]["events"]["solo"]

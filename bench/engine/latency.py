@@ -54,16 +54,16 @@ def run(bootstrap_servers: str) -> None:
 
 def _report(rate: int, floors: Sequence[list[float]], turns: Sequence[list[float]]) -> None:
     for share, name, most in ((0.5, "p50", 15), (0.99, "p99", 60)):
-        least = [percentile(turn, share) * 1000 for turn in floors]
+        bare = [percentile(turn, share) * 1000 for turn in floors]
         taken = [percentile(turn, share) * 1000 for turn in turns]
         figure = statistics.median(taken)
         about = f"event stored -> firing readable at {rate} events/s, {name}"
-        floor = statistics.median(least)
+        floor = statistics.median(bare)
         cost = point(f"client loop of two hops, {name}", rate, floor, "ms")
-        report(f"client loop of two hops: {about}", floor, "ms", turns=least, **cost)
+        report(f"client loop of two hops: {about}", floor, "ms", turns=bare, **cost)
         cost = point(f"Interlock, {name}", rate, figure, "ms")
         aim = Aim("figure at most", most) if rate == AIM_AT else None
-        ratio = statistics.median(own / its for own, its in zip(taken, least, strict=True))
+        ratio = statistics.median(own / its for own, its in zip(taken, bare, strict=True))
         report(about, figure, "ms", ratio, aim=aim, turns=taken, **cost)
 
 

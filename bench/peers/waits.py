@@ -106,7 +106,7 @@ def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> C
             host.begin()
         _until_groups(config, count if kind.startswith("await") or of_one else 1)
         if kind == OURS:  # a group is stable before the last wait is registered
-            _until(lambda: _registrations(config) >= registered + count, f"not {count} waits are registered")
+            _until(lambda: _registrations(config) >= registered + count, "too few waits are registered")
         time.sleep(SETTLE_S)
         found = Costs(count)
         began, used = time.monotonic(), sum(host.cpu_s() for host in hosts)
@@ -135,7 +135,7 @@ def _until_groups(config: BusConfig, count: int) -> None:
         stable = sum(group.group_id.startswith(config.name) for group in listed)
         return stable >= count if count else not stable
 
-    _until(fact, f"not {count} consumer groups are stable")
+    _until(fact, "too few consumer groups are stable" if count else "consumer groups still exist")
 
 
 def _until(fact: Callable[[], bool], otherwise: str) -> None:

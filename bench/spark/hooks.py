@@ -49,7 +49,7 @@ def _pairs(spark: SparkSession) -> None:
         order = ("without", "with") if pair % 2 else ("with", "without")
         for kind in order:
             times[kind].append(_timed(spark, block if kind == "with" else nullcontext))
-        progress(f"hooks {pair + 1}/{PAIRS}: {times['without'][-1]:.2f} s, with {times['with'][-1]:.2f} s")
+        progress(f"{pair + 1}/{PAIRS}: without {times['without'][-1]:.2f} s, with {times['with'][-1]:.2f} s")
     # Within each pair, whose runs follow each other: the machine's speed changes over minutes.
     ratios = [with_ / without for without, with_ in zip(times["without"], times["with"], strict=True)]
     about = f"a job of {TASKS} tasks that writes"

@@ -16,7 +16,7 @@ _VALID = {**dict.fromkeys(REQUIRED, "x"), "specversion": "1.0"}  # of an event w
 
 
 class UserData(UserDict[str, object]):
-    """The user's members of an event's data. CompletionError for a key that Interlock fills, or no text."""
+    """The user's members of an event's data. CompletionError for a key that is reserved or no text."""
 
     def __setitem__(self, key: str, item: object) -> None:
         if not isinstance(key, str):
@@ -53,7 +53,7 @@ def check_outcome(call: str, required: object, until: object) -> None:
 
 
 def checked_data(call: str, data: object) -> UserData:
-    """Returns the user's members. Raises CompletionError for names, and EventError for what is not JSON."""
+    """Returns the user's members. CompletionError for a wrong name, EventError for what is not JSON."""
     if data is None:
         return UserData()
     if not isinstance(data, Mapping):

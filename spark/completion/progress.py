@@ -167,10 +167,10 @@ class ProgressEvents:
 
 
 def _stop(block: OpenBlock, streams: Streams, stop: Callable[[], None], *, may_listen_on: bool) -> None:
-    """Stops listening to streams. Those of the block that still run at the end of the process end with it,
-    without a word from Spark.
+    """Stops listening to streams, unless some of the block still run and `may_listen_on`.
 
-    may_listen_on: hear the others to their end. Under Spark Connect a listener keeps the process alive.
+    Those that still run when the process ends are reported as ended then, since Spark does not report them.
+    may_listen_on: False under Spark Connect, where a listener keeps the process alive.
     """
     kept = is_program() and block.keep_streams(streams.running)
     if not (kept and may_listen_on):

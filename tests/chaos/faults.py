@@ -424,7 +424,7 @@ class Pool:
         apis = frozenset({API_KEYS["EndTxn"]})
         more: dict[str, Any] = {"apis": apis, "delay_s": HOLD_S, "most": 2}
         if self._random.random() < 0.5:
-            more |= {"parted": True, "delay_s": self._random.uniform(0.01, 1.0)}
+            more |= {"reset": True, "delay_s": self._random.uniform(0.01, 1.0)}
         self._rule("late EndTxn", self._lasting("late", 5, 10, **more))
 
     def _coordinator(self) -> None:

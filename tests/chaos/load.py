@@ -126,8 +126,8 @@ class Load:
         self._over, self._closed = threading.Event(), threading.Event()
         self._started = time.time()
         self._threads = [
-            threading.Thread(target=self._guarded, args=(life,), name=name, daemon=True)
-            for name, life in (("load", self._emit_all), ("acknowledge", self._acknowledge_all))
+            threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
+            for name, work in (("load", self._emit_all), ("acknowledge", self._acknowledge_all))
         ]
 
     def start(self) -> None:
@@ -157,9 +157,9 @@ class Load:
         if self._producer.flush(60):
             raise RuntimeError("the broker did not take all of the load within 60 s")
 
-    def _guarded(self, life: Callable[[], None]) -> None:
+    def _guarded(self, work: Callable[[], None]) -> None:
         try:
-            life()
+            work()
         except BaseException as e:
             self.failed.append(e)
             raise

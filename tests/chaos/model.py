@@ -340,7 +340,7 @@ class Model:
         wanted: dict[tuple[int, str], tuple[int, ...]],
         seen: dict[tuple[int, str], Rec],
     ) -> None:
-        """Reports missing matches. For an ended life only those before its last one: its end is not known."""
+        """Reports missing matches; of an ended life only those before its last one, as it may end there."""
         until = max((offset for offset, _ in seen), default=-1)
         for offset, key in wanted:
             if (offset, key) not in seen and (life.ended is None or offset < until):

@@ -67,7 +67,7 @@ class Paper:
         return record
 
     def list_topic(self, kind: str, stamp: float) -> None:
-        """Lists a topic of another owner, and commits its partition 0."""
+        """Lists a topic of another owner, and writes the source record of its partition 0."""
         topic = f"{BUS}-{kind}"
         self.write("subscription", stamp, b"bus", json.dumps({"v": 1, "topics": [topic]}).encode())
         self.write("subscription", stamp, f"source/{topic}/0".encode(), b"{}")
@@ -116,7 +116,7 @@ class Paper:
         stamp: float,
         *,
         key: str = "k",
-        judge: bool = True,
+        process: bool = True,
     ) -> Rec:
         """Writes the match of an event and, by default, the results of the trigger hop."""
         made, at = self._events[event.topic, event.partition, event.offset]
@@ -132,11 +132,11 @@ class Paper:
             ]
         )
         record = self.write("trigger", stamp, None, value)
-        if judge:
-            self.judge(wait, event, numbers, stamp, key)
+        if process:
+            self.process(wait, event, numbers, stamp, key)
         return record
 
-    def judge(self, wait: Wait, event: Rec, numbers: tuple[int, ...], stamp: float, key: str = "k") -> None:
+    def process(self, wait: Wait, event: Rec, numbers: tuple[int, ...], stamp: float, key: str = "k") -> None:
         made, at = self._events[event.topic, event.partition, event.offset]
         self._step(wait, Match(made, numbers, event.topic, event.partition, event.offset, at), stamp, key)
 

@@ -46,7 +46,7 @@ class Rule:
     """What to do with requests.
 
     Kinds: delay: forward each after `delay_s`. late: hold each for `delay_s` and forward it even if the
-    client has closed its connection; `parted`: reset that connection at once. drop-reply: the broker
+    client has closed its connection; `reset`: reset that connection at once. drop-reply: the broker
     processes the request, but the response is dropped. black-hole: nothing passes in either direction, and
     connections stay open. cut: reset the connection. refuse: the broker does not get the request, and the
     response is the error `code` (for REFUSABLE requests).
@@ -62,7 +62,7 @@ class Rule:
     apis: frozenset[int] | None = None
     client: str | None = None
     delay_s: float = 0.0
-    parted: bool = False
+    reset: bool = False
     code: int = LOADING
     most: int = 10**9
     once: bool = False
@@ -178,7 +178,7 @@ class Proxy:
                     link.writer.transport.abort()
                     return
                 if rule.kind == "late":
-                    if rule.parted:
+                    if rule.reset:
                         link.writer.transport.abort()
                     await asyncio.sleep(
                         rule.delay_s

@@ -1,4 +1,4 @@
-"""The places where each fact is asked for."""
+"""The clusters on which each fact is tested."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.places import Broker, Place, Simulation
+from tests.contract.kafkas import Broker, Kafka, Simulation
 
 
 @pytest.fixture(params=["simulation", "broker"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     """An empty cluster, or an unused name on the session's broker."""
-    found: Place
+    found: Kafka
     if request.param == "simulation":
         found = Simulation()
     else:

@@ -1,4 +1,4 @@
-"""A triggerer's runtime with its threads, over brokers in memory that can be away, and note who asks them."""
+"""A triggerer's runtime over brokers in memory, which can be unreachable and record their callers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DEADLINE_S = 60.0
 
 
 class Brokers:
-    """What all clients of a process reach. `asked`: the threads in which each kind of client was used."""
+    """The brokers of a process's clients. `callers`: the threads that used each kind of client."""
 
     def __init__(
         self, *, reachable: bool = True, client: Mapping[str, str] | None = None, made_of: MadeOf = REAL
@@ -49,7 +49,7 @@ class Brokers:
         self.reachable = reachable
         self.client = dict(client or {"bootstrap.servers": "nowhere:1"})
         self.lock = threading.RLock()
-        self.asked: defaultdict[str, set[int]] = defaultdict(set)
+        self.callers: defaultdict[str, set[int]] = defaultdict(set)
         self.refused = 0
         self.made = 0
         self.failures: list[Exception] = []  # of the next passes of engines
@@ -60,20 +60,20 @@ class Brokers:
     def config(self) -> BusConfig:
         return BusConfig(name="b", deployment="d", client=self.client, connection="kafka_default")
 
-    def ask(self, who: str, config: BusConfig | None = None) -> None:
-        """Note a request, and refuse it while they are away."""
-        self.asked[who].add(threading.get_ident())
+    def request(self, who: str, config: BusConfig | None = None) -> None:
+        """Records who calls. Refuses the request while the brokers are unreachable."""
+        self.callers[who].add(threading.get_ident())
         if not self.reachable:
             self.refused += 1
             raise ClientErrors().unreachable(config or self.config, "no broker answers")
 
     def check(self, config: BusConfig, **_: object) -> dict[str, int]:
-        self.ask("check", config)
+        self.request("check", config)
         return {config.topic(kind): 1 for kind in ("event", "trigger", "state", "action", "subscription")}
 
     def bus(self, config: BusConfig) -> _Bus:
         with self.lock:
-            self.ask("engine", config)
+            self.request("engine", config)
             self.made += 1
             return _Bus(self, f"b-engine-{self.made}")
 
@@ -86,7 +86,7 @@ class _Bus(SimulatedBus):
         super().__init__(brokers.pool.cluster, Alone(brokers.pool.cluster), name)
 
     def step(self, what: str) -> None:
-        self.brokers.ask("engine")
+        self.brokers.request("engine")
         super().step(what)
 
     def poll(self, most: int, timeout_s: float) -> Any:
@@ -111,7 +111,7 @@ class _Bus(SimulatedBus):
 
 
 class _Reader:
-    """The reader of waits. Away from the brokers it finds nothing, as librdkafka's."""
+    """The reader of waits. Like librdkafka's it finds nothing while the brokers are unreachable."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -121,7 +121,7 @@ class _Reader:
         self._fetching.assign(positions)
 
     def take(self, most: int, timeout_s: float) -> list[Record | End]:
-        self._brokers.asked["reader"].add(threading.get_ident())
+        self._brokers.callers["reader"].add(threading.get_ident())
         taken: list[Record | End] = []
         if self._brokers.reachable:
             with self._brokers.lock:
@@ -143,7 +143,7 @@ class _Producer:
     def produce(
         self, topic: str, value: bytes | None, key: bytes, partition: int = 0, on_delivery: Any = None
     ) -> None:
-        self._brokers.asked["producer"].add(threading.get_ident())
+        self._brokers.callers["producer"].add(threading.get_ident())
         with self._brokers.lock:
             self._brokers.pool.write(TopicPartition(topic, partition), key, value)
 
@@ -158,7 +158,7 @@ class _Producer:
 
 
 class TaskLog:
-    """What a waiting task's log says."""
+    """The log of a waiting task."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -170,7 +170,7 @@ class TaskLog:
 
 
 class Process(EngineProcess):
-    """A process whose engines reach the brokers; they and its waits are made of what these say."""
+    """A process whose engines use the brokers; its engines and waits are made of `brokers.made_of`."""
 
     def __init__(self, brokers: Brokers) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class Process(EngineProcess):
 
 @contextmanager
 def process(brokers: Brokers) -> Iterator[type[Runtime]]:
-    """A triggerer's process: what triggers start in it is stopped at its end, and Kafka is `brokers`.
+    """A triggerer's process with `brokers` as Kafka. At its end all that triggers started in it is stopped.
 
     Yields the class of its runtimes.
     """
@@ -229,16 +229,16 @@ def process(brokers: Brokers) -> Iterator[type[Runtime]]:
                 running.stop()
 
 
-def a_trigger(condition: Condition, *, over: bool = False, name: str = "d/dag/run/task") -> EventTrigger:
-    """The trigger of a wait. over: its time was up before it began, so that it only looks what is there."""
-    moment = datetime(2026, 1, 1, tzinfo=UTC).isoformat() if over else None
+def a_trigger(condition: Condition, *, timed_out: bool = False, name: str = "d/dag/run/task") -> EventTrigger:
+    """The trigger of a wait. timed_out: before it began, so it only looks for an earlier firing."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC).isoformat() if timed_out else None
     trigger = EventTrigger(name, condition.to_json(), None, 0, "kafka_default", "b", "d", timeout_at=moment)
     trigger._log = TaskLog()
     return trigger
 
 
 async def until(what: str, fact: Callable[[], object], *given: asyncio.Future[Any]) -> None:
-    """Return when it is so; an AssertionError after the deadline, or when one of these waits ends before."""
+    """Waits until `fact` is true. AssertionError after the deadline, or if a given wait ends before."""
     loop = asyncio.get_running_loop()
     end = loop.time() + DEADLINE_S
     while not fact():

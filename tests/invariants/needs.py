@@ -23,26 +23,26 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Without:
-    """A rule of the engines, and what engines without it are made of."""
+    """A rule of the engines, and the classes of engines without it."""
 
     rule: str
     made_of: MadeOf
 
 
 def without(rule: str, **parts: Any) -> Without:
-    """A rule that engines lack whose parts are these."""
+    """A rule, and these parts for engines that lack it."""
     return Without(rule, MadeOf(parts=Parts(**parts)))
 
 
 class NeverRaised(BaseException):
-    """Stands in an `except` clause for what it should catch: the clause is as good as gone."""
+    """Replaces the exceptions of an `except` clause, which then catches nothing."""
 
 
 def needs(*rules: Without | Rule) -> Callable[[Check], Callable[..., None]]:
-    """The decorated check runs as it is, and once without each rule: then it must fail, by its own assertion.
+    """Runs the decorated check with all rules, and once without each: then its own assertion must fail.
 
-    A check with an argument `made_of` gives it to what it makes. A rule that no such argument reaches is a
-    function that patches public names, so that the rule it is named after does not hold any more.
+    A check with an argument `made_of` makes its engines and waits of it. Any other rule is a function that
+    patches public names, so that the rule it is named after no longer holds.
     """
 
     def decorate(check: Check) -> Callable[..., None]:
@@ -80,7 +80,7 @@ def needs(*rules: Without | Rule) -> Callable[[Check], Callable[..., None]]:
 
 @contextmanager
 def unharmed(what: str) -> Iterator[None]:
-    """Whatever is raised inside, but a failed assertion, is a failure of the check: `what` must go on."""
+    """Turns every exception inside into a failed assertion: `what` must continue."""
     try:
         yield
     except (AssertionError, pytest.fail.Exception):

@@ -37,7 +37,7 @@ from tests.simulation.subscriptions import UNKEYED, WITH_TIMERS, WITHOUT_TIMERS
 
 ALL: Final = (*WITHOUT_TIMERS, *WITH_TIMERS, *UNKEYED)
 MONTH_MS: Final = 31 * 24 * 3600 * 1000
-NAP_MS: Final = 5 * 3600 * 1000  # an engine that has not read the registry for longer is given up
+NAP_MS: Final = 5 * 3600 * 1000  # an engine that has not read the registry for longer ends
 STEP: Final = sys.modules["interlock.conditions.evaluate.step"]  # the package has a function of its name
 PAIR: Final = event("x") & event("y")
 
@@ -168,7 +168,7 @@ def operations(work: Callable[[], object]) -> int:
 
 
 def strangers(number: int) -> list[tuple[Condition, str | None]]:
-    """Subscriptions that do not care for an event of type x, key "mine": `number` of each kind."""
+    """Subscriptions that MINE does not match: `number` of each kind."""
     found: list[tuple[Condition, str | None]] = []
     for n in range(number):
         found += [
@@ -185,7 +185,7 @@ MINE = Event.of("x", "/s", id="1", subject="mine", data={"k": "mine", "region": 
 
 
 def _an_index(patch: Patch) -> None:
-    """Each subscription is asked in its turn."""
+    """Checks one subscription after the other."""
 
     def one_by_one(self: MatcherIndex[Any], made: Event) -> list[Hit[Any]]:
         hits = []
@@ -204,7 +204,7 @@ def _cost_of_a_lookup(number: int) -> int:
     index.add("mine", event("x", by="data.k"), "mine")
     for n, (condition, key) in enumerate(strangers(number)):
         index.add(n, condition, key)
-    index.lookup(MINE)  # what is made once
+    index.lookup(MINE)  # fills caches
     found: list[Hit[object]] = []
     cost = operations(lambda: found.extend(index.lookup(MINE)))
     assert [hit.handle for hit in found] == ["mine"]
@@ -212,7 +212,7 @@ def _cost_of_a_lookup(number: int) -> int:
 
 
 @needs(_an_index)
-def test_i9_a_lookup_does_not_cost_more_with_a_hundred_times_as_many_that_do_not_care() -> None:
+def test_i9_a_lookup_does_not_cost_more_with_a_hundred_times_as_many_that_do_not_match() -> None:
     assert _cost_of_a_lookup(200) == _cost_of_a_lookup(2)
 
 
@@ -222,7 +222,7 @@ def _cost_of_passes(number: int) -> int:
         pool.register(Registration.of(f"w{n}", condition, key, 0, kind="one-shot"))
     engine = pool.start(passes=40)
     pool.emit("x", {"k": "mine", "region": "here"})
-    engine.run_pass()  # what is made once
+    engine.run_pass()  # fills caches
     pool.run(40)
     assert pool.fired() == [("mine", "met")]
     pool.emit("x", {"k": "nobody's", "region": "here"})
@@ -230,16 +230,16 @@ def _cost_of_passes(number: int) -> int:
 
 
 @needs(_an_index)
-def test_i9_a_pass_of_the_engine_does_not_cost_more_with_more_waits_that_do_not_care() -> None:
+def test_i9_a_pass_of_the_engine_does_not_cost_more_with_more_waits_that_do_not_match() -> None:
     few, many = _cost_of_passes(2), _cost_of_passes(60)
     assert many <= 1.05 * few, f"{few} operations beside 10 others, {many} beside 300"
 
 
-def _asking_a_filter_once_an_event(patch: Patch) -> None:
+def _evaluating_a_filter_once_an_event(patch: Patch) -> None:
     patch.setattr(Check, "passes", lambda self, made, turn: self.evaluate(made, turn))
 
 
-@needs(_asking_a_filter_once_an_event, _an_index)
+@needs(_evaluating_a_filter_once_an_event, _an_index)
 def test_i9_equal_filters_and_equal_keys_are_evaluated_once_an_event() -> None:
     asked: list[str] = []
     index: MatcherIndex[int] = MatcherIndex()
@@ -356,7 +356,7 @@ def folds() -> Iterator[tuple[Condition, State, Match | Tick | Cancel]]:
     """Conditions of every kind, with states and inputs that they come to."""
     for condition in ALL:
         for seed in range(4):
-            state = opened(condition, 1_000_000) if seed % 2 else State()  # EMPTY is everybody's
+            state = opened(condition, 1_000_000) if seed % 2 else State()  # not EMPTY, which all share
             for each in inputs(condition, seed):
                 yield condition, state, each
                 state, _ = step(condition, State.decode(state.encode()), each)
@@ -412,7 +412,7 @@ _CLOCKS: Final = {"now", "utcnow", "today"}
 
 
 def calls_outside(work: Callable[[], object]) -> set[str]:
-    """The clocks, files, sockets and dice that `work` calls."""
+    """The calls of clocks, files, sockets and random generators by `work`."""
     found: set[str] = set()
 
     def profiler(frame: FrameType, kind: str, called: Any) -> None:
@@ -424,7 +424,7 @@ def calls_outside(work: Callable[[], object]) -> set[str]:
                 found.add(f"{module}.{name}")
 
     before = sys.getprofile()
-    gc.disable()  # what earlier tests left would be closed in the middle, and taken for the step's doing
+    gc.disable()  # garbage of earlier tests would be closed meanwhile, and count as calls of `work`
     sys.setprofile(profiler)
     try:
         work()
@@ -435,7 +435,7 @@ def calls_outside(work: Callable[[], object]) -> set[str]:
 
 
 @needs(_keeping_away_from_clocks)
-def test_i14_a_step_asks_no_clock_reads_nothing_and_draws_nothing() -> None:
+def test_i14_a_step_calls_no_clock_no_io_and_no_random_generator() -> None:
     steps = list(folds())
     assert calls_outside(lambda: [time.time(), Random().random()])
     found = calls_outside(lambda: [step(*arguments) for arguments in steps])

@@ -33,13 +33,13 @@ PAIR = event("x") & event("y")
 BY_KEY = event("x", by="data.k") & event("y", by="data.k")
 
 
-# The rules that engines and brokers are made without.
+# Rules, each with engines and brokers that lack it.
 FENCE: Final = Without("the fence of a commit", faults.NO_FENCE)
 LIVE: Final = Without("live only after the scan", faults.LIVE_DURING_ITS_SCAN)
 OFFSET: Final = Without("no offset beyond what was read", faults.OFFSET_TOO_FAR)
 ONE_TRANSACTION: Final = Without("one transaction for outputs and offsets", faults.TWO_TRANSACTIONS)
 STATE: Final = Without("writing the state", faults.STATE_NOT_WRITTEN)
-ROLLBACK: Final = Without("taking a pass back", faults.NO_ROLLBACK)
+ROLLBACK: Final = Without("rolling a pass back", faults.NO_ROLLBACK)
 SINCE: Final = Without("since", faults.SINCE_IGNORED)
 MARKS: Final = Without("marks", faults.NO_MARKS)
 
@@ -67,7 +67,7 @@ class _Killed(BaseException):
 
 
 class _KilledAfter(Alone):
-    """The process is killed where it asks the brokers for the `left`-th time, or sends them something."""
+    """Kills the process after `left` requests to the brokers."""
 
     def __init__(self, pool: Pool, left: int) -> None:
         super().__init__(pool.cluster)
@@ -81,7 +81,7 @@ class _KilledAfter(Alone):
 
 
 def _killed_at(step: int, made_of: MadeOf) -> tuple[Pool, bool]:
-    """A bus at rest after an engine was killed at a step, and another went on; whether it came that far."""
+    """(a bus at rest after an engine was killed at a step and another continued, whether it got that far)."""
     pool = Pool(durable("d", PAIR), made_of=made_of)
     pool.emit("x", event_id="1")
     pool.start(passes=20)
@@ -115,7 +115,7 @@ def test_i1_a_crash_at_any_step_loses_nothing_and_repeats_nothing_that_a_reader_
 
 
 @needs(ONE_TRANSACTION)
-def test_i1_each_output_stands_in_the_transaction_that_moves_past_what_brought_it(made_of: MadeOf) -> None:
+def test_i1_each_output_is_in_the_transaction_that_commits_the_offset_of_its_origin(made_of: MadeOf) -> None:
     pool = Pool(durable("d", PAIR), made_of=made_of)
     pool.boot()
     pool.emit("x")
@@ -128,33 +128,33 @@ def test_i1_each_output_stands_in_the_transaction_that_moves_past_what_brought_i
         for _, entry in written:
             moved = entry.transaction.offsets[origin].offset if entry.transaction else 0
             own = matched_offset(tp, entry.value)
-            assert moved > own, f"{tp}: what came from {origin}@{own} was written at offset {moved}"
+            assert moved > own, f"{tp}: a record from {origin}@{own} was written with offset {moved}"
 
 
 def matched_offset(tp: TopicPartition, value: bytes | None) -> int:
-    """The offset of what brought a record: of the event of a match, the bad record, the last match."""
+    """The offset of a record's origin: its event, the bad record of a dead letter, or the last match."""
     if tp == TRIGGER:
         return decode_msgpack(MatchRecord, value or b"", "a match").offset
     return 2 if tp == DEAD else 1
 
 
 @needs(ROLLBACK)
-def test_i1_of_an_aborted_transaction_nothing_is_seen_and_nothing_is_kept(made_of: MadeOf) -> None:
+def test_i1_an_aborted_transaction_is_not_visible_and_is_rolled_back(made_of: MadeOf) -> None:
     pool = Pool(durable("d", PAIR), made_of=made_of)
     pool.emit("x", event_id="1")
     pool.start()
     pool.emit("y", event_id="2")
     pool.buses["one"].aborts = 1
-    pool.engines["one"].run_pass()  # the match is taken back
+    pool.engines["one"].run_pass()  # the match is rolled back
     pool.run(1)
     pool.buses["one"].aborts = 1
-    pool.run()  # the firing is taken back
+    pool.run()  # the firing is rolled back
     assert pool.engines["one"].stats.aborted == 2
     assert ids_fired(pool, "d") == [["1", "2"]]
 
 
 @needs(FENCE)
-def test_i1_what_an_engine_took_before_it_lost_its_partitions_is_committed_by_their_owner_alone(
+def test_i1_records_read_before_a_partition_was_lost_are_committed_by_its_next_owner_alone(
     made_of: MadeOf,
 ) -> None:
     pool = Pool.started(durable("d", event("x")), made_of=made_of)
@@ -162,7 +162,7 @@ def test_i1_what_an_engine_took_before_it_lost_its_partitions_is_committed_by_th
     commit = pool.buses["one"].commit
 
     def late(*arguments: Any) -> int | None:
-        """Between what it took and its commit another engine comes and takes over."""
+        """Another engine takes over between the poll and the commit."""
         pool.buses["one"].commit = commit  # type: ignore[method-assign]
         pool.cluster.leave(pool.buses["one"]._member or "")
         pool.boot("two")
@@ -181,7 +181,7 @@ def test_i1_what_an_engine_took_before_it_lost_its_partitions_is_committed_by_th
 
 
 class TaskThatHoldsItsOffset(TriggerTask):
-    """Keeps what is half met in the offset."""
+    """Holds the offset back while a key is half met."""
 
     def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
         super().commit_into(outputs, committer, number)
@@ -189,10 +189,10 @@ class TaskThatHoldsItsOffset(TriggerTask):
             outputs.offsets[self.tp] = Committed(0, outputs.offsets[self.tp].metadata)
 
 
-OFFSETS_GO_ON: Final = without("offsets that go on", trigger_task=TaskThatHoldsItsOffset)
+OFFSETS_ADVANCE: Final = without("offsets that advance", trigger_task=TaskThatHoldsItsOffset)
 
 
-@needs(STATE, OFFSETS_GO_ON)
+@needs(STATE, OFFSETS_ADVANCE)
 def test_i2_a_half_met_condition_holds_no_offset_back_and_outlives_retention_and_its_engine(
     made_of: MadeOf,
 ) -> None:
@@ -244,7 +244,7 @@ def test_i3_each_event_at_or_after_since_counts_once_whether_before_or_after_the
         pool.run(2)
         pool.emit("x", event_id="11")
         pool.run(2)
-        pool.kill()  # another one goes on with the scan
+        pool.kill()  # another one continues the scan
         pool.start("two", passes=20)
     pool.cluster.now_ms += 5000
     pool.emit("x", event_id="12")
@@ -280,7 +280,7 @@ def test_i4_matches_of_a_key_are_evaluated_in_the_order_of_their_source_partitio
     with Patch.context() as small:
         for limit in ("MOST_ALONE", "MOST_BESIDE_LIVE"):
             small.setattr(scanning, limit, 2)
-        for n in range(8, 12):  # while what came before is read
+        for n in range(8, 12):  # while earlier events are scanned
             pool.emit("x", {"k": n % 2}, event_id=f"{n}")
             pool.run(1)
         pool.run()
@@ -304,7 +304,7 @@ def test_i4_a_key_that_is_half_met_blocks_no_other(made_of: MadeOf) -> None:
         pool.emit("y", {"k": n}, event_id=f"y{n}")
     pool.run()
     assert ids_fired(pool, "d") == [[f"x{n}", f"y{n}"] for n in range(5)]
-    assert pool.engines["one"].ownership.triggers[TRIGGER].open_keys == 6  # of five what is remembered
+    assert pool.engines["one"].ownership.triggers[TRIGGER].open_keys == 6  # five only remember their events
 
 
 class SourceThatIgnoresKeys(SourceTask):
@@ -367,16 +367,16 @@ def test_i8_a_bad_event_becomes_a_dead_letter_in_the_transaction_that_moves_past
 
 
 class RefusesNothing(Refusals):
-    """Does not look whether dead letters can be written."""
+    """Does not check whether dead letters can be written."""
 
     def refusal(self, outputs: Outputs) -> str:
         return ""
 
 
-LOOKS_FIRST: Final = without("looking whether dead letters can be written", refusals=RefusesNothing)
+CHECKS_FIRST: Final = without("checking whether dead letters can be written", refusals=RefusesNothing)
 
 
-@needs(LOOKS_FIRST, DEAD_LETTERS)
+@needs(CHECKS_FIRST, DEAD_LETTERS)
 def test_i8_an_event_that_cannot_become_a_dead_letter_keeps_its_offset_and_holds_up_no_other_partition(
     made_of: MadeOf,
 ) -> None:
@@ -434,7 +434,7 @@ class EvaluatorWithAMistake(Evaluator):
 
 
 @needs(CATCHES_CONDITIONS, DEAD_LETTERS)
-def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_letters_alone(
+def test_i8_an_event_that_one_condition_cannot_evaluate_becomes_a_dead_letter_for_it_alone(
     made_of: MadeOf,
 ) -> None:
     mistaken = replace(made_of, parts=replace(made_of.parts, evaluator=EvaluatorWithAMistake))

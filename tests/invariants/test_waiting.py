@@ -49,7 +49,7 @@ PAIR: Final = event("x") & event("y")
 
 
 def run_in_loop(work: Any) -> Any:
-    """Its result; whatever it raises is a failure of the check."""
+    """Returns the result of a coroutine; an exception is a failure of the check."""
     with unharmed("the wait"):
         return asyncio.run(asyncio.wait_for(work, DEADLINE_S))
 
@@ -126,7 +126,7 @@ def test_i6_another_incarnation_key_outcome_event_or_time_is_another_firing(made
 
 
 class WaitsForNewFirings(Waits):
-    """Do not look at the firings that were written before they connected."""
+    """Ignore firings that were written before they connected."""
 
     reading = True
 
@@ -148,29 +148,29 @@ class WaitsForNewFirings(Waits):
             super().follow_firing(record)
 
 
-EARLIER_FIRINGS: Final = Without("looking at firings of before", MadeOf(waits=WaitsForNewFirings))
+EARLIER_FIRINGS: Final = Without("reading earlier firings", MadeOf(waits=WaitsForNewFirings))
 ONE_SHOTS_CLOSE: Final = Without("closing a one shot", faults.ONE_SHOT_STAYS_OPEN)
 
 
 @needs(EARLIER_FIRINGS, ONE_SHOTS_CLOSE)
-def test_i6_a_firing_outlives_its_triggerer_is_delivered_until_acknowledged_and_stays_the_one(
+def test_i6_a_firing_outlives_its_triggerer_is_delivered_until_acknowledged_and_stays_the_same(
     made_of: MadeOf,
 ) -> None:
     brokers = Brokers(made_of=made_of)
     pool = brokers.pool
     ids = []
 
-    async def lives_and_dies() -> None:
+    async def delivers_and_dies() -> None:
         run = a_trigger(X).run()
         given = asyncio.ensure_future(anext(run))  # type: ignore[arg-type]
         await until("it is registered", lambda: len(registered(pool)) == 1, given)
         with brokers.lock:
             pool.emit("x", event_id="1")
         ids.append(Payload.from_json((await given).payload).action_record().firing.id)
-        await run.aclose()  # type: ignore[attr-defined]  # the task never hears of it
+        await run.aclose()  # type: ignore[attr-defined]  # the task is never resumed
 
     with process(brokers):
-        run_in_loop(lives_and_dies())
+        run_in_loop(delivers_and_dies())
     with brokers.lock:
         for n in (2, 3):
             pool.emit("x", event_id=f"{n}")
@@ -178,15 +178,15 @@ def test_i6_a_firing_outlives_its_triggerer_is_delivered_until_acknowledged_and_
     pool.engines.pop("elsewhere").close()
     assert len({action["firing"]["id"] for action in pool.actions()}) == 1, "it fired again"
     with process(brokers):
-        payload = Payload.from_json(run_in_loop(first_of(a_trigger(X, over=True))))
-        assert payload.outcome == "fired", "what was there was not delivered"
+        payload = Payload.from_json(run_in_loop(first_of(a_trigger(X, timed_out=True))))
+        assert payload.outcome == "fired", "the earlier firing was not delivered"
         action = payload.action_record()
         ids.append(action.firing.id)
         acknowledge(brokers.config, action, payload.registration_keys)
         assert pool.actions()[-1]["state"] == "acked"
         assert pool.records(REGISTRY)[-1] == (payload.registration_keys[-1].encode(), None)
     with process(brokers):  # the task failed after that, and is tried again
-        payload = Payload.from_json(run_in_loop(first_of(a_trigger(X, over=True))))
+        payload = Payload.from_json(run_in_loop(first_of(a_trigger(X, timed_out=True))))
         assert payload.outcome == "fired"
         ids.append(payload.action_record().firing.id)
     assert len(ids) == 3
@@ -203,7 +203,7 @@ def registered(pool: Pool) -> list[bytes]:
 
 
 class _Passes(threading.Event):
-    """Over after so many looks."""
+    """Set after `most` checks."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ def _catching_what_a_waiter_raises(patch: Patch) -> None:
 
 
 @needs(_catching_what_a_waiter_raises)
-def test_i8_a_waiter_that_cannot_be_told_keeps_nobody_else_waiting() -> None:
+def test_i8_a_waiter_that_cannot_be_notified_keeps_nobody_else_waiting() -> None:
     brokers = Brokers()
     pool = brokers.pool
     registrations = [Registration.of(name, X, None, 0) for name in ("gone", "well")]
@@ -227,19 +227,19 @@ def test_i8_a_waiter_that_cannot_be_told_keeps_nobody_else_waiting() -> None:
         pool.register(each)
     pool.emit("x")
     pool.start()
-    told: list[str] = []
+    notified: list[str] = []
 
     def gone(item: FiringDelivery | Notice) -> None:
-        told.append("gone")
+        notified.append("gone")
         raise RuntimeError("Event loop is closed")
 
     with process(brokers):
         following = Waits(brokers.config, NoticeBoard())
         following.open(registrations[0], gone)
-        following.open(registrations[1], lambda item: told.append("well"))
+        following.open(registrations[1], lambda item: notified.append("well"))
         with unharmed("the waits"):
             following.run(_Passes(10))
-    assert told == ["gone", "well"]
+    assert notified == ["gone", "well"]
 
 
 # -- I11
@@ -267,13 +267,13 @@ class EngineThatOnlyLogs(Engine):
             return 0
 
 
-TELLS_TASKS: Final = Without("telling the waiting tasks", MadeOf(loop_thread=ThreadThatOnlyLogs))
+NOTIFIES_TASKS: Final = Without("notifying the waiting tasks", MadeOf(loop_thread=ThreadThatOnlyLogs))
 RUNS_AGAIN: Final = Without("starting again", MadeOf(loop_thread=ThreadThatRunsOnce))
-NEW_ENGINE: Final = Without("starting anew after an error", MadeOf(engine=EngineThatOnlyLogs))
+NEW_ENGINE: Final = Without("a new engine after an error", MadeOf(engine=EngineThatOnlyLogs))
 
 
-@needs(TELLS_TASKS, RUNS_AGAIN, NEW_ENGINE)
-def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and_loses_nothing(
+@needs(NOTIFIES_TASKS, RUNS_AGAIN, NEW_ENGINE)
+def test_i11_waiting_tasks_see_every_error_and_the_engine_continues_and_loses_nothing(
     made_of: MadeOf,
 ) -> None:
     brokers = Brokers(made_of=made_of)
@@ -295,7 +295,7 @@ def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and
     unanswered = UnreachableError("The commit had no answer.")
 
     def lose_the_answer(outputs: Sequence[Output]) -> None:
-        """Of the first commit that writes a match: it is done, and nobody hears of it."""
+        """Loses the response to the first commit that writes a match."""
         if outputs and unanswered not in errors and not brokers.failures:
             errors.append(unanswered)
             raise unanswered
@@ -317,9 +317,9 @@ def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and
         running.start()
         running.join(DEADLINE_S)
         running.stop()
-    told = [notice.text or "" for notice in heard]
+    texts = [notice.text or "" for notice in heard]
     for error in errors:
-        assert any(str(error) in text for text in told), f"nobody was told {error}"
+        assert any(str(error) in text for text in texts), f"no waiting task saw {error}"
     assert unanswered in errors
     assert ids_fired(pool, "d") == [["1", "2"]]
     assert heard[-1] == Notice(None), "the problem has passed"
@@ -329,23 +329,23 @@ def _a_watchdog(patch: Patch) -> None:
     patch.setattr(Watchdog, "look", lambda self: None)
 
 
-def _telling_that_it_is_replaced(patch: Patch) -> None:
+def _notifying_that_it_is_replaced(patch: Patch) -> None:
     patch.setattr(NoticeBoard, "post", lambda *_: None)
 
 
-@needs(_a_watchdog, _telling_that_it_is_replaced)
-def test_i11_a_loop_that_hangs_is_given_up_told_and_replaced() -> None:
+@needs(_a_watchdog, _notifying_that_it_is_replaced)
+def test_i11_a_loop_that_hangs_is_abandoned_reported_and_replaced() -> None:
     heard: list[Notice] = []
     board = NoticeBoard()
     board.listen("a waiting task", heard.append)
-    hangs, goes_on, release = threading.Event(), threading.Event(), threading.Event()
+    hangs, continues, release = threading.Event(), threading.Event(), threading.Event()
 
     def loop(run: loop_thread.LoopRun) -> None:
         if not hangs.is_set():
             hangs.set()
             release.wait(DEADLINE_S)
         else:
-            goes_on.set()
+            continues.set()
             run.wait(DEADLINE_S)
 
     running = loop_thread.LoopThread("The engine", loop, CONFIG, board)
@@ -356,8 +356,8 @@ def test_i11_a_loop_that_hangs_is_given_up_told_and_replaced() -> None:
         for _ in range(int(START_S) + 2):
             watchdog.look()
         assert running.replaced == 1, "it hangs for ever"
-        assert goes_on.wait(DEADLINE_S)
-        assert "made no progress" in str(heard), "nobody was told"
+        assert continues.wait(DEADLINE_S)
+        assert "made no progress" in str(heard), "no waiting task saw it"
     finally:
         release.set()
         running.stop()
@@ -367,8 +367,8 @@ def test_i11_a_loop_that_hangs_is_given_up_told_and_replaced() -> None:
 # -- I12
 
 
-def _notices_that_only_tell(patch: Patch) -> None:
-    """As of a trigger that fails with what is wrong."""
+def _notices_that_fail_no_wait(patch: Patch) -> None:
+    """Lets the trigger fail with the text of a notice."""
 
     async def fails(self: EventTrigger, *given: Any) -> Any:
         item = await next_of(self, *given)
@@ -380,8 +380,8 @@ def _notices_that_only_tell(patch: Patch) -> None:
     patch.setattr(EventTrigger, "next_item", fails)
 
 
-def _asking_kafka_in_other_threads(patch: Patch) -> None:
-    """As of a trigger that looks first whether the brokers are there."""
+def _calling_kafka_in_other_threads(patch: Patch) -> None:
+    """Lets the trigger check first whether the brokers are reachable."""
     of = Runtime.of.__func__  # type: ignore[attr-defined]
 
     def looks_first(cls: type[Runtime], config: BusConfig, sink: Any = None) -> Any:
@@ -398,16 +398,16 @@ def _fitting_a_firing_in_another_thread(patch: Patch) -> None:
     patch.setattr(trigger_module.asyncio, "to_thread", at_once)
 
 
-@needs(_notices_that_only_tell, _asking_kafka_in_other_threads)
-def test_i12_brokers_that_are_away_fail_no_wait_which_goes_on_when_they_are_back() -> None:
+@needs(_notices_that_fail_no_wait, _calling_kafka_in_other_threads)
+def test_i12_unreachable_brokers_fail_no_wait_and_it_continues_when_they_are_back() -> None:
     brokers = Brokers(reachable=False)
 
     async def waits_through() -> dict[str, Any]:
         trigger = a_trigger(X)
         given = asyncio.ensure_future(first_of(trigger))
         lines: list[str] = trigger.log.lines  # type: ignore[attr-defined]
-        await until("the task is told", lambda: lines, given)
-        await until("they were asked again", lambda: brokers.refused > 10, given)
+        await until("the task sees a notice", lambda: lines, given)
+        await until("the brokers are tried again", lambda: brokers.refused > 10, given)
         assert "Cannot reach bus 'b'" in lines[0]
         with brokers.lock:
             brokers.reachable = True
@@ -419,15 +419,15 @@ def test_i12_brokers_that_are_away_fail_no_wait_which_goes_on_when_they_are_back
     assert payload["outcome"] == "fired"
 
 
-@needs(_asking_kafka_in_other_threads, _fitting_a_firing_in_another_thread)
-def test_i12_in_the_thread_of_the_triggerers_loop_nothing_asks_kafka_matches_or_builds_a_firing() -> None:
+@needs(_calling_kafka_in_other_threads, _fitting_a_firing_in_another_thread)
+def test_i12_in_the_thread_of_the_triggerers_loop_nothing_calls_kafka_matches_or_builds_a_firing() -> None:
     brokers = Brokers()
     in_loop = threading.get_ident()
-    asked = brokers.asked
+    callers = brokers.callers
 
     def noted(what: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def noting(*given: Any, **named: Any) -> Any:
-            asked[what].add(threading.get_ident())
+            callers[what].add(threading.get_ident())
             return work(*given, **named)
 
         return noting
@@ -445,8 +445,8 @@ def test_i12_in_the_thread_of_the_triggerers_loop_nothing_asks_kafka_matches_or_
         noting.setattr(payload_module, "fitted", noted("the payload", payload_module.fitted))
         found = run_in_loop(waits_for_many())
     assert [payload["outcome"] for payload in found] == ["fired"] * 5
-    assert {"check", "engine", "reader", "producer", "a pass", "the waits", "the payload"} == asked.keys()
-    assert not [what for what, threads in asked.items() if in_loop in threads]
+    assert {"check", "engine", "reader", "producer", "a pass", "the waits", "the payload"} == callers.keys()
+    assert not [what for what, threads in callers.items() if in_loop in threads]
 
 
 # -- I13
@@ -470,7 +470,7 @@ def test_i13_no_secret_of_the_connection_is_in_any_log_notice_record_payload_or_
 
     async def waits_through() -> dict[str, Any]:
         given = asyncio.ensure_future(first_of(trigger))
-        await until("the task is told", lambda: trigger.log.lines, given)  # type: ignore[attr-defined]
+        await until("the task sees a notice", lambda: trigger.log.lines, given)  # type: ignore[attr-defined]
         changed = {**properties, "sasl.password": SECRET + "-rotated"}
         [running] = runtimes.running.values()
         running.use(BusConfig("b", "d", changed))
@@ -501,7 +501,7 @@ def _leaving_the_value_out(patch: Patch) -> None:
 
 
 @needs(_leaving_the_value_out)
-def test_i13_a_property_that_a_client_does_not_take_is_named_without_its_value() -> None:
+def test_i13_a_property_that_a_client_refuses_is_named_without_its_value() -> None:
     config = BusConfig("b", client={"bootstrap.servers": "nowhere:1", "security.protocol": SECRET})
     with pytest.raises(ConfigError) as refused:
         clients.connect(Producer, config, clients.ClientErrors())
@@ -520,7 +520,7 @@ HOSTILE: Final = (
 )
 
 
-def _forms_that_every_hop_carries(patch: Patch) -> None:
+def _data_that_every_hop_can_carry(patch: Patch) -> None:
     patch.setattr(firing, "is_portable", lambda data: True)
     patch.setattr(firing, "is_plain", lambda data: True)
 
@@ -536,14 +536,14 @@ def _payloads_in_ascii(patch: Patch) -> None:
     patch.setattr(payload_module, "json", SimpleNamespace(dumps=dumps, loads=json.loads))
 
 
-@needs(_forms_that_every_hop_carries, _payloads_that_fit, _payloads_in_ascii)
+@needs(_data_that_every_hop_can_carry, _payloads_that_fit, _payloads_in_ascii)
 def test_i13_a_payload_is_small_strict_json_in_ascii_whatever_the_events_hold() -> None:
     for data in HOSTILE:
         pool = Pool(Registration.of("w", X, None, 0))
         pool.write(EVENT, *encode(Event.of("x", "/s", id="1", data=data, datacontenttype="application/json")))
         pool.boot()
         shown = repr(data[:20])
-        with unharmed(f"the way of {shown}"):
+        with unharmed(f"the delivery of {shown}"):
             pool.run()
             [value] = [value for _, value in pool.records(ACTION)]
             action = waits.decode_json(waits.ActionRecord, value or b"", "the action")

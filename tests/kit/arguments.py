@@ -88,10 +88,10 @@ KINDS: dict[str, set[str]] = {
     "dag id": NAMES,
     "bus": NAMES,
     "connection": TEXTS,
-    "path": {"text", "2h"} - {"2h"} | {"2h", "tuple"},
+    "path": NAMES | {"tuple"},
     "moment": {"moment"},
     "moment or text": {"moment"},
-    "seconds": {"True", "one", "five", "half", "hour"} - {"True", "hour"},
+    "seconds": {"one", "five", "half"},
     "timeout": {"zero", "one", "five", "half", "hour", "no time"},
     "anything as JSON": TEXTS
     | {"template", "empty", "NUL", "long", "bytes", "list", "numbers", "nothing", "tuple"}

@@ -139,7 +139,7 @@ class Pool:
         return engine
 
     def start(self, name: str = "one", passes: int = 30) -> Engine:
-        """A new engine, once it and the others have run so many passes."""
+        """Returns a new engine after it and the others have run `passes` passes."""
         engine = self.boot(name)
         self.run(passes)
         return engine
@@ -153,7 +153,7 @@ class Pool:
         return engine
 
     def run(self, passes: int = 30, *names: str, pass_ms: int = PASS_MS) -> None:
-        """Run so many passes of each engine in turn, and advance the clock after each round."""
+        """Runs `passes` passes of each engine in turn, and advances the clock after each round."""
         for _ in range(passes):
             for name in names or list(self.engines):
                 self.engines[name].run_pass()
@@ -167,7 +167,7 @@ class Pool:
     # -- what others write
 
     def write(self, tp: TopicPartition, key: bytes | None, value: bytes | None, headers: Any = None) -> int:
-        """The offset of a new record."""
+        """Appends a record. Returns its offset."""
         return self.cluster.append(tp, key, value, headers)[0]
 
     def write_bus_record(self, record: BusRecord) -> None:
@@ -176,7 +176,7 @@ class Pool:
     def emit(
         self, event_type: str, data: Any = None, *, partition: int = 0, event_id: str = "", times: int = 1
     ) -> int:
-        """The offset of the last of so many new events."""
+        """Emits `times` events. Returns the offset of the last one."""
         for _ in range(times):
             self._made += 1
             made = Event.of(event_type, "/s", id=event_id or str(self._made), data=data)
@@ -216,7 +216,7 @@ class Pool:
         return found
 
     def records(self, tp: TopicPartition) -> list[tuple[bytes | None, bytes | None]]:
-        """Committed, removed ones included."""
+        """Returns all records that were ever committed, removed ones included."""
         return [(entry.key, entry.value) for _, entry in self.log(tp).history()]
 
     def fired(self) -> list[tuple[str, str]]:

@@ -98,7 +98,7 @@ class Process:
                 self._main_once()
                 if not self._stopping:
                     self.wait("starts again")
-        except Crash:  # also by the record that it works on
+        except Crash:  # by `crash`, or by a record that kills
             self._die()
 
     def _die(self) -> None:

@@ -91,7 +91,7 @@ def remake(world: World) -> None:
     cluster.delete(ORDERS)
     world.say(f"-- {ORDERS} is deleted")
     if rng.random() < 0.3:
-        world.take_out(ORDERS, len(logs))
+        world.delist(ORDERS, len(logs))
         world.seen["source deleted"] += 1
     else:
         cluster.create(ORDERS, len(logs), log_append_time=logs[0].log_append_time)

@@ -79,7 +79,7 @@ CHANCES: Final[tuple[tuple[str, int], ...]] = (
     ("clear", 8),
     ("remove", 8),
     ("race", 8),
-    ("settle", 14),
+    ("acknowledge", 14),
     ("poison", 5),
     ("clock", 80),
     ("compact", 24),
@@ -131,7 +131,7 @@ class World:
         self.wanted = self._wanted()
         self._variants: dict[str, int] = {}
         self._registered: dict[str, Registration] = {}  # in force, as the user sees it
-        self._first: dict[tuple[str, int], Registration] = {}  # what a repetition repeats
+        self._first: dict[tuple[str, int], Registration] = {}  # registered again without changes
         self._nonces_of: dict[str, list[bytes]] = {}
         self._left_over: dict[bytes, int] = {}  # {key: offset of the removal that left it}
         self.with_triggerers = True  # those that are down are started again in each round
@@ -173,7 +173,7 @@ class World:
         rng = Random(f"lethal {self.seed}")
         if rng.random() >= LETHAL:
             return frozenset()
-        if rng.random() < 0.6:  # the first end already leads to a try alone, while there are faults
+        if rng.random() < 0.6:  # so that a suspect is tried alone after the first end of a process
             attempts.WIDTHS = AT_ONCE_ALONE
         choices = [(EVENT, self.sources), (TRIGGER, self.triggers)]
         return frozenset(
@@ -282,7 +282,7 @@ class World:
         return bool(method(*arguments))
 
     def drain(self) -> None:
-        """No more faults: until nothing changes, with time going by; then beyond the timers, and again."""
+        """Runs without faults until nothing changes, moves the clock beyond the timers, and runs again."""
         self.say("-- drain")
         cluster = self.cluster
         for actor in self.actors:
@@ -435,7 +435,7 @@ class World:
         return bool(gone)
 
     def _before_leftovers(self) -> int:
-        """Up to where the registry may be compacted: what a removal left over is cleared away before that."""
+        """Returns where compaction of the registry must stop: at a leftover that is not removed yet."""
         values = {
             entry.key: entry.value for _, entry in self.cluster.topics[REGISTRY_TOPIC].logs[0].history()
         }
@@ -443,7 +443,7 @@ class World:
         return min(left, default=self.cluster.topics[REGISTRY_TOPIC].logs[0].end)
 
     def _read_by_all(self) -> int:
-        """Up to where all living engines have read the registry: brokers keep removals for a day."""
+        """Returns how far all running engines have read the registry: brokers keep removals for a day."""
         living = [actor.engine for actor in self.actors if actor.state != "down"]
         return min((0 if engine is None else engine.registry.position for engine in living), default=1 << 62)
 
@@ -622,8 +622,8 @@ class World:
         record = BusRecord(partitions=self.triggers, topics=topics, cloudevents=topics, topic_ids=ids)
         self.write_registry(BUS_KEY, encode_json(record))
 
-    def take_out(self, name: str, partitions: int) -> None:
-        """A topic is not listed any more."""
+    def delist(self, name: str, partitions: int) -> None:
+        """Takes a topic off the bus's list."""
         self.listed = False
         self._write_bus_record(())
         for number in range(partitions):
@@ -685,7 +685,7 @@ class World:
         return True
 
     def _do_race(self, n: int, what: int) -> bool:
-        """A process removes what it knows, while another one registers the same; which may register again."""
+        """A process removes the keys it knows; another registers the same meanwhile, perhaps twice."""
         names = [*self._registered]
         if not names:
             return False
@@ -716,7 +716,7 @@ class World:
         self.seen["removed"] += 1
         return True
 
-    def _do_settle(self, n: int, _: int) -> bool:
+    def _do_acknowledge(self, n: int, _: int) -> bool:
         """A task has resumed: its firing is acknowledged, and its registration goes."""
         for log in self.cluster.topics[ACTION].logs:
             records, _ = log.read(0, 1 << 30)
@@ -744,7 +744,7 @@ class World:
         return True
 
     def _do_partition(self, n: int, what: int) -> bool:
-        """A source gets a partition more."""
+        """Adds a partition to a source topic."""
         name = ORDERS if self.listed and n % 2 else EVENT
         count = len(self.cluster.topics[name].logs)
         if count >= 4:

@@ -146,8 +146,8 @@ def read_folders(spark: SparkSession, files: Files, chosen: Sequence[Folder]) ->
 def write_folder(rows: DataFrame, files: Files, folder: Folder) -> None:
     """Writes these rows as a folder of the archive; it is valid once this returns.
 
-    One file for each kind, date and type of ordinary size: a shuffle brings their rows together, and adaptive
-    execution joins its small partitions and splits large ones (64 MB,
+    One file for each kind, date and type, several if it is large: a shuffle brings their rows together, and
+    adaptive execution joins its small partitions and splits large ones (64 MB,
     `spark.sql.adaptive.advisoryPartitionSizeInBytes`). Without adaptive execution one task writes all of a
     large type.
     """

@@ -10,7 +10,7 @@ from . import formats
 from .figures import Row
 
 PERCENTILES: Final = ("p50", "p90", "p99")
-ARROWS: Final = {"event_to_firing": "event → firing", "firing_to_resume": "firing → resume", "held": "held"}
+HEADS: Final = {"event_to_firing": "event → firing", "firing_to_resume": "firing → resume", "held": "held"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def firing_counts() -> list[Column]:
 
 def spans(*names: str) -> list[Column]:
     """The percentiles of these latencies, each latency under its own head."""
-    return [column for name in names for column in percentiles(name, ARROWS[name])]
+    return [column for name in names for column in percentiles(name, HEADS[name])]
 
 
 def percentiles(span: str, group: str) -> list[Column]:

@@ -10,7 +10,7 @@ from typing import Final
 from . import charts, formats
 from .charts import Chart
 from .columns import (
-    ARROWS,
+    HEADS,
     PERCENTILES,
     Column,
     count,
@@ -146,7 +146,7 @@ def _expired(figures: Figures) -> Section:
     return Section(
         "expired",
         "Waits that expired",
-        "Their timeout passed before the condition was met; the latest first. Incomplete: at that time the"
+        "Their condition expired before it was met; the latest first. Incomplete: at that time the"
         " engine had possibly not seen all earlier events.",
         "No wait expired.",
         [
@@ -176,7 +176,7 @@ def _lacking(figures: Figures) -> Section:
         "lacking",
         "What expired waits lacked",
         "How often a wait expired without an event of a label; a wait that lacked several counts for each.",
-        "No wait expired for want of an event.",
+        "No expired wait lacked an event.",
         [Column("DAG and task", who), Column("Missing", text("label")), count("Expired", "expired")],
         table,
         charts.grid("lacking", "Expired waits, by what was missing", rows, labels, cells),
@@ -326,8 +326,8 @@ def _spread_chart(
     name: str, by: str, table: Table, label: Callable[[Row], str], spans: Sequence[str]
 ) -> Chart | None:
     rows = table.rows[:CHARTED]
-    title = f"{_EACH} {' and '.join(ARROWS[span] for span in spans)}, {by}"
-    panels = {ARROWS[span]: [_spread(row, span) for row in rows] for span in spans}
+    title = f"{_EACH} {' and '.join(HEADS[span] for span in spans)}, {by}"
+    panels = {HEADS[span]: [_spread(row, span) for row in rows] for span in spans}
     return charts.spreads(name, _charted(title, table), [label(row) for row in rows], panels)
 
 

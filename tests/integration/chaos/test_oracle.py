@@ -70,7 +70,7 @@ def test_a_firing_that_was_lost_is_missing() -> None:
     paper = Paper()
     wait, a, b = pair_of(paper)
     paper.match(wait, a, (0,), 3)
-    paper.match(wait, b, (1,), 3, judge=False)
+    paper.match(wait, b, (1,), 3, process=False)
     assert wrong(paper) == {"missing": 1, "unexpected": 1}  # and the state is the earlier one
 
 
@@ -79,7 +79,7 @@ def test_matches_committed_outside_their_transaction_are_duplicated() -> None:
     paper = Paper()
     wait, a, b = pair_of(paper)
     paper.match(wait, a, (0,), 3)
-    paper.match(wait, a, (0,), 4, judge=False)
+    paper.match(wait, a, (0,), 4, process=False)
     paper.match(wait, b, (1,), 5)
     assert wrong(paper) == {"duplicated": 1}
 
@@ -91,7 +91,7 @@ def test_a_firing_committed_outside_its_transaction_is_duplicated() -> None:
     before = dict(wait.states)
     paper.match(wait, b, (1,), 3)
     wait.states.update(before)
-    paper.judge(wait, b, (1,), 4)
+    paper.process(wait, b, (1,), 4)
     assert wrong(paper) == {"duplicated": 1}
 
 
@@ -111,11 +111,11 @@ def test_a_state_that_does_not_follow_from_its_matches_is_unexpected_before_it_c
     paper = Paper()
     wait = paper.register("s", count(A, 3), kind=kind, key=None if kind == "durable" else "k")
     a, other = paper.event("a", 1), paper.event("other", 1)
-    paper.match(wait, a, (0,), 3, judge=False)
+    paper.match(wait, a, (0,), 3, process=False)
     assert wrong(paper) == {"missing": 1}
-    paper.judge(wait, a, (0,), 3)
+    paper.process(wait, a, (0,), 3)
     assert not wrong(paper)
-    paper.judge(wait, other, (0,), 4)
+    paper.process(wait, other, (0,), 4)
     assert wrong(paper) == {"unexpected": 1}
 
 
@@ -253,7 +253,7 @@ def test_a_tick_that_comes_late_lets_another_key_end_a_wait_without_key() -> Non
 def test_a_firing_that_needs_no_tick_ends_a_wait_without_key() -> None:
     paper = Paper()
     wait = paper.register("s", absent(A, "10s") | B)
-    paper.match(wait, paper.event("b", 1, "k1"), (1,), 2, key="k1", judge=False)
+    paper.match(wait, paper.event("b", 1, "k1"), (1,), 2, key="k1", process=False)
     paper.match(wait, paper.event("a", 2, "k2"), (0,), 3, key="k2")
     paper.tick(wait, 22, 22, "k2")
     assert wrong(paper) == {"missing": 1, "unexpected": 1}
@@ -296,7 +296,7 @@ def test_a_firing_that_two_lives_of_a_wait_may_have_is_that_of_the_one_in_force(
     paper = Paper()
     first, a, b = pair_of(paper, "one-shot")
     paper.match(first, a, (0,), 3)
-    paper.match(first, b, (1,), 3, judge=False)
+    paper.match(first, b, (1,), 3, process=False)
     paper.remove(first, 4)
     again = paper.register("s", first.condition, stamp=5, incarnation=first.incarnation, key=first.key)
     paper.match(again, a, (0,), 6)

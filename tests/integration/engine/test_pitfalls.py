@@ -245,7 +245,7 @@ def test_an_end_that_the_client_has_sent_twice_does_not_end_the_next_transaction
     """The first one is on its way while the client, on another connection, repeats it and goes on."""
     bus, member = place.member()
     place.commit(bus, member, 1)
-    rule = place.rule("late", "EndTxn", delay_s=1.0, parted=True, most=1)
+    rule = place.rule("late", "EndTxn", delay_s=1.0, reset=True, most=1)
     place.commit(bus, member, 2)
     assert (rule.hits, rule.passed) == (1, 0)
 

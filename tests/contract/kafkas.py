@@ -1,4 +1,4 @@
-"""Where the contract is asked for: the simulated brokers, and a real one. One interface for the tests."""
+"""Kafka as the tests of the contract see it: simulated, and a real broker. One interface for both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEADLINE_S = 60.0
 
 
 class Open(Protocol):
-    """A transaction that is open until it is told to end; any error means that it could not commit."""
+    """An open transaction; any error means that it could not commit."""
 
     def write(self, tp: TopicPartition, value: bytes) -> None: ...
 
@@ -32,7 +32,7 @@ class Open(Protocol):
     def abort(self) -> None: ...
 
 
-class Place(Protocol):
+class Kafka(Protocol):
     """A cluster, a bus's name on it, and what a test needs beside the bus."""
 
     def topic(
@@ -43,11 +43,11 @@ class Place(Protocol):
 
     def clients(self) -> Clients: ...
 
-    def dies_owning(self, topic: str) -> str:
-        """The transactional id of a member that was assigned the topic, and whose process was killed then."""
+    def killed_owner(self, topic: str) -> str:
+        """Kills a member once it was assigned the topic. Returns its transactional id."""
 
     def never_joined(self) -> object:
-        """The membership that a consumer tells which has the group's name and never joined it."""
+        """Returns the membership of a consumer that has the group's name but never joined it."""
 
     def append(
         self,
@@ -56,7 +56,7 @@ class Place(Protocol):
         key: bytes | None = None,
         timestamp_ms: int | None = None,
     ) -> int:
-        """The offset of a new record."""
+        """Appends a record. Returns its offset."""
 
     def begin(self, transactional_id: str, timeout_ms: int = 60_000) -> Open:
         """timeout_ms: of the transaction; the simulation has one for all."""
@@ -66,7 +66,7 @@ class Place(Protocol):
     def recreate(self, topic: str, partitions: int) -> None: ...
 
     def compact(self, topic: str) -> None:
-        """Clean partition 0, all but its last record."""
+        """Compacts partition 0, except its last record."""
 
     def until(self, what: str, fact: Callable[[], T | None]) -> T:
         """The first value of `fact` that is not None."""
@@ -74,14 +74,14 @@ class Place(Protocol):
     def close(self) -> None: ...
 
 
-def assigned(place: Place, bus: Bus, topics: Sequence[str]) -> Batch:
-    """Subscribe, and poll until the partitions are there."""
+def assigned(kafka: Kafka, bus: Bus, topics: Sequence[str]) -> Batch:
+    """Subscribes, and polls until partitions are assigned."""
     bus.subscribe(topics)
-    return next_assignment(place, bus)
+    return next_assignment(kafka, bus)
 
 
-def next_assignment(place: Place, *buses: Bus) -> Batch:
-    """Poll all of them until the first one has a new assignment."""
+def next_assignment(kafka: Kafka, *buses: Bus) -> Batch:
+    """Polls all buses until the first one has a new assignment."""
 
     def news() -> Batch | None:
         for other in buses[1:]:
@@ -91,22 +91,22 @@ def next_assignment(place: Place, *buses: Bus) -> Batch:
         batch = buses[0].poll(100, 0.1)
         return batch if batch.assigned is not None else None
 
-    return place.until("an assignment", news)
+    return kafka.until("an assignment", news)
 
 
 def taken(
-    place: Place, take: Callable[[], Sequence[Record | End]], ends: Mapping[TopicPartition, int]
+    kafka: Kafka, take: Callable[[], Sequence[Record | End]], ends: Mapping[TopicPartition, int]
 ) -> list[Any]:
-    """Records and ends that come until these ends, or later ones, are told."""
+    """Takes records and ends until these ends, or later ones, are reported."""
     items: list[Record | End] = []
 
     def all_ended() -> bool | None:
         items.extend(take())
-        told = {item.source: item.offset for item in items if isinstance(item, End)}
-        # At least: the marker of a commit may be written after the end was asked for.
-        return True if all(told.get(tp, -1) >= offset for tp, offset in ends.items()) else None
+        reached = {item.source: item.offset for item in items if isinstance(item, End)}
+        # At least: the marker of a commit may be written after the end was queried.
+        return True if all(reached.get(tp, -1) >= offset for tp, offset in ends.items()) else None
 
-    place.until(f"the ends {ends}", all_ended)
+    kafka.until(f"the ends {ends}", all_ended)
     return items
 
 
@@ -129,7 +129,7 @@ class Simulation:
         config = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
         return SimulatedClients(config, self.cluster, self.host)
 
-    def dies_owning(self, topic: str) -> str:
+    def killed_owner(self, topic: str) -> str:
         bus = self.bus()
         assigned(self, bus, [topic])
         bus.dead = True
@@ -172,7 +172,7 @@ class Simulation:
             if value is not None:
                 return value
             self.cluster.now_ms += 100
-            for bus in self._buses:  # their sessions are over
+            for bus in self._buses:  # sessions of dead ones expire
                 if bus.dead and bus._member is not None:
                     self.cluster.leave(bus._member)
             for transaction in self.cluster.overdue():
@@ -186,23 +186,23 @@ class Simulation:
 
 
 class SimulatedOpen:
-    def __init__(self, place: Simulation, transaction: Transaction) -> None:
-        self._place, self._transaction = place, transaction
+    def __init__(self, kafka: Simulation, transaction: Transaction) -> None:
+        self._kafka, self._transaction = kafka, transaction
 
     def write(self, tp: TopicPartition, value: bytes) -> None:
-        self._place.cluster.write(self._transaction, tp, None, value, None)
+        self._kafka.cluster.write(self._transaction, tp, None, value, None)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, Committed], membership: object) -> None:
         assert isinstance(membership, tuple)
-        self._place.cluster.send_offsets(self._transaction, offsets, *membership)
+        self._kafka.cluster.send_offsets(self._transaction, offsets, *membership)
 
     def commit(self) -> None:
-        self._place.cluster.end(self._transaction, commit=True)
-        self._place.host.pause("markers")
+        self._kafka.cluster.end(self._transaction, commit=True)
+        self._kafka.host.pause("markers")
 
     def abort(self) -> None:
-        self._place.cluster.end(self._transaction, commit=False)
-        self._place.host.pause("markers")
+        self._kafka.cluster.end(self._transaction, commit=False)
+        self._kafka.host.pause("markers")
 
 
 class Broker:
@@ -256,7 +256,7 @@ class Broker:
 
         return KafkaClients(self.config)
 
-    def dies_owning(self, topic: str) -> str:
+    def killed_owner(self, topic: str) -> str:
         program = (
             "import sys\n"
             "from interlock.engine.config import BusConfig\n"
@@ -327,7 +327,7 @@ class Broker:
         self._create(topic, partitions)
 
     def compact(self, topic: str) -> None:
-        """The broker's cleaner comes by itself; it cleans all but the active segment."""
+        """Does nothing: the broker's cleaner runs by itself, on all but the active segment."""
 
     def until(self, what: str, fact: Callable[[], T | None]) -> T:
         deadline = time.monotonic() + DEADLINE_S
