@@ -1,5 +1,6 @@
-"""`make demo`: runs the main use case on real parts and checks it. The last line of output is a JSON object.
+"""`make demo`: runs and checks the main use case on a real broker, Airflow and Spark.
 
+The last line of output is a JSON object.
 Environment: KEEP=1 keeps everything running afterwards until Ctrl-C. FAULT=<name> makes something go wrong
 (several names separated by commas: one story each, two at a time; an empty name is the story without one).
 DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); each start empties it, so it must be

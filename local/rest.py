@@ -226,7 +226,7 @@ class AirflowRest:
         return self._request(method, path, json=dict(body))
 
     def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        """Sends a request; repeats it after an expired token, an error 5xx, a time-out or a closed one.
+        """Sends a request; repeats it after an expired token, an error 5xx, a time-out or a lost connection.
 
         Each request here may be repeated. On SQLite, Airflow's API server may answer 500: it writes its audit
         log on the event loop, which then waits for a lock whose holder waits for the event loop. It refuses a

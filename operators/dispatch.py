@@ -42,7 +42,7 @@ START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous needs a start dat
 _RESERVED: Final = ("schedule", "catchup", "max_active_runs", "max_consecutive_failed_dag_runs")
 
 _NO_RUN: Final = (
-    "firings have no run yet: the log lines above name each with its reason. Correct the reason, such as an "
+    "firings have no run yet: the log lines above name each with its reason. Correct the cause, such as an "
     "argument of dispatch_dag. The firings are tried again."
 )
 

@@ -156,9 +156,9 @@ class _Arguments:
         checks.delivery_timeout(self.delivery_timeout)
 
         def fixed(name: str, value: Any, unknown: Any) -> Any:
-            return unknown if checks.is_open(name, value) else value
+            return unknown if checks.is_unknown(name, value) else value
 
-        extensions = {} if checks.is_open("extensions", self.extensions) else self._extensions(checks.who)
+        extensions = {} if checks.is_unknown("extensions", self.extensions) else self._extensions(checks.who)
         data = self.data if isinstance(self.data, bytes) else known(self.data)
         try:
             Event.of(

@@ -92,18 +92,18 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         super().__init__(**kwargs)
         checks = ArgumentChecks(f"SparkSubmitEventOperator {self.task_id!r}", self.template_fields)
         checks.text("completion", completion, "the subject of the event", none=True)
-        if completion_data is not None and not checks.is_open("completion_data", completion_data):
+        if completion_data is not None and not checks.is_unknown("completion_data", completion_data):
             _check(completion_data, self.task_id)
         checks.text("application", self.application, "the path or URI of the application", most=100_000)
         checks.text("name", self.name, "the application's name", most=100_000)
-        if not checks.is_open("conf", self.conf) and not _is_settings(self.conf):
+        if not checks.is_unknown("conf", self.conf) and not _is_settings(self.conf):
             checks.fail("conf", self.conf, "a dict of Spark's settings, whose names are texts")
         args = self.application_args
-        if args is not None and not checks.is_open("application_args", args):
+        if args is not None and not checks.is_unknown("application_args", args):
             if not isinstance(args, (list, tuple)):
                 checks.fail("application_args", args, "a list of texts")
             for each in args:
-                if not isinstance(each, str) and not checks.is_open("application_args", each):
+                if not isinstance(each, str) and not checks.is_unknown("application_args", each):
                     checks.fail("application_args", each, "a list of texts")
         for argument, given in (
             ("completion", completion),

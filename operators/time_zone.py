@@ -17,9 +17,9 @@ def zone_of(dag: Any) -> str | None:
     another zone than the DAG, whose own is that of its start date, or Airflow's default.
     """
     timetable = getattr(dag, "timetable", None)
-    for having in (timetable, dag):
+    for owner in (timetable, dag):
         for name in ("timezone", "_timezone"):
-            zone = getattr(having, name, None)
+            zone = getattr(owner, name, None)
             found = getattr(zone, "key", None) or getattr(zone, "name", None) or zone
             if isinstance(found, str):
                 return found if found[:1].isalpha() else None

@@ -116,7 +116,7 @@ def bound_arguments(
 
 
 def check_rendered_values(who: str, written: object, values: object) -> None:
-    """Raises ConditionError if a rendered value of a parameter is none. written: as in the DAG file."""
+    """Raises ConditionError if a parameter was rendered to None or "". written: as in the DAG file."""
     if not isinstance(values, Mapping):
         return  # `bound_arguments` says what is wrong
     for name, value in values.items():
@@ -307,4 +307,4 @@ def _texts(key: object) -> list[str]:
 
 
 def _shown(key: object) -> str:
-    return repr(key) if isinstance(key, (str, list, tuple)) else f"of a {type(key).__name__}"
+    return repr(key) if isinstance(key, (str, list, tuple)) else f"from a {type(key).__name__}"

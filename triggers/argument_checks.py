@@ -39,7 +39,7 @@ class ArgumentChecks:
             hint = " It is not templated, and cannot be the output of another task."
         raise ValueError(f"{self.who}: {name} is {described(value)}; give {give}.{hint}")
 
-    def is_open(self, name: str, value: object) -> bool:
+    def is_unknown(self, name: str, value: object) -> bool:
         """Returns whether the value is known only when the task runs."""
         return name in self._rendered and is_rendered_later(value)
 
@@ -54,7 +54,7 @@ class ArgumentChecks:
         empty: bool = False,
     ) -> None:
         """A non-empty text that a database can hold. none: None is allowed; empty: the empty text too."""
-        if (value is None and none) or self.is_open(name, value):
+        if (value is None and none) or self.is_unknown(name, value):
             return
         if not isinstance(value, str) or is_template(value) or not (value or empty):
             self.fail(name, value, give)
@@ -91,11 +91,11 @@ class ArgumentChecks:
         """The name of a bus or deployment."""
         give = "a name of letters, digits, '.', '_' and '-', at most 100"
         self.text(name, value, give, none=none)
-        if isinstance(value, str) and not self.is_open(name, value) and not is_valid_name(value):
+        if isinstance(value, str) and not self.is_unknown(name, value) and not is_valid_name(value):
             self.fail(name, value, give)
 
     def whole(self, name: str, value: object, least: int, most: int) -> None:
-        if self.is_open(name, value):
+        if self.is_unknown(name, value):
             return
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             self.fail(name, value, f"a whole number, {least} or more")
@@ -104,14 +104,14 @@ class ArgumentChecks:
 
     def seconds(self, name: str, value: object, most: float) -> None:
         """A number of seconds above 0."""
-        if self.is_open(name, value):
+        if self.is_unknown(name, value):
             return
         good = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not good or not 0 < value <= most:  # type: ignore[operator]
             self.fail(name, value, f"seconds as a number, above 0 and at most {most:,.0f}")
 
     def duration(self, name: str, value: object, least: timedelta, least_text: str) -> None:
-        if self.is_open(name, value):
+        if self.is_unknown(name, value):
             return
         if not isinstance(value, timedelta) or value < least:
             self.fail(name, value, f"a timedelta, {least_text} or more")
@@ -120,7 +120,7 @@ class ArgumentChecks:
 
     def moment(self, name: str, value: object) -> None:
         """None, or a datetime with a time zone."""
-        if value is None or self.is_open(name, value):
+        if value is None or self.is_unknown(name, value):
             return
         if not isinstance(value, datetime):
             self.fail(name, value, "a datetime with a time zone")
@@ -132,11 +132,11 @@ class ArgumentChecks:
             self.fail(name, value, "a datetime of the years 1970 to 9998")
 
     def flag(self, name: str, value: object) -> None:
-        if not self.is_open(name, value) and not isinstance(value, bool):
+        if not self.is_unknown(name, value) and not isinstance(value, bool):
             self.fail(name, value, "True or False")
 
     def choice(self, name: str, value: object, choices: Sequence[str]) -> None:
-        if self.is_open(name, value):
+        if self.is_unknown(name, value):
             return
         if not isinstance(value, str) or value not in choices:
             self.fail(name, value, f"one of {', '.join(map(repr, choices))}")

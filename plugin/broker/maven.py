@@ -21,7 +21,7 @@ FETCH_TIMEOUT_S = 900.0
 SILENCE_S = 30.0  # also how long Ctrl-C may take while a connection hangs
 TRIES = 3
 _PARALLEL = 6
-_BUSY = (408, 425, 429, 500, 502, 503, 504)  # statuses that another try may not meet
+_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses after which another try may succeed
 
 Report = Callable[[str], None]
 
@@ -86,7 +86,7 @@ def _fetch(client: httpx.Client, url: str, file: Path, stop: threading.Event, de
         stop.wait(seconds)
 
     tries = Retrying(
-        retry=retry_if_exception(_may_pass),
+        retry=retry_if_exception(_is_temporary),
         stop=stop_after_attempt(TRIES),
         wait=wait_exponential(max=8),
         sleep=pause,
@@ -103,9 +103,9 @@ def _fetch(client: httpx.Client, url: str, file: Path, stop: threading.Event, de
         raise _cannot_fetch(f"{error or type(error).__name__} ({url})") from error
 
 
-def _may_pass(error: BaseException) -> bool:
+def _is_temporary(error: BaseException) -> bool:
     if isinstance(error, httpx.HTTPStatusError):
-        return error.response.status_code in _BUSY
+        return error.response.status_code in _TEMPORARY
     return isinstance(error, httpx.TransportError)
 
 
