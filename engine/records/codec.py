@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from ..errors import RecordError, UnknownVersion
-from .versions import is_read, versions_read
+from .versions import FIRST_VERSION, is_read, versions_read
 
 T = TypeVar("T")
 # What msgspec raises for unreadable bytes: its own errors, invalid UTF-8, and nesting beyond the
@@ -49,10 +49,11 @@ def decode_json(form: type[T], value: bytes | str, where: str) -> T:
 
 def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
     """Decodes a msgpack record. Raises like `decode_json`."""
-    version: object
     try:
         record = msgspec.msgpack.decode(value, type=form)
         version = record.v  # type: ignore[attr-defined]
+        if version < FIRST_VERSION:
+            raise RecordError(f"{where} holds no valid {form.__name__}: no release has version {version!r}.")
     except UNREADABLE as e:
         version = _version_of(value)
         if version is None or is_read(version):
@@ -66,9 +67,10 @@ def _version_of(value: bytes) -> int | None:
     """The version that a msgpack record begins with in all versions; None if it has none."""
     try:
         items = msgspec.msgpack.decode(value, type=list[msgspec.Raw])
-        return msgspec.msgpack.decode(items[0], type=int)
+        version = msgspec.msgpack.decode(items[0], type=int)
     except (*UNREADABLE, IndexError):
         return None
+    return version if version >= FIRST_VERSION else None
 
 
 def _unknown_version(form: type, version: object, where: str) -> str:

@@ -7,7 +7,10 @@ record has version N-1. A record of any other version is an error.
 
 from __future__ import annotations
 
+from typing import Final
+
 VERSION = 1
+FIRST_VERSION: Final = 1
 
 
 def is_read(version: object) -> bool:
@@ -17,4 +20,4 @@ def is_read(version: object) -> bool:
 
 def versions_read() -> range:
     """The versions that this release reads."""
-    return range(max(VERSION - 1, 1), VERSION + 1)
+    return range(max(VERSION - 1, FIRST_VERSION), VERSION + 1)

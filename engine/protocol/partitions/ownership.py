@@ -231,6 +231,8 @@ class Ownership:
         # 4. Read the registry as far as the former owner had.
         for task in self.tasks():
             self._registry_reader.catch_up(task.applied)
+        if any(trigger.has_unreadable for trigger in self.triggers.values()):
+            self._registry_reader.read_to_end()  # a state's registration may not be read yet
         self._damaged.clear()
         for trigger in list(self.triggers.values()):
             # Kept tasks too: registrations may have been removed meanwhile.

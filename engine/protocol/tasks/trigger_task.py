@@ -74,12 +74,18 @@ class TriggerTask:
         if self._unreadable:
             self._unreadable.pop(record.key or b"", None)  # the last record of a key counts
 
+    @property
+    def has_unreadable(self) -> bool:
+        """Whether `recovered` must decide which registrations need a record that cannot be read."""
+        return bool(self._unreadable)
+
     def recovered(self, abandoned: Collection[str] = ()) -> None:
         """End the recovery, after the registry was read: drop states without a registration in force.
 
         `damaged` then has {subscription: why} of registrations in force with a state that cannot be read. Do
         not process the partition while it has any. Other unreadable records are removed, and those of the
-        `abandoned` subscriptions. Raises UnknownVersion for a record of another version.
+        `abandoned` subscriptions. Raises UnknownVersion if a registration in force needs a record of another
+        version. Read the registry to its end first if `has_unreadable`.
         """
         self._look_at_unreadable(abandoned)
         for incarnation in self.store:
@@ -93,12 +99,12 @@ class TriggerTask:
     def _look_at_unreadable(self, abandoned: Collection[str]) -> None:
         self.damaged = {}
         for key, (record, error) in self._unreadable.items():
-            if isinstance(error, UnknownVersion):
-                raise error
             reason = str(error) if str(record) in str(error) else f"{record}: {error}"
             registered = self.registry.get(key.decode("utf-8", "replace").partition("/")[0])
             name = None if registered is None else registered.registration.subscription
             if name is not None and name not in abandoned:
+                if isinstance(error, UnknownVersion):
+                    raise error
                 self.damaged.setdefault(name, reason)
                 continue
             with at(*self.tp):

@@ -33,6 +33,8 @@ def meta_key(registration: Registration) -> bytes:
         (b"\xff\xfe", b"not a key either"),
         (b"", GARBAGE),
         (b"/", GARBAGE),
+        (b"looks like a later release", encode_msgpack(MetaRecord(9, 0, {}, False, False, None))),
+        (b"gone/looks like a later release", b"\x91\x09"),
     ],
 )
 def test_garbage_that_no_registration_needs_is_named_removed_and_stops_nothing(
@@ -62,10 +64,7 @@ def test_garbage_that_no_registration_needs_is_named_removed_and_stops_nothing(
 def test_no_record_of_the_state_topic_ends_an_engine(key: bytes, value: bytes) -> None:
     pool = Pool(PAIR)
     pool.write(STATE, key, value)
-    try:
-        pool.start(passes=8)
-    except UnknownVersion:
-        return  # as for a state of a later release
+    pool.start(passes=8)
     pool.emit("x")
     pool.emit("y")
     pool.run(8)
@@ -162,6 +161,23 @@ def test_a_state_of_a_later_release_still_ends_the_engine() -> None:
     pool.write(STATE, meta_key(PAIR), encode_msgpack(MetaRecord(9, 0, {}, False, False, None)))
     with pytest.raises(UnknownVersion, match=r"b-state\[0\]@0"):
         pool.start()
+
+
+@pytest.mark.parametrize("value", [b"\x91\x00", encode_msgpack(MetaRecord(-7, 0, {}, False, False, None))])
+def test_a_version_that_no_release_has_is_garbage_and_ends_no_engine(value: bytes) -> None:
+    pool, _ = damaged(1)
+    pool.write(STATE, meta_key(PAIR), value)
+    [text] = pool.start("two").problems.all()
+    assert "'pair' needs such a record" in text
+
+
+def test_a_state_of_a_later_release_of_a_cancelled_subscription_is_removed() -> None:
+    pool, state = damaged(1)
+    pool.remove(PAIR)
+    pool.write(state, meta_key(PAIR), encode_msgpack(MetaRecord(9, 0, {}, False, False, None)))
+    assert pool.start("two").problems.all() == []
+    pool.run()
+    assert pool.records(state)[-1] == (meta_key(PAIR), None)
 
 
 def test_a_state_of_a_later_release_that_was_removed_since_counts_no_more() -> None:
