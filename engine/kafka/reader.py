@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from operator import methodcaller
 from typing import TYPE_CHECKING, cast
@@ -35,9 +35,12 @@ GATHER_BYTES = 100_000
 SPARING_MESSAGES = 10
 SPARING_BYTES = 64 * 1024
 # The client copies the value of each message that it hands over. So do not take all messages of a batch at
-# once: it may unpack to a thousand times its size.
+# once: it may unpack to a thousand times its size. A chunk is counted when it is held, so the first is small,
+# and the next ones are larger only behind small messages.
 TAKEN_BYTES = 16 * 1024 * 1024
-CHUNK = 128
+FIRST_CHUNK = 4
+MOST_CHUNK = 64
+SMALL_BYTES = 256 * 1024  # of a chunk
 STALL_S = 30.0
 _DRAIN_AT_ONCE = 1000  # records at a time
 _partition = lru_cache(10_000)(TopicPartition)  # for each record: a look-up takes a third of creating one
@@ -109,30 +112,57 @@ def consume(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
     size = 0
     for chunk in chunks(consumer, most, timeout_s):
         found += chunk
-        size += sum(map(len, chunk))
+        size += chunk.size
         if size >= TAKEN_BYTES:
             break
     return found
 
 
-def chunks(consumer: Consumer, most: int, timeout_s: float) -> Iterator[list[Message]]:
-    """Yields the messages that have arrived, at most CHUNK at once.
+class Chunk(list["Message"]):
+    """Messages that the client handed over at once. `size`: the bytes of their values."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        super().__init__(messages)
+        self.size = sum(map(len, self))
+
+
+def chunks(consumer: Consumer, most: int, timeout_s: float) -> Iterator[Chunk]:
+    """Yields the messages that have arrived, few at once while they are large.
 
     consume(n, t) alone would wait the whole t for n messages.
     """
     first = consumer.poll(timeout_s)
     if first is None:
         return
-    yield [first]
-    left = most - 1
+    chunk = Chunk([first])
+    yield chunk
+    left, wanted = most - 1, FIRST_CHUNK
     while left > 0:
-        wanted = min(left, CHUNK)
-        chunk = consumer.consume(wanted, 0)
+        if chunk.size > SMALL_BYTES:
+            wanted = 1
+        wanted = min(left, wanted)
+        chunk = Chunk(consumer.consume(wanted, 0))
         if chunk:
             yield chunk
         if len(chunk) < wanted:
             return
         left -= wanted
+        wanted = min(2 * wanted, MOST_CHUNK)
+
+
+def seek(consumer: Consumer, tp: TopicPartition, offset: int) -> bool:
+    """Fetch an assigned partition from another offset, and drop what was fetched of it.
+
+    False if the client does not fetch it now, as behind an offset that is out of range.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka import TopicPartition as Assigned
+
+    try:
+        consumer.seek(Assigned(tp.topic, tp.partition, offset))
+    except KafkaException:
+        return False
+    return True
 
 
 def is_transient(error: KafkaError) -> bool:
@@ -235,6 +265,9 @@ class KafkaReader:
         from confluent_kafka import TopicPartition as Assigned
 
         self._consumer.assign([Assigned(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
+
+    def seek(self, tp: TopicPartition, offset: int) -> bool:
+        return seek(self._consumer, tp, offset)
 
     def take(self, most: int, timeout_s: float) -> list[Record | End]:
         from confluent_kafka import KafkaException

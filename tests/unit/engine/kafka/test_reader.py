@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.kafka.reader import CHUNK, TAKEN_BYTES, KafkaReader, Messages, consume, record
+from interlock.engine.kafka.reader import (
+    FIRST_CHUNK,
+    MOST_CHUNK,
+    TAKEN_BYTES,
+    KafkaReader,
+    Messages,
+    consume,
+    record,
+)
 
 from .clients import FakeMessage
 
@@ -89,27 +97,51 @@ def test_a_batch_that_unpacks_to_hundreds_of_megabytes_is_not_held_as_a_whole() 
     """A gzip batch of 800 x 1 MB of zeros."""
     consumer = Unpacked(800)
     taken = consume(consumer, 10_000, 0)  # type: ignore[arg-type]
-    assert len(taken) == 1 + CHUNK
-    assert sum(map(len, taken)) < TAKEN_BYTES + (1 + CHUNK) * 2**20
+    assert len(taken) == TAKEN_BYTES // 2**20
+    assert max(consumer.asked) == 1
 
 
-@pytest.mark.parametrize("count", [0, 1, CHUNK, CHUNK + 1, CHUNK + 2, 1000])
-@pytest.mark.parametrize("most", [1, 2, CHUNK, CHUNK + 1, 500])
+def test_large_messages_behind_small_ones_are_held_in_a_small_chunk_at_most_before_they_are_counted() -> None:
+    consumer = Unpacked(300, b"v")
+    consumer.left += Unpacked(800).left
+    taken = consume(consumer, 10_000, 0)  # type: ignore[arg-type]
+    assert len(taken) - 300 <= TAKEN_BYTES // 2**20 + MOST_CHUNK
+
+
+def test_large_messages_make_the_next_chunk_a_small_one_again() -> None:
+    consumer = Unpacked(2 * MOST_CHUNK, b"v")
+    consumer.left[40:42] = Unpacked(2).left
+    consume(consumer, 10_000, 0)  # type: ignore[arg-type]
+    at = consumer.asked.index(1)
+    assert at > 0
+    assert consumer.asked[at : at + 3] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("count", [0, 1, FIRST_CHUNK, MOST_CHUNK, MOST_CHUNK + 1, MOST_CHUNK + 2, 1000])
+@pytest.mark.parametrize("most", [1, 2, MOST_CHUNK, MOST_CHUNK + 1, 500])
 def test_small_messages_are_taken_up_to_the_limit_without_waiting_for_more(count: int, most: int) -> None:
     consumer = Unpacked(count, b"v")
     assert [each.offset() for each in consume(consumer, most, 0)] == [*range(min(count, most))]  # type: ignore[arg-type]
     assert sum(consumer.asked) <= max(0, most - 1)
 
 
+def test_small_messages_are_taken_in_few_calls() -> None:
+    consumer = Unpacked(10_000, b"v")
+    consume(consumer, 10_000, 0)  # type: ignore[arg-type]
+    assert len(consumer.asked) <= 10_000 // MOST_CHUNK + 5
+
+
 @pytest.mark.parametrize(
-    "messages",
+    ("value", "headers", "most"),
     [
-        pytest.param(Unpacked(800), id="values"),
-        pytest.param(Unpacked(800, b"", [("ce_note", b"x" * 2**20)]), id="headers"),
+        pytest.param(b"\0" * 2**20, None, 16, id="values"),
+        pytest.param(b"", [("ce_note", b"x" * 2**20)], 1 + FIRST_CHUNK + 2 * FIRST_CHUNK + 4, id="headers"),
     ],
 )
-def test_a_reader_hands_over_a_bounded_share_too(messages: Unpacked) -> None:
+def test_a_reader_hands_over_a_bounded_share_too(value: bytes, headers: Any, most: int) -> None:
+    messages = Unpacked(800, value, headers)
     reader = KafkaReader.__new__(KafkaReader)
     reader._consumer = messages  # type: ignore[assignment]
-    assert len(reader.take(5000, 0)) == 1 + CHUNK
-    assert len(messages.left) == 800 - 1 - CHUNK
+    taken = reader.take(5000, 0)
+    assert TAKEN_BYTES // 2**20 <= len(taken) <= most + MOST_CHUNK
+    assert len(messages.left) == 800 - len(taken)
