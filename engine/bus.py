@@ -125,6 +125,9 @@ class Reader(Protocol):
     def read(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, and only these."""
 
+    def seek(self, tp: TopicPartition, offset: int) -> bool:
+        """Read one of the partitions from another offset. False if it is not being read now: use `read`."""
+
     def take(self, most: int, timeout_s: float) -> list[Record | End]:
         """Returns at most `most` items that have arrived. Waits up to the timeout for the first one."""
 
@@ -153,6 +156,12 @@ class Bus(Protocol):
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Fetch these partitions from these offsets, and only these."""
+
+    def seek(self, tp: TopicPartition, offset: int) -> bool:
+        """Fetch one of the partitions from another offset. False if it is not being fetched: use `start`."""
+
+    def fetched_end(self, tp: TopicPartition) -> int:
+        """The partition's end when it was last fetched; 0 if unknown. Sends no request."""
 
     def committed(
         self, partitions: Iterable[TopicPartition], *, stable: bool = True

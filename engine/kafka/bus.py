@@ -24,6 +24,7 @@ from .reader import (
     consume,
     is_transient,
     partition_and_offset,
+    seek,
 )
 from .transactions import Transactions
 
@@ -180,6 +181,22 @@ class KafkaBus:
 
         self._pending_errors.clear()  # they concern the previous positions
         self._consumer.assign([Assigned(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
+
+    def seek(self, tp: TopicPartition, offset: int) -> bool:
+        self._pending_errors = deque(
+            e for e in self._pending_errors if not (isinstance(e, LostRange) and e.partition == tp)
+        )
+        return seek(self._consumer, tp, offset)
+
+    def fetched_end(self, tp: TopicPartition) -> int:
+        from confluent_kafka import KafkaException
+        from confluent_kafka import TopicPartition as Asked
+
+        try:
+            known = self._consumer.get_watermark_offsets(Asked(tp.topic, tp.partition), cached=True)
+        except KafkaException:  # the partition is not fetched
+            return 0
+        return 0 if known is None else max(0, known[1])
 
     def members(self) -> frozenset[str]:
         return self._admin.members()

@@ -35,6 +35,7 @@ POLL_S: Final = 0.1
 # Positions that moved without output are committed within this time, so a crash repeats little.
 LAZY_S: Final = 0.2
 REGISTRY_S: Final = 1.0
+MOST_REFUSED: Final = 20  # records of a partition, then it is fetched again: each costs a few look-ups
 MOST_ABORTS: Final = 5  # then the engine ends with an error; a rebalance aborts only one or two
 
 
@@ -70,7 +71,8 @@ class Engine:
             self._refusals = parts.refusals(context, self.ownership)
             self._offsets = parts.offsets(context)
             clients.callback(self._offsets.close)
-            self._fetch_again = False  # see `_continue_behind_refused`
+            # {partition whose client may have skipped records: how many records of it were refused}
+            self._doubted: dict[TopicPartition, int] = {}
             self.cuts = parts.cuts(context, listed)
             self.problems = parts.problems(context, self.ownership, gaps, self.cuts)
             self._housekeeping = parts.housekeeping(context, self.ownership, self._fencing, self.open_again)
@@ -151,10 +153,10 @@ class Engine:
             self._housekeeping.sweep(outputs)
             self.problems.write(outputs)
         # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
-        if self._gather(outputs, touched | self._passes.to_commit) and self._commit(
-            outputs, batch.membership, touched
-        ):
-            self._continue_behind_refused()
+        if self._gather(outputs, touched | self._passes.to_commit):
+            self._commit(outputs, batch.membership, touched)
+        if self._doubted:
+            self._fetch_again()
         self._housekeeping.run()
         changed = self.ownership.listed.check()
         if (
@@ -223,7 +225,7 @@ class Engine:
 
     def _forget_pass(self) -> None:
         """Forget the work since the last commit."""
-        self._fetch_again = False  # fetching begins again anyway
+        self._doubted.clear()  # fetching begins again anyway
         self.stats.take_back(self._counted)
         self._scanning.drop()
         self.cuts.drop()
@@ -256,7 +258,7 @@ class Engine:
                 task = source or triggers.get(tp)
                 if tp in held_of:
                     held.append(item)
-                elif task is not None:
+                elif task is not None and tp not in self._doubted:
                     task.at_end(item.offset)
                 continue
             is_watched = bool(watched) and tp in watched  # usually none is
@@ -264,11 +266,13 @@ class Engine:
                 held.append(item)
                 held_of.add(tp)
                 continue
-            consumed += 1
             if source is not None and item.offset != source.position:
+                if self._may_be_skipped(source, item):
+                    continue
                 refused = self._refuse(source, item, outputs, now_ms)
+            consumed += 1
             if refused or (is_watched and passes.dead_letter(item, outputs, now_ms)):
-                pass
+                refused = False
             elif source is not None:
                 if not source.match(item, outputs, now_ms):
                     filtered += 1
@@ -276,7 +280,7 @@ class Engine:
                 self._step(trigger, item, outputs, now_ms)
             if is_watched and not self.ownership.taking_over and passes.passed(tp):
                 break
-            if refused or outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
+            if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
         if held and not self.ownership.taking_over:
             backlog.put_back(*held)
@@ -284,12 +288,27 @@ class Engine:
             self.stats.consumed += consumed
             self.stats.filtered += filtered
 
-    def _continue_behind_refused(self) -> None:
-        """Fetch again if a record was refused: the client continues behind the offset that it claims."""
-        if self._fetch_again:
-            self._fetch_again = False
-            self._backlog.clear()
+    def _fetch_again(self) -> None:
+        """Fetch again where records were refused: the client continues behind the offset that one claims."""
+        if self._backlog and not self._passes.watched:
+            return  # it still has records that were fetched before
+        self._backlog.clear()
+        sources = [self.ownership.sources[tp] for tp in self._doubted if tp in self.ownership.sources]
+        self._doubted.clear()
+        if self._passes.watched or not all(self._bus.seek(each.tp, each.position) for each in sources):
             self.ownership.start()
+
+    def _may_be_skipped(self, source: SourceTask, record: Record) -> bool:
+        """Whether to drop a record until its partition is fetched again: the client skipped others before."""
+        refused = self._doubted.get(source.tp)
+        if refused is None:
+            return False
+        if refused < MOST_REFUSED and (
+            record.offset < source.position or self._offsets.is_next(record, source.position)
+        ):
+            return False
+        self._doubted[source.tp] = MOST_REFUSED
+        return True
 
     def _refuse(self, source: SourceTask, record: Record, outputs: Outputs, now_ms: int) -> bool:
         """Send a record that is not at the offset that it claims to the dead-letter topic; False if it is."""
@@ -297,7 +316,7 @@ class Engine:
         if refusal is None:
             return False
         source.refuse(record, refusal.reason, refusal.position, outputs, now_ms)
-        self._fetch_again = True
+        self._doubted[source.tp] = self._doubted.get(source.tp, 0) + 1
         return True
 
     def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> None:
@@ -362,7 +381,10 @@ class Engine:
             first: dict[TopicPartition, int | None] = {}
             if new:
                 since = min(r.registration.since_ms for r in new)
-                first = self._bus.offsets_since([s.tp for s in sources], since)
+                found = self._bus.offsets_since([s.tp for s in sources], since)
+                first = {
+                    tp: None if at is None else self._offsets.true_offset(tp, at) for tp, at in found.items()
+                }
                 self._scanning.report_gaps(sources, new, first)
             for source in sources:
                 source.apply(until, first.get(source.tp))

@@ -70,6 +70,13 @@ class Fetching:
         self._logs = {tp: self._cluster.log(tp) for tp in positions}
         self._reported_ends = {}
 
+    def seek(self, tp: TopicPartition, offset: int) -> bool:
+        if tp not in self.positions:
+            return False
+        self.positions[tp] = offset
+        self._reported_ends.pop(tp, None)
+        return True
+
     def take(self, most: int, *, strict: bool) -> list[Record | End]:
         """Returns records and ends: partitions in random order, each cut off anywhere.
 
@@ -116,6 +123,10 @@ class SimulatedReader:
         self._bus.check_alive()
         self._bus.recovered |= positions.keys()
         self._fetching.assign(positions)
+
+    def seek(self, tp: TopicPartition, offset: int) -> bool:
+        self._bus.check_alive()
+        return self._fetching.seek(tp, offset)
 
     def take(self, most: int, timeout_s: float) -> list[Record | End]:
         self._bus.step("takes from a reader")
@@ -238,6 +249,15 @@ class SimulatedBus:
                 if state.topic != tp.topic and state not in self.recovered and self._log(state).end:
                     self.host.note("takeover without a recovery: nobody else had committed")
         self._fetching.assign(positions)
+
+    def seek(self, tp: TopicPartition, offset: int) -> bool:
+        self.check_alive()
+        self.host.say(f"fetches {tp} again from {offset}")
+        return self._fetching.seek(tp, offset)
+
+    def fetched_end(self, tp: TopicPartition) -> int:
+        log = self.cluster.log(tp)
+        return 0 if log is None or tp not in self._fetching.positions else log.stable_end
 
     def members(self) -> frozenset[str]:
         self.step("asks for the members")

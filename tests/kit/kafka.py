@@ -56,9 +56,12 @@ class Transaction:
 
 
 class Log:
-    """One topic partition. `entries` keeps what was removed: readers do not see it, the oracle does."""
+    """One topic partition. `entries` keeps what was removed: readers do not see it, the oracle does.
 
-    __slots__ = ("entries", "log_append_time", "open", "removed", "start", "tp")
+    `claims`: {offset of a malformed record: the offset that it claims}. Clients believe it.
+    """
+
+    __slots__ = ("claims", "entries", "log_append_time", "open", "removed", "start", "tp")
 
     def __init__(self, tp: TopicPartition, log_append_time: bool) -> None:
         self.tp, self.log_append_time = tp, log_append_time
@@ -66,6 +69,7 @@ class Log:
         self.start = 0  # the low watermark
         self.removed: set[int] = set()  # by compaction
         self.open: dict[Transaction, int] = {}
+        self.claims: dict[int, int] = {}
 
     @property
     def end(self) -> int:
@@ -90,10 +94,15 @@ class Log:
         until = self.stable_end
         at = max(position, self.start)
         while at < until and len(found) < most:
-            if self.visible(at):
+            claimed = self.claims.get(at, at) if self.claims else at
+            if self.visible(at) and claimed >= position:
                 entry = self.entries[at]
-                found.append(Record(self.tp, at, entry.timestamp_ms, entry.key, entry.value, entry.headers))
+                found.append(
+                    Record(self.tp, claimed, entry.timestamp_ms, entry.key, entry.value, entry.headers)
+                )
             at += 1
+        if self.claims and found and found[-1].offset >= at:
+            return found, found[-1].offset + 1
         while at < until and not self.visible(at):
             at += 1
         return found, at

@@ -60,6 +60,15 @@ class Bus(SimulatedBus):
         self.calls.append("start")
         super().start(positions)
 
+    def seek(self, tp: TopicPartition, offset: int) -> bool:
+        self.calls.append(f"seek {tp}")
+        return super().seek(tp, offset)
+
+    def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        asked = list(partitions)
+        self.calls.append(f"stable {', '.join(map(str, asked))}")
+        return super().stable_offsets(asked)
+
     def committed(
         self, partitions: Iterable[TopicPartition], *, stable: bool = True
     ) -> dict[TopicPartition, Committed | None] | None:

@@ -32,7 +32,8 @@ class Scanning:
         self._offsets = context.parts.offsets(context)
         self._next: dict[TopicPartition, int] = {}  # where the reader continues
         self._rest: dict[TopicPartition, deque[Record | End]] = {}
-        self._fetch_again = False  # the reader continues behind the offset that a refused record claims
+        # Partitions whose reader continues behind the offset that a refused record claims.
+        self._misled: set[TopicPartition] = set()
         # First offsets of partitions whose reading begins or resumes, until their first record arrives.
         self._starts: dict[TopicPartition, int] = {}
 
@@ -45,6 +46,7 @@ class Scanning:
         self._next.clear()
         self._rest.clear()
         self._starts.clear()
+        self._misled.clear()
 
     def report_gaps(
         self, sources: Iterable[SourceTask], new: list[Registered], first: Mapping[TopicPartition, int | None]
@@ -83,8 +85,13 @@ class Scanning:
             return set()
         if self._index.crowded:
             self._index.keep(group for source in sources.values() for group in source.scans.groups)
-        if wanted != self._next or self._fetch_again:
-            self._fetch_again = False
+        if wanted == self._next and self._misled:
+            # Read only these again; if the reader cannot, read all.
+            if not all(self._reader.seek(tp, wanted[tp]) for tp in self._misled & wanted.keys()):
+                self._next = {}
+            self._misled.clear()
+        if wanted != self._next:
+            self._misled.clear()
             moved = [tp for tp, at in wanted.items() if at and at != self._next.get(tp)]
             self._starts.update(self._bus.start_offsets(moved) if moved else {})
             self._next = wanted
@@ -160,7 +167,7 @@ class Scanning:
         with at(*record.source, record.offset):
             log.warning("A scan skips %s: %s", record, refusal.reason)
         source.scans.advance(min(refusal.position, source.position))
-        self._fetch_again = True
+        self._misled.add(source.tp)
 
 
 def _is_below(first: int | None, position: int) -> bool:

@@ -5,24 +5,27 @@ it (Apache Kafka 4.2.2, uncompressed batches). A record that claims a later offs
 records between from a reader that believes it: the reader continues behind the claimed offset.
 
 The offsets of a partition jump only over control records, aborted records, and records that compaction or
-retention removed. So a record that is not at the next offset is looked up by its own offset: a reader that
-starts there must find it first.
+retention removed. So a record that is not at the next offset is looked up: a reader that starts at its
+offset, or at any offset of the jump, must find it first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from ...bus import End, Reader, Record, TopicPartition
-from ...errors import UnreachableError
+from ...errors import NotReadable, UnreachableError
 from ..context import EngineContext
 
 # Look-ups that find nothing wrong may take this share of the time: each takes milliseconds. Topics of
-# transactional producers, and compacted topics, jump all the time; their other jumps are not looked up.
+# transactional producers, and compacted topics, jump all the time. When the share is used up, a jump is
+# looked up only if it is longer than those of this partition that were.
 MOST_S: Final = 0.5
 IN_S: Final = 10.0
 MOST_HIDDEN: Final = 100  # offsets: a longer jump is looked up in any case
+MOST_CLAIMS: Final = 1000  # remembered claims of refused records
 TAKE: Final = 10
 TAKE_S: Final = 0.5
 END_S: Final = 1.0  # a replica that this reader uses may be behind the partition's leader
@@ -37,57 +40,112 @@ class Refusal(NamedTuple):
 
 
 class OffsetChecks:
-    """Checks records of source partitions whose offset is not the next one. `close` closes its reader."""
+    """Checks records of source partitions whose offset is not the next one. `close` closes its reader.
+
+    Methods raise NotReadable if the record's partition cannot be read.
+    """
 
     def __init__(self, context: EngineContext) -> None:
         self._bus, self._monotonic = context.bus, context.monotonic
         self._reader: Reader | None = None
-        self._ends: dict[TopicPartition, int] = {}  # stable ends as last queried; they only grow
+        self._usual: dict[TopicPartition, int] = {}  # the longest jump that was looked up
+        self._claims: dict[tuple[TopicPartition, int], int] = {}  # {partition, claimed offset: true offset}
         self._began, self._took = 0.0, 0.0  # of the present IN_S
 
     def refusal(self, record: Record, position: int) -> Refusal | None:
         """Why this record cannot be at its offset; None if it is, or if MOST_S is used up.
 
-        position: the next offset of its partition. Raises UnreachableError if the partition cannot be read.
+        position: the next offset of its partition.
         """
         tp, offset = record.source, record.offset
         if offset < position:
-            if self._is_there(record):  # an earlier record claimed a later offset, and was not looked up
+            if self._first(tp, offset) == record:  # an earlier record hid it, and was not looked up
                 return None
             return Refusal(_reason(record, "which lies before the records that were read"), position)
-        if offset >= self._ends.get(tp, 0):
-            self._ends[tp] = self._bus.stable_offsets([tp])[tp]
-        end = self._ends[tp]
+        began, jump = self._monotonic(), offset - position
+        end = self._bus.fetched_end(tp)
+        if offset >= end:  # of an honest record only if the end is not known
+            end = self._ask_end(tp)
         if offset < end:
-            if offset - position <= MOST_HIDDEN and self._used_up():
+            if jump <= self._usual.get(tp, 0) and self._used_up(began):
                 return None
-            began = self._monotonic()
-            if self._is_there(record):
+            other = self._other(record, position)
+            if other is None:
+                self._usual[tp] = max(min(jump, MOST_HIDDEN), self._usual.get(tp, 0))
                 self._took += self._monotonic() - began
                 return None
             if self._first(tp, position) != record:
                 return None  # compaction or retention has removed it since it was fetched
-            what = "where another record is"
+            what = "where another record is" if other == offset else f"but another record is at {other}"
         else:
-            what = f"but the partition ends at {end}"
-        after = self._place(record, position, min(offset, end)) + 1
-        return Refusal(_reason(record, f"{what}. Reading continues at offset {after}"), after)
+            what, other = f"but the partition ends at {end}", end
+        at = self._place(record, position, min(offset, other))
+        self._remember(tp, offset, at)
+        return Refusal(_reason(record, f"{what}. Reading continues at offset {at + 1}"), at + 1)
 
-    def _used_up(self) -> bool:
-        now = self._monotonic()
+    def is_next(self, record: Record, position: int) -> bool:
+        """Whether a reader that starts at `position` finds this record first: none between was skipped."""
+        return self._first(record.source, position) == record
+
+    def true_offset(self, tp: TopicPartition, offset: int) -> int:
+        """Where the record that claims this offset is, if it was refused here; otherwise the offset."""
+        return self._claims.get((tp, offset), offset)
+
+    def _ask_end(self, tp: TopicPartition) -> int:
+        try:
+            return self._bus.stable_offsets([tp])[tp]
+        except NotReadable:
+            raise
+        except UnreachableError as e:
+            raise NotReadable(tp.topic, str(e)) from e
+
+    def _used_up(self, now: float) -> bool:
         if now - self._began >= IN_S:
             self._began, self._took = now, 0.0
         return self._took >= MOST_S
 
-    def _is_there(self, record: Record) -> bool:
-        return self._first(record.source, record.offset) == record
+    def _other(self, record: Record, position: int) -> int | None:
+        """An offset of the jump, or the record's own, where another record is; None if none is found.
+
+        A record that is equal to this one may be at the claimed offset. So look at the jump's first and last
+        offset too, and at the offset of a record that a reader returns behind this one.
+        """
+        tp, offset = record.source, record.offset
+        places = [offset, *sorted({position + 1, offset - 1} - {position, offset})]
+        for place in places:
+            first, second = self._look(tp, place)
+            if first != record:
+                return place
+            behind = second.offset if isinstance(second, Record) else offset
+            if position < behind < offset and behind not in places:
+                places.append(behind)
+        return None
 
     def _place(self, record: Record, low: int, high: int) -> int:
         """The offset of the record's batch, at or after `low`: the last one from which it is found."""
         return last_true(lambda offset: self._first(record.source, offset) == record, low, high)
 
+    def _remember(self, tp: TopicPartition, offset: int, at: int) -> None:
+        self._claims[tp, offset] = at
+        if len(self._claims) > MOST_CLAIMS:
+            del self._claims[next(iter(self._claims))]
+
     def _first(self, tp: TopicPartition, offset: int) -> Record | End:
-        """What a reader finds that starts at this offset; the end if there is no record within END_S."""
+        return self._look(tp, offset)[0]
+
+    def _look(self, tp: TopicPartition, offset: int) -> tuple[Record | End, Record | End | None]:
+        """What a reader finds that starts at this offset, and what it returns next, if that has arrived.
+
+        First the end if there is no record within END_S.
+        """
+        try:
+            return self._read(tp, offset)
+        except NotReadable:
+            raise
+        except UnreachableError as e:  # perhaps of this partition alone: the others continue
+            raise NotReadable(tp.topic, str(e)) from e
+
+    def _read(self, tp: TopicPartition, offset: int) -> tuple[Record | End, Record | End | None]:
         if self._reader is None:
             self._reader = self._bus.reader(brief=True)
         self._reader.read({tp: offset})
@@ -95,15 +153,15 @@ class OffsetChecks:
         try:
             while (waited := self._monotonic() - began) <= STALL_S:
                 if end is not None and waited >= END_S:
-                    return end
-                for item in self._reader.take(TAKE, TAKE_S):
-                    if item.source == tp and isinstance(item, Record):
-                        return item
-                    if item.source == tp:
-                        end = item
+                    return end, None
+                items = [item for item in self._reader.take(TAKE, TAKE_S) if item.source == tp]
+                for item, following in zip_longest(items, items[1:]):
+                    if isinstance(item, Record):
+                        return item, following
+                    end = item
         finally:
             self._reader.read({})
-        raise UnreachableError(f"{tp} could not be read at offset {offset} within {STALL_S:.0f} s.")
+        raise NotReadable(tp.topic, f"{tp} could not be read at offset {offset} within {STALL_S:.0f} s.")
 
     def close(self) -> None:
         if self._reader is not None:

@@ -28,6 +28,8 @@ class FakeConsumer:
         self.fails: Exception | None = None
         self.subscriptions: list[list[str]] = []
         self.fetching: list[Any] = ["unset"]
+        self.sought: list[tuple[str, int, int]] = []
+        self.watermarks: tuple[int, int] | None = None
         self.generation = 1
         self.member: str | None = "m-1"
 
@@ -54,6 +56,17 @@ class FakeConsumer:
     def consume(self, most: int, timeout: float) -> list[FakeMessage]:
         taken, self.arrived = self.arrived[:most], self.arrived[most:]
         return taken
+
+    def seek(self, partition: Any) -> None:
+        if self.fails:
+            raise self.fails
+        self.sought.append((partition.topic, partition.partition, partition.offset))
+
+    def get_watermark_offsets(self, partition: Any, *, cached: bool) -> tuple[int, int] | None:
+        assert cached, "no request"
+        if self.fails:
+            raise self.fails
+        return self.watermarks
 
     def close(self) -> None: ...
 
@@ -189,6 +202,42 @@ def test_a_lost_range_names_its_partition_and_no_record_polled_with_it_is_lost(
         poll(consumer)
     assert caught.value.partition == HERE
     assert list(poll(consumer).records) == []
+
+
+def test_a_partition_that_is_fetched_from_another_offset_is_not_out_of_range_any_more(
+    consumer: FakeConsumer,
+) -> None:
+    """Behind the offset that a malformed record claims."""
+    assigned(consumer)
+    ends = [error(KafkaError._AUTO_OFFSET_RESET), error(KafkaError._AUTO_OFFSET_RESET, partition=1)]
+    consumer.arrived = [FakeMessage(), *ends]
+    poll(consumer)
+    assert consumer.bus.seek(HERE, 7)
+    assert consumer.sought == [(*HERE, 7)]
+    with pytest.raises(LostRange, match=r"b-event\[1\]"):
+        poll(consumer)
+    assert list(poll(consumer).records) == []
+
+
+def test_a_client_that_does_not_fetch_a_partition_says_that_it_cannot_seek(consumer: FakeConsumer) -> None:
+    assigned(consumer)
+    consumer.fails = failure(KafkaError._STATE)
+    assert not consumer.bus.seek(HERE, 7)
+
+
+@pytest.mark.parametrize(
+    ("watermarks", "end"), [((3, 9), 9), ((-1001, -1001), 0), (None, 0)], ids=["known", "unknown", "none"]
+)
+def test_the_end_of_a_partition_is_known_from_its_fetches(
+    consumer: FakeConsumer, watermarks: tuple[int, int] | None, end: int
+) -> None:
+    consumer.watermarks = watermarks
+    assert consumer.bus.fetched_end(HERE) == end
+
+
+def test_the_end_of_a_partition_that_is_not_fetched_is_unknown(consumer: FakeConsumer) -> None:
+    consumer.fails = failure(KafkaError._UNKNOWN_PARTITION)
+    assert consumer.bus.fetched_end(HERE) == 0
 
 
 def test_a_new_assignment_drops_the_troubles_of_the_old_one(consumer: FakeConsumer) -> None:

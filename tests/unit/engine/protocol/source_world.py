@@ -40,6 +40,10 @@ class FakeReader:
     def read(self, positions: Mapping[TopicPartition, int]) -> None:
         self._at = positions.get(TP)
 
+    def seek(self, tp: TopicPartition, offset: int) -> bool:
+        self._at = offset
+        return True
+
     def take(self, most: int, timeout_s: float) -> list[Record | End]:
         if self._at is None:
             return []
@@ -62,6 +66,7 @@ def new_context(reader: Callable[..., FakeReader], end: Callable[[], int]) -> En
         reader=reader,
         start_offsets=lambda asked: dict.fromkeys(asked, 0),
         stable_offsets=lambda asked: dict.fromkeys(asked, end()),
+        fetched_end=lambda _: end(),
     )
     return EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(lambda: 0.0, lambda: 0.0)))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import UnreachableError
+from interlock.engine.errors import NotReadable, UnreachableError
 from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.partitions.offsets import (
     END_S,
@@ -35,12 +35,17 @@ class Log:
         self.at: int | None = None
         self.now, self.looked_up, self.asked = 0.0, 0, 0
         self.silent = False
-        bus: Any = SimpleNamespace(reader=lambda **_: self, stable_offsets=self.stable_offsets)
+        self.twins: dict[int, int] = {}  # {offset: of the record that it equals}
+        self.fetch_most = 0  # records in a response, 0 for all
+        self.fetched = end
+        bus: Any = SimpleNamespace(
+            reader=lambda **_: self, stable_offsets=self.stable_offsets, fetched_end=lambda _: self.fetched
+        )
         context = EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(lambda: self.now, lambda: self.now)))
         self.checks = OffsetChecks(context)
 
     def record(self, at: int) -> Record:
-        return Record(TP, self.claims[at], 5, None, b"%d" % at, [])
+        return Record(TP, self.claims[at], 5, None, b"%d" % self.twins.get(at, at), [])
 
     def stable_offsets(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
         self.asked += 1
@@ -55,7 +60,8 @@ class Log:
         if self.silent or self.at is None:
             return []
         from_here = [at for at in sorted(self.claims) if at >= self.at and self.claims[at] >= self.at]
-        return [*map(self.record, from_here[:most]), *([End(TP, self.end)] if len(from_here) <= most else [])]
+        some = from_here[: self.fetch_most or most]
+        return [*map(self.record, some), *([End(TP, self.end)] if len(from_here) <= most else [])]
 
     def close(self) -> None:
         self.at = None
@@ -119,11 +125,76 @@ def test_a_record_that_an_earlier_one_jumped_over_is_still_processed() -> None:
     assert log.checks.refusal(log.record(2), 6) is None
 
 
-def test_the_end_is_asked_for_only_when_a_record_lies_beyond_the_known_one() -> None:
-    log = Log({at: at for at in range(0, 40, 2)}, 40)
-    for at in range(2, 40, 2):
-        log.checks.refusal(log.record(at), at - 1)
+def test_a_growing_topic_of_a_transactional_producer_costs_no_request_for_its_end() -> None:
+    """The client knows the end from its fetches."""
+    log = Log({at: at for at in range(0, 400, 2)}, 1)
+    for at in range(2, 400, 2):
+        log.end = log.fetched = at + 1
+        assert log.checks.refusal(log.record(at), at - 1) is None
+    assert log.asked == 0
+
+
+def test_the_end_is_asked_for_where_the_client_does_not_know_it() -> None:
+    log = Log({0: 0, 4: 4}, 5)
+    log.fetched = 0
+    assert log.checks.refusal(log.record(4), 1) is None
     assert log.asked == 1
+
+
+@pytest.mark.parametrize("fetch_most", [0, 1])
+@pytest.mark.parametrize(
+    ("claims", "bad", "twin", "position"),
+    [
+        ({0: 0, 1: 5, 2: 2, 3: 3, 4: 4, 5: 5}, 1, 5, 1),
+        ({0: 0, 1: 5, 4: 4, 5: 5}, 1, 5, 1),
+        ({0: 0, 1: 5, 2: 2, 5: 5}, 1, 5, 1),
+        ({0: 0, 2: 5, 3: 3, 4: 4, 5: 5}, 2, 5, 1),
+        ({0: 0, 1: 3, 2: 2, 3: 3}, 1, 3, 1),
+        ({0: 0, 1: 400, **{at: at for at in range(2, 402)}}, 1, 400, 1),
+    ],
+    ids=["alone", "hides the last", "hides the first", "behind a marker", "hides one", "hides hundreds"],
+)
+def test_a_twin_at_the_claimed_offset_does_not_make_a_forged_record_believed(
+    claims: dict[int, int], bad: int, twin: int, position: int, fetch_most: int
+) -> None:
+    """Two equal records (CreateTime, the same timestamp), of which the first claims the second's offset."""
+    log = Log(claims, max(claims) + 2)
+    log.twins, log.fetch_most = {twin: bad}, fetch_most
+    refusal = log.checks.refusal(log.record(bad), position)
+    assert refusal is not None
+    assert refusal.position == bad + 1
+
+
+def test_a_twin_with_markers_on_both_sides_of_what_it_hides_is_found_in_one_response() -> None:
+    log = Log({0: 0, 3: 9, 5: 5, 9: 9}, 10)
+    log.twins = {9: 3}
+    refusal = log.checks.refusal(log.record(3), 1)
+    assert refusal is not None
+    assert refusal.position == 4
+
+
+def test_a_jump_that_is_longer_than_those_before_is_looked_up_although_the_time_is_used_up() -> None:
+    """Behind jumps of one offset it would hide the events of others."""
+    log = Log({0: 0, 2: 2, 3: 60, **{at: at for at in range(4, 62)}}, 62)
+    assert log.checks.refusal(log.record(2), 1) is None
+    log.checks._took = MOST_S
+    assert log.checks.refusal(log.record(3), 3) is not None
+
+
+def test_a_record_beyond_the_end_is_refused_although_the_time_is_used_up() -> None:
+    """Else the partition would stop there."""
+    log = Log({0: 0, 2: 2, 3: 4}, 4)
+    assert log.checks.refusal(log.record(2), 1) is None
+    log.checks._took = MOST_S
+    assert log.checks.refusal(log.record(3), 3) is not None
+
+
+def test_the_offset_of_a_refused_record_is_known_where_brokers_answer_with_its_claim() -> None:
+    log = Log({0: 0, 1: 5, **{at: at for at in range(2, 7)}}, 7)
+    assert log.checks.true_offset(TP, 5) == 5
+    log.checks.refusal(log.record(1), 1)
+    assert log.checks.true_offset(TP, 5) == 1
+    assert log.checks.true_offset(TP, 4) == 4
 
 
 def test_a_topic_that_jumps_all_the_time_is_looked_up_for_a_bounded_share_of_the_time() -> None:
@@ -151,10 +222,10 @@ def test_a_refused_record_uses_up_no_look_up() -> None:
 
 
 def test_a_replica_that_is_behind_is_waited_for() -> None:
-    log = Log({0: 0, 4: 4}, 5)
-    taken = iter([[End(TP, 2)], [], [log.record(4)]])
+    log = Log({0: 0, 2: 2}, 3)
+    taken = iter([[End(TP, 1)], [], [log.record(2)]])
     log.take = lambda most, timeout_s: next(taken)  # type: ignore[method-assign,assignment]
-    assert log.checks.refusal(log.record(4), 1) is None
+    assert log.checks.refusal(log.record(2), 1) is None
 
 
 def test_where_only_the_end_is_found_there_is_no_record() -> None:
@@ -165,12 +236,30 @@ def test_where_only_the_end_is_found_there_is_no_record() -> None:
     assert log.now >= END_S
 
 
-def test_a_partition_that_does_not_answer_is_unreachable() -> None:
+def test_a_partition_that_does_not_answer_is_not_readable() -> None:
     log = Log({0: 0, 4: 4}, 5)
     log.silent = True
-    with pytest.raises(UnreachableError, match=r"b-event\[0\] could not be read at offset 4 within 10 s"):
+    with pytest.raises(NotReadable, match=r"b-event\[0\] could not be read at offset 4 within 10 s"):
         log.checks.refusal(log.record(4), 1)
     assert log.now > STALL_S
+
+
+@pytest.mark.parametrize("fails", ["take", "stable_offsets"])
+def test_an_error_of_one_partition_is_no_error_of_the_cluster(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the engine pauses the topic, and continues with the others."""
+
+    def fail(*_: object) -> NoReturn:
+        raise UnreachableError("its leader is gone")
+
+    log = Log({0: 0, 4: 4}, 5)
+    monkeypatch.setattr(log, fails, fail)
+    log.checks._bus.stable_offsets = log.stable_offsets  # type: ignore[method-assign]
+    log.fetched = 0 if fails == "stable_offsets" else 5
+    with pytest.raises(NotReadable, match="its leader is gone") as raised:
+        log.checks.refusal(log.record(4), 1)
+    assert raised.value.topic == TP.topic
 
 
 @given(st.integers(0, 1000), st.integers(1, 1000), st.data())
