@@ -268,7 +268,8 @@ def test_an_engine_that_cannot_start_is_named_with_its_host_and_reason(
     """A state of a later release: the engine ends at each start, and the group has no member."""
     monkeypatch.setattr("interlock.engine.runtime.failures.AFTER_S", 0.5)
     monkeypatch.setattr("interlock.engine.runtime.failures.HEALTHY_S", 0.5)
-    state, key = bench.config.topic("state"), b"some"
+    needed = bench.subscribe("needs it", event("x") & event("y"))
+    state, key = bench.config.topic("state"), needed.incarnation.encode()
     producer = Producer({"bootstrap.servers": bench.config.bootstrap_servers})
     for number in range(bench.partitions):
         later = encode_msgpack(MetaRecord(99, 0, {}, False, False, None))
