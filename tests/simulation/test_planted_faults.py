@@ -97,7 +97,7 @@ class AlwaysReady(Progress):
 
 def test_a_cut_that_does_not_look_at_registrations_is_found(monkeypatch: Patch) -> None:
     often(monkeypatch, "register", 150)
-    assert_found(2000, "timers", kept=9, made_of=MadeOf(parts=Parts(progress=AlwaysReady)))
+    assert_found(2000, "timers", kept=122, made_of=MadeOf(parts=Parts(progress=AlwaysReady)))
 
 
 class CutsOverKnownPartitions(Cuts):
