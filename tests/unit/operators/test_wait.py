@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowNotFoundException,
@@ -20,12 +18,11 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 from airflow.sdk.observability import stats
-from airflow.serialization.serialized_objects import DagSerialization
-from interlock import Event, absent, dag_run, day, event, hour, month, sequence, week
+from interlock import Event, absent, dag_run, day, event, sequence
 from interlock.conditions import AllOf, Condition, ConditionError
 from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, FiringRecord, Registration
-from interlock.operators import EmitEventOperator, EventSensor, dispatch_dag
+from interlock.operators import EventSensor
 from interlock.operators import wait as module
 from interlock.operators.wait import _identity
 from interlock.testing import dag_run_end, wait_of
@@ -223,129 +220,6 @@ def test_the_default_since(
 def test_a_wait_looks_back_by_its_largest_offset(arguments: dict[str, Any], earlier: timedelta) -> None:
     since = DAY - 24 * HOUR - earlier
     assert deferred(sensor(**arguments, key="d"))["since_ms"] == int(since.timestamp() * 1000)
-
-
-BERLIN = "Europe/Berlin"
-
-
-@pytest.mark.parametrize(
-    ("by", "key", "earlier"),
-    [
-        (day("data.d", tz=BERLIN), day("{{ ts }}", tz=BERLIN), timedelta(hours=25)),
-        (day("data.d", tz=BERLIN, offset=3), "2026-11-20", timedelta(days=3, hours=25)),
-        (week("data.d", tz=BERLIN), week("{{ ts }}", tz=BERLIN, offset=-1), timedelta(days=14, hours=1)),
-        (month("data.d", tz=BERLIN), month("{{ ts }}", tz=BERLIN, offset=1), timedelta(days=31, hours=1)),
-        ([hour("data.d", tz=BERLIN), "subject"], [hour("{{ ts }}", tz=BERLIN), "eu"], timedelta(hours=2)),
-    ],
-)
-def test_a_wait_for_a_period_looks_back_to_its_beginning(by: Any, key: Any, earlier: timedelta) -> None:
-    """Six days of a week's runs end before the run of its last day begins."""
-    with DAG("d", schedule="@daily") as dag:
-        sensor(event("x", by=by), key=key)
-    assert wait_of(dag, "wait", logical_date=DAY).since == DAY - 24 * HOUR - earlier
-
-
-@pytest.mark.parametrize(
-    ("key", "computed"),
-    [
-        (day("{{ ts }}", tz=BERLIN), "2026-11-20"),
-        (day("{{ ts }}"), "2026-11-20"),
-        (day("{{ logical_date }}", offset=-1), "2026-11-19"),
-        (day("{{ ts_nodash_with_tz }}"), "2026-11-20"),
-        (day("{{ ts }}", tz="UTC"), "2026-11-19"),
-        (week("{{ ts }}"), "2026-W47"),
-        (month("{{ dag_run.run_after }}"), "2026-11"),
-        (hour("{{ ts }}"), "2026-11-19T23:00:00Z"),
-        ("{{ ds }}", "2026-11-19"),
-    ],
-)
-def test_a_key_is_the_day_of_the_run_in_a_time_zone(key: str, computed: str) -> None:
-    """K31, K38: a run at midnight in Berlin; without tz= the zone is that of the DAG's timetable."""
-    with DAG("d", schedule=CronTriggerTimetable("0 0 * * *", timezone=BERLIN)) as dag:
-        sensor(event("x", by=day("data.d")), key=key)
-    wait = wait_of(dag, "wait", logical_date="2026-11-19T23:00:00Z")
-    assert (wait.key, wait.whole) == (computed, event("x", by=day("data.d", tz=BERLIN)))
-    msgspec.msgpack.encode(DagSerialization.to_dict(dag))  # as the DAG processor sends it
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        day("{{ ds }}"),
-        day("{{ds}}", tz=BERLIN),
-        week("{{ macros.ds_add(ds, -7) }}", tz=BERLIN),
-        ["a", day("{{ run_after | ds }}")],
-    ],
-)
-def test_a_day_in_utc_is_no_key_of_a_time_zone(key: Any) -> None:
-    """K34: an import error of the DAG file."""
-    parts = key if isinstance(key, list) else [key]
-    by = ["subject", "data.d"][-len(parts) :] if len(parts) > 1 else "data.d"
-    with pytest.raises(ConditionError, match=r"is given a day in UTC.*give the moment"):
-        sensor(event("x", by=by), key=key)
-
-
-def test_a_key_of_a_time_zone_that_nobody_names_is_an_error() -> None:
-    """K38: a DAG whose zone is only an offset has none to give."""
-    with pytest.raises(ConditionError, match="names no time zone"):
-        sensor(event("x", by=day("data.d")), key="d")
-    with DAG("d", schedule="@daily", start_date=datetime(2026, 1, 1, tzinfo=timezone(HOUR))) as dag:
-        sensor(event("x", by="data.d"), key=day("{{ ts }}"))
-    with pytest.raises(ConditionError, match="names no time zone"):
-        wait_of(dag, "wait", logical_date=DAY)
-
-
-def test_a_mapped_wait_takes_the_zone_of_its_dag_too() -> None:
-    with DAG("d", schedule=CronTriggerTimetable("0 0 * * *", timezone=BERLIN)) as dag:
-        waits = EventSensor.partial(task_id="wait", condition=event("x", by=day("data.d")))
-        waits.expand(key=[day("{{ ts }}"), day("{{ ts }}", offset=-1)])
-    msgspec.msgpack.encode(DagSerialization.to_dict(dag))
-    wait = wait_of(dag, "wait", logical_date="2026-11-19T23:00:00Z", map_index=1)
-    assert (wait.key, wait.condition) == ("2026-11-19", event("x", by=day("data.d", tz=BERLIN)))
-
-
-def test_a_key_of_a_time_zone_in_the_default_arguments_of_a_dag_is_a_key() -> None:
-    with DAG("d", schedule=None, default_args={"key": day("{{ ts }}", tz=BERLIN)}) as dag:
-        EventSensor(task_id="wait", condition=event("x", by=day("data.d", tz=BERLIN)))
-    msgspec.msgpack.encode(DagSerialization.to_dict(dag))
-    assert wait_of(dag, "wait", logical_date="2026-11-19T23:00:00Z").key == "2026-11-20"
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda text: EmitEventOperator(task_id="emit", type="x", data={"day": text}),
-        lambda text: EmitEventOperator(task_id="emit", type="x", subject=text),
-        lambda text: dispatch_dag("d", condition=PAIR, trigger_dag_id="t", conf={"day": text}),
-    ],
-    ids=["data", "subject", "conf"],
-)
-def test_a_key_of_a_time_zone_elsewhere_is_an_import_error_that_says_what_to_write(
-    make: Callable[[str], object],
-) -> None:
-    """Its text would be emitted, or handed to a run, as it is."""
-    with pytest.raises(ValueError, match=r"in_timezone\('Europe/Berlin'\) \| ds"):
-        make(day("{{ ts }}", tz=BERLIN))
-
-
-@pytest.mark.parametrize(
-    "waits",
-    [
-        lambda: sensor(event("x", by=["subject", day("data.d")]), key=["a", day("{{ ts }}")]),
-        lambda: EventSensor.partial(task_id="wait", key=day("{{ ts }}")).expand(
-            condition=[event("x", by=day("data.d"))]
-        ),
-        lambda: EventSensor.partial(task_id="wait", condition=event("x", by=day("data.d"))).expand_kwargs(
-            [{"key": day("{{ ts }}")}]
-        ),
-    ],
-    ids=["a composite key", "partial", "expand_kwargs"],
-)
-def test_the_dag_processor_can_send_a_dag_with_a_key_of_a_time_zone(waits: Callable[[], object]) -> None:
-    """It encodes a DAG as msgpack by msgspec, which refuses subclasses of str: the file would vanish."""
-    with DAG("d", schedule=CronTriggerTimetable("0 0 * * *", timezone=BERLIN)) as dag:
-        waits()
-    msgspec.msgpack.encode(DagSerialization.to_dict(dag))
 
 
 @pytest.mark.parametrize(
