@@ -93,7 +93,15 @@ def explain_rehearsal(
     if done.end_ms is None:
         raise ConditionError(f"{name}() without events needs a time: give until=")
     state = done.states.get(own, done.first)
-    return explain(condition, state, done.end_ms, done.read[::-1], own or None, near_misses=near_misses)
+    return explain(
+        condition,
+        state,
+        done.end_ms,
+        done.read[::-1],
+        own or None,
+        near_misses=near_misses,
+        was_read=lambda _: True,
+    )
 
 
 class Played(NamedTuple):

@@ -22,6 +22,7 @@ from ..triggers.stats import count_acknowledged, task_stats
 from .run_arguments import RunTemplates, run_arguments
 from .run_creation import OpenFiring, RunCreator
 from .target import Target, passes_partition_keys
+from .templates import environment_of
 from .wait_arguments import bound_arguments, check_rendered_values, check_unbound
 
 if TYPE_CHECKING:
@@ -95,16 +96,7 @@ def dispatch_dag(
     for name in _RESERVED:
         if name in dag_arguments:
             raise ValueError(f"dispatch_dag {dag_id!r}: {name} cannot be set; leave it out.")
-    dag_arguments.setdefault("start_date", START)
-    with DAG(
-        dag_id,
-        schedule="@continuous",
-        catchup=False,
-        max_active_runs=1,
-        # Runs fail while a firing is held: a limit in [core] would let Airflow pause the dispatcher.
-        max_consecutive_failed_dag_runs=0,
-        **dag_arguments,
-    ) as dag:
+    with _dag(dag_id, dag_arguments) as dag:
         DispatchOperator(
             task_id=TASK_ID,
             condition=condition,
@@ -130,6 +122,34 @@ def dispatch_dag(
             wait_for_downstream=False,
         )
     return dag
+
+
+def _dag(dag_id: str, arguments: Mapping[str, Any]) -> DAG:
+    """Returns the dispatcher without its task. Raises ValueError for arguments that Airflow refuses."""
+    checks = ArgumentChecks(f"dispatch_dag {dag_id!r}")
+    tags, default_args = arguments.get("tags"), arguments.get("default_args")
+    if tags is not None and (
+        not isinstance(tags, (list, tuple, set, frozenset)) or not all(isinstance(tag, str) for tag in tags)
+    ):
+        checks.fail("tags", tags, "a list of texts")
+    if default_args is not None and not (
+        isinstance(default_args, Mapping) and all(isinstance(name, str) for name in default_args)
+    ):
+        checks.fail("default_args", default_args, "a dict of names and values")
+    try:
+        return DAG(
+            dag_id,
+            schedule="@continuous",
+            catchup=False,
+            max_active_runs=1,
+            # Runs fail while a firing is held: a limit in [core] would let Airflow pause the dispatcher.
+            max_consecutive_failed_dag_runs=0,
+            **{"start_date": START, **arguments},
+        )
+    except Exception as e:  # Airflow's checks raise errors of many types
+        raise ValueError(
+            f"{checks.who}: Airflow refuses the arguments of the DAG, {', '.join(arguments)}: {e}"
+        ) from e
 
 
 class DispatchOperator(BaseOperator):
@@ -168,7 +188,10 @@ class DispatchOperator(BaseOperator):
         bus: str | None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**kwargs)
+        except Exception as e:  # of many types
+            raise ValueError(f"dispatch_dag: Airflow refuses an argument in default_args: {e}") from e
         who = f"dispatch_dag {self.dag_id!r}"
         checks = ArgumentChecks(who, rendered=("logical_date", "note", "partition_key"))
         check_unbound(checks, condition, None, param_values).check_key(key_given=False)
@@ -186,8 +209,8 @@ class DispatchOperator(BaseOperator):
                 f"{who}: this version of Airflow does not pass a partition_key from a task to a run. Put it "
                 "into conf instead."
             )
-        RunTemplates(conf, logical_date, note, partition_key).check(checks, self.get_template_env)
-        checks.templates("param_values", param_values, self.get_template_env)
+        RunTemplates(conf, logical_date, note, partition_key).check(checks, environment_of(self))
+        checks.templates("param_values", param_values, environment_of(self))
         self.condition = condition
         self.param_values = param_values
         self.trigger_dag_id = trigger_dag_id

@@ -17,6 +17,7 @@ from ..events.visible import visible_logger
 from ..triggers.argument_checks import ArgumentChecks, known
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id, event_source
+from .templates import environment_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -67,8 +68,8 @@ class EmitEventOperator(BaseOperator):
         arguments = _Arguments(type, source, subject, data, extensions, kafka_conn_id, bus, delivery_timeout)
         arguments.check(checks)
         for name, value in (("type", type), ("source", source), ("subject", subject), ("data", data)):
-            checks.templates(name, value, self.get_template_env)
-        checks.templates("extensions", extensions, self.get_template_env)
+            checks.templates(name, value, environment_of(self))
+        checks.templates("extensions", extensions, environment_of(self))
         self.type = type
         self.source = source
         self.subject = subject

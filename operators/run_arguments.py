@@ -33,8 +33,8 @@ class RunTemplates:
     note: str | None
     partition_key: str | None
 
-    def check(self, checks: ArgumentChecks, environment: Callable[[], Environment]) -> None:
-        """Raises ValueError for what no firing could use. environment: the one that renders templates."""
+    def check(self, checks: ArgumentChecks, environment: Callable[[], Environment] | None) -> None:
+        """Raises ValueError for what no firing could use. environment: as for `ArgumentChecks.templates`."""
         if self.conf is not None:
             self._check_conf(checks)
         for name in ("logical_date", "note", "partition_key"):
@@ -62,6 +62,9 @@ class RunTemplates:
                 checks.fail(f"conf[{shown(name)}]", value, f"a JSON value ({e})")
             if size > MAX_CONF_BYTES:
                 checks.fail(f"conf[{shown(name)}]", f"{size} bytes", f"at most {MAX_CONF_BYTES}")
+        size = len(json_text(_least(self.conf)))
+        if size > MAX_CONF_BYTES:
+            checks.fail("conf", f"{size} bytes without its templates", f"at most {MAX_CONF_BYTES} in all")
 
 
 def run_arguments(
@@ -103,6 +106,15 @@ def run_arguments(
         "note": None if note is None else str(note)[:MAX_NOTE_CHARS],
         "partition_key": None if partition_key is None else str(partition_key),
     }
+
+
+def _least(value: Any) -> Any:
+    """The value with a digit for each template, the shortest that one can become."""
+    if isinstance(value, str):
+        return 0 if is_template(value) else value
+    if isinstance(value, Mapping):
+        return {name: _least(each) for name, each in value.items()}
+    return list(map(_least, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _moment(given: object) -> datetime:

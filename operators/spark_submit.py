@@ -41,6 +41,7 @@ from ..spark.settings import (
 from ..triggers.argument_checks import ArgumentChecks, known
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id
+from .templates import environment_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -113,7 +114,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             ("conf", self.conf),
             ("application_args", args),
         ):
-            checks.templates(argument, given, self.get_template_env)
+            checks.templates(argument, given, environment_of(self))
         checks.text("events", events, f"any of {', '.join(sorted(KINDS))}, or none", empty=True)
         try:
             kinds_of(events)

@@ -127,7 +127,7 @@ class EventSensor(BaseSensorOperator):
             condition, fail_on, param_values, key, since, lookback, kafka_conn_id, bus, on_expired, deferrable
         )
         rendered = set(type(self).template_fields) - _NOT_RENDERED
-        arguments.check(self._who, rendered, self.get_template_env)
+        arguments.check(self._who, rendered, dag)
         self.condition = condition
         self.fail_on = fail_on
         self.param_values = param_values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
@@ -12,17 +12,18 @@ from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.param import bound, checked_values, samples
+from ..conditions.nodes.shapes import check_key_meets, check_keys_meet
 from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import check_zoned_key
 from ..conditions.recipes.fail_on import with_fail_on
 from ..events.attributes import kind
 from ..triggers.argument_checks import MAX_DURATION, ArgumentChecks, described, is_rendered_later
 from ..triggers.settings import DEFAULT_CONNECTION
+from .key_shapes import shapes_of_key
 from .time_zone import in_zone_of
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.mappedoperator import MappedOperator
-    from jinja2 import Environment
 
 OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
 
@@ -51,18 +52,19 @@ class WaitArguments:
         self,
         who: str,
         rendered: Collection[str] = RENDERED,
-        environment: Callable[[], Environment] | None = None,
+        dag: Any = None,
     ) -> None:
         """Raises ConditionError or ValueError with a message that begins with `who`.
 
-        rendered: names of the arguments that Airflow renders when the task runs. environment: returns the
-        Jinja environment that renders them.
+        rendered: names of the arguments that Airflow renders when the task runs. dag: of the task, if known.
         """
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         unknown = {name for name, value in given.items() if value is _UNKNOWN}
         checks = ArgumentChecks(who, rendered)
         whole = _check_condition(who, self.condition, self.fail_on, self.param_values)
-        _check_key(checks, whole, self.key, self.param_values, environment)
+        _check_key(checks, whole, self.key, self.param_values, dag)
+        if whole is not None and self.key is not NO_KEY and self.key is not _UNKNOWN:
+            _check_key_meets(who, [self.condition, self.fail_on], self.key, dag)
         if "on_expired" not in unknown:
             checks.choice("on_expired", self.on_expired, get_args(OnExpired))
         if "deferrable" not in unknown:
@@ -188,7 +190,8 @@ class CheckedPartial(OperatorPartial):
         return {name: in_zone_of(dag, _known(given[name])) for name in _NAMES if name in given}
 
     def _check(self, given: Mapping[str, Any]) -> None:
-        WaitArguments(**given).check(f"EventSensor {self.kwargs['task_id']!r}")
+        dag = self.kwargs.get("dag")
+        WaitArguments(**given).check(f"EventSensor {self.kwargs['task_id']!r}", dag=dag)
 
 
 def _check_condition(who: str, condition: Any, fail_on: Any, values: Any) -> Condition | None:
@@ -215,6 +218,7 @@ def check_unbound(
         for each in (condition, fail_on):
             if each is not None:
                 check_templates(each)
+                check_keys_meet(each)
         whole = with_fail_on(*_sampled(condition, fail_on, values))
         whole.check()
     except ConditionError as e:
@@ -247,7 +251,7 @@ def _check_key(
     whole: Condition | None,
     key: Any,
     values: Any,
-    environment: Callable[[], Environment] | None,
+    dag: Any,
 ) -> None:
     who = checks.who
     if any(part is None for part in _parts(key)):
@@ -262,7 +266,7 @@ def _check_key(
     except ConditionError as e:
         raise ConditionError(f"{who}: {e}") from None
     for name, value in (("key", key), ("param_values", values)):
-        checks.templates(name, value, environment)
+        checks.templates(name, value, None if dag is None else dag.get_template_env)
     if key is not NO_KEY and key is not _UNKNOWN and not is_rendered_later(key):
         parts = [part for part in _parts(key) if not is_rendered_later(part)]
         for part in parts:
@@ -281,6 +285,17 @@ def _check_key(
         check_key_parts(who, whole, key)
         if isinstance(key, (list, tuple)) and len(key) == 1:
             raise ConditionError(f"{who}: key is {_listed(key)}; give a single value by itself.")
+
+
+def _check_key_meets(who: str, conditions: Sequence[Condition | None], key: Any, dag: Any) -> None:
+    """Raises ConditionError for a key that fails in each run, or that no event of a condition can have."""
+    try:
+        shapes = shapes_of_key(key, dag)
+        for each in conditions:
+            if each is not None:
+                check_key_meets(each, shapes)
+    except ConditionError as e:
+        raise ConditionError(f"{who}: key is {_listed(key)}: {e}") from None
 
 
 def _listed(key: object) -> str:

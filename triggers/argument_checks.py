@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from typing import Any, Final, NoReturn, get_args
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, get_args
 
-from jinja2 import Environment, TemplateSyntaxError
+from jinja2 import TemplateAssertionError, TemplateSyntaxError
 
 from ..conditions import Condition, ConditionError, from_json
+from ..conditions.nodes.shapes import check_keys_meet
 from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import is_zoned
 from ..engine.config import is_valid_name
 from ..engine.records import AtLimit
 from ..events.attributes import kind, shown
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 MAX_KEYS: Final = 10_000_000
 MAX_DURATION: Final = timedelta(days=36_525)  # a century
@@ -64,7 +68,9 @@ class ArgumentChecks:
             self.fail(name, value, f"{give}, without NUL and half surrogate pairs")
 
     def templates(self, name: str, value: object, environment: Callable[[], Environment] | None) -> None:
-        """Each template in the value, which Jinja must be able to read. environment: of the task's DAG.
+        """Each template in the value, which Jinja must be able to compile.
+
+        environment: makes that of the task's DAG; None if the DAG is unknown, which may have filters.
 
         Only a wait's key computes `day()` and the others; elsewhere their text would be taken as it is.
         """
@@ -76,13 +82,13 @@ class ArgumentChecks:
                     "what Airflow renders, such as {{ logical_date.in_timezone('Europe/Berlin') | ds }};"
                     " day(), hour(), week() and month() are for by=, distinct= and the key of a wait",
                 )
-            try:
-                _plain_jinja().parse(text)
-            except TemplateSyntaxError:
-                try:  # the DAG may have extensions of Jinja
-                    environment().parse(text) if environment else None
-                except TemplateSyntaxError as e:
-                    self.fail(name, text, f"a template that Jinja can read ({e.message})")
+            error = _error_of(text)
+            if error is None or (error.unknown_name and environment is None):
+                continue
+            if environment is not None:  # the DAG may have filters, tests and extensions of its own
+                error = _compiled(environment(), text)
+            if error is not None:
+                self.fail(name, text, f"a template that Jinja can read ({error.reason})")
 
     def connection(self, kafka_conn_id: object) -> None:
         self.text("kafka_conn_id", kafka_conn_id, "the id of an Airflow connection of type kafka", most=250)
@@ -149,6 +155,13 @@ class ArgumentChecks:
     def delivery_timeout(self, value: object) -> None:
         self.seconds("delivery_timeout", value, MAX_DELIVERY_S)
 
+    def keys_meet(self, condition: Condition) -> None:
+        """Raises ConditionError for parts that must both be met and never have the same key."""
+        try:
+            check_keys_meet(condition)
+        except ConditionError as e:
+            raise ConditionError(f"{self.who}: {e}") from None
+
     def condition(self, name: str, value: object) -> Condition:
         """Returns the condition, which has no template and is equal once it was written as JSON and read.
 
@@ -192,9 +205,33 @@ def templates_in(value: object) -> Iterator[str]:
             yield from templates_in(each)
 
 
+class _TemplateError(NamedTuple):
+    """Why Jinja cannot compile a template. unknown_name: of a filter or test, which a DAG may have."""
+
+    reason: str
+    unknown_name: bool
+
+
+@lru_cache(1000)
+def _error_of(text: str) -> _TemplateError | None:
+    return _compiled(_plain_jinja(), text)
+
+
+def _compiled(environment: Environment, text: str) -> _TemplateError | None:
+    try:
+        environment.compile(text)
+    except TemplateSyntaxError as e:
+        return _TemplateError(str(e.message), isinstance(e, TemplateAssertionError))
+    except (SyntaxError, RecursionError, MemoryError, OverflowError) as e:  # of the code that Jinja makes
+        return _TemplateError(f"{type(e).__name__}: {e}", False)
+    return None
+
+
 @cache
 def _plain_jinja() -> Environment:
-    return Environment()  # noqa: S701  # it only parses
+    from airflow.sdk import DAG
+
+    return DAG("of_templates", schedule=None).get_template_env()
 
 
 def described(value: object) -> str:

@@ -23,7 +23,7 @@ from ..nodes.timers import moment_ms
 from .explanation import Explanation
 from .matcher_search import Holder, MissingMatcher, StateFacts
 from .node import MAX_EVENTS, Explained, Note
-from .records import Record, Seen, readable, reference
+from .records import Record, Seen, WasRead, readable, reference
 from .scope import Scope
 from .search import search
 from .tree import Explainer
@@ -42,6 +42,7 @@ def explain(
     *,
     near_misses: int = MAX_NEAR_MISSES,
     fired: Mapping[tuple[str, str], str] | None = None,
+    was_read: WasRead | None = None,
 ) -> Explanation:
     """Why a state has not fired as of `now`: as data, and as text by `str()`.
 
@@ -54,6 +55,7 @@ def explain(
         that counted before.
     fired: {(source, id): a text for the firing in which the event took part, "" if it is not known which}, of
         events that no longer count and that the state may have forgotten.
+    was_read: whether one of the events was read, and what it matched is in the state; None if unknown.
 
     The state is shown as it is: a timer that is due, but whose tick has not come, is shown as due. Raises
     ConditionError for arguments of the wrong kind; leaves out what is unusable in a state or in the events.
@@ -101,6 +103,7 @@ def explain(
                 for match in pool
             },
             fired or {},
+            was_read,
         ),
         near_misses,
     )

@@ -19,7 +19,7 @@ from .details import MAX_TERM_CHARS, MAX_VALUE_CHARS, detailed
 from .keys import raw_key
 from .likeness import looks_like
 from .near_miss import NearMiss, NearMisses
-from .records import Record, position, reference
+from .records import Record, WasRead, position, reference
 from .wording import clean
 
 # One term in CEL or CESQL costs as much as this many others.
@@ -49,6 +49,7 @@ class StateFacts(NamedTuple):
     """What is known of the state: its key and `since`, and the events seen, waiting and held.
 
     fired: {(source, id): the firing in which the event took part}, of firings that the state has forgotten.
+    was_read: as for `explain`.
     """
 
     key: str | None = None
@@ -58,6 +59,7 @@ class StateFacts(NamedTuple):
     waiting: Mapping[Identity, Match] = {}
     held: Mapping[Identity, Holder] = {}
     fired: Mapping[Identity, str] = {}
+    was_read: WasRead | None = None
 
 
 class MissingMatcher(NamedTuple):
@@ -221,7 +223,7 @@ class MatcherSearch:
     def _why_not(self, record: Record, held: Match | None) -> NearMiss:
         """Why an event that all terms accept is not held. held: an event with its identity that is held."""
         event, facts, stamp = record.event, self._facts, record.timestamp_ms
-        miss = NearMiss(reference(record), "unread", 0, self._count)
+        miss = NearMiss(reference(record), "unknown", 0, self._count)
         if self._paths:
             key = self._wanted.matcher.key_of(event)
             if key is None:  # K20
@@ -244,7 +246,8 @@ class MatcherSearch:
             return replace(miss, why="fired", firing=firing) if firing else replace(miss, why="repeat")
         if remembers(facts.seen, facts.last_ms, event.identity, stamp):  # D1
             return replace(miss, why="repeat")
-        return miss
+        read = None if facts.was_read is None else facts.was_read(record)
+        return miss if read is None else replace(miss, why="gone" if read else "unread")
 
 
 def _paths(given: str | tuple[str, ...] | None) -> tuple[str, ...]:

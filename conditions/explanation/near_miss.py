@@ -23,6 +23,8 @@ Why = Literal[
     "released",
     "fired",
     "unread",
+    "gone",
+    "unknown",
 ]
 _MAX_TERM_CHARS: Final = 160
 _MAX_DATA_CHARS: Final = 200
@@ -40,7 +42,8 @@ class NearMiss:
     `wanted`; these are also given beside a term. "since": it is stamped before the wait's since. "waiting":
     it waits for a due time (W1). "repeat": it was seen before (D1), or an event with its id and source is
     held for the matcher `held_for` (D2). "released": it is held for `held_for`, no longer for this matcher.
-    "fired": it took part in `firing`. "unread": it fits, but was not read yet, or was released or dropped.
+    "fired": it took part in `firing`. "unread": it fits, and is not read yet. "gone": it fits, was
+    read, and was released or dropped. "unknown": one of these two.
     refused: how many of the matcher's `terms` terms refused it.
     difference: how a text in the event differs from the wanted one that looks the same. data: what its data
     look like, if they cannot be read as the term or the key needs.
@@ -123,6 +126,11 @@ class NearMiss:
                 "firing dropped it"
             ),
             "fired": f"took part in {printed(self.firing or '', _MAX_DATA_CHARS)}",
+            "unread": "fits: the engines have not read it yet",
+            "gone": (
+                "fits: it was read, and is no longer held: its window is over, or a firing or a"
+                " limit dropped it"
+            ),
         }.get(self.why, "fits: not read yet, or no longer held")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ...events.event import Event
 from .node import EventRef
@@ -28,6 +28,10 @@ class Record(Protocol):
     def offset(self) -> int | None: ...
     @property
     def timestamp_ms(self) -> int | None: ...
+
+
+# Whether the engines have read a record, and processed what it matched; None if that is not known.
+WasRead: TypeAlias = Callable[[Record], bool | None]
 
 
 class Seen(NamedTuple):

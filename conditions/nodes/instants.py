@@ -9,13 +9,15 @@ from typing import Final
 # The shortest, 2026324T05Z, has 11 characters.
 TIMESTAMP_CHARS: Final = 11
 # ISO 8601 with a zone, in the extended or basic form, or both mixed. Allowed too: a space before the zone; in
-# the extended form a space instead of T; and RFC 9557's name of the zone behind the offset.
+# the extended form a space instead of T; UTC or GMT by name, also before an offset; behind the offset the
+# zone's letters, as Go writes them, and RFC 9557's name of the zone.
 _TIMESTAMP = re.compile(
     r"(?P<year>[0-9]{4})"
     r"(?:-?(?P<month>[0-9]{2})-?(?P<day>[0-9]{2})|-?[Ww](?P<week>[0-9]{2})-?(?P<weekday>[1-7])"
     r"|-?(?P<ordinal>[0-9]{3}))(?:[Tt]|(?P<space> )(?=[0-9]{2}:))(?P<hour>[0-9]{2})"
     r"(?::?(?P<minute>[0-9]{2})(?::?(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?)?"
-    r" ?(?:[Zz]|(?P<sign>[+\-\u2212])(?P<hours>[0-9]{2})(?::?(?P<minutes>[0-9]{2}))?)"
+    r" ?(?:(?i:UTC|GMT)?(?P<sign>[+\-\u2212])(?P<hours>[0-9]{2})(?::?(?P<minutes>[0-9]{2}))?"
+    r"(?: (?:[A-Z]{1,5}|[+\-][0-9]{2,4}))?|(?i:Z|UTC?|GMT|Etc/UTC|Etc/GMT|\[(?:Etc/)?(?:UTC|GMT)\]))"
     r"(?:\[!?[A-Za-z0-9_+\-/]{1,64}\])?"
 )
 _COMPACT_DATE = re.compile(r"[0-9]{8}")

@@ -256,8 +256,6 @@ def event(
         where = where_of(where)
     if isinstance(label, str) and "\0" in label:  # labels are in XComs, which databases hold
         raise ConditionError(f"event(label={shown(label)}) holds a NUL, which databases refuse")
-    if type == PLAIN_TYPE:
-        _check_plain([name for name, _ in exact], by)
     for path in by if isinstance(by, (list, tuple)) else (by,):
         check_no_template("event", "by", path)
     opened = [OpenExact(name, value.name) for name, value in exact if isinstance(value, Param)]
@@ -271,14 +269,22 @@ def event(
         limit=limit,
     )
     check_templates(made)
+    if dict(made.exact).get("type") == PLAIN_TYPE:
+        _check_plain(made)
     return made
 
 
-def _check_plain(names: Iterable[str], by: object) -> None:
+def _check_plain(made: Matcher) -> None:
     """ConditionError for an attribute that no plain record has."""
-    paths = by if isinstance(by, (list, tuple)) else (by,)
+    paths = (made.by,) if isinstance(made.by, str) else made.by or ()
+    names = [name for name, _ in made.exact]
+    for each in made.filters:
+        if isinstance(each, OpenExact):
+            names.append(each.attribute)
+        elif isinstance(each, (Prefix, Suffix)):
+            names += [name for name, _ in each.pairs]
     wanted = [(name, f"{name}=...") for name in names]
-    wanted += [(parse_path(path).base, f"by={quoted(path)}") for path in paths if isinstance(path, str)]
+    wanted += [(parse_path(path).base, f"by={quoted(path)}") for path in paths]
     for name, argument in wanted:
         if name not in PLAIN_ATTRIBUTES and not name.startswith(DATA):
             raise ConditionError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice, product
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -225,6 +226,11 @@ def _text(name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() <= 64:
         return str(int(value))
+    if isinstance(value, (float, Decimal)):
+        raise ConditionError(
+            f'parameter {name} is {shown(value)}: give it as text, "{value}", and compare it in where= as'
+            f" double(param.{name})"
+        )
     if not isinstance(value, str):
         raise ConditionError(f"parameter {name} is {shown(value)}: give a text, a whole number or a bool")
     if "\0" in value:

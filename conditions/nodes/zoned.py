@@ -39,7 +39,9 @@ _LONGEST: Final = {  # a day of 25 hours, of a zone that sets its clock back
 }
 _CALL = re.compile(r"(day|hour|week|month)\((.+)\)(?: ([+-]) ([1-9][0-9]{0,3})(mo|[hdw]))?", re.DOTALL)
 _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]*")
-_DAY_IN_UTC = re.compile(r"\{\{[^}]*\b(?:ds|ds_nodash|ds_add|ds_format)\b[^}]*\}\}")  # of Airflow's templates
+_DAY_IN_UTC = re.compile(  # of Airflow's templates
+    r"\{\{[^}]*\b(?:(?:yesterday_|tomorrow_|prev_|next_)?ds(?:_nodash)?|ds_add|ds_format)\b[^}]*\}\}"
+)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
 _NUMERAL = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,9})?")

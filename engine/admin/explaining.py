@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,15 +31,13 @@ from ...events.visible import visible
 from ..config import BusConfig
 from ..errors import EngineError, HasFired, NoSubscription
 from ..kafka.admin import Admin
-from ..kafka.positions import positions
 from ..kafka.topics import read_registry
-from ..protocol.partitions.missing_records import inspect_commit
 from ..protocol.tasks.trigger_task import single_key
 from ..reading.sources import LastEvents, last_events
-from ..records import OffsetMetadata
 from ..registry.registry import Registered
 from .firings import Firings, firing_of, repeats
 from .pending import Pending, missing, pending_of
+from .progress import Progress
 from .subscriptions import Holder, Subscriptions
 
 DEFAULT_EVENTS: Final = 2000
@@ -96,8 +93,10 @@ def explain_subscription(
             raise
         raise HasFired(f"{fired} It is no longer registered.") from None
     wanted = _wanted_key(registered, key)
+    listed = () if subscriptions.registry.bus is None else subscriptions.registry.bus.topics
+    progress = Progress.read(config, listed, registered.offset)
     pending = pending_of(config, [registered], subscriptions.partitions, wanted)[registered.incarnation]
-    notes = [*_notes_of(registered, pending, subscriptions), *_delays(config, registered, subscriptions)]
+    notes = [*_notes_of(registered, pending, subscriptions), *_delays(config, subscriptions, progress)]
     if wanted is None and len(pending.keys) == 1:
         [wanted] = pending.keys
     one_key = wanted is not None or not pending.keys
@@ -120,7 +119,13 @@ def explain_subscription(
         if state.since_ms is None:  # the engine filters earlier events before `step`
             state = msgspec.structs.replace(state, since_ms=registered.registration.since_ms)
         explained = explain(
-            registered.condition, state, subscriptions.now_ms, seen, key=wanted or None, fired=counted_before
+            registered.condition,
+            state,
+            subscriptions.now_ms,
+            seen,
+            key=wanted or None,
+            fired=counted_before,
+            was_read=progress.was_read,
         )
     return SubscriptionReport(
         registered,
@@ -227,40 +232,20 @@ def _notes_of(registered: Registered, pending: Pending, subscriptions: Subscript
         )
 
 
-def _delays(config: BusConfig, registered: Registered, subscriptions: Subscriptions) -> list[str]:
+def _delays(config: BusConfig, subscriptions: Subscriptions, progress: Progress) -> list[str]:
     """What delays the subscription: no engine, stopped partitions, unprocessed records."""
-    registry, notes = subscriptions.registry, []
-    listed = () if registry.bus is None else registry.bus.topics
-    with closing(Admin(config)) as admin:
-        members, found = admin.group_members(), positions(admin, config, listed)
-    if not members:
+    notes = []
+    if not progress.members:
         notes.append(f"The bus has no engine. Start a triggerer, or run: {config.command('engine')}")
-    notes += [f"{tp}: {text}" for tp, text in sorted(registry.problems.items())]
-    behind = scanned = events = matches = 0
-    for position in found:
-        lag = position.held if position.lag is None else position.lag
-        if position.tp.topic == config.topic("trigger"):
-            matches += lag
-            continue
-        events += lag
-        known = inspect_commit(
-            position.committed, position.topic.id, position.low, position.end, in_use=False
-        )
-        progress = _progress_of(known.metadata, registered.offset)
-        behind, scanned = behind + (progress == "unknown"), scanned + (progress == "scan")
-    if behind:
+    notes += [f"{tp}: {text}" for tp, text in sorted(subscriptions.registry.problems.items())]
+    if behind := progress.partitions("unknown"):
         notes.append(
             f"Source partitions where its registration is not applied yet: {behind}. The engines are behind."
         )
-    if scanned:
+    if scanned := progress.partitions("scan"):
         notes.append(f"Source partitions still scanned for earlier events: {scanned}.")
-    if events or matches:
-        most = f"{counted(events, 'event', 'events')} and {counted(matches, 'match', 'matches')}"
+    if progress.events or progress.matches:
+        most = f"{counted(progress.events, 'event', 'events')} and "
+        most += counted(progress.matches, "match", "matches")
         notes.append(f"Not processed yet: at most {most}.")
     return notes
-
-
-def _progress_of(metadata: OffsetMetadata, offset: int) -> str:
-    if offset >= metadata.R:
-        return "unknown"
-    return "scan" if any(start <= offset < end for start, end, _ in metadata.g) else "live"

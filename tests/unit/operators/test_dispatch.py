@@ -303,6 +303,52 @@ def test_firings_are_counted_when_they_are_acknowledged(
     assert len(log.acknowledged) == 60
 
 
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {f"k{n}": "x" * 1000 for n in range(100)},
+        {"list": ["x" * 1000] * 60, "key": "{{ firing.key }}", "more": "x" * 6000},
+        {"nested": {"rows": ["x" * 40_000, "{{ firing.key }}"]}, "more": "x" * 40_000},
+    ],
+    ids=["members", "beside a template", "nested"],
+)
+def test_a_conf_that_is_too_large_as_a_whole_is_an_import_error(conf: dict[str, Any]) -> None:
+    """It parsed, and then each firing was held."""
+    with pytest.raises(
+        ValueError, match=r"'d': conf is .* bytes without its templates.*at most 65536 in all"
+    ):
+        task(conf=conf)
+
+
+def test_a_conf_that_may_fit_is_no_error(supervisor: Any, log: Log) -> None:
+    log.fire(firing("a"))
+    conf = {"x": "x" * 60_000, "y": "{{ firing.key or '" + "y" * 9000 + "' }}"}
+    resumed(task(conf=conf), log.open())
+    assert supervisor.runs["dispatch__a"].conf == {"x": "x" * 60_000, "y": "2026-11-20"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tags": 5}, "tags is 5; give a list of texts"),
+        ({"tags": "daily"}, "tags is 'daily'; give a list of texts"),
+        ({"tags": [5]}, "tags is .*; give a list of texts"),
+        ({"default_args": 5}, "default_args is 5; give a dict"),
+        ({"default_args": ["a"]}, "default_args is .*; give a dict"),
+        ({"default_args": {"pool_slots": 0}}, "Airflow refuses an argument in default_args"),
+        ({"nosuch": 5}, "Airflow refuses the arguments of the DAG, nosuch: .*nosuch"),
+        ({"start_date": 5}, "Airflow refuses the arguments of the DAG, start_date"),
+    ],
+)
+def test_an_argument_of_the_dag_that_airflow_refuses_is_told_by_our_error(
+    given: dict[str, Any], message: str
+) -> None:
+    """They ended in Airflow's TypeErrors, which name no dispatcher."""
+    with pytest.raises(ValueError, match=f"dispatch_dag.*: {message}"):
+        task(**given)
+    task(tags=["a"], default_args={"owner": "ada"})
+
+
 def test_a_failing_template_is_named_with_the_existing_labels() -> None:
     operator = task(conf={"day": "{{ firing.key }}", "market": "{{ firing.events.x[0].data.markt }}"})
     with pytest.raises(RunRefused, match=r"template of conf\['market'\] failed: UndefinedError.*labels: \w"):

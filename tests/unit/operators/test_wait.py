@@ -219,7 +219,7 @@ def test_the_default_since(
 )  # fmt: skip
 def test_a_wait_looks_back_by_its_largest_offset(arguments: dict[str, Any], earlier: timedelta) -> None:
     since = DAY - 24 * HOUR - earlier
-    assert deferred(sensor(**arguments, key="d"))["since_ms"] == int(since.timestamp() * 1000)
+    assert deferred(sensor(**arguments, key="{{ params.key }}"))["since_ms"] == int(since.timestamp() * 1000)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 import pytest
 from interlock import ConditionError, day, event
 from interlock.conditions import Condition, explain_rehearsal
+from interlock.conditions.filters import All, Exact, Prefix
 from interlock.events import Event
 from interlock.testing import record
 
@@ -59,4 +60,11 @@ def test_a_matcher_for_plain_records_refuses_attributes_that_they_never_have() -
     ):
         with pytest.raises(ConditionError, match=r"a plain record has no attribute .* headers are not read"):
             event(kind, source="shop.orders", **wrong)  # type: ignore[arg-type]
+    for known in (
+        Exact(type=kind),
+        Exact(type=kind, myheader="x"),
+        All(Exact(type=kind), Exact(myheader="x")),
+    ):
+        with pytest.raises(ConditionError, match=r"a plain record has no attribute (myheader|date)"):
+            event(source="shop.orders", filters=[known, Prefix(myheader="x")], by="data.date")
     event(kind, source="shop.orders", subject="k", by=["time", "data.date"])

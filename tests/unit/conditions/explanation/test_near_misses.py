@@ -20,6 +20,7 @@ from interlock.conditions import (
     count,
     event,
     explain,
+    explain_rehearsal,
     opened,
     step,
 )
@@ -179,7 +180,7 @@ def test_an_event_stamped_before_since_is_marked() -> None:
     matcher = event("com.bank.rates")
     state = opened(matcher, NOON_MS, since_ms=NOON_MS)
     assert miss_of(matcher, Seen(sent(), timestamp_ms=NOON_MS - 1), state=state).why == "since"
-    assert miss_of(matcher, Seen(sent(), timestamp_ms=NOON_MS), state=state).why == "unread"
+    assert miss_of(matcher, Seen(sent(), timestamp_ms=NOON_MS), state=state).why == "unknown"
 
 
 def test_an_event_that_fired_before_is_marked_as_a_repeat() -> None:
@@ -241,6 +242,30 @@ def test_a_repeat_of_an_event_that_waits_is_no_second_one() -> None:
     assert [miss.why for miss in found.misses] == ["repeat"]
 
 
+@pytest.mark.parametrize(
+    ("read", "why", "sentence"),
+    [
+        (False, "unread", "fits: the engines have not read it yet"),
+        (True, "gone", "fits: it was read, and is no longer held"),
+        (None, "unknown", "fits: not read yet, or no longer held"),
+    ],
+)
+def test_an_event_that_fits_and_is_not_held_was_read_or_not(
+    read: bool | None, why: str, sentence: str
+) -> None:
+    """One sentence told both states, also where it was known which of them it was."""
+    explanation = explain(rates, EMPTY, LATER_MS, [sent(data={"day": DAY})], was_read=lambda _: read)
+    [miss] = explanation.near_misses[0].misses
+    assert (miss.why, sentence in str(miss)) == (why, True)
+
+
+def test_a_rehearsal_has_read_all_of_its_events() -> None:
+    both = (rates & event("com.shop.orders", by="data.day", label="orders")).within("10m")
+    events = [sent(data={"day": DAY}), sent("o", "com.shop.orders", 300, data={"day": DAY})]
+    explanation = explain_rehearsal(both, events, key=DAY, until=NOON + timedelta(hours=9))
+    assert [miss.why for found in explanation.near_misses for miss in found.misses] == ["gone", "gone"]
+
+
 def test_an_event_that_took_part_in_a_firing_is_told_with_the_firing() -> None:
     """An event of a durable subscription whose run exists, after the state has forgotten it."""
     fired = {("/bank", "r1"): "firing f7 of 2026-11-20T12:00:00Z; its run was created or skipped"}
@@ -269,7 +294,7 @@ def test_an_event_that_the_state_has_forgotten_is_no_repeat() -> None:
     """D1"""
     matcher = event("com.bank.rates")
     later = Seen(sent(), timestamp_ms=NOON_MS + 3_600_001)
-    assert miss_of(matcher, later, state=after(matcher, sent())).why == "unread"
+    assert miss_of(matcher, later, state=after(matcher, sent())).why == "unknown"
 
 
 def test_an_event_that_waits_for_a_due_time_is_marked() -> None:

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 from interlock import absent, event
-from interlock.conditions import EMPTY, Match, step
-from interlock.engine.admin.explaining import _progress_of, _wanted_key, open_keys, watches_silence
+from interlock.conditions import EMPTY, Match, Seen, step
+from interlock.engine.admin.explaining import _wanted_key, open_keys, watches_silence
 from interlock.engine.admin.pending import Pending, missing
+from interlock.engine.admin.progress import Progress, stage_of
+from interlock.engine.bus import Committed, Topic, TopicPartition
 from interlock.engine.errors import EngineError
+from interlock.engine.kafka.positions import Position
 from interlock.engine.records import OffsetMetadata, Registration
 from interlock.engine.registry.registry import Registered
 from interlock.events import Event
@@ -96,7 +99,7 @@ def test_a_key_of_which_nothing_is_kept_is_in_the_state_with_which_it_begins() -
     ],
 )
 def test_where_a_source_partition_is_with_a_registration(metadata: OffsetMetadata, place: str) -> None:
-    assert _progress_of(metadata, 7) == place
+    assert stage_of(metadata, 7) == place
 
 
 @pytest.mark.parametrize(
@@ -116,3 +119,36 @@ def test_a_condition_that_waits_for_silence_is_told_apart_from_one_that_cannot_m
 ) -> None:
     """An alarm that is missed around a failover, when events of a key are in several partitions."""
     assert watches_silence(condition) is watches
+
+
+ORDERS_0 = TopicPartition("bus-event", 0)
+
+
+def progress(
+    offset: int | None, metadata: OffsetMetadata, matches: int = 0, *, listed: bool = False
+) -> Progress:
+    committed = None if offset is None else Committed(offset, "")
+    at = Position(ORDERS_0, committed, 0, 20, Topic("t", 1), listed)
+    return Progress(True, {ORDERS_0: (at, stage_of(metadata, 7))}, matches)
+
+
+@pytest.mark.parametrize(
+    ("known", "read"),
+    [
+        (progress(10, OffsetMetadata(R=8)), [True, False]),
+        (progress(9, OffsetMetadata(R=8)), [False, False]),
+        (progress(10, OffsetMetadata(R=7)), [False, False]),
+        (progress(10, OffsetMetadata(R=9, g=[(5, 8, 100)])), [None, None]),
+        (progress(10, OffsetMetadata(R=8), matches=1), [None, False]),
+        (progress(None, OffsetMetadata(R=8)), [False, False]),
+        (progress(None, OffsetMetadata(R=8), listed=True), [None, None]),
+    ],
+    ids=["read", "behind", "not applied", "scan", "its match is on the way", "no offset", "a listed topic"],
+)
+def test_whether_an_event_was_read_for_a_registration_is_told_where_it_is_known(
+    known: Progress, read: list[bool | None]
+) -> None:
+    """explain told both as "fits: not read yet, or no longer held"."""
+    sent = Event.of("orders", "/t", id="1")
+    assert [known.was_read(Seen(sent, "bus-event", 0, offset)) for offset in (9, 10)] == read
+    assert known.was_read(Seen(sent, "other", 0, 9)) is known.was_read(Seen(sent)) is None

@@ -1,0 +1,255 @@
+"""Shapes of keys: what kind of text a `by` path gives, and keys that can therefore never be equal (K39).
+
+A shape is "day", "week", "month", "time", "text" for any other text, "=..." for one known canonical text, or
+ANY where it is not known. Days, weeks, months and times are told apart by their canonical text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import combinations, product
+from typing import Final, TypeAlias
+
+from ..errors import ConditionError
+from ..filters.dialects import Any, Exact, Prefix
+from ..filters.filter import Filter, quoted
+from .combinations import AllOf, AnyOf, AtLeast, Sequence
+from .condition import Condition, shortened
+from .key import canonical_key
+from .matcher import Matcher
+from .paths import parse_path
+
+Shape: TypeAlias = str
+Shapes: TypeAlias = frozenset[Shape]
+Keys: TypeAlias = frozenset[tuple[Shape, ...]]  # the shapes of the values of a key, in alternatives
+
+ANY: Final = "any"
+_DAY_MS: Final = 86_400_000
+_MAX_KEYS: Final = 1000  # alternatives; a condition with more is not checked
+_TEXTS: Final = {
+    "day": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    "week": re.compile(r"[0-9]{4}-W[0-9]{2}"),
+    "month": re.compile(r"[0-9]{4}-[0-9]{2}"),
+    "time": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z"),
+}
+_EXAMPLES: Final = {
+    "day": "a day such as 2026-11-20",
+    "week": "a week such as 2026-W47",
+    "month": "a month such as 2026-11",
+    "time": "a time such as 2026-11-20T05:00:00Z",
+    "text": "a text that is no date and no time",
+}
+# What the events of Airflow's runs and task instances hold (docs/use/events.md).
+_OF_AIRFLOW: Final = ("interlock.airflow.dag_run.", "interlock.airflow.task_instance.")
+_DAYS: Final = ("ds", "data.ds")
+_TIMES: Final = tuple(
+    f"data.{name}"
+    for name in (
+        "logical_date",
+        "data_interval_start",
+        "data_interval_end",
+        "run_after",
+        "started_at",
+        "ended_at",
+    )
+)
+
+
+def shape_of(text: str) -> Shape:
+    """The shape of a canonical text."""
+    return next((name for name, pattern in _TEXTS.items() if pattern.fullmatch(text)), "text")
+
+
+def known(text: str) -> Shape:
+    """The shape of one known canonical text."""
+    return f"={text}"
+
+
+def meet(one: Shape, other: Shape) -> Shape | None:
+    """The shape of the keys that have both; None if there are none."""
+    if one in (ANY, other):
+        return other
+    if other == ANY:
+        return one
+    if one.startswith("=") and not other.startswith("="):
+        return one if shape_of(one[1:]) == other else None
+    return meet(other, one) if other.startswith("=") and not one.startswith("=") else None
+
+
+def described(shapes: Iterable[Shape]) -> str:
+    """The shapes in words, for a message."""
+    return " or ".join(
+        quoted(each[1:]) if each.startswith("=") else _EXAMPLES[each] for each in sorted(shapes)
+    )
+
+
+def shapes_at(path: str, matcher: Matcher) -> Shapes:
+    """The shapes of the keys that a matcher can read at a path; empty if it never reads one."""
+    read = parse_path(path)
+    if read.zoned is not None:
+        never = read.zoned.name == "hour" and _shapes_of_value(read.base, matcher) == {"day"}
+        return frozenset() if never else frozenset({"time" if read.zoned.name == "hour" else read.zoned.name})
+    found = _shapes_of_value(read.base, matcher)
+    if not read.offset_ms:
+        return found
+    whole_days = read.offset_ms % _DAY_MS == 0
+    kinds = {shape_of(each[1:]) if each.startswith("=") else each for each in found}
+    moved = {"day", "time"} if ANY in kinds else kinds & {"day", "time"}
+    return frozenset(moved if whole_days else moved - {"day"})
+
+
+def check_keys_meet(condition: Condition) -> None:
+    """ConditionError if two conditions that must both be met never have the same key."""
+    _keys(condition)
+
+
+def check_key_meets(condition: Condition, key: tuple[Shapes, ...]) -> None:
+    """ConditionError if no key that meets the condition can be equal to this one.
+
+    key: the shapes of each of its values.
+    """
+    if any(_can_equal(each, key) for each in _keys(condition)):
+        return
+    for matcher in condition.matchers:
+        for path, given in zip(_paths(matcher), key, strict=False):
+            read = shapes_at(path, matcher)
+            if not _overlap(read, given):
+                raise ConditionError(
+                    f"that is {described(given)}, and by={quoted(path)} of {shortened(matcher)}"
+                    f" reads {described(read)}: they are never equal. {_key_to_write(path, read)}"
+                )
+    raise ConditionError(
+        f"that is {', '.join(map(described, key))}: with it {shortened(condition)} is never met"
+    )
+
+
+def _can_equal(own: tuple[Shape, ...], key: tuple[Shapes, ...]) -> bool:
+    return len(own) != len(key) or all(_overlap({each}, given) for each, given in zip(own, key, strict=True))
+
+
+def _overlap(one: Iterable[Shape], other: Iterable[Shape]) -> bool:
+    return any(meet(*pair) is not None for pair in product(one, other))
+
+
+def _key_to_write(path: str, read: Shapes) -> str:
+    """What to write as key for a path whose shapes are known."""
+    where = parse_path(path)
+    if where.zoned is not None:
+        zone = f", tz={quoted(where.zoned.zone)}" if where.zoned.zone else ""
+        return f'Write key={where.zoned.name}("{{{{ ts }}}}"{zone})'
+    of_day = f'by=day({quoted(where.base)}, tz="...") and key=day("{{{{ ts }}}}", tz="...")'
+    if "time" in read:
+        return f'Write key="{{{{ ts }}}}" for exactly this time, or {of_day} for its day'
+    if "day" in read:
+        of_day = of_day.replace(quoted(where.base), '"data.logical_date"')
+        return f'Write key="{{{{ ds }}}}" for days in UTC, or {of_day}'
+    return "Give this value as key, or leave out by= and key"
+
+
+def _keys(condition: Condition) -> Keys:
+    if isinstance(condition, Matcher):
+        return _keys_of_matcher(condition)
+    parts = [_keys(operand) for operand in condition.operands]
+    if isinstance(condition, AnyOf):
+        return _limited(frozenset[tuple[Shape, ...]]().union(*parts))
+    if isinstance(condition, AtLeast):
+        every = frozenset[tuple[Shape, ...]]().union(*parts)
+        enough = {each for each in every if sum(bool(_both({each}, part)) for part in parts) >= condition.n}
+        return _limited(frozenset(enough)) if enough else _never(condition)
+    found = parts[0]
+    for part in parts[1:]:
+        found = _limited(_both(found, part))
+    if not found and isinstance(condition, (AllOf, Sequence)):
+        return _never(condition)
+    return found
+
+
+def _keys_of_matcher(matcher: Matcher) -> Keys:
+    if matcher.by is None:
+        return frozenset({()})  # any key, of any number of values
+    paths = (matcher.by,) if isinstance(matcher.by, str) else matcher.by
+    shapes = [shapes_at(path, matcher) for path in paths]
+    for path, found in zip(paths, shapes, strict=True):
+        if not found:
+            raise ConditionError(
+                f"by={quoted(path)} of {shortened(matcher)} never has a key: a day has no hour, and only"
+                " whole days can be added to it"
+            )
+    return frozenset(product(*shapes))
+
+
+def _both(one: Iterable[tuple[Shape, ...]], other: Iterable[tuple[Shape, ...]]) -> Keys:
+    found = set()
+    for left, right in product(one, other):
+        if not left or not right:
+            found.add(left or right)
+            continue
+        values = [meet(*pair) for pair in zip(left, right, strict=False)]
+        if None not in values:
+            found.add(tuple(each for each in values if each is not None))
+    return frozenset(found)
+
+
+def _limited(keys: Keys) -> Keys:
+    return keys if len(keys) <= _MAX_KEYS else frozenset({()})
+
+
+def _never(condition: Condition) -> Keys:
+    """Raise ConditionError with two matchers of the condition that never have the same key."""
+    keyed = [matcher for matcher in condition.matchers if matcher.by is not None]
+    for one, other in combinations(keyed, 2):
+        for left, right in zip(_paths(one), _paths(other), strict=False):
+            here, there = shapes_at(left, one), shapes_at(right, other)
+            if not _overlap(here, there):
+                raise ConditionError(
+                    f"by={quoted(left)} of {shortened(one)} reads {described(here)}, and by={quoted(right)}"
+                    f" of {shortened(other)} reads {described(there)}: these keys are never equal, so nothing"
+                    f" meets both. {_advice(left, right)}"
+                )
+    raise ConditionError(
+        f"no key can meet {shortened(condition)}: its matchers read keys of different forms, such as a day"
+        " and a time; give each by= the same form"
+    )
+
+
+def _advice(left: str, right: str) -> str:
+    zoned = parse_path(left).zoned or parse_path(right).zoned
+    name, zone = ("day", ', tz="..."') if zoned is None else (zoned.name, "")
+    if zoned is not None and zoned.zone is not None:
+        zone = f", tz={quoted(zoned.zone)}"
+    bases = dict.fromkeys(parse_path(path).base for path in (left, right))
+    written = " and ".join(f"by={name}({quoted(base)}{zone})" for base in bases)
+    return f"Let both read the same form, such as {written}"
+
+
+def _paths(matcher: Matcher) -> tuple[str, ...]:
+    return (matcher.by,) if isinstance(matcher.by, str) else matcher.by or ()
+
+
+def _shapes_of_value(base: str, matcher: Matcher) -> Shapes:
+    for name, value in matcher.exact:
+        if name == base:
+            try:
+                return frozenset({known(canonical_key(value))})
+            except ConditionError:
+                return frozenset({ANY})
+    if base == "time":
+        return frozenset({"time", "text"})  # a leap second stays text
+    if base in _DAYS and _is_of_airflow(matcher):
+        return frozenset({"day"})
+    if base in _TIMES and _is_of_airflow(matcher):
+        return frozenset({"time"})
+    return frozenset({ANY})
+
+
+def _is_of_airflow(matcher: Matcher) -> bool:
+    """True if it accepts only the events of Airflow's runs and task instances."""
+    exact = dict(matcher.exact).get("type")
+    return (exact is not None and exact.startswith(_OF_AIRFLOW)) or any(map(_names_airflow, matcher.filters))
+
+
+def _names_airflow(each: Filter) -> bool:
+    if isinstance(each, Any):
+        return all(map(_names_airflow, each.filters))
+    return isinstance(each, (Exact, Prefix)) and dict(each.pairs).get("type", "").startswith(_OF_AIRFLOW)

@@ -1,0 +1,15 @@
+"""The Jinja environment that renders the templates of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from jinja2 import Environment
+
+
+def environment_of(task: BaseOperator) -> Callable[[], Environment] | None:
+    """Returns what makes the environment; None if the task's DAG, which has filters, is not known yet."""
+    return None if task.get_dag() is None else task.get_template_env
