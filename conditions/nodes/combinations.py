@@ -146,10 +146,13 @@ class Count(Condition):
 
     @cached_property
     def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
-        return {self.of: self.distinct}
+        return {self.of: self.distinct or ()}
 
     def __str__(self) -> str:
-        return f"count({self.of}, {self.n}{_distinct_text(self.distinct)})"
+        distinct = _distinct_text(self.distinct)
+        if self.distinct is None and self.of.counted_by is not None:
+            distinct = ", distinct=None"
+        return f"count({self.of}, {self.n}{distinct})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -213,7 +216,7 @@ def at_least(n: int, *conditions: Condition, distinct: By | None = None) -> Cond
 
 
 class _OfMatcher:
-    """The default of count(distinct=): what the function that made the matcher says."""
+    """The default of count(distinct=): what the matcher's type says."""
 
     def __repr__(self) -> str:
         return "that of the matcher"
@@ -227,8 +230,8 @@ def count(matcher: Matcher, n: int, *, distinct: Distinct = OF_MATCHER) -> Condi
     """Met by n different events of the matcher; n = 1 gives the matcher itself.
 
     distinct: a path as in `by`, or several: events with the same value there count once (Q5), so that a run
-    which was cleared and run again is one of 24. Default: the run for `dag_run()`, run and map index for
-    `task_instance()`, and None, every event, for other matchers.
+    which was cleared and run again is one of 24. Default: the run for completion events of DAG runs, run and
+    map index for those of task instances, and None, every event, for other matchers.
     """
     if n == 1 and isinstance(matcher, Matcher) and not isinstance(n, bool):
         return matcher

@@ -113,11 +113,21 @@ class Condition:
 
     @cached_property
     def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
-        """{matcher: the paths whose values make its events different}; None: every event counts."""
+        """{matcher: the paths whose values make its events different}.
+
+        (): count() counts every event. None: the matcher only stands by itself, which goes with both () and
+        the default of count().
+        """
         found: dict[Matcher, str | tuple[str, ...] | None] = {}
         for operand in self.operands:
             for matcher, paths in operand.distinct_of.items():
-                if found.setdefault(matcher, paths) != paths:  # Q8
+                known = found.setdefault(matcher, paths)
+                if known == paths:
+                    continue
+                stated = paths if known is None else known
+                if None in (known, paths) and stated in ((), matcher.counted_by):
+                    found[matcher] = stated
+                else:  # Q8
                     raise ConditionError(
                         f"{shortened(matcher)} stands in this condition with different distinct=: give one of"
                         " the two a label=, so that they are two matchers"
@@ -128,7 +138,7 @@ class Condition:
     def distinct_paths(self) -> dict[int, str | tuple[str, ...]]:
         """{number of a matcher: the paths whose values make its events different}; without the others."""
         found = ((matcher, self.distinct_of.get(matcher)) for matcher in self.matchers)
-        return {number: paths for number, (_, paths) in enumerate(found) if paths is not None}
+        return {number: paths for number, (_, paths) in enumerate(found) if paths}
 
     @cached_property
     def nodes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -26,8 +26,9 @@ from ..filters.filter import (
     is_keyword_name,
     quoted,
 )
-from .by import By, checked_paths, paths_text
+from .by import checked_paths, paths_text
 from .condition import Condition
+from .counted import default_paths
 from .param import OpenExact, OpenWhere, Param, where_of
 from .paths import DATA, key_at, parse_path
 from .templates import check_no_template, check_templates
@@ -63,7 +64,6 @@ class Matcher(Condition):
     where: a predicate in CEL, evaluated last.
     keeps: which of repeated matches takes part, "latest", "first" or "all"; None means "latest".
     limit: how many are held if it keeps "all".
-    counted_by: the default of count(distinct=); not compared, and not in forms.
     """
 
     exact: tuple[tuple[str, str], ...]
@@ -73,7 +73,6 @@ class Matcher(Condition):
     where: Where | None
     keeps: Keep | None
     limit: int | None
-    counted_by: By | None = field(compare=False)
 
     def __init__(
         self,
@@ -85,7 +84,6 @@ class Matcher(Condition):
         where: Where | None = None,
         keeps: Keep | None = None,
         limit: int | None = None,
-        counted_by: By | None = None,
     ) -> None:
         pairs, rest = _merged(checked_pairs("event", exact), filters)
         if not pairs and not rest and where is None:
@@ -104,7 +102,6 @@ class Matcher(Condition):
         object.__setattr__(self, "where", where)
         object.__setattr__(self, "keeps", keeps)
         object.__setattr__(self, "limit", _checked_limit(keeps, limit))
-        object.__setattr__(self, "counted_by", counted_by)
 
     def changed(self, **arguments: Any) -> Matcher:
         """The same matcher with other arguments of the constructor, such as label="x"."""
@@ -124,6 +121,11 @@ class Matcher(Condition):
             filters=[each for each in self.filters if not isinstance(each, OpenExact)],
             where=self.where.bound(values) if isinstance(self.where, OpenWhere) else self.where,
         )
+
+    @property
+    def counted_by(self) -> str | tuple[str, ...] | None:
+        """The default of count(distinct=); None: every event counts."""
+        return default_paths(self)
 
     @cached_property
     def params(self) -> tuple[str, ...]:

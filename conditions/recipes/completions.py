@@ -34,9 +34,6 @@ _RUN_KEYS: Final = {
     "partition_key": "data.partition_key",
     "run_id": "data.run_id",
 }
-# What makes their events different in count(): a run, or instance, that was cleared has several events.
-_RUN: Final = "data.run_id"
-_INSTANCE: Final = ("data.run_id", "data.map_index")
 _DATED: Final = ("logical_date", "ds")
 MAX_NAME_CHARS: Final = 1000
 MAX_DATES: Final = 1000
@@ -113,7 +110,7 @@ def dag_run(
     _refuse(who, others)
     dag, types = _name(who, "dag_id", dag_id), _types(who, taxonomy.DAG_RUN, state)
     _no_wildcard(who, "dag_id", dag, types)
-    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _RUN).condition(
+    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates).condition(
         types, dag, _source(who, deployment, dag), label
     )
 
@@ -163,7 +160,7 @@ def task_instance(
     dag, task = _name(who, "dag_id", dag_id), _name(who, "task_id", task_id)
     types = _types(who, taxonomy.TASK_INSTANCE, state)
     _no_wildcard(who, "dag_id and task_id", f"{dag}/{task}", types)
-    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _INSTANCE).condition(
+    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates).condition(
         types, f"{dag}/{task}", _source(who, deployment, dag, task), label
     )
 
@@ -200,15 +197,10 @@ def spark_application(
 
 
 class _RunKey:
-    """How the matcher reads its key: the paths, the offset, and the days of `dates`.
+    """How the matcher reads its key: the paths, the offset, and the days of `dates`."""
 
-    counted_by: what makes its events different in count().
-    """
-
-    def __init__(
-        self, who: str, by: By | None, offset: Offset | None, dates: Dates | None, counted_by: By
-    ) -> None:
-        self._who, self._dates, self._counted_by = who, None, counted_by
+    def __init__(self, who: str, by: By | None, offset: Offset | None, dates: Dates | None) -> None:
+        self._who, self._dates = who, None
         if offset is not None and dates is not None:
             raise ConditionError(f"{self._who}: give offset= or dates=, not both")
         if dates is not None:
@@ -242,11 +234,9 @@ class _RunKey:
         self, types: tuple[str, ...], subject: str, source: str | None, label: str | None
     ) -> Condition:
         if self._dates is None:
-            return _matcher(types, subject, source, self._by, label).changed(counted_by=self._counted_by)
+            return _matcher(types, subject, source, self._by, label)
         matchers = [
-            _matcher(
-                types, subject, source, with_offset("data.ds", distance), _numbered(label, number), days
-            ).changed(counted_by=self._counted_by)
+            _matcher(types, subject, source, with_offset("data.ds", distance), _numbered(label, number), days)
             for number, (distance, days) in enumerate(self._dates, 1)
         ]
         return matchers[0] if len(matchers) == 1 else AnyOf(*matchers)

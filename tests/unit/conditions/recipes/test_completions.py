@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from interlock import Condition, ConditionError, Event, event
 from interlock.conditions import (
+    at_least,
     burst,
     count,
     dag_run,
@@ -18,10 +20,14 @@ from interlock.conditions import (
     hour,
     month,
     parse,
+    sequence,
     spark_application,
     task_instance,
     week,
 )
+from interlock.conditions.filters import Any as AnyFilter
+from interlock.conditions.filters import Exact, Prefix
+from interlock.conditions.nodes.matcher import Matcher
 from interlock.events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
 from interlock.testing import dag_run_end, fires, task_instance_end
 
@@ -112,6 +118,96 @@ def test_the_default_of_count_travels_as_a_path_and_not_with_the_matcher() -> No
     assert parse('count(dag_run("hourly", by="ds"), 24, distinct=None)') == every_end == parse(str(every_end))
     labelled = dag_run("hourly", label="hours")
     assert count(labelled.changed(label="other"), 3) == count(dag_run("hourly", label="other"), 3)
+
+
+RUNS = "interlock.airflow.dag_run.succeeded"
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        parse(str(dag_run("hourly", by="ds"))),
+        from_json(dag_run("hourly", by="ds").to_json()),
+        event(RUNS, subject="hourly", by="data.ds"),
+        event(RUNS, by="data.ds"),
+        event(RUNS, filters=[Prefix(subject="hour")], by="data.ds"),
+        event(filters=[Prefix(type="interlock.airflow.dag_run.")], subject="hourly", by="data.ds"),
+        event(subject="hourly", where=f"event.type == '{RUNS}' && data.run_type != 'manual'", by="data.ds"),
+        dag_run("hourly", by="ds", state=["success", "failed"]),
+        parse(str(dag_run("hourly", by="ds", state=["success", "failed"]))),
+        pickle.loads(pickle.dumps(dag_run("hourly", by="ds", label="hours", deployment="airflow"))),
+    ],
+    ids=str,
+)
+def test_the_default_of_count_follows_from_the_type_however_the_matcher_was_made(runs: Matcher) -> None:
+    """23 hours and a rerun fired after str() and parse(), after JSON, and with event()."""
+    condition = count(runs, 24)
+    for same in (condition, parse(str(condition)), from_json(condition.to_json())):
+        assert same == condition
+        assert not fires(same, [*hourly(range(23)), *hourly([5], 1)], key="2026-11-20")
+        assert fires(same, hourly(range(24)), key="2026-11-20")
+
+
+def test_runs_of_different_dags_with_one_run_id_count_apart() -> None:
+    three = count(event(RUNS, filters=[Prefix(subject="ingest_")]), 3)
+    assert fires(three, [ended(dag_id=f"ingest_{n}") for n in range(3)])
+    instances = event("interlock.airflow.task_instance.succeeded")
+    assert count(instances, 2).distinct == ("subject", "data.run_id", "data.map_index")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "matcher",
+    [
+        event("order"),
+        event(filters=[Prefix(type="interlock.")]),
+        event(filters=[Prefix(type="interlock.airflow.")]),
+        event(filters=[~Exact(type=RUNS)]),
+        event(filters=[AnyFilter(Exact(type=RUNS), Exact(type="interlock.airflow.task_instance.failed"))]),
+        event(filters=[AnyFilter(Exact(type=RUNS), Exact(subject="hourly"))]),
+    ],
+    ids=str,
+)
+def test_a_matcher_that_accepts_other_events_too_has_no_default_of_count(matcher: Matcher) -> None:
+    assert count(matcher, 2).distinct is None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda run: count(run, 2) & run,
+        lambda run: run & count(run, 2),
+        lambda run: sequence(count(run, 2), run),
+        lambda run: (count(run, 2) & ~dag_run("b")).within("1h") | run,
+        lambda run: count(run, 2, distinct=None) & run,
+        lambda run: run.quiet("1h") | count(run, 2) | at_least(2, run, dag_run("b"), dag_run("c")),
+    ],
+)
+def test_a_run_that_also_stands_alone_goes_with_the_default_of_count(
+    build: Callable[[Matcher], Condition],
+) -> None:
+    """`count(dag_run("a"), 2) & dag_run("a")` was an error, though its author wrote no distinct=."""
+    condition = build(dag_run("a"))
+    condition.check()
+    assert parse(str(condition)) == condition == from_json(condition.to_json())
+
+
+def test_a_run_that_also_stands_alone_is_counted_once() -> None:
+    condition = count(dag_run("hourly"), 2) & dag_run("hourly")
+    assert not fires(condition, [*hourly([1]), *hourly([1], 1)])
+    assert fires(condition, hourly([1, 2]))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda run: count(run, 2) & count(run, 3, distinct=None),
+        lambda run: count(run, 2, distinct="data.ds") & run,
+        lambda run: count(run, 2) & at_least(2, run, dag_run("b"), distinct="data.ds"),
+    ],
+)
+def test_a_written_distinct_that_differs_stays_an_error(build: Callable[[Matcher], Condition]) -> None:
+    with pytest.raises(ConditionError, match="different distinct="):
+        build(dag_run("a"))
 
 
 def test_a_dag_run_is_matched_by_its_dag_and_state() -> None:
