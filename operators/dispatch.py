@@ -194,7 +194,7 @@ class DispatchOperator(BaseOperator):
             raise ValueError(f"dispatch_dag: Airflow refuses an argument in default_args: {e}") from e
         who = f"dispatch_dag {self.dag_id!r}"
         checks = ArgumentChecks(who, rendered=("logical_date", "note", "partition_key"))
-        check_unbound(checks, condition, None, param_values).check_key(key_given=False)
+        check_unbound(checks, condition, None, param_values, self.get_template_env).check_key(key_given=False)
         _check_dag_id(checks, "trigger_dag_id", trigger_dag_id)
         if trigger_dag_id == self.dag_id:
             raise ValueError(f"{who}: trigger_dag_id names the dispatcher itself; name another DAG.")

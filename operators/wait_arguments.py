@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 from airflow.sdk.definitions.mappedoperator import OperatorPartial
+from jinja2.nativetypes import NativeEnvironment
 
 from ..conditions import Condition, ConditionError, canonical_key
-from ..conditions.nodes.param import bound, checked_values, samples
+from ..conditions.nodes.param import Later, bound, checked_values
 from ..conditions.nodes.shapes import check_key_meets, check_keys_meet
 from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import check_zoned_key
@@ -24,6 +25,7 @@ from .time_zone import in_zone_of
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.mappedoperator import MappedOperator
+    from jinja2 import Environment
 
 OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
 
@@ -61,8 +63,9 @@ class WaitArguments:
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         unknown = {name for name, value in given.items() if value is _UNKNOWN}
         checks = ArgumentChecks(who, rendered)
-        whole = _check_condition(who, self.condition, self.fail_on, self.param_values)
-        _check_key(checks, whole, self.key, self.param_values, dag)
+        environment = None if dag is None else dag.get_template_env
+        whole = _check_condition(who, self.condition, self.fail_on, self.param_values, environment)
+        _check_key(checks, whole, self.key, self.param_values, environment)
         if whole is not None and self.key is not NO_KEY and self.key is not _UNKNOWN:
             _check_key_meets(who, [self.condition, self.fail_on], self.key, dag)
         if "on_expired" not in unknown:
@@ -194,22 +197,28 @@ class CheckedPartial(OperatorPartial):
         WaitArguments(**given).check(f"EventSensor {self.kwargs['task_id']!r}", dag=dag)
 
 
-def _check_condition(who: str, condition: Any, fail_on: Any, values: Any) -> Condition | None:
-    """Returns condition and fail_on combined, with sample values; None if one of them is unknown."""
+def _check_condition(
+    who: str, condition: Any, fail_on: Any, values: Any, environment: Callable[[], Environment] | None
+) -> Condition | None:
+    """Returns condition and fail_on combined, for checks; None if one of them is unknown."""
     if condition is _UNKNOWN or fail_on is _UNKNOWN:
         return None
     if fail_on is not None and not isinstance(fail_on, Condition):
         raise ConditionError(f"{who}: fail_on is {kind(fail_on)}; give a condition.")
-    return check_unbound(ArgumentChecks(who), condition, fail_on, values)
+    return check_unbound(ArgumentChecks(who), condition, fail_on, values, environment)
 
 
 def check_unbound(
-    checks: ArgumentChecks, condition: Any, fail_on: Condition | None, values: Any
+    checks: ArgumentChecks,
+    condition: Any,
+    fail_on: Condition | None,
+    values: Any,
+    environment: Callable[[], Environment] | None = None,
 ) -> Condition:
-    """Returns condition and fail_on combined, with sample values for parameters that templates give.
+    """Returns condition and fail_on combined, for checks: stand-ins replace values that templates give.
 
-    Raises ConditionError for something else than a condition, for templates in it, and for values that do not
-    fit its parameters.
+    environment: renders the templates; without it, they may give values of any type. Raises ConditionError
+    for something else than a condition, for templates in it, and for values that do not fit its parameters.
     """
     if not isinstance(condition, Condition):
         return checks.condition("condition", condition)  # raises
@@ -219,31 +228,32 @@ def check_unbound(
             if each is not None:
                 check_templates(each)
                 check_keys_meet(each)
-        whole = with_fail_on(*_sampled(condition, fail_on, values))
+        given = _values_for_checks(condition, fail_on, values, environment)
+        whole = with_fail_on(*bound_arguments(condition, fail_on, given))
         whole.check()
     except ConditionError as e:
         raise ConditionError(f"{checks.who}: {e}") from None
     return checks.condition("condition", whole)
 
 
-def _sampled(
-    condition: Condition, fail_on: Condition | None, values: Any
-) -> tuple[Condition, Condition | None]:
-    """Returns both with the values that are known, and a sample for those that are not."""
-    known = samples(condition) | ({} if fail_on is None else samples(fail_on))
-    given: Any = values
-    if values is None and not known:
-        return condition, fail_on
-    if values is None:
-        given = {}
-    elif values is _UNKNOWN or (is_rendered_later(values) and not isinstance(values, str)):
-        given = known
-    elif isinstance(values, Mapping):
-        given = {
-            name: known.get(name, "x") if is_rendered_later(value) else value
-            for name, value in values.items()
-        }
-    return bound_arguments(condition, fail_on, given)  # refuses anything else
+def _values_for_checks(
+    condition: Condition,
+    fail_on: Condition | None,
+    values: Any,
+    environment: Callable[[], Environment] | None,
+) -> Any:
+    """Returns the values with `Later` for each that only the run has; anything else than a dict as it is."""
+    if values is _UNKNOWN or (is_rendered_later(values) and not isinstance(values, str)):
+        names = (*condition.params, *(() if fail_on is None else fail_on.params))
+        return dict.fromkeys(names, Later())
+    if not isinstance(values, Mapping) or not any(map(is_rendered_later, values.values())):
+        return values
+    # A template gives a text, unless the DAG renders native Python values.
+    text = Later(None if environment is None or isinstance(environment(), NativeEnvironment) else str)
+    return {
+        name: (text if isinstance(value, str) else Later()) if is_rendered_later(value) else value
+        for name, value in values.items()
+    }
 
 
 def _check_key(
@@ -251,7 +261,7 @@ def _check_key(
     whole: Condition | None,
     key: Any,
     values: Any,
-    dag: Any,
+    environment: Callable[[], Environment] | None,
 ) -> None:
     who = checks.who
     if any(part is None for part in _parts(key)):
@@ -266,7 +276,7 @@ def _check_key(
     except ConditionError as e:
         raise ConditionError(f"{who}: {e}") from None
     for name, value in (("key", key), ("param_values", values)):
-        checks.templates(name, value, None if dag is None else dag.get_template_env)
+        checks.templates(name, value, environment)
     if key is not NO_KEY and key is not _UNKNOWN and not is_rendered_later(key):
         parts = [part for part in _parts(key) if not is_rendered_later(part)]
         for part in parts:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from ...events.attributes import shown
 from ..errors import ConditionError
+from ..filters.cel.where import MAX_TEXT_CHARS
 from ..nodes.combinations import AllOf, AnyOf
 from ..nodes.condition import MAX_NODES, Condition
 from . import vocabulary
-from .codec import MAX_EXPRESSION_CHARS
+from .codec import MAX_EXPRESSION_CHARS, Expressions
 
 if TYPE_CHECKING:
     from lark import Token, Tree
@@ -59,7 +60,7 @@ class Builder:
         self._text = text
         self._names = names
         self._terms = self._kept = 0
-        self._expressions = 0
+        self._expressions = Expressions()
 
     def build(self, tree: Tree[Token] | Token) -> Condition:
         """The condition; built from left to right, so that the error is the first one in the text."""
@@ -118,7 +119,7 @@ class Builder:
             self._term(at)
         if name == "Sql":
             for each in arguments[:1]:
-                self._expression(each)
+                self._expression(each, "sql")
         call = self._find(vocabulary.FUNCTIONS, name, "function")
         return self._called(call, at, (), arguments)
 
@@ -135,7 +136,7 @@ class Builder:
 
     def keyword(self, name: Token, item: _Item) -> _Keyword:
         if name == "where":
-            self._expression(item)
+            self._expression(item, name)
         return _Keyword(str(name), item.value, name.start_pos or 0)
 
     def string(self, token: Token) -> _Item:
@@ -160,7 +161,7 @@ class Builder:
             if key in found:
                 self._fail(token.start_pos, f"the name {shown(key, 40)} is given twice")
             if key in ("sql", "where"):
-                self._expression(item)
+                self._expression(item, key)
             found[key] = item.value
         return _Item(found, sign.start_pos or 0)
 
@@ -222,12 +223,14 @@ class Builder:
         if self._terms > MAX_NODES:
             self._fail(at, f"the condition has more than {MAX_NODES} names, calls and ~")
 
-    def _expression(self, item: Any) -> None:
+    def _expression(self, item: Any, name: str) -> None:
         if isinstance(item.value, str):
-            self._expressions += len(item.value)
-            if self._expressions > MAX_EXPRESSION_CHARS:
+            self._expressions.add(**{"where": None, "sql": None, str(name): item.value})
+            if self._expressions.are_too_large:
                 self._fail(
-                    item.at, f"where and sql have more than {MAX_EXPRESSION_CHARS} characters together"
+                    item.at,
+                    f"where and sql have more than {MAX_EXPRESSION_CHARS} characters together, or the texts"
+                    f" of where more than {MAX_TEXT_CHARS}",
                 )
 
     def _unquoted(self, token: Token) -> str:

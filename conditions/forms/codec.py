@@ -16,6 +16,8 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from ...events.attributes import shown
 from ..errors import ConditionError
 from ..filters import Where, filter_from_json
+from ..filters.cel.texts import sizes
+from ..filters.cel.where import MAX_TEXT_CHARS
 from ..nodes.combinations import AllOf, AnyOf, AtLeast, Count, Sequence
 from ..nodes.condition import MAX_DEPTH, MAX_NODES, Condition, Keep
 from ..nodes.duration import MAX_DURATION_MS
@@ -27,7 +29,7 @@ from .vocabulary import near
 VERSION: Final = 1
 # For all matchers of a form together, so that the cost of reading is limited: members and items; characters
 # (Kafka's default limit for a record); characters of `where` and `sql`, which take about 10 us each
-# to compile.
+# to compile, without the texts in `where`.
 MAX_VALUES: Final = 16_384
 MAX_CHARS: Final = 1_048_576
 MAX_EXPRESSION_CHARS: Final = 4096
@@ -63,11 +65,33 @@ def from_json(obj: object) -> Condition:
     return condition
 
 
+class Expressions:
+    """Counts the characters of `where` and `sql`; the texts in a `where` count apart."""
+
+    def __init__(self) -> None:
+        self._chars = self._texts = 0
+
+    def add(self, where: object, sql: object) -> None:
+        """Add the two of one object; anything but a text counts as none."""
+        if isinstance(where, str):
+            outside, inside = sizes(where[: MAX_EXPRESSION_CHARS + MAX_TEXT_CHARS + 1])
+            self._chars += outside
+            self._texts += inside
+        if isinstance(sql, str):
+            self._chars += len(sql)
+
+    @property
+    def are_too_large(self) -> bool:
+        """Whether they have more characters than a form may have."""
+        return self._chars > MAX_EXPRESSION_CHARS or self._texts > MAX_TEXT_CHARS
+
+
 class _Size:
     """Counts the content of all matchers of one form, in writing and in reading."""
 
     def __init__(self) -> None:
-        self._values = self._chars = self._expressions = 0
+        self._values = self._chars = 0
+        self._expressions = Expressions()
 
     def add(self, obj: object, path: str) -> None:
         """Add a matcher's form, which may be any object; ConditionError if the whole is now too large."""
@@ -82,16 +106,12 @@ class _Size:
                     waiting += each
                 if isinstance(each, Mapping):
                     waiting += each.values()
-                    compiled = (each.get("where"), each.get("sql"))
-                    self._expressions += sum(len(text) for text in compiled if isinstance(text, str))
-            if (
-                self._values > MAX_VALUES
-                or self._chars > MAX_CHARS
-                or self._expressions > MAX_EXPRESSION_CHARS
-            ):
+                    self._expressions.add(each.get("where"), each.get("sql"))
+            if self._values > MAX_VALUES or self._chars > MAX_CHARS or self._expressions.are_too_large:
                 raise ConditionError(
                     f"{path}: the filters of the condition are too large together: at most {MAX_VALUES:,}"
                     f" members and items, {MAX_CHARS:,} characters, {MAX_EXPRESSION_CHARS:,} in where and sql"
+                    f" and {MAX_TEXT_CHARS:,} in the texts of where"
                 )
 
 
@@ -200,7 +220,7 @@ class _Reader:
                 cast("str | tuple[str, ...] | None", members.get("by")),
                 cast("str | None", members.get("label")),
                 filters=read,
-                where=None if where is None else _built(f"{path}.where", lambda: Where(str(where))),
+                where=None if where is None else _built(f"{path}.where", lambda: Where.stored(str(where))),
                 keeps=cast("Keep | None", members.get("keep")),
                 limit=limit,
             ),

@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 from ..errors import ConditionError
 from ..filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix
+from ..filters.cel.where import MAX_SOURCE_CHARS, Where
 from ..nodes.combinations import at_least, count, sequence
 from ..nodes.condition import Condition
-from ..nodes.matcher import event
+from ..nodes.matcher import Matcher, event
 from ..nodes.param import Param
 from ..nodes.timers import absent
 from ..nodes.zoned import day, hour, month, week
@@ -118,6 +119,15 @@ _COMPLETION: Final[Mapping[str, Kind]] = {
     "label": _TEXT,
 }
 
+
+def _event(*values: object, **arguments: object) -> Matcher:
+    """event(), whose `where` may be longer by the values of parameters."""
+    where = arguments.get("where")
+    if isinstance(where, str) and len(where) > MAX_SOURCE_CHARS:
+        arguments["where"] = Where.stored(where)
+    return event(*values, **arguments)  # type: ignore[arg-type]  # the vocabulary checks them
+
+
 _KEYS: Final[Mapping[str, Callable[..., object]]] = {"day": day, "hour": hour, "week": week, "month": month}
 _ZONED: Final[Mapping[str, Kind]] = {"of": _TEXT, "tz": _TEXT}
 _OF_ZONE: Final[Mapping[str, Kind]] = {"unit": _TEXT, "offset": _WHOLE}
@@ -125,7 +135,7 @@ _OF_ZONE: Final[Mapping[str, Kind]] = {"unit": _TEXT, "offset": _WHOLE}
 FUNCTIONS: Final[Mapping[str, Call]] = {
     call.name: call
     for call in (
-        Call("event", event, {"type": _VALUE}, keywords=_MATCHER, other=_VALUE),
+        Call("event", _event, {"type": _VALUE}, keywords=_MATCHER, other=_VALUE),
         Call(
             "dag_run",
             dag_run,

@@ -7,32 +7,29 @@ condition with values. Until then it cannot be evaluated and has no JSON form, s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import islice, product
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from ...events.attributes import is_name, shown
 from ...events.event import Event
 from ..errors import ConditionError
-from ..filters.cel.where import MAX_SOURCE_CHARS, Where
+from ..filters.cel.parameters import literal, references, substituted
+from ..filters.cel.where import MAX_SOURCE_CHARS, Where, compiled_open
 from ..filters.filter import MAX_VALUE_CHARS, Filter, Verdict, checked_text
 
 if TYPE_CHECKING:
     from .condition import Condition
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-# Values that stand for any text, numeral, time, duration or bool while a condition is checked.
-_SAMPLES: Final = ("x", "1", "2026-11-20T06:00:00Z", "1s", "true", "UTC")
-_MAX_SAMPLES: Final = 50
-# Comments and strings of CEL, which are skipped; then `param.name` that is not a member of something else.
-_REFERENCE: Final = re.compile(
-    r"//[^\n]*"
-    r"|[rRbB]{0,2}(?:\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
-    r"|(?<![A-Za-z0-9_.])param\s*\.\s*(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?!\s*\()",
-    re.DOTALL,
-)
+_KINDS: Final = (str, int, bool)
+
+
+class Later(NamedTuple):
+    """In place of a value that only the run has. kind: its type, None if that is not known either."""
+
+    kind: type | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,31 +104,31 @@ class OpenExact(Filter):
 
 
 class OpenWhere(Where):
-    """A predicate that reads parameters as `param.name`; refuses every event until it is bound.
-
-    sample: values with which it can be compiled.
-    """
-
-    sample: Mapping[str, str]
+    """A predicate that reads parameters as `param.name`; refuses every event until it is bound."""
 
     @property
     def params(self) -> tuple[str, ...]:
         """The parameters that it reads, each once."""
-        return _references(self.source)
+        return references(self.source)
 
     def __init__(self, source: str, /) -> None:
         text = checked_text("event", "where", source, MAX_SOURCE_CHARS, "give a predicate in CEL")
-        names = _references(text)
+        names = references(text)
         for name in names:
             Param(name)
-        sample, program = _sampled(text, names)
         object.__setattr__(self, "source", text)
-        object.__setattr__(self, "_program", program.__dict__["_program"])
-        object.__setattr__(self, "sample", sample)
+        object.__setattr__(self, "_program", compiled_open(text, dict.fromkeys(names, _KINDS)))
 
     def bound(self, values: Mapping[str, object]) -> Where:
-        """The predicate with the values as literals of CEL, which keep their type."""
-        return Where(_substituted(self.source, values))
+        """The predicate with the values as literals of CEL, which keep their type.
+
+        If some are known later, the types are checked, and the result stands in for the predicate.
+        """
+        given = {name: values[name] for name in self.params}
+        if not any(isinstance(value, Later) for value in given.values()):
+            return Where.stored(substituted(self.source, given))
+        compiled_open(self.source, {name: _kinds(value) for name, value in given.items()})
+        return Where.stored(f"event.id != {literal(self.source)}")
 
     def verdict(self, event: Event) -> Verdict:  # noqa: ARG002
         return self._refused(without_value(self.params))
@@ -139,34 +136,19 @@ class OpenWhere(Where):
     def to_json(self) -> dict[str, object]:
         raise ConditionError(without_value(self.params))
 
-    def __reduce__(self) -> tuple[type[Where], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[[str], Where], tuple[str]]:
         return (OpenWhere, (self.source,))
 
 
-def samples(condition: Condition) -> dict[str, str]:
-    """A value for each parameter, with which the condition can be checked before the values are known."""
-    found = dict.fromkeys(condition.params, _SAMPLES[0])
-    for matcher in condition.matchers:
-        if isinstance(matcher.where, OpenWhere):
-            found |= matcher.where.sample
-    return found
-
-
-def _sampled(source: str, names: Sequence[str]) -> tuple[dict[str, str], Where]:
-    """The first samples with which the source is valid, such as a numeral for `double(param.limit)`."""
-    reason: ConditionError | None = None
-    for texts in islice(product(_SAMPLES, repeat=len(names)), _MAX_SAMPLES):
-        sample = dict(zip(names, texts, strict=True))
-        try:
-            return sample, Where(_substituted(source, sample))
-        except ConditionError as error:
-            reason = reason or error
-    raise ConditionError(f"{reason} (with {_SAMPLES[0]!r} for each parameter)") from reason
+def _kinds(value: object) -> tuple[type, ...]:
+    if isinstance(value, Later):
+        return _KINDS if value.kind is None else (value.kind,)
+    return (bool if isinstance(value, bool) else int if isinstance(value, int) else str,)
 
 
 def where_of(source: str) -> Where:
     """The predicate of a text in CEL, which may read parameters."""
-    if "param" not in source or not _references(source):
+    if "param" not in source or not references(source):
         return Where(source)
     try:
         return Where(source)  # `param` may be the variable of a loop
@@ -207,7 +189,7 @@ def bound(condition: Condition, values: Mapping[str, object]) -> Condition:
     """The condition with the values of its parameters; labels stay as they are.
 
     values: texts, whole numbers or bools, one for each parameter. ConditionError for another name, a missing
-    one, or a value that a matcher cannot have.
+    one, or a value that a matcher cannot have. With `Later` as a value the result is for checks only.
     """
     from .retention import replaced
 
@@ -222,6 +204,8 @@ def bound(condition: Condition, values: Mapping[str, object]) -> Condition:
 
 
 def _text(name: str, value: object) -> str:
+    if isinstance(value, Later):
+        return "x"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() <= 64:
@@ -236,29 +220,3 @@ def _text(name: str, value: object) -> str:
     if "\0" in value:
         raise ConditionError(f"parameter {name} is {shown(value)}: give a text without NUL")
     return checked_text("param", name, value, MAX_VALUE_CHARS)
-
-
-def _references(source: str) -> tuple[str, ...]:
-    names = (match["name"] for match in _REFERENCE.finditer(source))
-    return tuple(dict.fromkeys(name for name in names if name is not None))
-
-
-def _substituted(source: str, values: Mapping[str, object]) -> str:
-    def literal(match: re.Match[str]) -> str:
-        return match[0] if match["name"] is None else _literal(values[match["name"]])
-
-    return _REFERENCE.sub(literal, source)
-
-
-def _literal(value: object) -> str:
-    """A literal of CEL; in a text everything but letters, digits and common signs is escaped."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(int(value))
-    text = str.__str__(value) if isinstance(value, str) else str(value)
-    escaped = (
-        char if char.isascii() and (char.isalnum() or char in " -_.:/@+,=") else f"\\U{ord(char):08x}"
-        for char in text
-    )
-    return f'"{"".join(escaped)}"'

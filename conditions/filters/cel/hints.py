@@ -6,12 +6,9 @@ import re
 from typing import Final
 
 from ....events.attributes import CORE, is_name
+from .texts import TEXTS
 
 _MAX_REASON_CHARS: Final = 160
-# String literals and comments, which are not searched for mistakes.
-_TEXTS: Final = re.compile(
-    r"""'''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|//[^\n]*""", re.DOTALL
-)
 _SLIPS: Final = re.compile(
     r"(?<![=!<>])(?:=[<>]|={1,3}(?!=))|<>|&+|\|+|(?<![\w.])(?:and|or|not|is)(?!\w)", re.IGNORECASE
 )  # whole runs of signs, so that a part of a correct operator is not found
@@ -43,7 +40,7 @@ def with_hint(source: str, error: str) -> str:
 
 
 def _hint(source: str, error: str) -> str | None:
-    plain = _TEXTS.sub(lambda found: " " * len(found[0]), source)
+    plain = TEXTS.sub(lambda found: " " * len(found[0]), source)
     undeclared = _UNDECLARED.search(error)
     if undeclared is not None and undeclared[1] != "not":
         return _reference(undeclared[1], plain)
@@ -63,6 +60,8 @@ def _hint(source: str, error: str) -> str | None:
 def _reference(name: str, plain: str) -> str | None:
     """What to write instead of an unknown variable; None for a function."""
     first = name.split(".")[0]
+    if first == "param":
+        return 'write param.name, for a value of param_values={"name": ...}'
     if first in _CONSTANTS:
         return f"write {_CONSTANTS[first]} for {first}"
     if re.search(rf"(?<!\w){re.escape(name)}\s*\(", plain):

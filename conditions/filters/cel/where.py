@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import ModuleType
@@ -20,12 +20,15 @@ from . import constants
 from .ast import Node, tree
 from .cost import Allowance, worst
 from .hints import with_hint
+from .parameters import MAX_ATTEMPTS, VARIABLE, misuse, with_stand_ins
 from .reads import Paths, Reader, Scalar, Unreadable, equalities, paths
+from .texts import for_library, reading, sizes
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
 
 MAX_SOURCE_CHARS: Final = 1024
+MAX_TEXT_CHARS: Final = 16_384  # in the texts of a source that parameters have given values to
 MAX_LOOPS_NESTED: Final = 2
 MAX_DATA_BYTES: Final = 256 * 1024
 # For one evaluation, without parsing the data; measurements are in docs/decide/adr/0009-cel-by-cel-cpp.md.
@@ -34,15 +37,12 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 # How much of an event an expression may read: the first of these that keeps its worst case within the maxima.
 ALLOWANCES: Final = tuple(Allowance(8192 >> step, 65536 >> step) for step in range(7))
 _MAX_ERROR_CHARS: Final = 200
-# Attributes that are read by their name, outside of strings and comments.
-_MEMBERS: Final = re.compile(
-    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|//[^\n]*"""
-    r"""|(?<![\w.])event(?:\.(\w+)(?!\w)|\[['"](\w+)['"]\])"""
-)
+# Attributes that are read by their name.
+_MEMBERS: Final = reading(r"""(?<![\w.]) event (?: \. (\w+) (?!\w) | \[ ['"] (\w+) ['"] \] )""")
 
 
 @dataclass(frozen=True)
-class _Program:
+class Program:
     """A compiled expression, the paths that it reads, and how much it may read."""
 
     expression: cel.Expression
@@ -68,22 +68,41 @@ class Where(Filter):
         object.__setattr__(self, "source", text)
         object.__setattr__(self, "_program", _compiled(text))
 
+    @classmethod
+    def stored(cls, source: str, /) -> Where:
+        """As Where(source), for a source that may hold the values of parameters, so that it may be longer."""
+        text = checked_text("event", "where", source, MAX_SOURCE_CHARS + MAX_TEXT_CHARS)
+        outside, inside = sizes(text)
+        if outside > MAX_SOURCE_CHARS:
+            raise ConditionError(
+                f"event(where=...) has {outside} characters without its texts: at most {MAX_SOURCE_CHARS}"
+            )
+        if inside > MAX_TEXT_CHARS:
+            raise ConditionError(
+                f"event(where=...) has texts of {inside} characters together, with the values of its"
+                f" parameters: at most {MAX_TEXT_CHARS}"
+            )
+        made = object.__new__(Where)
+        object.__setattr__(made, "source", text)
+        object.__setattr__(made, "_program", _compiled(text))
+        return made
+
     @property
     def allowance(self) -> Allowance:
         """How much of an event it may read; it refuses an event if it would read more."""
-        program: _Program = self.__dict__["_program"]
+        program: Program = self.__dict__["_program"]
         return program.allowance
 
     @property
     def equalities(self) -> Mapping[tuple[str, ...], Scalar]:
         """{("data" or "event", member, ...): value} that an event must have to be accepted."""
-        program: _Program = self.__dict__["_program"]
+        program: Program = self.__dict__["_program"]
         return program.equalities
 
     @property
     def attributes(self) -> frozenset[str] | None:
         """The attributes that it reads; None if it may read any."""
-        program: _Program = self.__dict__["_program"]
+        program: Program = self.__dict__["_program"]
         if program.attributes is None:
             return frozenset()
         return frozenset(program.attributes) or None
@@ -96,13 +115,13 @@ class Where(Filter):
             return cel_ast.quoted(known[name]) if name in known else found[0]
 
         try:
-            expression = _environment().compile(_MEMBERS.sub(written, self.source))
+            expression = _environment().compile(for_library(_MEMBERS.sub(written, self.source)))
         except RuntimeError:  # the attribute was not read as a value, as in has(event.type)
             return True
         return constants.possible(tree(expression.serialize()), _constant_value)
 
     def verdict(self, event: Event) -> Verdict:
-        program: _Program = self.__dict__["_program"]
+        program: Program = self.__dict__["_program"]
         try:
             data, attributes = _read(event, program)
         except (EventError, Unreadable) as error:
@@ -119,8 +138,8 @@ class Where(Filter):
         """{"where": source}; not a dialect of CloudEvents, but a member beside the filters of a matcher."""
         return {"where": self.source}
 
-    def __reduce__(self) -> tuple[type[Where], tuple[str]]:
-        return (Where, (self.source,))  # only the text; unpickling compiles it again
+    def __reduce__(self) -> tuple[Callable[[str], Where], tuple[str]]:
+        return (Where.stored, (self.source,))  # only the text; unpickling compiles it again
 
     def __str__(self) -> str:
         return self._text
@@ -133,7 +152,7 @@ class Where(Filter):
         return Verdict(False, f"where: {error[:_MAX_ERROR_CHARS]}", str(self))
 
 
-def _read(event: Event, program: _Program) -> tuple[object, object]:
+def _read(event: Event, program: Program) -> tuple[object, object]:
     """The parts of `data` and `event` that the expression reads."""
     data: object = None
     if program.data is not None and event.data is not None and content.is_json(event.datacontenttype):
@@ -148,29 +167,76 @@ def _read(event: Event, program: _Program) -> tuple[object, object]:
 
 
 @lru_cache(1024)
-def _compiled(source: str) -> _Program:
+def _compiled(source: str) -> Program:
     try:
-        expression = _environment().compile(source)
-        kind = expression.return_type()
-        root = tree(expression.serialize())
-        _check_loops(root)
-        allowance = _allowance(root)
-        _check_patterns(root)
-        types = _library().Type
-        if kind == types.DYN:
-            # The library returns null as a None without owning a reference, so null must not be a result. Any
-            # value except true and false becomes an error.
-            expression = _environment().compile(f"({source}\n) ? true : false")
-        elif kind != types.BOOL:
-            raise ConditionError(f"it gives a value of type {str(kind).lower()}, not true or false")
-        data, attributes = paths(root, "data"), paths(root, "event")
-        if data is None and attributes is None:
-            raise ConditionError("it reads neither data nor event, so it is the same for every event")
-        constants.check(root, _constant_value)
+        return _program(source, _environment())
     except (RuntimeError, ConditionError) as error:
-        reason = with_hint(source, _readable(str(error)))
-        raise ConditionError(f"event(where={quoted(source)}): {reason}") from error
-    return _Program(expression, data, attributes, allowance, equalities(root))
+        raise _error(source, error) from error
+
+
+def compiled_open(source: str, kinds: Mapping[str, Sequence[type]]) -> Program:
+    """The program of an expression that reads parameters, which cannot be evaluated yet.
+
+    kinds: {parameter: the types that its value may have}. ConditionError if no value of these types makes the
+    expression valid; what depends on the values is checked when they are known.
+    """
+    first: Exception | None = None
+    if all(str in each for each in kinds.values()):
+        try:
+            return _program(source, _open_environment(), is_open=True)
+        except (RuntimeError, ConditionError) as error:
+            first = error
+    left = MAX_ATTEMPTS
+    program: Program | None = None
+
+    def search(known: dict[str, type], unknown: Sequence[str]) -> bool:
+        nonlocal first, left, program
+        left -= 1
+        if left < 0:
+            return True
+        try:
+            found = _program(source, _typed_environment(known, unknown), is_open=True)
+        except (RuntimeError, ConditionError) as error:
+            first = first or error
+            return False
+        program = program or found
+        if not unknown:
+            return True
+        return any(search({**known, unknown[0]: each}, unknown[1:]) for each in kinds[unknown[0]])
+
+    if search({}, list(kinds)) and program is not None:
+        return program
+    reason = first or ConditionError("no value of its parameters makes it valid")
+    raise _error(source, reason) from reason
+
+
+def _error(source: str, error: Exception) -> ConditionError:
+    reason = with_hint(source, _readable(str(error)))
+    return ConditionError(f"event(where={quoted(source)}): {reason}")
+
+
+def _program(source: str, environment: cel.Env, *, is_open: bool = False) -> Program:
+    expression = environment.compile(for_library(source))
+    kind = expression.return_type()
+    root = tree(expression.serialize())
+    if is_open and (wrong := misuse(root, source)) is not None:
+        raise ConditionError(wrong)
+    valued = with_stand_ins(root) if is_open else root
+    _check_loops(root)
+    allowance = _allowance(valued)
+    _check_patterns(valued)
+    types = _library().Type
+    if kind == types.DYN:
+        # The library returns null as a None without owning a reference, so null must not be a result. Any
+        # value except true and false becomes an error.
+        expression = environment.compile(f"({for_library(source)}\n) ? true : false")
+    elif kind != types.BOOL:
+        raise ConditionError(f"it gives a value of type {str(kind).lower()}, not true or false")
+    data, attributes = paths(root, "data"), paths(root, "event")
+    if data is None and attributes is None:
+        raise ConditionError("it reads neither data nor event, so it is the same for every event")
+    constants.check(root, _constant_value)
+    return Program(expression, data, attributes, allowance, equalities(root))
 
 
 def _allowance(root: Node) -> Allowance:
@@ -225,10 +291,29 @@ def _reason(error: str) -> str:
     return "it gives neither true nor false" if error.endswith("<jump_condition>") else error
 
 
+def _variables() -> dict[str, cel.Type]:
+    types = _library().Type
+    return {"data": types.DYN, "event": types.Map(types.STRING, types.STRING)}
+
+
 @lru_cache(1)
 def _environment() -> cel.Env:
+    return _library().NewEnv(variables=_variables())
+
+
+@lru_cache(1)
+def _open_environment() -> cel.Env:
+    """With texts as the values of all parameters."""
     types = _library().Type
-    return _library().NewEnv(variables={"data": types.DYN, "event": types.Map(types.STRING, types.STRING)})
+    return _library().NewEnv(variables={**_variables(), VARIABLE: types.Map(types.STRING, types.STRING)})
+
+
+def _typed_environment(known: Mapping[str, type], unknown: Sequence[str]) -> cel.Env:
+    types = _library().Type
+    of = {str: types.STRING, int: types.INT, bool: types.BOOL}
+    named = {name: of[each] for name, each in known.items()} | dict.fromkeys(unknown, types.DYN)
+    own = {f"{VARIABLE}.{name}": each for name, each in named.items()}
+    return _library().NewEnv(variables={**_variables(), **own})
 
 
 @lru_cache(1)

@@ -113,6 +113,34 @@ def test_unknown_missing_and_unused_parameters_are_import_errors(
         wait(**arguments)
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        'timestamp(data.t) >= timestamp(param.customer + "T00:00:00Z")',
+        "data.n > double(param.customer) && data.c == param.customer",
+        "data.c == param.customer || data.day == param.customer",
+    ],
+)
+def test_a_template_may_give_any_text(where: str) -> None:
+    """The DAG file was an import error, because no sample value was a date or both numeral and text."""
+    condition = event("a", where=where, by="data.day") & ORDERS
+    wait(condition=condition, fail_on=None)
+    wait(condition=condition, fail_on=event("failed", where=where, by="data.day"))
+    dispatch_dag("d", condition=condition, param_values=CUSTOMER, trigger_dag_id="t")
+
+
+def test_a_template_gives_a_text_unless_the_dag_renders_native_values() -> None:
+    condition = event("a", where="data.n > param.n + 1", by="data.day")
+    with pytest.raises(ConditionError, match=r"EventSensor 'wait': .*no matching overload"):
+        wait(condition=condition, fail_on=None, param_values={"n": "{{ params.n }}"})
+    with DAG("d", schedule=None, render_template_as_native_obj=True):
+        EventSensor(task_id="wait", condition=condition, key="k", param_values={"n": "{{ params.n }}"})
+    with DAG("d", schedule=None):
+        EventSensor(task_id="wait", condition=condition, key="k", param_values={"n": 5})
+        with pytest.raises(ConditionError, match="no matching overload"):
+            EventSensor(task_id="other", condition=condition, key="k", param_values={"n": "5"})
+
+
 def test_a_template_that_jinja_cannot_read_is_an_import_error() -> None:
     for arguments in ({"param_values": {"customer": "{{ ds"}}, {"key": "{% if %}"}):
         with pytest.raises(ValueError, match=r"EventSensor 'wait': .*a template that Jinja can read"):
