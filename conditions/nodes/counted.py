@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ...events.taxonomy import DAG_RUN, TASK_INSTANCE
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _RUN: Final = "data.run_id"
 _INSTANCE: Final = (_RUN, "data.map_index")
-_PATHS: Final = {"dag_run": (_RUN,), "task_instance": _INSTANCE}
+_PATHS: Final[Mapping[str, tuple[str, ...]]] = {"dag_run": (_RUN,), "task_instance": _INSTANCE}
 
 
 def default_paths(matcher: Matcher) -> str | tuple[str, ...] | None:
@@ -28,9 +28,10 @@ def default_paths(matcher: Matcher) -> str | tuple[str, ...] | None:
     kinds = _kinds_of_matcher(matcher)
     if kinds is None or len(kinds) != 1:
         return None
-    paths = _PATHS.get(*kinds)
-    if paths is None:
+    (kind,) = kinds
+    if kind not in _PATHS:
         return None
+    paths = _PATHS[kind]
     names = {name for name, _ in matcher.exact}
     names |= {each.attribute for each in matcher.filters if isinstance(each, OpenExact)}
     if not names & {"subject", "source"}:
