@@ -6,15 +6,12 @@ zone that does not exist, timestamp('tomorrow') and 1 / 0 would fail on every ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from ...errors import ConditionError
 from .ast import Node
+from .possible import CelSearch, Evaluate
 from .reads import path
-
-# The value of a constant expression in CEL, or the text of its error; None if the library refuses it.
-Evaluate = Callable[[str], object]
 
 OF_TIME: Final = frozenset(
     {
@@ -26,20 +23,20 @@ _ORDERS: Final = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
 _ARITHMETIC: Final = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_"})
 _EQUALITIES: Final = frozenset({"_==_", "_!=_"})
 _BINARY: Final = _ORDERS | _ARITHMETIC | _EQUALITIES | {"_&&_", "_||_"}
-_EMPTY_LIST: Final = Node("list")
 _TIMES: Final = frozenset({"timestamp", "duration"})
 
 
 def check(root: Node, evaluate: Evaluate) -> None:
     """ConditionError if a part of the expression fails on every event, or if no event makes it true."""
     _Checker(evaluate).check(root, frozenset())
-    if not possible(root, evaluate):
-        raise ConditionError("it is never true: its parts exclude each other")
+    search = CelSearch(evaluate, text)
+    if not search.possible(root):
+        raise ConditionError(f"it is never true: {search.reason or 'its parts exclude each other'}")
 
 
 def possible(root: Node, evaluate: Evaluate) -> bool:
     """Whether the expression could be true for some event; True if in doubt."""
-    return _outcomes(root, evaluate)[0] and not _contradict(root)
+    return CelSearch(evaluate, text).possible(root)
 
 
 class _Checker:
@@ -153,42 +150,3 @@ def _data_path(node: Node, loops: frozenset[str]) -> str | None:
     if found is None:
         return None
     return "data" + "".join(f".{name}" if name.isidentifier() else f"['{name}']" for name in found)
-
-
-def _outcomes(node: Node, evaluate: Evaluate) -> tuple[bool, bool]:
-    """Whether the expression can be true, and false."""
-    constant = text(node)
-    if constant is not None:
-        value = evaluate(f"dyn({constant}) == true")
-        return value is not False, value is not True
-    if node.kind == "call" and node.name == "@in" and node.children[1] == _EMPTY_LIST:
-        return False, True
-    if node.kind == "call" and node.name in ("_&&_", "_||_", "!_", "_?_:_"):
-        found = [_outcomes(child, evaluate) for child in node.children]
-        if node.name == "!_":
-            return found[0][::-1]
-        if node.name == "_?_:_":
-            reached = [each for each, taken in zip(found[1:], found[0], strict=True) if taken]
-            return any(true for true, _ in reached), any(false for _, false in reached)
-        every, some = (all, any) if node.name == "_&&_" else (any, all)
-        return every(true for true, _ in found), some(false for _, false in found)
-    return True, True
-
-
-def _contradict(root: Node) -> bool:
-    """Whether two conjuncts ask for different values of one member or attribute."""
-    wanted: dict[tuple[str, ...], object] = {}
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.kind == "call" and node.name == "_&&_":
-            waiting += node.children
-        elif node.kind == "call" and node.name == "_==_":
-            for one, other in (node.children, node.children[::-1]):
-                for variable in ("data", "event"):
-                    read = path(one, variable)
-                    if read and other.kind == "const":
-                        value = other.literal if other.number is None else other.number
-                        if wanted.setdefault((variable, *read), value) != value:
-                            return True
-    return False

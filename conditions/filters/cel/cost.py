@@ -224,7 +224,12 @@ def _check_zone(node: Node) -> None:
         return
     zone = node.children[1]
     text = zone.text if zone.kind == "const" else None
-    if text is None or not _ZONE.fullmatch(text) or text == "localtime":
+    if text is None:
         raise ConditionError(
             f'{node.name}() needs its time zone as a literal, such as "Europe/London" or "+01:00"'
+        )
+    if not _ZONE.fullmatch(text) or text == "localtime":
+        raise ConditionError(
+            f"{node.name}({zone.literal}) fails on every event, because there is no such time zone: write a"
+            ' name such as "Europe/London", or a distance from UTC, up to 23:59, such as "+01:00"'
         )

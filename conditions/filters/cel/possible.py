@@ -1,0 +1,343 @@
+"""Whether a CEL expression can be true for some event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ....events.attributes import REQUIRED, SPECVERSION
+from ..possible import Search
+from .ast import Node, quoted
+from .reads import path
+from .texts import TEXTS
+
+# The value of a constant expression in CEL, or the text of its error; None if the library refuses it.
+Evaluate = Callable[[str], object]
+# The source of a constant expression; None for any other.
+Text = Callable[[Node], str | None]
+Ways = Sequence[Sequence[tuple[Node, bool]]]
+
+MAX_EVALUATIONS: Final = 200
+# Beyond it the library compares integers with floating-point numbers inexactly.
+_EXACT: Final = 2**53
+_MIRRORED: Final = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_OPPOSITE: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_LOWER: Final = frozenset({">", ">="})
+_UPPER: Final = frozenset({"<", "<="})
+_RANGES: Final = {
+    "size": (0, None), "getMonth": (0, 11), "getDate": (1, 31), "getDayOfMonth": (0, 30),
+    "getDayOfWeek": (0, 6), "getDayOfYear": (0, 365),
+}  # fmt: skip
+# Of a timestamp; a duration may have any number of them.
+_RANGES_OF_TIME: Final = {
+    "getHours": (0, 23), "getMinutes": (0, 59), "getSeconds": (0, 59), "getMilliseconds": (0, 999),
+}  # fmt: skip
+_TYPES: Final = frozenset(
+    {"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"}
+)
+# What no value of JSON is, by the functions and literals that make it.
+_NOT_JSON: Final = {"timestamp": "a timestamp", "duration": "a duration", "bytes": "bytes", "type": "a type"}
+_STRICT: Final = frozenset({"_&&_", "_||_", "_?_:_"})
+
+
+class Fact(NamedTuple):
+    """What an atom says of one term: its relation to a constant, or to the constants of a list."""
+
+    term: Node
+    relation: str
+    constant: Node
+    text: str
+
+
+class CelSearch(Search[Node]):
+    """The search over a CEL expression; afterwards `reason` says why a comparison cannot be true."""
+
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        text: Text,
+        json: frozenset[str] = frozenset({"data"}),
+        loops: frozenset[str] = frozenset(),
+    ) -> None:
+        """json: the variables with values of JSON. loops: those of the loops around the expression."""
+        super().__init__()
+        self._evaluate, self._text, self._json, self._loops = evaluate, text, json, loops
+        self._evaluations = MAX_EVALUATIONS
+        self.reason: str | None = None
+
+    def ways(self, node: Node, outcome: bool) -> Ways | None:
+        constant = self._text(node)
+        if constant is not None:
+            return [[]] if self._true(f"dyn({constant}) == {'true' if outcome else 'false'}") else []
+        if node.kind == "loop":
+            return self._ways_of_loop(node, outcome)
+        if node.kind != "call":
+            return None
+        name, children = node.name, node.children
+        if name == "!_":
+            return [[(children[0], not outcome)]]
+        if name == "_!=_":
+            return [[(_call("_==_", *children), not outcome)]]
+        if name in ("_&&_", "_||_"):
+            together = outcome is (name == "_&&_")
+            parts = [(child, outcome) for child in children]
+            return [parts] if together else [[part] for part in parts]
+        if name == "_?_:_":
+            condition, yes, no = children
+            return [[(condition, True), (yes, outcome)], [(condition, False), (no, outcome)]]
+        if name == "@in" and children[1] == Node("list"):
+            return [] if outcome else [[]]
+        return None
+
+    def fits(self, node: Node, outcome: bool, held: Sequence[tuple[Node, bool]]) -> bool:
+        if (node, not outcome) in held or self._never(node, outcome):
+            return False
+        facts = self._facts(node, outcome)
+        if any(not self._holds(one, bound) for one in facts for bound in _bounds(one.term)):
+            return False
+        return all(self._agree((node, outcome), facts, other) for other in held)
+
+    def _agree(self, atom: tuple[Node, bool], facts: Sequence[Fact], other: tuple[Node, bool]) -> bool:
+        if _excludes_reading(atom, other[0]) or _excludes_reading(other, atom[0]):
+            return False
+        affix, another = _affix(*atom), _affix(*other)
+        if affix is not None and another is not None and affix[:2] == another[:2]:
+            short, long = sorted((affix[2], another[2]), key=len)
+            if not (long.startswith(short) if affix[1] == "startsWith" else long.endswith(short)):
+                return False
+        others = self._facts(*other)
+        if any(one.term == two.term and not self._holds(one, two) for one in facts for two in others):
+            return False
+        return self._agrees_with(facts, other) and self._agrees_with(others, atom)
+
+    def _agrees_with(self, facts: Sequence[Fact], other: tuple[Node, bool]) -> bool:
+        """Whether the other atom can have its outcome with the texts that its terms equal."""
+        for fact in facts:
+            if fact.relation == "==" and fact.constant.kind == "const" and _is_text(fact.constant):
+                valued = _replaced(other[0], fact.term, fact.constant)
+                constant = None if valued is other[0] else self._text(valued)
+                if constant is not None and not self._true(
+                    f"dyn({constant}) == {'true' if other[1] else 'false'}"
+                ):
+                    return False
+        return True
+
+    def _ways_of_loop(self, node: Node, outcome: bool) -> Ways | None:
+        """exists and exists_one are true only if their predicate is, for an element."""
+        over, start, _, step, _ = node.children
+        if not outcome or step.kind != "call":
+            return None
+        if start.literal == "false" and step.name == "_||_":
+            predicate = step.children[1]
+        elif start.literal == "0" and step.name == "_?_:_":
+            predicate = step.children[0]
+        else:
+            return None
+        own = frozenset({node.name, node.text or ""})
+        elements = frozenset({node.name}) if self._is_json(over) else frozenset()
+        inside = CelSearch(self._evaluate, self._text, (self._json - own) | elements, self._loops | own)
+        found = inside.possible(predicate)
+        self.reason = self.reason or inside.reason
+        return None if found else []
+
+    def _never(self, node: Node, outcome: bool) -> bool:
+        attribute = _attribute_tested(node)
+        if attribute in REQUIRED and not outcome:
+            return True
+        if node.kind != "call" or len(node.children) != 2 or not outcome:
+            return False
+        for one, other in (node.children, node.children[::-1]):
+            what = self._not_json(other)
+            if node.name in ("_==_", "@in") and what is not None and self._is_json(one):
+                self.reason = f"{shown(one)} is never {what}, because JSON has none"
+                return True
+        return False
+
+    def _not_json(self, node: Node) -> str | None:
+        """What the value is, if JSON has no such values; of a list, what all elements are."""
+        if node.kind == "const":
+            return _NOT_JSON["bytes"] if node.literal.startswith("b'") else None
+        if node.kind == "ident":
+            return _NOT_JSON["type"] if node.name in _TYPES - self._loops else None
+        if node.kind == "call" and not node.method:
+            return _NOT_JSON.get(node.name)
+        if node.kind == "list" and node.children:
+            found = [self._not_json(child) for child in node.children]
+            return None if None in found else found[0]
+        return None
+
+    def _is_json(self, node: Node) -> bool:
+        while True:
+            if node.kind == "ident":
+                return node.name in self._json
+            if node.kind != "select" and not (node.kind == "call" and node.name == "_[_]"):
+                return False
+            if node.literal == "has":
+                return False
+            node = node.children[0]
+
+    def _facts(self, node: Node, outcome: bool) -> list[Fact]:
+        if node.kind in ("ident", "select") and node.literal != "has":
+            literal = "true" if outcome else "false"
+            return [Fact(node, "==", Node("const", literal=literal), literal)]
+        if node.kind != "call" or len(node.children) != 2:
+            return []
+        sign = node.name.strip("_")
+        if node.name == "@in":
+            constant = self._text(node.children[1])
+            if constant is None or node.children[1].kind != "list" or _is_inexact(node.children[1]):
+                return []
+            return [Fact(node.children[0], "in" if outcome else "not in", node.children[1], constant)]
+        if sign not in _MIRRORED:
+            return []
+        for one, other, relation in (
+            (*node.children, sign),
+            (*node.children[::-1], _MIRRORED[sign]),
+        ):
+            constant = self._text(other)
+            if constant is None or _is_inexact(other):
+                continue
+            if outcome:
+                return [Fact(one, relation, other, constant)]
+            if relation == "==":
+                return [Fact(one, "!=", other, constant)]
+            return [Fact(one, _OPPOSITE[relation], other, constant)] if _bounds(one) else []
+        return []
+
+    def _holds(self, one: Fact, two: Fact) -> bool:
+        """Whether a value can have both relations."""
+        first, second = sorted((one, two), key=lambda fact: _ORDER[fact.relation])
+        a, b = f"dyn({first.text})", f"dyn({second.text})"
+        r, s = first.relation, second.relation
+        if r == "==":
+            if s == "not in":
+                return self._true(f"!({a} in {second.text})")
+            return self._true(f"{a} in {second.text}" if s == "in" else f"{a} {s} {b}")
+        if r == "in":
+            tests = {"in": f"i in {second.text}", "not in": f"!(i in {second.text})"}
+            test = tests.get(s, f"dyn(i) {s} {b}")
+            return self._evaluated(f"{first.text}.exists(i, {test})") is not False
+        if {r, s} <= _LOWER | _UPPER:
+            if (r in _LOWER) is (s in _LOWER):
+                return not isinstance(self._evaluated(f"{a} < {b}"), str)
+            if r in _UPPER:
+                a, b = b, a
+            return self._true(f"{a} {'<' if '=' not in r or '=' not in s else '<='} {b}")
+        return True
+
+    def _true(self, source: str) -> bool:
+        """False if the expression is false or fails on every event."""
+        value = self._evaluated(source)
+        return value is not False and not isinstance(value, str)
+
+    def _evaluated(self, source: str) -> object:
+        self._evaluations -= 1
+        return None if self._evaluations < 0 else self._evaluate(source)
+
+
+_ORDER: Final = {"==": 0, "in": 1, "<": 2, "<=": 2, ">": 2, ">=": 2, "!=": 3, "not in": 4}
+
+
+def shown(node: Node) -> str:
+    """What the author writes for a variable and its members."""
+    if node.kind == "ident":
+        return node.name
+    if node.kind == "select":
+        return f"{shown(node.children[0])}.{node.name}"
+    return f"{shown(node.children[0])}[{node.children[1].literal or '...'}]"
+
+
+def _affix(node: Node, outcome: bool) -> tuple[Node, str, str] | None:
+    """The term, startsWith or endsWith, and the text with which the term then starts or ends."""
+    if not outcome or node.kind != "call" or node.name not in ("startsWith", "endsWith"):
+        return None
+    term, sought = node.children
+    return None if sought.kind != "const" or sought.text is None else (term, node.name, sought.text)
+
+
+def _call(name: str, *children: Node) -> Node:
+    return Node("call", name, children=children)
+
+
+def _bounds(term: Node) -> list[Fact]:
+    """The least and the greatest value of a function, for any argument; and the one of `specversion`."""
+    if path(term, "event") == ("specversion",):
+        return [_fact(term, "==", quoted(SPECVERSION))]
+    if term.kind != "call":
+        return []
+    ranges = _RANGES_OF_TIME if _is_timestamp(term.children[0]) else {}
+    low, high = {**_RANGES, **ranges}.get(term.name, (None, None))
+    bounds = [_fact(term, ">=", str(low))] if low is not None else []
+    return bounds + ([_fact(term, "<=", str(high))] if high is not None else [])
+
+
+def _is_timestamp(node: Node) -> bool:
+    return node.kind == "call" and node.name == "timestamp"
+
+
+def _fact(term: Node, relation: str, literal: str) -> Fact:
+    return Fact(term, relation, Node("const", literal=literal), literal)
+
+
+def _is_text(node: Node) -> bool:
+    return TEXTS.fullmatch(node.literal) is not None
+
+
+def _is_inexact(node: Node) -> bool:
+    if node.number is not None and not abs(node.number) < _EXACT:
+        return True
+    return any(map(_is_inexact, node.children))
+
+
+def _attribute_tested(node: Node) -> str | None:
+    """The name of the attribute for which has(event.x), or 'x' in event, tests."""
+    member = _member_tested(node)
+    found = None if member is None else path(member, "event")
+    return found[0] if found is not None and len(found) == 1 else None
+
+
+def _member_tested(node: Node) -> Node | None:
+    """The member for which has(a.x), or 'x' in a, tests."""
+    if node.kind == "select" and node.literal == "has":
+        return Node("select", node.name, children=node.children)
+    if node.kind == "call" and node.name == "@in" and node.children[0].text is not None:
+        return Node("select", node.children[0].text, children=node.children[1:])
+    return None
+
+
+def _excludes_reading(atom: tuple[Node, bool], other: Node) -> bool:
+    """Whether the atom says that a member is missing which the other atom cannot do without."""
+    node, outcome = atom
+    member = None if outcome else _member_tested(node)
+    if member is None:
+        return False
+    wanted = path(member, "data") or path(member, "event")
+    variable = "data" if path(member, "data") else "event"
+    return any(
+        read == member or (bool(wanted) and path(read, variable) == wanted) for read in _always_read(other)
+    )
+
+
+def _always_read(node: Node) -> Iterator[Node]:
+    """The members without which the expression fails."""
+    if node.kind == "loop":
+        yield from _always_read(node.children[0])
+        return
+    if node.kind == "call" and node.name in _STRICT:
+        return
+    if node.kind in ("select", "call") and node.literal != "has":
+        yield node
+    for child in node.children:
+        yield from _always_read(child)
+
+
+def _replaced(node: Node, term: Node, by: Node) -> Node:
+    """The expression with a constant in place of the term, outside of loops."""
+    if node == term:
+        return by
+    if node.kind == "loop" or (node.kind == "select" and node.literal == "has"):
+        return node
+    children = tuple(_replaced(child, term, by) for child in node.children)
+    if all(one is two for one, two in zip(children, node.children, strict=True)):
+        return node
+    return Node(node.kind, node.name, node.text, children, node.number, node.literal, node.method)
