@@ -65,6 +65,9 @@ class CelSearch(Search[Node]):
         self._evaluations = MAX_EVALUATIONS
         self.reason: str | None = None
 
+    def possible(self, node: Node, outcome: bool = True) -> bool:
+        return super().possible(_with_members(node), outcome)
+
     def ways(self, node: Node, outcome: bool) -> Ways | None:
         constant = self._text(node)
         if constant is not None:
@@ -253,6 +256,16 @@ def _affix(node: Node, outcome: bool) -> tuple[Node, str, str] | None:
         return None
     term, sought = node.children
     return None if sought.kind != "const" or sought.text is None else (term, node.name, sought.text)
+
+
+def _with_members(node: Node) -> Node:
+    """The expression with a.x for a['x'], which read the same member."""
+    children = tuple(map(_with_members, node.children))
+    if node.kind == "call" and node.name == "_[_]" and path(node, "data") is not None:
+        return Node("select", children[1].text or "", children=children[:1])
+    if node.kind == "call" and node.name == "_[_]" and path(node, "event") is not None:
+        return Node("select", children[1].text or "", children=children[:1])
+    return Node(node.kind, node.name, node.text, children, node.number, node.literal, node.method)
 
 
 def _call(name: str, *children: Node) -> Node:
