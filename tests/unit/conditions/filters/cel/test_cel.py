@@ -341,9 +341,11 @@ NEVER_TRUE = [
     "data.l.exists(i, i == 1) && !data.l.exists(i, i == 1)", "data.x == int", "size(data.x) < 0",
     "data.x.size() == -1", "!(size(data.x) >= 0)", "data.x > 5 && data.x < 3", "data.x > 5 && data.x <= 5",
     "data.x == 'a' && data.x > 1", "data.x > 1 && data.x < 'a'", "data.x == 1 && data.x != 1.0",
-    "data.x in ['a'] && data.x in ['b']", "data.x in ['a'] && data.x == 'c'", "data.x in [1, 2] && data.x > 2",
+    "data.x in ['a'] && data.x in ['b']", "data.x in ['a'] && data.x == 'c'",
+    "data.x in [1, 2] && data.x > 2", "event['type'] == 'a' && event.type != 'a'",
     "!(data.x in ['a']) && data.x == 'a'", "event.type == 'a' && event.type.startsWith('b')",
-    "event.type.startsWith('a') && event.type.startsWith('b')", "data.x.endsWith('a') && data.x.endsWith('b')",
+    "event.type.startsWith('a') && event.type.startsWith('b')",
+    "data.x.endsWith('a') && data.x.endsWith('b')",
     "!has(data.x) && data.x == 1", "!('x' in data) && data.x == 1", "!has(data.x) && has(data.x.y)",
     "!has(event.id) && data.x == 1", "!('type' in event)", "event.specversion == '0.3'",
     "timestamp(data.t).getHours('UTC') == 24", "timestamp(data.t).getMonth() == 12",
@@ -379,10 +381,12 @@ def test_parts_that_only_look_as_if_they_exclude_each_other_are_accepted(source:
 
 ATOMS = st.sampled_from(
     [
-        "data.x == 1", "data.x != 1", "data.x > 1", "data.x <= 1", "data.x < 2", "data.x == 'a'", "data.x > 'a'",
+        "data.x == 1", "data.x != 1", "data.x > 1", "data.x <= 1", "data.x < 2", "data.x == 'a'",
+        "data.x > 'a'", "data['x'] == 2",
         "data.x in [1, 'a']", "data.x in ['b']", "has(data.x)", "'x' in data", "data.x", "data.x == true",
         "data.y == data.x", "data.y == 2", "size(data.x) > 1", "size(data.x) == 1", "data.x == [1]",
-        "data.x.startsWith('a')", "data.x.startsWith('ab')", "event.type == 'a'", "event.type.startsWith('b')",
+        "data.x.startsWith('a')", "data.x.startsWith('ab')", "event.type == 'a'",
+        "event.type.startsWith('b')", "event['type'] == 'b'",
         "has(event.subject)", "event.subject == 's'", "data.x.exists(i, i == 1)", "data.x == null",
     ]
 )  # fmt: skip
@@ -416,8 +420,7 @@ def test_no_expression_that_an_event_makes_true_is_refused_as_never_true(source:
     expression = environment.compile(f"({source}) ? true : false")
     try:
         Where(source)
-    except ConditionError as refused:
-        assert "never true" in str(refused)
+    except ConditionError:
         for each in EVENTS:
             found = expression.eval(data={"data": each.payload, "event": dict(each.attributes)}).value()
             assert found is not True, (source, each)
