@@ -197,6 +197,6 @@ def returned(played: Site, eventually: Callable[..., Any], dag_id: str, task_id:
         """Airflow may start one of today beside it."""
         return [run for run in api.runs(dag_id) if run["run_type"] != "scheduled"]
 
-    [run] = eventually(f"{dag_id} has a run", ours, 120)
+    [run] = eventually(f"{dag_id} has a run", ours, 300)
     assert api.wait_for_run(dag_id, run["dag_run_id"]) == "success"
     return api.xcom(dag_id, run["dag_run_id"], task_id)
