@@ -37,6 +37,21 @@ _USUAL_TIMESTAMP = re.compile(
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
 _DAY_IN_EVERY_MONTH = "28"
+# RFC 3986, appendix A. `source` is a URI reference, `dataschema` a URI: no spaces, nothing but ASCII.
+_PCHAR = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})"
+_AUTHORITY = (
+    r"(?:(?:[A-Za-z0-9\-._~!$&'()*+,;=:]|%[0-9A-Fa-f]{2})*@)?"
+    r"(?:\[[0-9A-Za-z.:~!$&'()*+,;=_-]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
+)
+_HIER = rf"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/?(?:{_PCHAR}+(?:/{_PCHAR}*)*)?)"
+_TAIL = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+_URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*:{_HIER}{_TAIL}")
+_RELATIVE = re.compile(rf"(?![^/?#]*:){_HIER}{_TAIL}")
+# RFC 9110, section 8.3.1, and so RFC 2046: type/subtype, then parameters.
+_WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_MEDIA_TYPE = re.compile(
+    rf'{_WORD}/{_WORD}(?:[ \t]*+;[ \t]*+(?:{_WORD}=(?:{_WORD}|"(?:[^"\\]|\\.)*+"))?)*+[ \t]*+'
+)
 _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
 
 
@@ -67,6 +82,31 @@ def kind(value: object) -> str:
         return "None"
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
+
+
+def is_uri_reference(text: str) -> bool:
+    """Returns whether this is a URI or a relative reference of RFC 3986: `/orders`, `urn:orders`."""
+    return _RELATIVE.fullmatch(text) is not None or is_uri(text)
+
+
+def is_uri(text: str) -> bool:
+    """Returns whether this is a URI of RFC 3986, which has a scheme."""
+    return _URI.fullmatch(text) is not None
+
+
+def is_media_type(text: str) -> bool:
+    """Returns whether this is a media type, with or without parameters."""
+    return _MEDIA_TYPE.fullmatch(text) is not None
+
+
+_FORMS = {
+    "source": (
+        is_uri_reference,
+        "no URI reference (RFC 3986): write, for example, /orders/ingest or urn:orders",
+    ),
+    "dataschema": (is_uri, "no URI (RFC 3986): begin with a scheme, as urn:orders:v1"),
+    "datacontenttype": (is_media_type, "no media type (RFC 2046): write, for example, application/json"),
+}
 
 
 def is_timestamp(text: str) -> bool:
@@ -171,6 +211,10 @@ def find_problems(attributes: Mapping[str, str]) -> list[str]:
             problems.append(
                 f"attribute {name[:40]} contains a control or non-Unicode character: {shown(value)}"
             )
+    for name, (is_valid, hint) in _FORMS.items():
+        value = attributes.get(name, "")
+        if value and value.isprintable() and not is_valid(value):
+            problems.append(f"attribute {name} is {shown(value)}: {hint}")
     time = attributes.get("time")
     if time and not is_timestamp(time):
         problems.append(f"attribute time is {shown(time)}: give RFC 3339 with zone, as 2026-11-20T06:00:00Z")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
@@ -18,6 +20,10 @@ from .errors import EventError
 
 if TYPE_CHECKING:
     from cloudevents.core.v1.event import CloudEvent
+
+
+_MOST_NAMED = 5  # members in an error
+_TYPES = "_types"  # in the instance's dictionary: {extension: the boolean or integer that was given}
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
@@ -78,9 +84,9 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
     def payload(self) -> object:
         """The parsed data; parsed at the first access.
 
-        The JSON value for JSON content types or none; str for text/*; the bytes for any other type; None
-        without data. Raises EventError if the data does not match its content type. Do not modify the value:
-        all users of the event share it.
+        The JSON value for JSON content types; str for text/*; the bytes for any other type; without a content
+        type the JSON value if the data is JSON, else the bytes; None without data. Raises EventError if the
+        data does not match its content type. Do not modify the value: all users of the event share it.
         """
         return content.parse(self.data, self.attributes.get("datacontenttype"))
 
@@ -130,23 +136,30 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
                 payload = content.serialize(data, stated)
             except EventError as error:
                 problems.extend(error.problems)
-        return _validated(texts, payload, problems)
+        return _with_types(_validated(texts, payload, problems), given)
 
-    def to_json_dict(self) -> dict[str, object]:
+    def to_json_dict(self, *, assume_json: bool = False) -> dict[str, object]:
         """Returns the event in CloudEvents' JSON format, ready for json.dumps.
 
-        Attributes are strings. `data` is the JSON value for JSON content types or none, and a string for
-        UTF-8 text. Data of another type, or data that does not match its type, is base64 in `data_base64`.
+        Attributes are strings, except extensions that `Event.of` or JSON gave as a boolean or an integer;
+        records in Kafka do not keep these types. `data` is the JSON value for JSON content types, and a
+        string for UTF-8 text. Other data, data without a content type, and data that does not match its
+        type are base64 in `data_base64`.
+
+        assume_json: write JSON data without a content type as `data` too. An event that is read from the
+            result then has the type application/json, which `data` without a type means.
         """
-        result: dict[str, object] = dict(self.attributes)
+        result: dict[str, object] = {**self.attributes, **self.__dict__.get(_TYPES, {})}
         if self.data is None:
             return result
         stated = self.attributes.get("datacontenttype")
-        if self.data and (content.is_json(stated) or content.is_text(stated)):
+        is_json = assume_json if stated is None else content.is_json(stated)
+        if self.data and (is_json or content.is_text(stated)):
             try:
                 value = self.payload
                 # A string would lose a charset other than UTF-8.
-                if content.is_json(stated) or (isinstance(value, str) and value.encode() == self.data):
+                as_text = isinstance(value, str) and value.encode() == self.data
+                if not isinstance(value, bytes) and (is_json or as_text):
                     result["data"] = value
                     return result
             except (EventError, UnicodeError):
@@ -159,7 +172,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         """Returns the event in a parsed object of CloudEvents' JSON format. Raises EventError.
 
         null attributes count as absent; JSON booleans and integers become their canonical strings. `data`
-        without a datacontenttype is JSON: the event gets the datacontenttype application/json.
+        without a datacontenttype is JSON: the event gets the datacontenttype application/json. `data_base64`
+        without one stays bytes of no type.
         """
         if not isinstance(obj, Mapping):
             raise EventError(f"a CloudEvent in JSON must be an object, not a {type(obj).__name__}")
@@ -168,7 +182,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         encoded = members.pop("data_base64", None)
         texts, problems = _canonical_texts(members, json_types=True)
         if not has_data:
-            return _with_base64(texts, encoded, problems)
+            return _with_types(_with_base64(texts, encoded, problems), members)
         if encoded is not None:
             problems.append("data and data_base64 are both present: give one of them")
         stated = texts.setdefault("datacontenttype", content.JSON)
@@ -182,13 +196,18 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
                 payload = content.serialize(data, stated)
         except EventError as error:
             problems.extend(error.problems)
-        return _validated(texts, payload, problems)
+        return _with_types(_validated(texts, payload, problems), members)
 
     @classmethod
     def from_json_bytes(cls, text: bytes) -> Event:
-        """As from_json_dict, but from JSON text; the bytes of JSON data are kept unchanged."""
+        """As from_json_dict, but from JSON text; the bytes of JSON data are kept unchanged.
+
+        A member that appears twice is an error, because readers disagree on which of them counts (RFC 8259,
+        section 4).
+        """
         try:
             members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            _refuse_repeated(members, text)
             raw = members.pop("data", None)
             rest: dict[str, object] = {name: msgspec.json.decode(value) for name, value in members.items()}
             stated = rest.get("datacontenttype")
@@ -211,7 +230,14 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         if encoded is not None:
             problems.append("data and data_base64 are both present: give one of them")
         texts.setdefault("datacontenttype", content.JSON)
-        return _validated(texts, bytes(raw), problems)
+        return _with_types(_validated(texts, bytes(raw), problems), rest)
+
+    def to_json_bytes(self) -> bytes:
+        """As to_json_dict, but JSON text; the bytes of JSON data are kept unchanged."""
+        form = self.to_json_dict()
+        if "data" in form and content.is_json(self.datacontenttype):
+            form["data"] = msgspec.Raw(self.data or b"")
+        return msgspec.json.encode(form)
 
     def to_cloudevent(self) -> CloudEvent:
         """Returns the SDK's event with the same attributes; see sdk.to_cloudevent for its data."""
@@ -251,6 +277,27 @@ def _canonical_texts(
             problems.append(str(error))
             texts.setdefault(name, "-")  # so that it is not reported as missing too
     return texts, problems
+
+
+def _with_types(event: Event, given: Mapping[Any, object]) -> Event:
+    """Keeps the booleans and integers among the extensions, for `to_json_dict` alone."""
+    types = {
+        name: value
+        for name, value in given.items()
+        if isinstance(value, int) and name in event.attributes  # a bool is an int
+    }
+    if types:
+        event.__dict__[_TYPES] = types
+    return event
+
+
+def _refuse_repeated(members: Mapping[str, object], text: bytes) -> None:
+    # msgspec keeps the last of equal names. The names of an object inside the data are its sender's matter.
+    found = json.loads(text, object_pairs_hook=list, parse_int=str)  # int() refuses more than 4,300 digits
+    if len(found) > len(members):
+        repeated = [name for name, times in Counter(name for name, _ in found).items() if times > 1]
+        shown = ", ".join(_attributes.shown(name) for name in repeated[:_MOST_NAMED])
+        raise EventError(f"the event's JSON has members that appear twice: {shown}")
 
 
 def _with_base64(texts: dict[str, str], encoded: object, problems: list[str]) -> Event:

@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .attributes import REQUIRED, SPECVERSION, USUAL_NAMES, find_problems, is_timestamp, shown
+from .attributes import (
+    REQUIRED,
+    SPECVERSION,
+    USUAL_NAMES,
+    find_problems,
+    is_timestamp,
+    shown,
+)
+from .content import JSON
 from .errors import EventError
 from .event import Event
 from .misspelled import likely_mistakes
@@ -18,6 +26,13 @@ CONTENT_TYPE = "content-type"
 _PREFIX = "ce_"
 _CLOUDEVENTS = b"application/cloudevents"
 _STRUCTURED_PREFIX = _CLOUDEVENTS.decode()
+# Of usual events; the media type of another one is checked.
+_USUAL_TYPES = frozenset({JSON, "text/plain", "application/json; charset=utf-8", "application/octet-stream"})
+# A topic has few sources and schemas, each on many events: those that `_decode` has checked.
+_NO_SCHEMA = "urn:none"
+_valid_sources: set[str] = set()
+_valid_schemas = {_NO_SCHEMA}
+_REMEMBERED, _REMEMBERED_CHARS = 4096, 256  # a sender must not fill the memory
 # {header name: attribute} of the usual attributes.
 _USUAL = {_PREFIX + name: name for name in USUAL_NAMES - {"datacontenttype"}}
 _USUAL[CONTENT_TYPE] = "datacontenttype"
@@ -64,7 +79,9 @@ def _usual(headers: Sequence[tuple[str, bytes | None]] | None) -> dict[str, str]
         or len(attributes) != len(headers or ())  # a duplicate header
         or not "".join(values).isprintable()
         or (time is not None and not is_timestamp(time))
-        or attributes.get("datacontenttype", "")[:23].lower() == _STRUCTURED_PREFIX
+        or attributes.get("datacontenttype", JSON) not in _USUAL_TYPES
+        or attributes["source"] not in _valid_sources
+        or attributes.get("dataschema", _NO_SCHEMA) not in _valid_schemas
     ):
         return None
     return attributes
@@ -97,17 +114,30 @@ def _decode(value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | N
     found = find_problems(attributes)
     if found or problems:
         raise EventError(_explained(attributes, problems, found, headers, value))
+    _remember(_valid_sources, attributes["source"])
+    _remember(_valid_schemas, attributes.get("dataschema", _NO_SCHEMA))
     return Event(attributes, value)
+
+
+def _remember(valid: set[str], text: str) -> None:
+    if len(text) <= _REMEMBERED_CHARS and text not in valid:
+        if len(valid) >= _REMEMBERED:
+            valid.clear()
+            valid.add(_NO_SCHEMA)
+        valid.add(text)
 
 
 def encode(event: Event) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
     """Returns (key, value, headers) of the event's record, in binary mode.
 
     key: partitionkey, else subject, else source, so that the events of one subject keep their order. value:
-    the data unchanged, null without data.
+    the data unchanged, null without data. If the datacontenttype says that the data is itself a CloudEvent,
+    the mode is structured: in binary mode a reader would take the data for the event.
     """
     attributes = event.attributes
     key = attributes.get("partitionkey") or attributes.get("subject") or attributes["source"]
+    if attributes.get("datacontenttype", "")[:23].lower() == _STRUCTURED_PREFIX:
+        return key.encode(), event.to_json_bytes(), [(CONTENT_TYPE, _STRUCTURED[0].encode())]
     headers = [
         (CONTENT_TYPE if name == "datacontenttype" else _PREFIX + name, text.encode())
         for name, text in attributes.items()

@@ -22,7 +22,7 @@ def unreadable(event: Event) -> str | None:
     if not data:
         return "its data is empty (0 bytes)"
     try:
-        _ = event.payload
+        content.parse_json(data)  # without a type `payload` gives bytes instead of the error
     except EventError as error:
         looks = looks_like(data)
         return f"its data is not valid JSON: it looks like {looks}" if looks else f"its {error}"

@@ -30,7 +30,7 @@ _ALWAYS_KEPT = ("specversion", "id", "source", "type", "subject", "time")
 
 def json_form(event: Event) -> dict[str, Any]:
     """The event in CloudEvents' JSON format. Data that are not portable are in `data_base64`."""
-    form = event.to_json_dict()
+    form = event.to_json_dict(assume_json=True)
     if event.data is not None and "data" in form and not is_portable(form["data"]):
         del form["data"]
         form["data_base64"] = base64.b64encode(event.data).decode("ascii")

@@ -175,7 +175,7 @@ def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event
         }
         if key is not None:
             whole["key"] = key
-        whole["event"] = event.to_json_dict() if args.data else dict(event.attributes)
+        whole["event"] = event.to_json_dict(assume_json=True) if args.data else dict(event.attributes)
         if args.output == "yaml":
             from airflow.utils import yaml
 

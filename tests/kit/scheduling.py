@@ -30,7 +30,7 @@ FIRST: Final = (
     "invariants/",
 )
 # They compute and start no services. The others wait for their services much of the time.
-COMPUTING: Final = ("simulation/", "invariants/", "unit/")
+COMPUTING: Final = ("simulation/", "invariants/", "conformance/", "unit/")
 # More processes at a time with Airflows, Sparks and brokers run into their deadlines on two cores.
 WAITING_PROCESSES: Final = 3
 

@@ -159,6 +159,8 @@ def _read(event: Event, program: Program) -> tuple[object, object]:
         if len(event.data) > MAX_DATA_BYTES:
             raise Unreadable(f"the data has {len(event.data)} bytes: at most {MAX_DATA_BYTES} are read")
         data = event.payload
+        if isinstance(data, bytes):  # of no stated type, and not JSON
+            content.parse_json(data)
     reader = Reader(*program.allowance)
     attributes: object = {}
     if program.attributes is not None:

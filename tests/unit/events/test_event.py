@@ -75,6 +75,8 @@ def test_parse_timestamp_raises_only_value_error(text: str) -> None:
         (None, None, None),
         (b"", "application/json", None),
         (b'{"a":1}', None, {"a": 1}),
+        (b"{", None, b"{"),
+        (b"[" * 100_000, None, b"[" * 100_000),
         (b'{"a":1}', "text/JSON; charset=utf-8", {"a": 1}),
         (b"[1]", "application/vnd.x+json", [1]),
         (b"caf\xe9", "text/plain; charset=latin-1", "café"),
@@ -89,7 +91,12 @@ def test_the_payload_follows_the_content_type(
 
 @pytest.mark.parametrize(
     ("data", "content_type"),
-    [(b"{", None), (b"\xff", "text/plain"), (b"x", "text/plain; charset=nonsense"), (b"[" * 100_000, None)],
+    [
+        (b"{", "application/json"),
+        (b"\xff", "text/plain"),
+        (b"x", "text/plain; charset=nonsense"),
+        (b"[" * 100_000, "application/json"),
+    ],
     ids=["json", "text", "charset", "deep"],
 )
 def test_data_that_does_not_match_its_type_is_an_event_error(data: bytes, content_type: str | None) -> None:

@@ -180,7 +180,10 @@ def test_the_record_key_is_partitionkey_else_subject_else_source(
 text = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn")), min_size=1, max_size=20)
 
 
-@given(text, text, text, st.none() | text, st.none() | st.binary(max_size=50), st.none() | text)
+sources = st.from_regex(r"(?:[a-z]{1,5}:)?(?:/[A-Za-z0-9._~-]{0,5}){1,3}", fullmatch=True)
+
+
+@given(text, sources, text, st.none() | text, st.none() | st.binary(max_size=50), st.none() | text)
 def test_what_is_written_is_read_back(
     id_: str, source: str, type_: str, subject: str | None, data: bytes | None, tenant: str | None
 ) -> None:

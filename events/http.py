@@ -1,0 +1,147 @@
+"""HTTP protocol binding of CloudEvents 1.0.2: converts messages to events and back.
+
+It does not use the SDK: SDK 2.2.0 raises AttributeError for a batch, reads a structured event with a `ce-`
+header as binary, and invents a missing id, specversion and time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
+
+from .attributes import find_problems, shown
+from .errors import EventError
+from .event import Event
+
+JSON_EVENT: Final = "application/cloudevents+json"
+JSON_BATCH: Final = "application/cloudevents-batch+json"
+_PREFIX: Final = b"ce-"
+_CONTENT_TYPE: Final = b"content-type"
+_CLOUDEVENTS: Final = b"application/cloudevents"
+_QUOTED: Final = re.compile(rb'"((?:[^"\\]|\\.)*+)"')
+_ESCAPED: Final = re.compile(rb"\\(.)")
+# Section 3.1.3.2: all printable ASCII but space, double quote and percent sign is written as it is.
+_AS_IT_IS: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
+# Of the extension "Distributed Tracing": its HTTP headers have no prefix.
+_TRACE: Final = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
+
+
+class MediaTypeError(EventError):
+    """The content type names an event format that is not supported (HTTP: 415)."""
+
+
+def decode(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> list[Event]:
+    """Returns the events of an HTTP request: one, or those of a batch, which may be empty.
+
+    headers: names in lower case, as ASGI has them. The content type decides the mode (section 3):
+    application/cloudevents-batch+json is a batch and application/cloudevents+json is structured, where `ce-`
+    headers are ignored; anything else is binary. In binary mode an empty body means no data.
+    Raises MediaTypeError for another event format, and EventError for anything else that is not an event. If
+    an event of a batch is wrong, the error names it, and no event is returned.
+    """
+    headers = list(headers)
+    types = [value for name, value in headers if name == _CONTENT_TYPE]
+    if len(types) > 1:
+        raise EventError("header content-type appears twice")
+    stated = types[0] if types else b""
+    if stated[: len(_CLOUDEVENTS)].lower() != _CLOUDEVENTS:
+        return [_decode_binary(headers, body)]
+    media_type = _json_format(stated)
+    return [Event.from_json_bytes(body)] if media_type == JSON_EVENT else _decode_batch(body)
+
+
+def encode(event: Event) -> tuple[list[tuple[str, str]], bytes]:
+    """Returns (headers, body) of a request or response: binary mode, as `kafka.encode`."""
+    attributes = event.attributes
+    if attributes.get("datacontenttype", "")[: len(_CLOUDEVENTS)].lower() == _CLOUDEVENTS.decode():
+        return [("content-type", JSON_EVENT)], event.to_json_bytes()
+    headers = [
+        ("content-type" if name == "datacontenttype" else f"ce-{name}", quote(text, safe=_AS_IT_IS))
+        for name, text in attributes.items()
+    ]
+    return headers, event.data or b""
+
+
+def _json_format(stated: bytes) -> str:
+    text = stated.decode("ascii", "replace")
+    media_type, _, parameters = text.partition(";")
+    media_type = media_type.strip().lower()
+    if media_type not in (JSON_EVENT, JSON_BATCH):
+        raise MediaTypeError(
+            f"content-type {shown(media_type)} is not supported: send {JSON_EVENT}, {JSON_BATCH}, or the"
+            " attributes as ce- headers"
+        )
+    charset = re.search(r"charset\s*=\s*\"?([^\s;\"]+)", parameters, re.IGNORECASE)
+    if charset is not None and charset[1].lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise MediaTypeError(f"the charset {shown(charset[1])} is not supported: JSON is UTF-8")
+    return media_type
+
+
+def _decode_batch(body: bytes) -> list[Event]:
+    try:
+        parts = msgspec.json.decode(body, type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise EventError(f"the batch is no JSON array of objects: {error}") from error
+    events: list[Event] = []
+    for number, part in enumerate(parts, 1):
+        try:
+            events.append(Event.from_json_bytes(bytes(part)))
+        except EventError as error:
+            raise EventError(
+                [f"event {number} of {len(parts)}: {each}" for each in error.problems]
+            ) from error
+    return events
+
+
+def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event:
+    attributes: dict[str, str] = {}
+    traces: dict[str, str] = {}
+    problems: list[str] = []
+    for name, raw in headers:
+        if name[:3] == _PREFIX:
+            attribute = name[3:].decode("latin-1")
+            if attribute == "datacontenttype":
+                problems.append("header ce-datacontenttype is not allowed: use content-type")
+                continue
+        elif name == _CONTENT_TYPE:
+            attribute = "datacontenttype"
+        elif name in _TRACE:
+            traces[_TRACE[name]] = raw.decode("latin-1")
+            continue
+        else:
+            continue
+        if attribute in attributes:
+            problems.append(f"header {shown(name.decode('latin-1'))} appears twice")
+        try:
+            attributes[attribute] = raw.decode("ascii") if attribute == "datacontenttype" else _value(raw)
+        except UnicodeDecodeError:
+            problems.append(
+                f"header {shown(name.decode('latin-1'))} is {shown(raw, 40)}: write UTF-8, each byte outside"
+                " printable ASCII as %XX"
+            )
+            attributes[attribute] = "-"
+    if not any(name != "datacontenttype" for name in attributes):
+        problems.insert(
+            0, f"the request is not a CloudEvent: no ce- headers and no content-type {JSON_EVENT}"
+        )
+    problems += find_problems(attributes)
+    if problems:
+        raise EventError(problems)
+    # A trace context that passed on the way here does not replace that of the event's origin.
+    return Event(
+        {**{name: text for name, text in traces.items() if text.isprintable()}, **attributes}, body or None
+    )
+
+
+def _value(raw: bytes) -> str:
+    """Returns an attribute's text: without double quotes, then percent-decoded once (section 3.1.3.2)."""
+    if b'"' in raw:
+        raw = _QUOTED.sub(lambda match: _ESCAPED.sub(rb"\1", match[1]), raw)
+    if b"%" not in raw:
+        return raw.decode("ascii")
+    raw.decode("ascii")
+    return unquote_to_bytes(raw).decode()

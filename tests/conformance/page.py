@@ -1,0 +1,71 @@
+"""Makes docs/understand/conformance.md from the tests: `python -m tests.conformance.page` writes it.
+
+Each test names with `@pytest.mark.section(number, requirement)` what it shows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "conformance.md"
+MODULES = ("test_core", "test_json_format", "test_kafka_binding", "test_http_binding")
+HEAD = """# Conformance to CloudEvents
+
+What Interlock does with CloudEvents 1.0.2, section by section. Each line is a test in [tests/conformance](../../tests/conformance); `python -m tests.conformance.page` makes this page from them.
+
+## Departures
+
+| where | what | why |
+|---|---|---|
+| JSON format 2.2 | a boolean or integer extension is text once it was in Kafka | records in binary mode have only text, and Interlock writes the binary mode |
+| JSON format 3.1.2 | `Event.payload` reads data without a datacontenttype as JSON if it is JSON; the bytes are kept | many producers send JSON without a content type, and conditions should be able to read it |
+| HTTP binding 3.1.2 | a request with an empty body has no data | HTTP does not tell an empty body from none |
+| HTTP binding 3.2, Kafka binding 3.3 | JSON is the only event format | no producer has asked for Avro or Protobuf |
+| Kafka binding 3.2.2 | an event whose data is itself a CloudEvent is written in structured mode | in binary mode a reader would take the data for the event |
+"""  # noqa: E501  # lines of a page
+
+
+class Line(NamedTuple):
+    section: str
+    requirement: str
+    test: str
+
+
+def lines(module: ModuleType) -> Iterator[Line]:
+    for name, test in inspect.getmembers(module, inspect.isfunction):
+        for mark in getattr(test, "pytestmark", ()):
+            if mark.name == "section":
+                yield Line(*mark.args, name)
+
+
+def page() -> str:
+    parts = [HEAD]
+    for name in MODULES:
+        module = importlib.import_module(f"tests.conformance.{name}")
+        title = (module.__doc__ or "").strip().rstrip(".")
+        path = f"../../tests/conformance/{name}.py"
+        order = list(inspect.getsource(module).splitlines())
+        found = sorted(
+            lines(module),
+            key=lambda line: next(n for n, text in enumerate(order) if f"def {line.test}(" in text),
+        )
+        parts += [
+            f"\n## [{title}]({module.SPECIFICATION})\n\n| section | what holds | test |\n|---|---|---|\n"
+        ]
+        parts += [
+            f"| {line.section} | {line.requirement} | [{_words(line.test)}]({path}) |\n" for line in found
+        ]
+    return "".join(parts)
+
+
+def _words(test: str) -> str:
+    return test.removeprefix("test_").replace("_", " ")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
