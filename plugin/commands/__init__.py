@@ -23,6 +23,7 @@ def get_cli_commands() -> list[CLICommand]:
         engine,
         explain,
         health,
+        receiver,
         reconcile,
         subscriptions,
         tail,
@@ -30,7 +31,8 @@ def get_cli_commands() -> list[CLICommand]:
     )
 
     modules = (
-        broker, dead_letters, doctor, emit, engine, explain, health, reconcile, subscriptions, tail, topics,
+        broker, dead_letters, doctor, emit, engine, explain, health, receiver, reconcile,
+        subscriptions, tail, topics,
     )  # fmt: skip
     return [
         GroupCommand(

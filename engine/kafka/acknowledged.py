@@ -1,0 +1,125 @@
+"""A producer for asyncio: awaits until all in-sync replicas have the records of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ...events.event import Event
+from ...events.kafka import encode
+from ...events.sizes import MAX_EVENT_BYTES, record_bytes
+from ..config import BusConfig
+from ..errors import NoRoom, NotSent, UnreachableError
+from .clients import ClientErrors, connect, error_text
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+POLL_S: Final = 0.2  # how soon the thread notices `close`; acknowledgements wake it
+CLOSE_S: Final = 10.0
+
+
+class EventProducer:
+    """Writes events to the event topic of a bus, for the tasks of one event loop.
+
+    acks=all and idempotent. One thread takes the acknowledgements, and wakes the loop once for all that came
+    together. `timeout_s`: how long the client tries to write a record.
+    Raises ConfigError if the client refuses a property of the connection.
+    """
+
+    def __init__(self, config: BusConfig, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
+        from confluent_kafka import Producer
+
+        self._config, self._loop = config, loop
+        self._topic = config.topic("event")
+        self._errors = ClientErrors()
+        self._done: deque[_Request] = deque()
+        self._closed = threading.Event()
+        self._producer: Producer = connect(
+            Producer,
+            config,
+            self._errors,
+            acks="all",
+            enable_idempotence=True,
+            partitioner="murmur2_random",
+            linger_ms=0,
+            delivery_timeout_ms=int(timeout_s * 1000),
+            topic_metadata_propagation_max_ms=int(timeout_s * 500),
+            message_max_bytes=MAX_EVENT_BYTES,
+        )
+        self._thread = threading.Thread(target=self._poll, name="interlock-acknowledgements", daemon=True)
+        self._thread.start()
+
+    async def write(self, events: Sequence[Event]) -> None:
+        """Returns when all in-sync replicas have every event.
+
+        Raises NotSent, before anything is written, if an event is too large; NoRoom if the client's queue is
+        full; UnreachableError if Kafka has not acknowledged in time. In the last two cases some of the events
+        may be written.
+        """
+        records = [encode(event) for event in events]
+        for event, record in zip(events, records, strict=True):
+            size = record_bytes(*record)
+            if size > MAX_EVENT_BYTES:
+                raise NotSent(
+                    f"Event {event.id!r} of {event.source!r} has {size} bytes as a record with key and"
+                    f" headers; the limit is {MAX_EVENT_BYTES}. Store large data elsewhere, and send a"
+                    " reference to it (`dataref`)."
+                )
+        if not records:
+            return
+        request = _Request(len(records), self._loop.create_future())
+        report = partial(self._report, request)
+        for key, value, headers in records:
+            try:
+                self._producer.produce(self._topic, value, key, headers=list(headers), on_delivery=report)
+            except BufferError:
+                raise NoRoom(
+                    f"{self._config.describe()} takes no more records now; send again later."
+                ) from None
+        await request.future
+        if request.error is not None:
+            raise UnreachableError(
+                f"{self._config.describe()} did not acknowledge: {request.error}. Check the brokers and the"
+                f" topic {self._topic}; send the same events again, which counts once."
+            )
+
+    def close(self) -> None:
+        """Ends the thread; blocks up to CLOSE_S for the acknowledgements that are due. Idempotent."""
+        self._closed.set()
+        self._thread.join()
+        self._producer.flush(CLOSE_S)
+
+    def _report(self, request: _Request, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            request.error = error_text(error)
+        request.left -= 1
+        if request.left == 0:
+            self._done.append(request)
+            if len(self._done) == 1:  # else the loop is already woken
+                self._loop.call_soon_threadsafe(self._answer)
+
+    def _answer(self) -> None:
+        while self._done:
+            request = self._done[0]
+            if not request.future.done():  # its task may be cancelled
+                request.future.set_result(None)
+            self._done.popleft()
+
+    def _poll(self) -> None:
+        while not self._closed.is_set():
+            self._producer.poll(POLL_S)
+
+
+class _Request:
+    """One call of `write`. left: records without an acknowledgement; only the polling thread counts."""
+
+    __slots__ = ("error", "future", "left")
+
+    def __init__(self, left: int, future: asyncio.Future[Any]) -> None:
+        self.left, self.future = left, future
+        self.error: str | None = None

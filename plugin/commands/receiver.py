@@ -1,0 +1,118 @@
+"""`airflow interlock receiver`: takes CloudEvents over HTTP and writes them to a bus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .console import bus_arguments, bus_of, or_exit
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from airflow.cli.cli_config import ActionCommand
+
+    from ...engine.config import BusConfig
+    from ...receiver.server import Options
+
+# How the worker processes, which uvicorn starts, learn the command's arguments. It holds no secret.
+_ARGUMENTS = "INTERLOCK_RECEIVER_ARGUMENTS"
+_MOST_WORKERS = 64
+
+
+def command() -> ActionCommand:
+    from airflow.cli.cli_config import ActionCommand, Arg
+
+    return ActionCommand(
+        name="receiver",
+        help="Take CloudEvents over HTTP, until Ctrl-C or SIGTERM",
+        description=(
+            "Serves POST /events: writes the CloudEvents of a request to the bus, and answers 202 when all "
+            "in-sync replicas have them. Runs in the foreground, and answers the requests it has before it "
+            "ends. docs/use/http.md has the answers, limits and credentials."
+        ),
+        func=run,
+        args=(
+            Arg(("--host",), default="127.0.0.1", help="address to listen on (127.0.0.1)"),
+            Arg(("--port",), type=int, default=8085, help="port to listen on (8085)"),
+            Arg(("--workers",), type=int, default=1, help="processes that share the port (1)"),
+            Arg(("--credentials",), metavar="FILE", help="TOML file: who may write which events"),
+            Arg(
+                ("--allow-anonymous",),
+                action="store_true",
+                help="listen on any address without --credentials; interlock.* types stay refused",
+            ),
+            Arg(("--tls-cert",), metavar="FILE", help="certificate chain in PEM, to serve HTTPS"),
+            Arg(("--tls-key",), metavar="FILE", help="private key in PEM"),
+            *(arg for arg in bus_arguments() if "--output" not in arg.flags),
+        ),
+    )
+
+
+@or_exit("receiver")
+def run(args: Namespace) -> None:
+    """Serves until a signal. Exits with 1 if the configuration cannot be used or the port is taken."""
+    import os
+    from contextlib import suppress
+
+    from ...engine.kafka.reachability import require_usable
+    from ...engine.log import log
+    from ...receiver.server import serve, served
+
+    if not 1 <= args.workers <= _MOST_WORKERS:
+        raise SystemExit(f"--workers: give a number from 1 to {_MOST_WORKERS}.")
+    config, options = bus_of(args), _options(args)
+    options.check()
+    require_usable(config)
+    scheme = "http" if options.tls_cert is None else "https"
+    log.info("Serving %s://%s:%d/events for %s.", scheme, options.host, options.port, config.describe())
+    with suppress(KeyboardInterrupt):
+        if options.workers == 1:
+            serve(served(config, options, _observer(config)), options)
+        else:
+            os.environ[_ARGUMENTS] = _encoded(args)
+            serve(f"{__name__}:worker", options)
+    log.info("The receiver for %s has ended.", config.describe())
+
+
+def worker() -> Callable[..., Any]:
+    """The app of one of several processes."""
+    import json
+    import os
+    from argparse import Namespace
+
+    from ...receiver.server import served
+
+    args = Namespace(**json.loads(os.environ[_ARGUMENTS]))
+    config = bus_of(args)
+    return served(config, _options(args), _observer(config))
+
+
+def _options(args: Namespace) -> Options:
+    from dataclasses import fields
+
+    from ...receiver.server import Options
+
+    return Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
+
+
+def _encoded(args: Namespace) -> str:
+    import json
+    from dataclasses import asdict
+
+    return json.dumps({**asdict(_options(args)), "conn_id": args.conn_id, "bus": args.bus})
+
+
+def _observer(config: BusConfig) -> Callable[[int, int], None]:
+    """Counts requests and events in Airflow's metrics, if it has some."""
+    from ...triggers.stats import initialised_stats
+
+    sink = initialised_stats()
+    tags = {"bus": config.name, "deployment": config.deployment}
+
+    def observe(status: int, events: int) -> None:
+        if sink is not None:
+            sink.incr("interlock.receiver.requests", 1, tags={**tags, "status": str(status)})
+            sink.incr("interlock.receiver.events", events, tags=tags)
+
+    return observe

@@ -1,0 +1,44 @@
+"""The receiver's answers: 202, or a problem document (RFC 9457) that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+import msgspec
+
+RETRY_AFTER_S = 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status, the body, and headers beside content-type and content-length."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = "application/problem+json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers as ASGI takes them."""
+        headers = {"content-length": str(len(self.body)), **self.headers}
+        if self.body:
+            headers["content-type"] = self.content_type
+        return [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+
+
+def problem(status: int, detail: str, **headers: str) -> Answer:
+    """An answer with a problem document. headers: written with underscores for dashes."""
+    title = HTTPStatus(status).phrase
+    body = msgspec.json.encode({"type": "about:blank", "title": title, "status": status, "detail": detail})
+    return Answer(status, body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def try_again(status: int, detail: str) -> Answer:
+    """A problem that the same request may not have a second later."""
+    return problem(status, detail, retry_after=str(RETRY_AFTER_S))
+
+
+ACCEPTED = Answer(202)
+HEALTHY = Answer(200, b"ok\n", "text/plain")

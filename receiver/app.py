@@ -1,0 +1,164 @@
+"""The receiver as an ASGI app: reads a request's events, checks that they may be written, and writes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from ..engine.errors import NoRoom, NotSent, UnreachableError
+from ..engine.log import log
+from ..events.errors import EventError
+from ..events.event import Event
+from ..events.http import MediaTypeError, decode
+from .answers import ACCEPTED, HEALTHY, Answer, problem, try_again
+from .credentials import Credentials
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+EVENTS: Final = "/events"
+_SHOWN: Final = 2000  # characters of a detail
+
+
+class Writer(Protocol):
+    """Writes events to a bus: `engine.kafka.acknowledged.EventProducer`."""
+
+    async def write(self, events: list[Event]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the receiver holds and waits for at most."""
+
+    body_bytes: int = 1024 * 1024
+    held_bytes: int = 64 * 1024 * 1024
+    body_s: float = 10.0
+
+
+class Receiver:
+    """POST /events writes the events of a request; GET /healthz and /readyz are probes.
+
+    writer: None until it is set, and again when the receiver ends; requests are then refused with 503.
+    Bodies in memory are bounded by `limits.held_bytes`: a request counts with its content-length, or with the
+    largest body if it does not state one, before any of it is read.
+    observe: gets the status and the number of written events of each request to /events.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        limits: Limits = Limits(),
+        observe: Callable[[int, int], None] = lambda _status, _events: None,
+    ) -> None:
+        self.writer: Writer | None = None
+        self.is_ready: Callable[[], bool] = lambda: True
+        self._credentials, self._limits, self._observe = credentials, limits, observe
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"the receiver serves HTTP, not {scope['type']}")
+        answer = await self._answer(scope, receive)
+        await send({"type": "http.response.start", "status": answer.status, "headers": answer.raw_headers()})
+        body = b"" if scope["method"] == "HEAD" else answer.body
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        path, method = scope["path"], scope["method"]
+        if path == EVENTS:
+            if method != "POST":
+                return problem(405, f"Send events with POST, not {method}.", allow="POST")
+            try:
+                answer, events = await self._take(scope["headers"], receive)
+            except Exception:  # noqa: BLE001  # of a fault in here the sender learns nothing, the log all
+                log.exception("receiver: a request could not be answered")
+                answer, events = try_again(500, "The receiver's log has the reason."), 0
+            self._observe(answer.status, events)
+            return answer
+        if path in ("/healthz", "/readyz"):
+            if method not in ("GET", "HEAD"):
+                return problem(405, f"Probe with GET, not {method}.", allow="GET, HEAD")
+            ready = path == "/healthz" or (self.writer is not None and self.is_ready())
+            return HEALTHY if ready else try_again(503, "The cluster does not answer, or the receiver ends.")
+        return problem(404, f"There is no {path[:200]!r}: send events to {EVENTS}.")
+
+    async def _take(self, headers: list[tuple[bytes, bytes]], receive: Receive) -> tuple[Answer, int]:
+        grant = self._credentials.grant(_only(headers, b"authorization"))
+        if grant is None:
+            detail = "Send the header `authorization: Bearer TOKEN` with a token that this receiver knows."
+            return problem(401, detail, www_authenticate='Bearer realm="interlock"'), 0
+        writer = self.writer
+        if writer is None:
+            return try_again(503, "The receiver starts or ends; send the same events again."), 0
+        length = _only(headers, b"content-length") or b""
+        size = int(length) if length.isdigit() else self._limits.body_bytes
+        if size > self._limits.body_bytes:
+            return self._too_large(), 0
+        if self._held + size > self._limits.held_bytes:
+            return try_again(429, "The receiver holds as much as it may; send the same events again."), 0
+        self._held += size
+        try:
+            body = await self._body(receive)
+            if body is None:
+                return self._too_large(), 0
+            events = decode(headers, body)
+            refusals = [refusal for refusal in map(grant.refusal, events) if refusal]
+            if refusals:
+                return problem(403, _shown(refusals)), 0
+            await writer.write(events)
+        except MediaTypeError as error:
+            return problem(415, _shown(error.problems)), 0
+        except EventError as error:
+            return problem(400, _shown(error.problems)), 0
+        except TimeoutError:
+            detail = f"The body did not arrive within {self._limits.body_s:g} s."
+            return problem(408, detail, connection="close"), 0
+        except NoRoom as error:
+            return try_again(429, str(error)), 0
+        except NotSent as error:
+            return problem(413, str(error)), 0
+        except UnreachableError as error:
+            log.warning("receiver: %s", error)
+            return try_again(
+                503, "Kafka did not acknowledge; send the same events again. A repeat counts once."
+            ), 0
+        finally:
+            self._held -= size
+        return ACCEPTED, len(events)
+
+    def _too_large(self) -> Answer:
+        detail = (
+            f"The body is larger than {self._limits.body_bytes} bytes. Store large data elsewhere, and send a"
+        )
+        return problem(413, f"{detail} reference to it (`dataref`).", connection="close")
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        """The body; None if it is too large. Raises TimeoutError."""
+        parts: list[bytes] = []
+        left = self._limits.body_bytes
+        async with asyncio.timeout(self._limits.body_s):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise EventError("the connection ended before the body did")
+                part = message.get("body", b"")
+                left -= len(part)
+                if left < 0:
+                    return None
+                parts.append(part)
+                if not message.get("more_body", False):
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """The value of a header that must not be repeated: of two, neither counts."""
+    found = [value for each, value in headers if each == name]
+    return found[0] if len(found) == 1 else None
+
+
+def _shown(problems: Iterable[str]) -> str:
+    text = "; ".join(problems)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,134 @@
+"""Serves the receiver with uvicorn: one process, or several on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ..engine.config import BusConfig
+from ..engine.errors import ConfigError, UnreachableError
+from ..engine.kafka.acknowledged import EventProducer
+from ..engine.kafka.reachability import require_answer
+from ..engine.log import log
+from .app import Receiver
+from .credentials import Credentials, read_credentials
+
+DELIVERY_S: Final = 10.0
+PROBE_S: Final = 15.0
+# Longer than a record may take, so that each request is answered before the process ends.
+GRACE_S: Final = int(DELIVERY_S) + 5
+KEEP_ALIVE_S: Final = 75  # above the 60 s of most proxies, so that the proxy closes first
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where the receiver listens, and who may write."""
+
+    host: str = "127.0.0.1"
+    port: int = 8085
+    workers: int = 1
+    credentials: str | None = None
+    allow_anonymous: bool = False
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+    def check(self) -> None:
+        """Raises ConfigError if this could not be served, or would let anybody write."""
+        if self.credentials is None and not self.allow_anonymous and not _is_loopback(self.host):
+            raise ConfigError(
+                f"On {self.host} anybody who reaches this machine could write events. Give --credentials"
+                " FILE, or --allow-anonymous if the network admits only those who may."
+            )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ConfigError("Give --tls-cert and --tls-key together.")
+        for path in filter(None, (self.tls_cert, self.tls_key)):
+            if not Path(path).is_file():
+                raise ConfigError(f"There is no file {path}.")
+        if self.credentials is not None:
+            read_credentials(Path(self.credentials))
+
+
+def served(config: BusConfig, options: Options, observe: Callable[[int, int], None]) -> Callable[..., Any]:
+    """The app of one process, whose lifespan opens and closes its producer."""
+    given = [] if options.credentials is None else read_credentials(Path(options.credentials))
+    receiver = Receiver(Credentials(given, config.name), observe=observe)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await _live(config, receiver, receive, send)
+        else:
+            await receiver(scope, receive, send)
+
+    return app
+
+
+def serve(app: Callable[..., Any] | str, options: Options) -> None:
+    """Serves until a signal. app: the name of a function that makes it, if there are several workers."""
+    import uvicorn
+
+    from .connection import Connection
+
+    uvicorn.run(
+        app,
+        factory=isinstance(app, str),
+        host=options.host,
+        port=options.port,
+        workers=options.workers,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
+        http=Connection,
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+
+
+async def _live(config: BusConfig, receiver: Receiver, receive: Any, send: Any) -> None:
+    await receive()  # lifespan.startup
+    try:
+        producer = EventProducer(config, asyncio.get_running_loop(), DELIVERY_S)
+    except ConfigError as error:
+        await send({"type": "lifespan.startup.failed", "message": str(error)})
+        return
+    receiver.writer = producer
+    probe = asyncio.create_task(_probe(config, receiver))
+    await send({"type": "lifespan.startup.complete"})
+    await receive()  # lifespan.shutdown: no request is left
+    receiver.writer = None
+    probe.cancel()
+    with suppress(asyncio.CancelledError):
+        await probe
+    await asyncio.to_thread(producer.close)
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _probe(config: BusConfig, receiver: Receiver) -> None:
+    """Keeps whether the cluster answers, for /readyz."""
+    answers = [False]
+    receiver.is_ready = lambda: answers[0]
+    while True:
+        try:
+            await asyncio.to_thread(require_answer, config, PROBE_S / 3)
+            answers[0] = True
+        except UnreachableError as error:
+            if answers[0]:
+                log.warning("receiver: %s", error)
+            answers[0] = False
+        await asyncio.sleep(PROBE_S if answers[0] else 1.0)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

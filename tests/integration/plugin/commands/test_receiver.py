@@ -1,0 +1,178 @@
+"""`airflow interlock receiver`: a process of its own, asked by an HTTP client."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.events.kafka import decode
+
+from local.airflow import free_port
+
+TOKEN = "of-the-test"
+FILE = f"""
+[[credential]]
+name = "test"
+token_sha256 = "{hashlib.sha256(TOKEN.encode()).hexdigest()}"
+types = ["t", "load"]
+"""
+
+
+class Process:
+    """A receiver that answers, and its log."""
+
+    def __init__(self, popen: subprocess.Popen[str], url: str, log: Path) -> None:
+        self.popen, self.url, self._log = popen, url, log
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def raw(self, request: bytes) -> bytes:
+        """What the server sends back until it closes."""
+        host, port = self.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(request)
+            found = b""
+            while part := connection.recv(65536):
+                found += part
+        return found
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(bench: Any, tmp_path: Path, eventually: Any) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+    (tmp_path / "credentials.toml").write_text(FILE)
+
+    def run(*options: str) -> Process:
+        port = free_port()
+        command = [str(Path(sys.executable).parent / "airflow"), "interlock", "receiver", "--port", str(port)]
+        command += ["--conn-id", "kafka_cli", "--bus", bench.config.name]
+        command += ["--credentials", str(tmp_path / "credentials.toml"), *options]
+        connection = json.dumps({"conn_type": "kafka", "extra": dict(bench.config.client)})
+        with (tmp_path / "receiver.log").open("w") as out:
+            popen = subprocess.Popen(
+                command,
+                env={**os.environ, "AIRFLOW_CONN_KAFKA_CLI": connection},
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        started.append(popen)
+        process = Process(popen, f"http://127.0.0.1:{port}", tmp_path / "receiver.log")
+
+        def ready() -> bool:
+            assert popen.poll() is None, process.log
+            try:
+                return httpx.get(f"{process.url}/readyz").status_code == 200
+            except httpx.TransportError:
+                return False
+
+        eventually("it is ready", ready)
+        return process
+
+    yield run
+    for popen in started:
+        popen.kill()
+        popen.wait()
+
+
+def headers(id_: str, kind: str = "t") -> dict[str, str]:
+    return {
+        "ce-specversion": "1.0", "ce-id": id_, "ce-source": "/s", "ce-type": kind,
+        "authorization": f"Bearer {TOKEN}",
+    }  # fmt: skip
+
+
+def written(config: BusConfig) -> list[str]:
+    """The ids of the events in the topic."""
+    consumer = Consumer({**config.client, "group.id": "reader", "isolation.level": "read_committed"})
+    topic, found = config.topic("event"), []
+    for partition in range(2):
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        consumer.assign([TopicPartition(topic, partition, low)])
+        while low < high:
+            message = consumer.poll(10)
+            assert message is not None
+            assert message.error() is None
+            found.append(decode(None, message.value(), message.headers()).id)
+            low = message.offset() + 1
+    consumer.close()
+    return found
+
+
+def test_events_are_in_the_topic_when_they_are_accepted_and_each_request_is_answered_at_sigterm(
+    bench: Any, start: Start
+) -> None:
+    process = start("--workers", "2")
+    post = f"{process.url}/events"
+    form = {"specversion": "1.0", "source": "/s", "type": "t", "data": {"a": 1}}
+    batch = json.dumps([{**form, "id": f"batch-{number}"} for number in range(100)])
+    kind = {"content-type": "application/cloudevents-batch+json", "authorization": f"Bearer {TOKEN}"}
+    assert httpx.post(post, headers=headers("1"), content=b"{}").status_code == 202
+    assert httpx.post(post, headers=kind, content=batch).status_code == 202
+    assert sorted(written(bench.config)) == sorted(["1", *(f"batch-{number}" for number in range(100))])
+    # Without a token, with a wrong one, and what the credential may not write.
+    assert httpx.post(post, headers={**headers("2"), "authorization": ""}).status_code == 401
+    assert httpx.post(post, headers={**headers("2"), "authorization": "Bearer x"}).status_code == 401
+    assert httpx.post(post, headers=headers("2", "other")).status_code == 403
+
+    accepted: list[str] = []
+    other: list[object] = []
+    going = threading.Event()
+
+    def load(name: int) -> None:
+        with httpx.Client() as client:
+            for number in range(100_000):
+                try:
+                    answer = client.post(post, headers=headers(f"{name}-{number}", "load"), content=b"{}")
+                except httpx.ConnectError:
+                    return  # it has ended
+                except httpx.TransportError as error:  # an idle connection that was closed meanwhile
+                    other.append(error)
+                    return
+                (accepted if answer.status_code == 202 else other).append(f"{name}-{number}")
+                if len(accepted) >= 50:
+                    going.set()
+
+    threads = [threading.Thread(target=load, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    assert going.wait(60)
+    process.popen.send_signal(signal.SIGTERM)
+    process.popen.wait(30)
+    for thread in threads:
+        thread.join()
+    assert set(accepted) <= set(written(bench.config))
+    assert len(accepted) >= 50
+    assert TOKEN not in process.log
+
+
+def test_what_is_no_request_is_refused_and_the_receiver_goes_on(bench: Any, start: Start) -> None:
+    process = start()
+    line = b"POST /events HTTP/1.1\r\nhost: x\r\n"
+    assert process.raw(line + b"a: " + b"b" * 70_000 + b"\r\n\r\n").startswith(b"HTTP/1.1 431")
+    assert process.raw(line + b"a: " + b"b" * 300_000).startswith(b"HTTP/1.1 431")  # and never ends
+    assert process.raw(line + b"a: b\r\n" * 201 + b"\r\n").startswith(b"HTTP/1.1 431")
+    assert process.raw(b"nonsense\r\n\r\n").startswith(b"HTTP/1.1 400")
+    closing = line + b"authorization: Bearer " + TOKEN.encode() + b"\r\nconnection: close\r\n"
+    assert process.raw(closing + b"content-length: 1048577\r\n\r\n").startswith(b"HTTP/1.1 413")
+    assert b"application/problem+json" in process.raw(closing + b"content-length: 2\r\n\r\n{}")
+    assert httpx.post(f"{process.url}/events", headers=headers("1")).status_code == 202
+    assert written(bench.config) == ["1"]

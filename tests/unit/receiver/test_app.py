@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from interlock.engine.errors import NoRoom, NotSent, UnreachableError
+from interlock.events import Event
+from interlock.receiver.app import Limits, Receiver
+from interlock.receiver.credentials import Credential, Credentials
+
+BINARY = [(b"ce-specversion", b"1.0"), (b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t")]
+BATCH = (b"content-type", b"application/cloudevents-batch+json")
+TOKEN = "letmein"
+DIGEST = "1c8bfe8f801d79745c4631d09fff36c82aa37fc4cce4fc946683d7b336b63032"
+
+
+class Bus:
+    """What a receiver wrote, or the error that it gets."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.events: list[Event] = []
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self._error = error
+
+    async def write(self, events: list[Event]) -> None:
+        await self.may_write.wait()
+        if self._error:
+            raise self._error
+        self.events += events
+
+
+class Answered:
+    def __init__(self, messages: list[dict[str, Any]]) -> None:
+        self.status: int = messages[0]["status"]
+        self.headers = {name.decode(): value.decode() for name, value in messages[0]["headers"]}
+        self.body: bytes = messages[1]["body"]
+
+    @property
+    def detail(self) -> str:
+        assert self.headers["content-type"] == "application/problem+json"
+        form = json.loads(self.body)
+        assert form["status"] == self.status
+        assert form["title"]
+        return str(form["detail"])
+
+
+async def ask(
+    receiver: Receiver,
+    headers: list[tuple[bytes, bytes]] = BINARY,
+    body: bytes | list[bytes] = b"",
+    path: str = "/events",
+    method: str = "POST",
+) -> Answered:
+    parts = [body] if isinstance(body, bytes) else body
+    left = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    left[-1]["more_body"] = False
+    messages: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if left:
+            return left.pop(0)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        messages.append(message)
+
+    await receiver({"type": "http", "path": path, "method": method, "headers": headers}, receive, send)
+    return Answered(messages)
+
+
+def receiver(bus: Bus | None, credentials: Credentials | None = None, **limits: Any) -> Receiver:
+    made = Receiver(credentials or Credentials(), Limits(**limits))
+    made.writer = bus
+    return made
+
+
+def shop(**given: Any) -> Credentials:
+    granted = {"types": ("com.shop.*",), **given}
+    return Credentials([Credential(name="shop", token_sha256=DIGEST, **granted)], "prod")
+
+
+def test_an_event_is_written_and_accepted() -> None:
+    async def check() -> None:
+        bus = Bus()
+        answer = await ask(receiver(bus), body=[b'{"a"', b":1}"])
+        assert (answer.status, answer.body) == (202, b"")
+        assert bus.events == [
+            Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b'{"a":1}')
+        ]
+
+    asyncio.run(check())
+
+
+def test_202_comes_only_when_the_bus_has_the_event() -> None:
+    async def check() -> None:
+        bus = Bus()
+        bus.may_write.clear()
+        asked = asyncio.ensure_future(ask(receiver(bus)))
+        done, _ = await asyncio.wait([asked], timeout=0)
+        assert not done
+        bus.may_write.set()
+        assert (await asked).status == 202
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status", "says"),
+    [
+        (BINARY[1:], b"", 400, "specversion"),
+        ([*BINARY, (b"ce-time", b"yesterday")], b"", 400, "RFC 3339"),
+        ([BATCH], b'[{"id":"1"}]', 400, "event 1 of 1"),
+        ([(b"content-type", b"application/json")], b"{}", 400, "no ce- headers"),
+        ([(b"content-type", b"application/cloudevents+avro")], b"", 415, "application/cloudevents+json"),
+        ([*BINARY, (b"content-length", b"11")], b"", 413, "10 bytes"),
+        (BINARY, [b"x" * 6, b"y" * 6], 413, "dataref"),
+        ([*BINARY[:3], (b"ce-type", b"interlock.airflow.dag_run.succeeded")], b"", 403, "type 'interlock."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written_gets_its_status_and_the_reason(
+    headers: list[tuple[bytes, bytes]], body: Any, status: int, says: str
+) -> None:
+    async def check() -> None:
+        bus = Bus()
+        limit = 10 if status == 413 else 1000
+        answer = await ask(receiver(bus, body_bytes=limit), headers, body)
+        assert answer.status == status
+        assert says in answer.detail
+        assert not bus.events
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "again"),
+    [
+        (UnreachableError("down"), 503, True),
+        (NoRoom("full"), 429, True),
+        (NotSent("too large"), 413, False),
+        (RuntimeError("a secret"), 500, True),
+    ],
+)
+def test_a_bus_that_does_not_take_an_event_gets_a_status_without_its_secrets(
+    error: Exception, status: int, again: bool
+) -> None:
+    async def check() -> None:
+        answer = await ask(receiver(Bus(error)))
+        assert answer.status == status
+        assert ("retry-after" in answer.headers) == again
+        assert "secret" not in answer.detail
+
+    asyncio.run(check())
+
+
+def test_a_receiver_that_starts_or_ends_is_not_ready_and_refuses_events() -> None:
+    async def check() -> None:
+        ending = receiver(None)
+        assert (await ask(ending)).status == 503
+        assert (await ask(ending, path="/readyz", method="GET")).status == 503
+        assert (await ask(ending, path="/healthz", method="GET")).status == 200
+        assert (await ask(receiver(Bus()), path="/readyz", method="GET")).status == 200
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status", "allow"),
+    [
+        ("/", "POST", 404, None),
+        ("/events", "GET", 405, "POST"),
+        ("/events", "OPTIONS", 405, "POST"),
+        ("/readyz", "POST", 405, "GET, HEAD"),
+    ],
+)
+def test_other_paths_and_methods_are_refused(path: str, method: str, status: int, allow: str | None) -> None:
+    async def check() -> None:
+        answer = await ask(receiver(Bus()), path=path, method=method)
+        assert (answer.status, answer.headers.get("allow")) == (status, allow)
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [None, b"Bearer wrong", b"Basic bGV0bWVpbg==", b"Bearer ", b"letmein", b"bearer " + DIGEST.encode()],
+)
+def test_a_request_without_a_known_token_is_refused(header: bytes | None) -> None:
+    async def check() -> None:
+        bus = Bus()
+        headers = BINARY if header is None else [*BINARY, (b"authorization", header)]
+        answer = await ask(receiver(bus, shop(types=["*"])), headers)
+        assert answer.status == 401
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert not bus.events
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("granted", "sent", "status"),
+    [
+        ({}, {b"ce-type": b"com.shop.orders"}, 202),
+        ({}, {b"ce-type": b"com.bank.rates"}, 403),
+        ({"types": ["*"]}, {b"ce-type": b"interlock.spark.application.succeeded"}, 403),
+        ({"types": ["interlock.spark.*"]}, {b"ce-type": b"interlock.spark.application.succeeded"}, 202),
+        ({"types": ["*"], "sources": ["/shop/*"]}, {b"ce-source": b"/shop/eu"}, 202),
+        ({"types": ["*"], "sources": ["/shop/*"]}, {b"ce-source": b"/bank"}, 403),
+        ({"types": ["*"], "sources": ["/[a]"]}, {b"ce-source": b"/a"}, 403),
+        ({"types": ["*"], "subjects": ["eu-*"]}, {b"ce-subject": b"us-1"}, 403),
+        ({"types": ["*"], "subjects": ["eu-*"]}, {}, 403),
+        ({"types": ["*"], "buses": ["test"]}, {}, 401),
+        ({"types": ["*"], "buses": ["pr*"]}, {}, 202),
+    ],
+)
+def test_a_credential_may_write_what_its_patterns_name(
+    granted: dict[str, Any], sent: dict[bytes, bytes], status: int
+) -> None:
+    async def check() -> None:
+        headers = [*{**dict(BINARY), **sent}.items(), (b"authorization", b"Bearer " + TOKEN.encode())]
+        assert (await ask(receiver(Bus(), shop(**granted)), headers)).status == status
+
+    asyncio.run(check())
+
+
+def test_one_event_of_a_batch_that_may_not_be_written_refuses_the_batch() -> None:
+    async def check() -> None:
+        bus = Bus()
+        form = {"specversion": "1.0", "id": "1", "source": "/s"}
+        batch = json.dumps([{**form, "type": "t"}, {**form, "type": "interlock.x"}]).encode()
+        assert (await ask(receiver(bus), [BATCH], batch)).status == 403
+        assert not bus.events
+
+    asyncio.run(check())
+
+
+def test_what_is_held_is_bounded_and_free_again_after_the_answer() -> None:
+    async def check() -> None:
+        bus = Bus()
+        bus.may_write.clear()
+        bounded = receiver(bus, held_bytes=20)
+        headers = [*BINARY, (b"content-length", b"10")]
+        first = [asyncio.ensure_future(ask(bounded, headers, b"x" * 10)) for _ in range(2)]
+        await asyncio.sleep(0)
+        refused = await ask(bounded, headers, b"x" * 10)
+        assert refused.status == 429
+        assert refused.headers["retry-after"] == "1"
+        bus.may_write.set()
+        assert [answer.status for answer in await asyncio.gather(*first)] == [202, 202]
+        assert (await ask(bounded, headers, b"x" * 10)).status == 202
+
+    asyncio.run(check())
+
+
+def test_a_body_that_does_not_arrive_is_given_up() -> None:
+    async def check() -> None:
+        async def receive() -> dict[str, Any]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        messages: list[dict[str, Any]] = []
+
+        async def send(message: dict[str, Any]) -> None:
+            messages.append(message)
+
+        scope = {"type": "http", "path": "/events", "method": "POST", "headers": BINARY}
+        await receiver(Bus(), body_s=0.01)(scope, receive, send)
+        assert Answered(messages).status == 408
+
+    asyncio.run(check())
