@@ -136,7 +136,8 @@ def encode(event: Event) -> tuple[bytes | None, bytes | None, list[tuple[str, by
     """
     attributes = event.attributes
     key = attributes.get("partitionkey") or attributes.get("subject") or attributes["source"]
-    if attributes.get("datacontenttype", "")[:23].lower() == _STRUCTURED_PREFIX:
+    stated = attributes.get("datacontenttype", JSON)
+    if stated not in _USUAL_TYPES and stated[:23].lower() == _STRUCTURED_PREFIX:
         return key.encode(), event.to_json_bytes(), [(CONTENT_TYPE, _STRUCTURED[0].encode())]
     headers = [
         (CONTENT_TYPE if name == "datacontenttype" else _PREFIX + name, text.encode())

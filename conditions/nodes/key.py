@@ -86,6 +86,8 @@ def _text_of(value: object) -> str:
 
 
 def _of_text(text: str) -> str:
+    if len(text) < len("20261120"):
+        return text
     # K2, K5; K3, K4, K10: numerals, dates and all other texts stay unchanged
     return compact_date(text) or canonical_timestamp(text) or text
 
