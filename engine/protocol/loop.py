@@ -20,6 +20,7 @@ from ..registry.registry import Change
 from .backlog import Backlog
 from .context import EngineContext
 from .outputs import LIVE_SHARE, Outputs
+from .partitions.doubted import DoubtedPartitions
 from .parts import PARTS, Parts
 from .poison.refusals import SUSPICIOUS_ABORTS, Aborts
 from .stats import Stats
@@ -35,7 +36,6 @@ POLL_S: Final = 0.1
 # Positions that moved without output are committed within this time, so a crash repeats little.
 LAZY_S: Final = 0.2
 REGISTRY_S: Final = 1.0
-MOST_REFUSED: Final = 20  # records of a partition, then it is fetched again: each costs a few look-ups
 MOST_ABORTS: Final = 5  # then the engine ends with an error; a rebalance aborts only one or two
 
 
@@ -71,8 +71,7 @@ class Engine:
             self._refusals = parts.refusals(context, self.ownership)
             self._offsets = parts.offsets(context)
             clients.callback(self._offsets.close)
-            # {partition whose client may have skipped records: how many records of it were refused}
-            self._doubted: dict[TopicPartition, int] = {}
+            self._doubted = DoubtedPartitions(bus, self._offsets)
             self.cuts = parts.cuts(context, listed)
             self.problems = parts.problems(context, self.ownership, gaps, self.cuts)
             self._housekeeping = parts.housekeeping(context, self.ownership, self._fencing, self.open_again)
@@ -225,7 +224,7 @@ class Engine:
 
     def _forget_pass(self) -> None:
         """Forget the work since the last commit."""
-        self._doubted.clear()  # fetching begins again anyway
+        self._doubted.forget()
         self.stats.take_back(self._counted)
         self._scanning.drop()
         self.cuts.drop()
@@ -267,9 +266,9 @@ class Engine:
                 held_of.add(tp)
                 continue
             if source is not None and item.offset != source.position:
-                if self._may_be_skipped(source, item):
+                if self._doubted.may_be_skipped(source, item):
                     continue
-                refused = self._refuse(source, item, outputs, now_ms)
+                refused = self._doubted.refuse(source, item, outputs, now_ms)
             consumed += 1
             if refused or (is_watched and passes.dead_letter(item, outputs, now_ms)):
                 refused = False
@@ -293,31 +292,8 @@ class Engine:
         if self._backlog and not self._passes.watched:
             return  # it still has records that were fetched before
         self._backlog.clear()
-        sources = [self.ownership.sources[tp] for tp in self._doubted if tp in self.ownership.sources]
-        self._doubted.clear()
-        if self._passes.watched or not all(self._bus.seek(each.tp, each.position) for each in sources):
+        if not self._doubted.fetch_again(self.ownership.sources) or self._passes.watched:
             self.ownership.start()
-
-    def _may_be_skipped(self, source: SourceTask, record: Record) -> bool:
-        """Whether to drop a record until its partition is fetched again: the client skipped others before."""
-        refused = self._doubted.get(source.tp)
-        if refused is None:
-            return False
-        if refused < MOST_REFUSED and (
-            record.offset < source.position or self._offsets.is_next(record, source.position)
-        ):
-            return False
-        self._doubted[source.tp] = MOST_REFUSED
-        return True
-
-    def _refuse(self, source: SourceTask, record: Record, outputs: Outputs, now_ms: int) -> bool:
-        """Send a record that is not at the offset that it claims to the dead-letter topic; False if it is."""
-        refusal = self._offsets.refusal(record, source.position)
-        if refusal is None:
-            return False
-        source.refuse(record, refusal.reason, refusal.position, outputs, now_ms)
-        self._doubted[source.tp] = self._doubted.get(source.tp, 0) + 1
-        return True
 
     def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> None:
         try:

@@ -1,0 +1,61 @@
+"""Partitions whose client may have skipped records, because a record claimed an offset behind its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ...bus import Bus, Record, TopicPartition
+from ..outputs import Outputs
+from ..tasks.source_task import SourceTask
+from .offsets import OffsetChecks
+
+MOST_REFUSED: Final = 20  # records of a partition, then it is fetched again: each costs a few look-ups
+
+
+class DoubtedPartitions:
+    """Refuses records with false offsets, and fetches their partitions again from the true position.
+
+    The client continues behind the offset that a record claims; what it fetched there may be behind others.
+    """
+
+    def __init__(self, bus: Bus, offsets: OffsetChecks) -> None:
+        self._bus, self._offsets = bus, offsets
+        self._refused: dict[TopicPartition, int] = {}  # how many records of it
+
+    def __contains__(self, tp: TopicPartition) -> bool:
+        return tp in self._refused
+
+    def __bool__(self) -> bool:
+        return bool(self._refused)
+
+    def forget(self) -> None:
+        """Doubt no partition: all are fetched again anyway."""
+        self._refused.clear()
+
+    def may_be_skipped(self, source: SourceTask, record: Record) -> bool:
+        """Whether to drop a record until its partition is fetched again: the client skipped others before."""
+        refused = self._refused.get(source.tp)
+        if refused is None:
+            return False
+        if refused < MOST_REFUSED and (
+            record.offset < source.position or self._offsets.is_next(record, source.position)
+        ):
+            return False
+        self._refused[source.tp] = MOST_REFUSED
+        return True
+
+    def refuse(self, source: SourceTask, record: Record, outputs: Outputs, now_ms: int) -> bool:
+        """Send a record that is not at the offset that it claims to the dead-letter topic; False if it is."""
+        refusal = self._offsets.refusal(record, source.position)
+        if refusal is None:
+            return False
+        source.refuse(record, refusal.reason, refusal.position, outputs, now_ms)
+        self._refused[source.tp] = self._refused.get(source.tp, 0) + 1
+        return True
+
+    def fetch_again(self, sources: Mapping[TopicPartition, SourceTask]) -> bool:
+        """Fetch the doubted ones of these again; False if the client cannot fetch each by itself."""
+        doubted = [sources[tp] for tp in self._refused if tp in sources]
+        self._refused.clear()
+        return all(self._bus.seek(each.tp, each.position) for each in doubted)
