@@ -301,7 +301,7 @@ CALLABLES = [
         {"type": "a"},
         {
             "type": _ARG("template", "open template", "long"),
-            "source": _ARG("template", "open template", "long", "empty", none=True),
+            "source": _ARG("long text", "empty", none=True),
             "subject": _ARG("template", "open template", "long", none=True),
             "data": _ARG("anything as JSON", "open template", none=True),
             "extensions": _ARG("nothing", "dict", none=True),

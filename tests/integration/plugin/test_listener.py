@@ -440,10 +440,10 @@ def test_a_task_killed_with_its_worker_is_told_by_the_scheduler_and_one_killed_a
     site: Site, dying: str, eventually: Callable[..., Any]
 ) -> None:
     assert site.airflow.api.wait_for_run("dies", dying) == "failed"
-    eventually("its end is told", lambda: site.told(dying)["dag_run.failed dies"] == 1)
+    # The process of the last task may emit its event behind the scheduler's.
+    eventually("all ends are told", lambda: site.told(dying) == DEATHS)
     states = {task["task_id"]: task["state"] for task in site.airflow.api.tasks("dies", dying)}
     assert states == {"alone": "failed", "with_its_worker": "failed", "mended": "success"}
-    assert site.told(dying) == DEATHS
 
 
 def test_reconcile_emits_events_that_an_outage_and_killed_processes_prevented(

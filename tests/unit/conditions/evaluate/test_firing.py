@@ -11,7 +11,20 @@ from interlock.events import Event
 
 
 def parts(*names: tuple[str, str]) -> list[Part]:
-    return [Part("a", Match(Event.of("a", source, id=id_), (0,), "events", 0, 0, 0)) for source, id_ in names]
+    return [
+        Part(
+            "a",
+            Match(
+                Event({"specversion": "1.0", "id": id_, "source": source, "type": "a"}),
+                (0,),
+                "events",
+                0,
+                0,
+                0,
+            ),
+        )
+        for source, id_ in names
+    ]
 
 
 PAIR = parts(("/s", "1"), ("/s", "2"))
