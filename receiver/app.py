@@ -21,6 +21,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 EVENTS: Final = "/events"
 _SHOWN: Final = 2000  # characters of a detail
+_EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, here and in the client's queue
 
 
 class Writer(Protocol):
@@ -42,8 +43,8 @@ class Receiver:
     """POST /events writes the events of a request; GET /healthz and /readyz are probes.
 
     writer: None until it is set, and again when the receiver ends; requests are then refused with 503.
-    Bodies in memory are bounded by `limits.held_bytes`: a request counts with its content-length, or with the
-    largest body if it does not state one, before any of it is read.
+    Requests in memory are bounded by `limits.held_bytes`: before its body is read, a request counts with its
+    headers and content-length, or with the largest body if it does not state one; then also each event.
     observe: gets the status and the number of written events of each request to /events.
     """
 
@@ -57,6 +58,7 @@ class Receiver:
         self.is_ready: Callable[[], bool] = lambda: True
         self._credentials, self._limits, self._observe = credentials, limits, observe
         self._held = 0
+        self._fault: str | None = None  # why Kafka did not take the last events, which is in the log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -97,8 +99,9 @@ class Receiver:
         size = int(length) if length.isdigit() else self._limits.body_bytes
         if size > self._limits.body_bytes:
             return self._too_large(), 0
+        size += _EVENT_BYTES + sum(len(name) + len(value) for name, value in headers)
         if self._held + size > self._limits.held_bytes:
-            return try_again(429, "The receiver holds as much as it may; send the same events again."), 0
+            return self._full(), 0
         self._held += size
         try:
             body = await self._body(receive)
@@ -108,7 +111,13 @@ class Receiver:
             refusals = [refusal for refusal in map(grant.refusal, events) if refusal]
             if refusals:
                 return problem(403, _shown(refusals)), 0
+            more = _EVENT_BYTES * max(0, len(events) - 1)
+            if self._held + more > self._limits.held_bytes:
+                return self._full(), 0
+            self._held += more
+            size += more
             await writer.write(events)
+            self._fault = None
         except MediaTypeError as error:
             return problem(415, _shown(error.problems)), 0
         except EventError as error:
@@ -121,7 +130,9 @@ class Receiver:
         except NotSent as error:
             return problem(413, str(error)), 0
         except UnreachableError as error:
-            log.warning("receiver: %s", error)
+            if str(error) != self._fault:  # not once for each request
+                self._fault = str(error)
+                log.warning("receiver: %s", error)
             return try_again(
                 503, "Kafka did not acknowledge; send the same events again. A repeat counts once."
             ), 0
@@ -133,7 +144,10 @@ class Receiver:
         detail = (
             f"The body is larger than {self._limits.body_bytes} bytes. Store large data elsewhere, and send a"
         )
-        return problem(413, f"{detail} reference to it (`dataref`).", connection="close")
+        return problem(413, f"{detail} reference to it (`dataref`).")
+
+    def _full(self) -> Answer:
+        return try_again(429, "The receiver holds as much as it may; send the same events again.")
 
     async def _body(self, receive: Receive) -> bytes | None:
         """The body; None if it is too large. Raises TimeoutError."""

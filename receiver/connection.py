@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 connection with bounds on time and size of the headers, which it does not have."""
+"""uvicorn's HTTP/1.1 connection with bounds on size and time, and one request at a time."""
 
 from __future__ import annotations
 
@@ -11,84 +11,158 @@ from .answers import Answer, problem, try_again
 
 HEADERS_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
-HEADERS_S: Final = 10.0
+# For the headers, and for the rest of a body after the answer.
+REST_S: Final = 10.0
 LINGER_S: Final = 1.0
 MOST_CONNECTIONS: Final = 2000  # of one process
 
 
 class Connection(HttpToolsProtocol):
-    """Answers 431 and closes if the headers are too large; closes if they do not arrive in time.
+    """A connection of which the peer cannot make this process hold more, or longer, than is written here.
 
-    Beyond MOST_CONNECTIONS a new connection gets 503 with Retry-After.
+    - Answers 431 and closes if headers, trailers or chunk extensions are too large. Trailers are discarded
+      (RFC 9110, section 6.5.1).
+    - Closes if headers are incomplete after REST_S, or a body REST_S after its answer.
+    - Takes no request before the previous one is answered. What a peer sends early (pipelining) is discarded,
+      and the connection closes after the answer; RFC 9112, section 9.3.2 lets the peer send it again.
+    - Beyond MOST_CONNECTIONS a new connection gets 503 with Retry-After.
     """
 
-    _timer: asyncio.TimerHandle | None = None  # while headers are awaited
-    _unread = 0  # bytes that arrived since the last complete headers; the parser keeps a header until it ends
+    _timer: asyncio.TimerHandle | None = None
+    _unread = 0  # bytes since the last complete headers, part of a body or end of a request
+    _in_headers = False
+    _in_body = False  # of `cycle`
+    _has_body = False  # a part of it arrived
+    _is_ending = False  # nothing that arrives is read any more
     _too_large = False
-    _is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             self._refuse(try_again(503, "The receiver has too many connections."))
         else:
-            self._await_headers()
+            self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_refused:
+        if self._is_ending:
             return
         self._unread += len(data)
         super().data_received(data)
-        if self._too_large or (self._timer is not None and self._unread > HEADERS_BYTES):
-            self._refuse(
-                problem(
-                    431,
-                    f"Send at most {MOST_HEADERS} headers, and {HEADERS_BYTES} bytes with the request line.",
-                )
-            )
+        self._check_bounds()
+
+    def _check_bounds(self) -> None:
+        if self._is_ending:
+            return
+        if self._too_large or self._unread > HEADERS_BYTES:
+            limits = f"at most {MOST_HEADERS} headers, and {HEADERS_BYTES} bytes with the request line"
+            self._refuse(problem(431, f"Send {limits}."))
+        elif not self._is_answering() and self.timeout_keep_alive_task is None:
+            self._start_timer()  # an empty line between requests, which has stopped the other timer
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        if self._timer is None:
-            self._await_headers()
+        if self._is_answering():
+            self._end_after_answer()
+        elif not self._too_large:
+            self._in_headers = True
+            super().on_message_begin()
+            self._start_timer()
+
+    def on_url(self, url: bytes) -> None:
+        if self._in_headers:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_headers:  # else a trailer
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._stop_timer()
+        if not self._in_headers:
+            return
+        self._in_headers = False
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > HEADERS_BYTES or len(self.headers) > MOST_HEADERS:
             self._too_large = True  # an exception in here would be answered with 400
-        else:
-            super().on_headers_complete()
+            return
+        super().on_headers_complete()
+        self._stop_timer()
+        self._unread = 0
+        self._in_body, self._has_body = True, False
 
     def on_body(self, body: bytes) -> None:
-        if not self._too_large:
+        if self._in_body and not self._is_ending:
+            self._unread, self._has_body = 0, True
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if not self._in_body or self._is_ending:
+            return
+        self._in_body = False
         self._unread = 0
-        if not self._too_large:
+        if self._is_answering():
             super().on_message_complete()
+        else:
+            self._stop_timer()
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
-    def _await_headers(self) -> None:
-        self._timer = self.loop.call_later(HEADERS_S, self.transport.close)
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._in_body or self.transport.is_closing():
+            return
+        if self.expect_100_continue and not self._has_body:
+            self.transport.close()  # the peer does not send a body that is refused already
+        else:
+            # Closing now would reset the connection, and a peer that still sends may lose the answer.
+            self._start_timer()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Answers what is no HTTP; uvicorn calls it."""
+        if self._is_answering() and not self._in_body:
+            self._end_after_answer()
+        elif not self._is_ending:
+            self._refuse(problem(400, "The request is not valid HTTP/1.1."))
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """A peer may offer HTTP/2; it gets HTTP/1.1, which needs no line in the log."""
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(REST_S, self.transport.close)
 
     def _stop_timer(self) -> None:
-        self._unread = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
+    def _end_after_answer(self) -> None:
+        self._is_ending = True
+        self.cycle.keep_alive = False
+
     def _refuse(self, answer: Answer) -> None:
+        """Closes, with this answer if the request has none."""
+        self._is_ending = True
         self._stop_timer()
-        self._is_refused = True
-        headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers())
-        self.transport.write(
-            STATUS_LINE[answer.status] + headers + b"connection: close\r\n\r\n" + answer.body
-        )
+        self._unset_keepalive_if_required()
+        is_answered = self._in_body and self.cycle.response_started
+        if self._in_body and not self.cycle.response_complete:
+            self.cycle.disconnected = (
+                True  # so the app stops waiting for the body, and its answer is not sent
+            )
+            self.cycle.message_event.set()
+        if not is_answered:
+            headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers())
+            self.transport.write(
+                STATUS_LINE[answer.status] + headers + b"connection: close\r\n\r\n" + answer.body
+            )
         # A socket that is closed while more arrives sends a reset, and the peer may lose the answer.
         if self.transport.can_write_eof():
             self.transport.write_eof()

@@ -15,13 +15,13 @@ from ..engine.errors import ConfigError, UnreachableError
 from ..engine.kafka.acknowledged import EventProducer
 from ..engine.kafka.reachability import require_answer
 from ..engine.log import log
-from .app import Receiver
+from .app import Limits, Receiver
 from .credentials import Credentials, read_credentials
 
 DELIVERY_S: Final = 10.0
 PROBE_S: Final = 15.0
-# Longer than a record may take, so that each request is answered before the process ends.
-GRACE_S: Final = int(DELIVERY_S) + 5
+# Longer than a body and then its records may take, so that each request is answered before the process ends.
+GRACE_S: Final = int(Limits().body_s + DELIVERY_S) + 5
 KEEP_ALIVE_S: Final = 75  # above the 60 s of most proxies, so that the proxy closes first
 
 

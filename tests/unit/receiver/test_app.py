@@ -241,7 +241,7 @@ def test_what_is_held_is_bounded_and_free_again_after_the_answer() -> None:
     async def check() -> None:
         bus = Bus()
         bus.may_write.clear()
-        bounded = receiver(bus, held_bytes=20)
+        bounded = receiver(bus, held_bytes=5000)
         headers = [*BINARY, (b"content-length", b"10")]
         first = [asyncio.ensure_future(ask(bounded, headers, b"x" * 10)) for _ in range(2)]
         await asyncio.sleep(0)
@@ -253,6 +253,40 @@ def test_what_is_held_is_bounded_and_free_again_after_the_answer() -> None:
         assert (await ask(bounded, headers, b"x" * 10)).status == 202
 
     asyncio.run(check())
+
+
+def test_headers_and_each_event_of_a_batch_count_as_held() -> None:
+    async def check() -> None:
+        bus = Bus()
+        bus.may_write.clear()
+        bounded = receiver(bus, held_bytes=100_000)
+        headers = [*BINARY, (b"content-length", b"0"), (b"x", b"y" * 60_000)]
+        first = asyncio.ensure_future(ask(bounded, headers))
+        await asyncio.sleep(0)
+        assert (await ask(bounded, headers)).status == 429
+        bus.may_write.set()
+        assert (await first).status == 202
+        one = json.dumps({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"})
+        for events, status in ((60, 429), (40, 202), (40, 202), (60, 429)):
+            body = f"[{','.join([one] * events)}]".encode()
+            sized = [BATCH, (b"content-length", str(len(body)).encode())]
+            answer = await ask(bounded, sized, body)
+            assert (answer.status, "retry-after" in answer.headers) == (status, status == 429)
+        assert len(bus.events) == 81
+
+    asyncio.run(check())
+
+
+def test_an_outage_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def check() -> None:
+        down, up = Bus(UnreachableError("the broker is away")), Bus()
+        made = receiver(down)
+        for bus in (down, down, up, down, down):
+            made.writer = bus
+            await ask(made)
+
+    asyncio.run(check())
+    assert len([line for line in caplog.messages if "the broker is away" in line]) == 2
 
 
 def test_a_body_that_does_not_arrive_is_given_up() -> None:

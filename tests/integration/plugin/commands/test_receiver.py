@@ -18,7 +18,9 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
 from interlock.events.kafka import decode
+from interlock.plugin.broker import LocalBroker
 
 from local.airflow import free_port
 
@@ -60,13 +62,13 @@ def start(bench: Any, tmp_path: Path, eventually: Any) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
     (tmp_path / "credentials.toml").write_text(FILE)
 
-    def run(*options: str) -> Process:
-        port = free_port()
+    def run(*options: str, config: BusConfig | None = None, port: int = 0) -> Process:
+        config, port = config or bench.config, port or free_port()
         command = [str(Path(sys.executable).parent / "airflow"), "interlock", "receiver", "--port", str(port)]
-        command += ["--conn-id", "kafka_cli", "--bus", bench.config.name]
+        command += ["--conn-id", "kafka_cli", "--bus", config.name]
         command += ["--credentials", str(tmp_path / "credentials.toml"), *options]
-        connection = json.dumps({"conn_type": "kafka", "extra": dict(bench.config.client)})
-        with (tmp_path / "receiver.log").open("w") as out:
+        connection = json.dumps({"conn_type": "kafka", "extra": dict(config.client)})
+        with (tmp_path / "receiver.log").open("a") as out:
             popen = subprocess.Popen(
                 command,
                 env={**os.environ, "AIRFLOW_CONN_KAFKA_CLI": connection},
@@ -176,3 +178,48 @@ def test_what_is_no_request_is_refused_and_the_receiver_goes_on(bench: Any, star
     assert b"application/problem+json" in process.raw(closing + b"content-length: 2\r\n\r\n{}")
     assert httpx.post(f"{process.url}/events", headers=headers("1")).status_code == 202
     assert written(bench.config) == ["1"]
+
+
+@pytest.mark.long
+def test_no_accepted_event_is_missing_after_ten_ends_under_load_and_a_pause_of_the_broker(
+    start: Start, tmp_path: Path, say: Any, unique_name: Any, eventually: Any
+) -> None:
+    """Five rounds end with SIGKILL, five with SIGTERM; the broker stands still for ten seconds in one."""
+    with LocalBroker(tmp_path / "broker", report=say) as broker:
+        config = BusConfig(name=unique_name("bus"), client={"bootstrap.servers": broker.bootstrap_servers})
+        create(config, partitions=2)
+        port, accepted, refused = free_port(), [], []
+
+        def load(name: str, over: threading.Event) -> None:
+            with httpx.Client(timeout=60) as client:
+                for number in range(100_000):
+                    id_ = f"{name}-{number}"
+                    try:
+                        url = f"http://127.0.0.1:{port}/events"
+                        answer = client.post(url, headers=headers(id_, "load"), content=b"{}")
+                    except httpx.TransportError:
+                        if over.is_set():
+                            return
+                        continue
+                    (accepted if answer.status_code == 202 else refused).append((id_, answer.status_code))
+
+        for number in range(10):
+            process, over, before = start(config=config, port=port), threading.Event(), len(accepted)
+            threads = [threading.Thread(target=load, args=(f"{number}-{n}", over)) for n in range(8)]
+            for thread in threads:
+                thread.start()
+            eventually("events are accepted", lambda before=before: len(accepted) > before + 200)
+            if number == 4:
+                assert broker.pid is not None
+                os.kill(broker.pid, signal.SIGSTOP)
+                over.wait(10)  # the fault itself
+                os.kill(broker.pid, signal.SIGCONT)
+                there = len(accepted)
+                eventually("it goes on", lambda there=there: len(accepted) > there + 200)
+            over.set()
+            process.popen.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
+            process.popen.wait(60)
+            for thread in threads:
+                thread.join()
+        assert {status for _, status in refused} <= {503}
+        assert {id_ for id_, _ in accepted} <= set(written(config))

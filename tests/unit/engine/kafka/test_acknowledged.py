@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from interlock.engine.errors import NoRoom, NotSent, UnreachableError
+from interlock.engine.kafka import acknowledged
+from interlock.engine.kafka.acknowledged import EventProducer
+from interlock.events import Event
+
+from tests.unit.engine.kafka.clients import CONFIG
+
+UNKNOWN_TOPIC = KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC, "no such topic"))
+FATAL = KafkaException(KafkaError(KafkaError._FATAL, "out of order", fatal=True))
+
+
+class Client:
+    """Takes `room` records, then refuses with `refusal`; reports what it took when it is told to."""
+
+    def __init__(self, room: int = 1000, refusal: Exception | None = None) -> None:
+        self.taken: list[Any] = []
+        self._room, self._refusal = room, refusal or BufferError("queue full")
+        self._due: queue.Queue[Callable[[], None]] = queue.Queue()
+
+    def __len__(self) -> int:
+        return len(self.taken)
+
+    def produce(self, topic: str, value: Any, key: Any, headers: Any, on_delivery: Any) -> None:
+        if self._room == 0:
+            raise self._refusal
+        self._room -= 1
+        self.taken.append(on_delivery)
+
+    def report(self, error: KafkaError | None = None) -> None:
+        for each in self.taken:
+            self._due.put(lambda each=each: each(error, None))
+        self.taken = []
+
+    def poll(self, timeout: float) -> int:
+        try:
+            self._due.get(timeout=timeout or None, block=timeout > 0)()
+        except queue.Empty:
+            return 0
+        return 1
+
+    def flush(self, timeout: float) -> int:
+        return len(self.taken)
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, clients: list[Client], check: Callable[[EventProducer], Awaitable[None]]
+) -> None:
+    left = list(clients)
+    monkeypatch.setattr(acknowledged, "connect", lambda *_, **__: left.pop(0))
+    monkeypatch.setattr(acknowledged, "POLL_S", 0.01)
+
+    async def made() -> None:
+        async with asyncio.timeout(20):  # of a write that never ends
+            producer = EventProducer(CONFIG, asyncio.get_running_loop(), 10)
+            try:
+                await check(producer)
+            finally:
+                producer.close()
+
+    asyncio.run(made())
+    assert not left
+
+
+def events(number: int) -> list[Event]:
+    return [Event.of("t", "/s", id=str(each)) for each in range(number)]
+
+
+async def begun(producer: EventProducer, number: int) -> asyncio.Task[None]:
+    task = asyncio.create_task(producer.write(events(number)))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return task
+
+
+def test_a_write_ends_when_every_event_is_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client()
+
+    async def check(producer: EventProducer) -> None:
+        tasks = [await begun(producer, 3), await begun(producer, 1)]
+        assert not any(task.done() for task in tasks)
+        client.report()
+        await asyncio.gather(*tasks)
+        await producer.write([])
+
+    run(monkeypatch, [client], check)
+
+
+def test_one_event_that_is_not_acknowledged_fails_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client()
+
+    async def check(producer: EventProducer) -> None:
+        task = await begun(producer, 2)
+        lost = client.taken.pop()
+        client.report()
+        client.taken = [lost]
+        client.report(KafkaError(KafkaError._MSG_TIMED_OUT))
+        with pytest.raises(UnreachableError, match="did not acknowledge"):
+            await task
+
+    run(monkeypatch, [client], check)
+
+
+def test_an_event_that_is_too_large_is_refused_before_any_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client()
+
+    async def check(producer: EventProducer) -> None:
+        large = Event.of("t", "/s", data=b"x" * 1024 * 1024)
+        with pytest.raises(NotSent, match="dataref"):
+            await producer.write([*events(1), large])
+        assert not client.taken
+
+    run(monkeypatch, [client], check)
+
+
+@pytest.mark.parametrize("room", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("refusal", "raised"),
+    [(BufferError("full"), NoRoom), (UNKNOWN_TOPIC, UnreachableError)],
+    ids=["full", "unknown topic"],
+)
+def test_a_refused_write_ends_when_the_client_holds_none_of_its_events(
+    monkeypatch: pytest.MonkeyPatch, room: int, refusal: Exception, raised: type[Exception]
+) -> None:
+    client = Client(room, refusal)
+
+    async def check(producer: EventProducer) -> None:
+        task = await begun(producer, 3)
+        assert task.done() == (room == 0)
+        client.report()
+        with pytest.raises(raised):
+            await task
+
+    run(monkeypatch, [client], check)
+
+
+def test_after_a_fatal_error_another_client_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Client(1, FATAL), Client()
+
+    async def check(producer: EventProducer) -> None:
+        task = await begun(producer, 2)
+        other = await begun(producer, 1)
+        assert not task.done()
+        first.report(FATAL.args[0])  # what the first client held fails
+        with pytest.raises(UnreachableError, match="out of order"):
+            await task
+        second.report()
+        await other
+
+    run(monkeypatch, [first, second], check)
+
+
+def test_a_cancelled_write_disturbs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client()
+
+    async def check(producer: EventProducer) -> None:
+        cancelled, other = await begun(producer, 2), await begun(producer, 1)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        client.report()
+        await other
+
+    run(monkeypatch, [client], check)

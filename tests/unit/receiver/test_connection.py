@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvicorn
+from interlock.events import Event
+from interlock.receiver import connection as module
+from interlock.receiver.app import Receiver
+from interlock.receiver.connection import Connection
+from interlock.receiver.credentials import Credentials
+from uvicorn.server import ServerState
+
+LINE = b"POST /events HTTP/1.1\r\nhost: x\r\n"
+START = LINE + b"ce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\n"
+REQUEST = START + b"ce-type: t\r\ncontent-length: 2\r\n\r\n{}"
+CHUNKED = START + b"ce-type: t\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def _short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LINGER_S", 0.0)
+
+
+class Bus:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+
+    async def write(self, events: list[Event]) -> None:
+        await self.may_write.wait()
+        self.events += events
+
+
+class Transport(asyncio.Transport):
+    """Keeps what the connection sends, and whether it closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+        self.closed = asyncio.Event()
+
+    def write(self, data: Any) -> None:
+        assert not self.closed.is_set()
+        self.sent += data
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def is_closing(self) -> bool:
+        return self.closed.is_set()
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+
+class Peer:
+    """The other side of a connection to a receiver."""
+
+    def __init__(self) -> None:
+        self.bus, self.transport = Bus(), Transport()
+        receiver = Receiver(Credentials())
+        receiver.writer = self.bus
+        config = uvicorn.Config(receiver, http=Connection, ws="none", lifespan="off", log_config=None)
+        config.load()
+        self.connection = Connection(config, ServerState(), {}, asyncio.get_running_loop())
+        self.connection.connection_made(self.transport)
+
+    async def send(self, data: bytes) -> None:
+        if not self.transport.closed.is_set():
+            self.connection.data_received(data)
+        await self.rest()
+
+    async def rest(self) -> None:
+        for _ in range(10):  # turns of the loop, in which the app does all that it can
+            await asyncio.sleep(0)
+
+    @property
+    def statuses(self) -> list[int]:
+        return [int(part[:3]) for part in self.transport.sent.split(b"HTTP/1.1 ")[1:]]
+
+
+def run(check: Callable[[Peer], Awaitable[None]]) -> None:
+    async def made() -> None:
+        async with asyncio.timeout(20):  # of a connection that never closes
+            peer = Peer()
+            await check(peer)
+            peer.connection.connection_lost(None)
+
+    asyncio.run(made())
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_trailer_is_no_attribute(at_once: bool) -> None:
+    async def check(peer: Peer) -> None:
+        parts = [START, b"transfer-encoding: chunked\r\n\r\n", b"0\r\nce-type: t\r\n\r\n"]
+        for part in [b"".join(parts)] if at_once else parts:
+            await peer.send(part)
+        assert peer.statuses == [400]
+        assert b"type is missing" in peer.transport.sent
+        assert not peer.bus.events
+
+    run(check)
+
+
+@pytest.mark.parametrize("path", [b"/events", b"/other"])
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (b"0\r\n", b"a: b\r\n" * 1000),
+        (b"0\r\na: ", b"b" * 6000),
+        (b"0", b";a=b" * 1500),
+        (b"1;a=", b"b" * 6000),
+    ],
+)
+def test_what_is_neither_headers_nor_body_is_bounded(path: bytes, start: bytes, more: bytes) -> None:
+    async def check(peer: Peer) -> None:
+        await peer.send(CHUNKED.replace(b"/events", path))
+        await peer.send(start)
+        for _ in range(12):
+            await peer.send(more)
+        assert peer.statuses == [404 if path == b"/other" else 431]
+        sent = peer.transport.sent
+        if not peer.transport.closed.is_set():
+            peer.connection.data_received(b"\r\n\r\n" + REQUEST)
+        await peer.transport.closed.wait()
+        assert peer.transport.sent == sent
+        assert not peer.bus.events
+
+    run(check)
+
+
+def test_requests_sent_before_the_answer_are_not_taken_and_the_connection_closes_after_it() -> None:
+    async def check(peer: Peer) -> None:
+        peer.bus.may_write.clear()
+        await peer.send(REQUEST * 1000)
+        await peer.send(REQUEST)
+        assert len(peer.connection.tasks) == 1
+        assert not peer.connection.pipeline
+        peer.bus.may_write.set()
+        await peer.rest()
+        assert peer.statuses == [202]
+        assert b"connection: close" in peer.transport.sent
+        assert len(peer.bus.events) == 1
+        assert peer.transport.closed.is_set()
+
+    run(check)
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize(
+    "after", [b"nonsense\r\n\r\n", b"\x00\xff", LINE + b"a: " + b"b" * 70_000 + b"\r\n\r\n"]
+)
+def test_a_request_gets_its_own_answer_whatever_follows_it(after: bytes, together: bool) -> None:
+    async def check(peer: Peer) -> None:
+        peer.bus.may_write.clear()
+        for part in [REQUEST + after] if together else [REQUEST, after]:
+            await peer.send(part)
+        assert peer.statuses == []
+        peer.bus.may_write.set()
+        await peer.rest()
+        assert peer.statuses == [202]
+        assert peer.transport.closed.is_set()
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (b"POST /other HTTP/1.1\r\ncontent-length: 9\r\n\r\n", b"x"),
+        (b"POST /other HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (b"POST /events HTTP/1.1\r\ncontent-length: 9000000\r\n\r\n", b"x" * 100),
+        (REQUEST, b"\r\n"),
+        (REQUEST, b"P"),
+    ],
+)
+def test_a_connection_with_half_a_request_closes(
+    monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes
+) -> None:
+    async def check(peer: Peer) -> None:
+        await peer.send(first)
+        monkeypatch.setattr(module, "REST_S", 0.0)
+        await peer.send(then)
+        await peer.transport.closed.wait()
+        assert len(peer.statuses) == 1
+
+    monkeypatch.setattr(module, "REST_S", 0.01)
+    run(check)
+
+
+def test_a_body_that_was_refused_is_discarded_and_the_next_request_is_taken() -> None:
+    async def check(peer: Peer) -> None:
+        await peer.send(LINE + b"content-length: 2000000\r\n\r\n" + b"x" * 1000)
+        assert peer.statuses == [413]
+        for _ in range(1999):
+            await peer.send(b"x" * 1000)
+        await peer.send(REQUEST)
+        assert peer.statuses == [413, 202]
+        assert not peer.transport.closed.is_set()
+
+    run(check)
+
+
+def test_a_peer_that_asks_before_it_sends_a_body_that_is_refused_does_not_send_it() -> None:
+    async def check(peer: Peer) -> None:
+        await peer.send(LINE + b"expect: 100-continue\r\ncontent-length: 2000000\r\n\r\n")
+        assert peer.statuses == [413]
+        assert peer.transport.closed.is_set()
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+        REQUEST.replace(b"content-length: 2", b"content-length: 2\r\ntransfer-encoding: chunked"),
+        REQUEST.replace(b"content-length: 2", b"content-length: 2\r\ncontent-length: 2"),
+        REQUEST.replace(b"content-length: 2", b"transfer-encoding: xchunked"),
+        CHUNKED + b"zz\r\n",
+    ],
+)
+def test_what_is_no_http_gets_one_problem_document(request_: bytes) -> None:
+    async def check(peer: Peer) -> None:
+        await peer.send(request_)
+        await peer.transport.closed.wait()
+        assert peer.statuses == [400]
+        assert b"application/problem+json" in peer.transport.sent
+        assert not peer.bus.events
+
+    run(check)
