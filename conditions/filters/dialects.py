@@ -231,7 +231,8 @@ class Sql(Filter):
                 " as in Sql(\"subject = 'a'\")"
             )
         if compiled.never_true:
-            raise ConditionError(f"Sql({quoted(expression)}) is never true: its parts exclude each other")
+            reason = compiled.reason or "its parts exclude each other"
+            raise ConditionError(f"Sql({quoted(expression)}) is never true: {reason}")
         object.__setattr__(self, "expression", compiled.source)
         object.__setattr__(self, "_compiled", compiled)
 

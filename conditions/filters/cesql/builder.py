@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ....events.attributes import REQUIRED, shown
 from . import operators
-from .functions import find
+from .functions import CASTING, find
 from .membership import is_in
-from .nodes import Node, as_kind, attribute, constant, failing, operation, typed
+from .nodes import Node, as_kind, attribute, cast_error, constant, failing, operation, typed
 from .values import Attributes, Evaluate, Failure, Kind, Value, integer
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Builder:
 
     def parentheses(self, children: Sequence[Node]) -> Node:
         (node,) = children
-        return replace(node, parts=(node,), missing=None)
+        return replace(node, parts=(node,), missing=None, form="()")
 
     def string(self, children: Sequence[Token]) -> Node:
         return constant(_unquoted(children[0]))
@@ -92,8 +92,8 @@ class Builder:
     def exists(self, children: Sequence[Token]) -> Node:
         name = _name(children[0])
         if name in REQUIRED:  # every event has them, even if `evaluate` is not given them
-            return Node(lambda _: True, bool, attribute=name, can_be_false=False)
-        return Node(lambda attributes: name in attributes, bool, attribute=name)
+            return Node(lambda _: True, bool, attribute=name, form="EXISTS", can_be_false=False)
+        return Node(lambda attributes: name in attributes, bool, attribute=name, form="EXISTS")
 
     def call(self, children: Sequence[Any]) -> Node:
         token: Token = children[0]
@@ -103,15 +103,25 @@ class Builder:
         if function is None:
             count = "1 argument" if len(parts) == 1 else f"{len(parts)} arguments"
             error = f"MissingFunctionError: there is no function {shown(name)} of {count}"
-            return Node(failing(error), bool, parts, missing=error)
+            return Node(failing(error), bool, parts, missing=error, form="call", signs=(name,))
         kinds = [*function.parameters, *[function.rest] * (len(parts) - len(function.parameters))]
         arguments: list[Evaluate] = [
             as_kind(part, kind) if kind is not None else _cast_by_function(part, function.result)
             for part, kind in zip(parts, kinds, strict=True)
         ]
         node = operation(
-            _calling(function.apply, arguments, column), function.result, parts, kinds, column=column
-        )
+            _calling(function.apply, arguments, column), function.result, parts, kinds, column,
+            form="call", signs=(name,),
+        )  # fmt: skip
+        if name in CASTING and node.error is None:
+            failure = cast_error(parts[0], function.result)
+            possible = failure is None
+            return replace(
+                node,
+                error=failure,
+                can_be_true=possible and node.can_be_true,
+                can_be_false=possible and node.can_be_false,
+            )
         if node.error is None and node.value is None and function.result is not bool:
             failure = function.error_of([part.value for part in parts])
             return replace(node, error=failure, can_be_true=failure is None, can_be_false=failure is None)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from ....events.attributes import kind, shown
 from ...errors import ConditionError
 from .nodes import Node, typed
+from .possible import SqlSearch
 from .values import Attributes, Evaluate, Failure, Kind, Value
 
 # Together they limit the cost of parsing and evaluating. Evaluation recurses to MAX_DEPTH.
@@ -49,7 +50,7 @@ class Expression:
     attributes: the names of the attributes that it reads or tests for existence, sorted.
     missing: the errors of calls to functions that do not exist, which fail on every event.
     errors: the errors of other parts that fail on every event, such as INT('x').
-    never_true: whether no event gives true.
+    never_true: whether it is seen that no event gives true. reason: why not, and what to write instead.
     """
 
     source: str
@@ -58,6 +59,7 @@ class Expression:
     missing: tuple[str, ...] = field(compare=False, repr=False)
     errors: tuple[str, ...] = field(compare=False, repr=False)
     never_true: bool = field(compare=False, repr=False)
+    reason: str | None = field(compare=False, repr=False)
     _evaluate: Evaluate = field(compare=False, repr=False)
     _column: int = field(compare=False, repr=False)
 
@@ -103,9 +105,11 @@ def compile(expression: str) -> Expression:  # noqa: A001  # what it does, as in
     attributes = {node.attribute for node in nodes if node.attribute is not None}
     missing = dict.fromkeys(node.missing for node in nodes if node.missing is not None)
     errors = dict.fromkeys(node.error for node in nodes if node.error is not None)
+    search = SqlSearch()
+    never_true = _is_never_true(root) or not (missing or search.possible(root))
     return Expression(
-        source, root.kind, tuple(sorted(attributes)), tuple(missing), tuple(errors), _is_never_true(root),
-        typed(root), root.column,
+        source, root.kind, tuple(sorted(attributes)), tuple(missing), tuple(errors), never_true,
+        search.reason, typed(root), root.column,
     )  # fmt: skip
 
 
@@ -125,7 +129,7 @@ def could_be_true(source: str, known: Mapping[str, str]) -> bool:
 def _is_never_true(root: Node) -> bool:
     if root.kind is None:
         return not root.untyped  # a core attribute is a String
-    return root.kind is not bool or not root.can_be_true
+    return root.kind is not bool
 
 
 def _nodes(root: Node, source: str) -> list[Node]:

@@ -19,7 +19,7 @@ from .values import (
 )
 
 # Unicode's White_Space; str.strip() would also remove four control characters.
-_WHITE_SPACE: Final = (
+WHITE_SPACE: Final = (
     "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
@@ -105,7 +105,7 @@ def _check_length(chars: int) -> None:
 
 def _trim(x: str) -> str:
     _check_length(len(x))
-    return x.strip(_WHITE_SPACE)
+    return x.strip(WHITE_SPACE)
 
 
 def _left(x: str, y: int) -> str:
@@ -142,6 +142,9 @@ def _can_cast(cast: Callable[[Value], Value]) -> Callable[[Value], bool]:
 
     return can_cast
 
+
+# Their result is the argument cast to its type.
+CASTING: Final = frozenset({"INT", "BOOL"})
 
 # IS_INT and IS_BOOL are not in version 1.0 of the specification, but in its drafts and CloudEvents' SDKs.
 FUNCTIONS: Final[Mapping[str, tuple[Function, ...]]] = {

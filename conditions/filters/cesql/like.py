@@ -9,6 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Final
+
+# The characters of a pattern, None for any one, and MANY for any, or none.
+Tokens = tuple[str | None, ...]
+MANY: Final = "%%"
+MAX_PAIRS: Final = 4_096
 
 
 class Piece:
@@ -60,6 +66,53 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         return True
 
     return matches
+
+
+def tokens(pattern: str) -> Tokens:
+    """The characters of the pattern, None for `_` and MANY for `%`."""
+    first, *pieces = _split(pattern)
+    return (*first, *(each for piece in pieces for each in (MANY, *piece)))
+
+
+def overlap(one: Tokens, other: Tokens) -> bool:
+    """Whether a text matches both patterns; True if in doubt."""
+    if len(one) * len(other) > MAX_PAIRS:
+        return True
+    waiting, seen = [(0, 0)], set[tuple[int, int]]()
+    while waiting:
+        i, j = pair = waiting.pop()
+        if pair in seen or i > len(one) or j > len(other):
+            continue
+        seen.add(pair)
+        if i == len(one) and j == len(other):
+            return True
+        a, b = one[i : i + 1], other[j : j + 1]
+        if MANY in (*a, *b):
+            waiting += [(i + 1, j), (i, j + 1)] if a + b != (MANY,) else [(i + len(a), j + len(b))]
+        elif a and b and (a == b or None in a + b):
+            waiting.append((i + 1, j + 1))
+    return False
+
+
+def covers(wide: Tokens, narrow: Tokens) -> bool:
+    """Whether each text that matches `narrow` also matches `wide`; False if in doubt."""
+    if len(wide) * len(narrow) > MAX_PAIRS:
+        return False
+    waiting, seen = [(0, 0)], set[tuple[int, int]]()
+    while waiting:
+        i, j = pair = waiting.pop()
+        if pair in seen or j > len(narrow):
+            continue
+        seen.add(pair)
+        if i == len(wide):
+            if j == len(narrow):
+                return True
+            continue
+        if wide[i] == MANY:
+            waiting += [(i + 1, j), (i, j + 1)]
+        elif j < len(narrow) and narrow[j] != MANY and wide[i] in (None, narrow[j]):
+            waiting.append((i + 1, j + 1))
+    return False
 
 
 def _split(pattern: str) -> list[list[str | None]]:

@@ -15,7 +15,7 @@ def is_in(node: Node, elements: Sequence[Node]) -> Node:
     literals = [element.constant for element in elements if element.constant is not None]
     are_literals = len(literals) == len(elements)
     among = _in_literals(node, literals) if are_literals else _in_values(node, elements)
-    found = operation(among, bool, parts)
+    found = operation(among, bool, parts, form="IN")
     if node.kind is not None and found.value is None and found.error is None:
         errors = [cast_error(element, node.kind) for element in elements]
         # An element that cannot be cast is an error, unless one before it is equal.

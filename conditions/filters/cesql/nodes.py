@@ -10,8 +10,14 @@ from ....events.attributes import CORE
 from .values import CASTS, Attributes, Evaluate, Failure, Kind, Value, as_typed, given
 
 # Core attributes that are text on every event, and never the text of an Integer or Boolean.
-_ONLY_TEXT: Final = frozenset({"specversion", "time", "datacontenttype"})
-_NAMES: Final = {str: "a String", int: "an Integer", bool: "a Boolean"}
+_EXAMPLES: Final = {
+    "specversion": "'1.%'",
+    "time": "'2026-11-20T%'",
+    "datacontenttype": "'%/json'",
+    "dataschema": "'https://%'",
+}
+ONLY_TEXT: Final = frozenset(_EXAMPLES)
+NAMES: Final = {str: "a String", int: "an Integer", bool: "a Boolean"}
 
 
 @dataclass(frozen=True)
@@ -22,11 +28,12 @@ class Node:
     constant: the value of a literal. attribute: the attribute that it reads. missing: the error of a call to
     an unknown function. column: where a call starts, from 1; 0 for other nodes.
     untyped: it is an extension attribute: its text may stand for an Integer or a Boolean, see `as_typed`.
+    form: what it is: an operator in upper case, "constant", "attribute", "EXISTS", "call", "()", "logic" or
+    "arithmetic". signs: the operators between the parts, the pattern of LIKE, or the name of the function.
 
     What is known without an event, with which `Sql` refuses an expression:
     value: its value on every event. error: it fails on every event, with this error.
     can_be_true, can_be_false: False if no event gives this value, of a Boolean.
-    needs: the (attribute, value) pairs that an event must have for it to be true.
     """
 
     evaluate: Evaluate
@@ -37,11 +44,12 @@ class Node:
     missing: str | None = None
     column: int = 0
     untyped: bool = False
+    form: str = ""
+    signs: tuple[str, ...] = ()
     value: Value | None = None
     error: str | None = None
     can_be_true: bool = True
     can_be_false: bool = True
-    needs: tuple[tuple[str, Value], ...] = ()
 
 
 def constant(value: Value) -> Node:
@@ -50,6 +58,7 @@ def constant(value: Value) -> Node:
         lambda _: value,
         type(value),
         constant=value,
+        form="constant",
         value=value,
         can_be_true=value is not False,
         can_be_false=value is not True,
@@ -62,6 +71,9 @@ def operation(
     parts: tuple[Node, ...],
     casts: Sequence[Kind | None] = (),
     column: int = 0,
+    *,
+    form: str,
+    signs: tuple[str, ...] = (),
 ) -> Node:
     """A node that evaluates all its parts, cast to `casts` (None: not cast)."""
     error = next((part.error for part in parts if part.error is not None), None)
@@ -82,6 +94,8 @@ def operation(
         kind,
         parts,
         column=column,
+        form=form,
+        signs=signs,
         value=value,
         error=error,
         can_be_true=possible and value is not False,
@@ -96,8 +110,9 @@ def cast_error(node: Node, kind: Kind) -> str | None:
             CASTS[kind](node.value)
         except Failure as failure:
             return failure.error
-    elif node.kind is None and node.attribute in _ONLY_TEXT and kind is not str:
-        return f"CastError: attribute {node.attribute} is never {_NAMES[kind]}"
+    elif node.kind is None and node.attribute in ONLY_TEXT and kind is not str:
+        error = f"CastError: attribute {node.attribute} is never {NAMES[kind]}"
+        return f"{error}: compare it with a text, as in {node.attribute} LIKE {_EXAMPLES[node.attribute]}"
     return None
 
 
@@ -121,7 +136,7 @@ def attribute(name: str) -> Node:
             raise Failure(missing) from None
         return value if type(value) is str else given(name, value)
 
-    return Node(read, None, attribute=name, untyped=name not in CORE)
+    return Node(read, None, attribute=name, untyped=name not in CORE, form="attribute")
 
 
 def typed(node: Node) -> Evaluate:

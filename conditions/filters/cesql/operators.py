@@ -7,7 +7,6 @@ from dataclasses import replace
 from operator import ge, gt, le, lt
 from typing import Final
 
-from ....events.attributes import SPECVERSION
 from .like import matcher
 from .nodes import Node, as_kind, cast_error, operation, typed
 from .values import (
@@ -19,7 +18,6 @@ from .values import (
     Evaluate,
     Failure,
     Kind,
-    Value,
     as_typed,
     stands_for,
     to_string,
@@ -74,20 +72,17 @@ def _settled_logic(evaluate: Evaluate, parts: tuple[Node, ...], operators: Seque
                 (true and other_false) or (false and other_true),
                 (true and other_true) or (false and other_false),
             )
-    needs: tuple[tuple[str, Value], ...] = ()
-    if set(operators) == {"AND"}:
-        needs = tuple(pair for part in parts for pair in part.needs)
-        true = true and not _contradict(needs)
     known = true is not false and all(part.value is not None for part in parts)
     return Node(
         evaluate,
         bool,
         parts,
+        form="logic",
+        signs=tuple(operators),
         value=true if known else None,
         error=error,
         can_be_true=true,
         can_be_false=false,
-        needs=needs,
     )
 
 
@@ -101,30 +96,26 @@ def _outcomes(node: Node) -> tuple[bool, bool]:
     return node.can_be_true, node.can_be_false
 
 
-def _contradict(needs: Sequence[tuple[str, Value]]) -> bool:
-    """Whether two pairs ask for different values of one type of the same attribute."""
-    found: dict[tuple[str, Kind], Value] = {("specversion", str): SPECVERSION}
-    return any(found.setdefault((name, type(value)), value) != value for name, value in needs)
-
-
 def comparison(left: Node, operator: str, right: Node) -> Node:
     """=, != and <> compare by the right side's type; <, <=, > and >= compare integers."""
     parts = (left, right)
     if operator in _ORDERS:
         order = _ORDERS[operator]
         low, high = as_kind(left, int), as_kind(right, int)
-        node = operation(lambda attributes: order(low(attributes), high(attributes)), bool, parts, (int, int))
-        if any(part.value is not None and type(part.value) is str for part in parts) and node.error:
+        node = operation(
+            lambda attributes: order(low(attributes), high(attributes)),
+            bool,
+            parts,
+            (int, int),
+            form=operator,
+        )
+        if node.error and any(type(part.value) is str or part.attribute == "time" for part in parts):
             return replace(node, error=f"{node.error}; {_NO_ORDER}")
         return node
     equal = _equality(left, right)
     if operator == "=":
-        same = operation(equal, bool, parts, (right.kind, None))
-        if left.kind is None and left.attribute is not None and right.constant is not None:
-            needs = ((left.attribute, right.constant),)
-            return replace(same, needs=needs, can_be_true=same.can_be_true and not _contradict(needs))
-        return same
-    return operation(lambda attributes: not equal(attributes), bool, parts, (right.kind, None))
+        return operation(equal, bool, parts, (right.kind, None), form="=")
+    return operation(lambda attributes: not equal(attributes), bool, parts, (right.kind, None), form="!=")
 
 
 _NO_ORDER: Final = (
@@ -186,7 +177,8 @@ def arithmetic(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
         return x
 
     parts = (first, *(node for _, node in rest))
-    node = operation(compute, int, parts, (int,) * len(parts))
+    signs = tuple(sign for sign, _ in rest)
+    node = operation(compute, int, parts, (int,) * len(parts), form="arithmetic", signs=signs)
     divided = next((sign for sign, part in rest if sign in "/%" and _is_zero(part)), None)
     if divided is not None and node.error is None:
         return replace(node, error=f"MathError: x {divided} 0", can_be_true=False, can_be_false=False)
@@ -226,14 +218,14 @@ def negative(node: Node) -> Node:
             raise Failure(f"MathError: -({x}) does not fit an Integer of 32 bits")
         return -x
 
-    return operation(negate, int, (node,), (int,))
+    return operation(negate, int, (node,), (int,), form="-")
 
 
 def inverse(node: Node) -> Node:
     """NOT; also turns LIKE into NOT LIKE and IN into NOT IN."""
     operand = as_kind(node, bool)
     true, false = _outcomes(node)
-    opposite = operation(lambda attributes: not operand(attributes), bool, (node,), (bool,))
+    opposite = operation(lambda attributes: not operand(attributes), bool, (node,), (bool,), form="NOT")
     return replace(opposite, can_be_true=false, can_be_false=true)
 
 
@@ -247,4 +239,4 @@ def like(node: Node, pattern: str) -> Node:
             raise Failure(f"GenericError: LIKE of {len(text)} characters: at most {MAX_STRING_CHARS}")
         return matches(text)
 
-    return operation(test, bool, (node,))
+    return operation(test, bool, (node,), form="LIKE", signs=(pattern,))
