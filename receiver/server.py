@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,6 +95,22 @@ def serve(app: Callable[..., Any] | str, options: Options) -> None:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
+
+
+def end_with_parent() -> None:
+    """Makes this worker process end as at SIGTERM when the process that started it has ended.
+
+    Else workers would keep the port after their parent was killed, and the next receiver could not start.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="interlock-parent", daemon=True).start()
 
 
 async def _live(config: BusConfig, receiver: Receiver, receive: Any, send: Any) -> None:

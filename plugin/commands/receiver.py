@@ -81,8 +81,9 @@ def worker() -> Callable[..., Any]:
     import os
     from argparse import Namespace
 
-    from ...receiver.server import served
+    from ...receiver.server import end_with_parent, served
 
+    end_with_parent()
     args = Namespace(**json.loads(os.environ[_ARGUMENTS]))
     config = bus_of(args)
     return served(config, _options(args), _observer(config))
