@@ -25,7 +25,7 @@ _EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, her
 
 
 class Writer(Protocol):
-    """Writes events to a bus: `engine.kafka.acknowledged.EventProducer`."""
+    """Writes events to a bus: `engine.kafka.event_producer.EventProducer`."""
 
     async def write(self, events: list[Event]) -> None: ...
 

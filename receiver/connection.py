@@ -154,9 +154,8 @@ class Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         is_answered = self._in_body and self.cycle.response_started
         if self._in_body and not self.cycle.response_complete:
-            self.cycle.disconnected = (
-                True  # so the app stops waiting for the body, and its answer is not sent
-            )
+            # The app stops waiting for the body, and its answer is not sent.
+            self.cycle.disconnected = True
             self.cycle.message_event.set()
         if not is_answered:
             headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers())

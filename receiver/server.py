@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..engine.config import BusConfig
 from ..engine.errors import ConfigError, UnreachableError
-from ..engine.kafka.acknowledged import EventProducer
+from ..engine.kafka.event_producer import EventProducer
 from ..engine.kafka.reachability import require_answer
 from ..engine.log import log
 from .app import Limits, Receiver

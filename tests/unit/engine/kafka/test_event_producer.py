@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from interlock.engine.errors import NoRoom, NotSent, UnreachableError
-from interlock.engine.kafka import acknowledged
-from interlock.engine.kafka.acknowledged import EventProducer
+from interlock.engine.kafka import event_producer
+from interlock.engine.kafka.event_producer import EventProducer
 from interlock.events import Event
 
 from tests.unit.engine.kafka.clients import CONFIG
@@ -55,8 +55,8 @@ def run(
     monkeypatch: pytest.MonkeyPatch, clients: list[Client], check: Callable[[EventProducer], Awaitable[None]]
 ) -> None:
     left = list(clients)
-    monkeypatch.setattr(acknowledged, "connect", lambda *_, **__: left.pop(0))
-    monkeypatch.setattr(acknowledged, "POLL_S", 0.01)
+    monkeypatch.setattr(event_producer, "connect", lambda *_, **__: left.pop(0))
+    monkeypatch.setattr(event_producer, "POLL_S", 0.01)
 
     async def made() -> None:
         async with asyncio.timeout(20):  # of a write that never ends
