@@ -105,7 +105,7 @@ def _encoded(args: Namespace) -> str:
 
 
 def _observer(config: BusConfig) -> Callable[[int, int], None]:
-    """Counts requests and events in Airflow's metrics, if it has some."""
+    """Counts requests and events in Airflow's metrics, if this Airflow offers them."""
     from ...triggers.stats import initialised_stats
 
     sink = initialised_stats()
