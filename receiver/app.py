@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -11,15 +11,16 @@ from ..engine.errors import NoRoom, NotSent, UnreachableError
 from ..engine.log import log
 from ..events.errors import EventError
 from ..events.event import Event
-from ..events.http import MediaTypeError, decode
+from ..events.http import MediaTypeError
 from .answers import ACCEPTED, HEALTHY, Answer, problem, try_again
-from .credentials import Credentials
+from .endpoint import Endpoint, Request
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+# Gets the path, the status and the number of written events of each request to an endpoint.
+Observe = Callable[[str, int, int], None]
 
-EVENTS: Final = "/events"
 _SHOWN: Final = 2000  # characters of a detail
 _EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, here and in the client's queue
 
@@ -27,7 +28,7 @@ _EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, her
 class Writer(Protocol):
     """Writes events to a bus: `engine.kafka.event_producer.EventProducer`."""
 
-    async def write(self, events: list[Event]) -> None: ...
+    async def write(self, events: Sequence[Event]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -40,23 +41,24 @@ class Limits:
 
 
 class Receiver:
-    """POST /events writes the events of a request; GET /healthz and /readyz are probes.
+    """Writes the events that an endpoint makes of a request; GET /healthz and /readyz are probes.
+
+    endpoints: by their path.
 
     writer: None until it is set, and again when the receiver ends; requests are then refused with 503.
     Requests in memory are bounded by `limits.held_bytes`: before its body is read, a request counts with its
     headers and content-length, or with the largest body if it does not state one; then also each event.
-    observe: gets the status and the number of written events of each request to /events.
     """
 
     def __init__(
         self,
-        credentials: Credentials,
+        endpoints: Mapping[str, Endpoint],
         limits: Limits = Limits(),
-        observe: Callable[[int, int], None] = lambda _status, _events: None,
+        observe: Observe = lambda _path, _status, _events: None,
     ) -> None:
         self.writer: Writer | None = None
         self.is_ready: Callable[[], bool] = lambda: True
-        self._credentials, self._limits, self._observe = credentials, limits, observe
+        self._endpoints, self._limits, self._observe = endpoints, limits, observe
         self._held = 0
         self._fault: str | None = None  # why Kafka did not take the last events, which is in the log
 
@@ -70,36 +72,38 @@ class Receiver:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         path, method = scope["path"], scope["method"]
-        if path == EVENTS:
-            if method != "POST":
-                return problem(405, f"Send events with POST, not {method}.", allow="POST")
+        endpoint = self._endpoints.get(path)
+        if endpoint is not None:
+            request = Request(method, path, scope["headers"])
             try:
-                answer, events = await self._take(scope["headers"], receive)
+                if method == "POST":
+                    answer, events = await self._take(endpoint, request, receive)
+                else:
+                    answer, events = endpoint.answer(request), 0
             except Exception:  # noqa: BLE001  # of a fault in here the sender learns nothing, the log all
                 log.exception("receiver: a request could not be answered")
                 answer, events = try_again(500, "The receiver's log has the reason."), 0
-            self._observe(answer.status, events)
+            self._observe(path, answer.status, events)
             return answer
         if path in ("/healthz", "/readyz"):
             if method not in ("GET", "HEAD"):
                 return problem(405, f"Probe with GET, not {method}.", allow="GET, HEAD")
             ready = path == "/healthz" or (self.writer is not None and self.is_ready())
             return HEALTHY if ready else try_again(503, "The cluster does not answer, or the receiver ends.")
-        return problem(404, f"There is no {path[:200]!r}: send events to {EVENTS}.")
+        return problem(404, f"There is no {path[:200]!r}: send events to /events.")
 
-    async def _take(self, headers: list[tuple[bytes, bytes]], receive: Receive) -> tuple[Answer, int]:
-        grant = self._credentials.grant(_only(headers, b"authorization"))
-        if grant is None:
-            detail = "Send the header `authorization: Bearer TOKEN` with a token that this receiver knows."
-            return problem(401, detail, www_authenticate='Bearer realm="interlock"'), 0
+    async def _take(self, endpoint: Endpoint, request: Request, receive: Receive) -> tuple[Answer, int]:
+        grant = await endpoint.admit(request)
+        if isinstance(grant, Answer):
+            return grant, 0
         writer = self.writer
         if writer is None:
             return try_again(503, "The receiver starts or ends; send the same events again."), 0
-        length = _only(headers, b"content-length") or b""
+        length = request.header(b"content-length") or b""
         size = int(length) if length.isdigit() else self._limits.body_bytes
         if size > self._limits.body_bytes:
             return self._too_large(), 0
-        size += _EVENT_BYTES + sum(len(name) + len(value) for name, value in headers)
+        size += _EVENT_BYTES + sum(len(name) + len(value) for name, value in request.headers)
         if self._held + size > self._limits.held_bytes:
             return self._full(), 0
         self._held += size
@@ -107,7 +111,9 @@ class Receiver:
             body = await self._body(receive)
             if body is None:
                 return self._too_large(), 0
-            events = decode(headers, body)
+            events = endpoint.read(request, body)
+            if isinstance(events, Answer):
+                return events, 0
             refusals = [refusal for refusal in map(grant.refusal, events) if refusal]
             if refusals:
                 return problem(403, _shown(refusals)), 0
@@ -165,12 +171,6 @@ class Receiver:
                 parts.append(part)
                 if not message.get("more_body", False):
                     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    """The value of a header that must not be repeated: of two, neither counts."""
-    found = [value for each, value in headers if each == name]
-    return found[0] if len(found) == 1 else None
 
 
 def _shown(problems: Iterable[str]) -> str:

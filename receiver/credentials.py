@@ -13,6 +13,7 @@ import msgspec
 
 from ..engine.errors import ConfigError
 from ..events.event import Event
+from .answers import Answer, problem
 
 _OWN = "interlock."  # types that say what happened in Airflow and Spark
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -65,6 +66,11 @@ class Grant:
 
 
 ANYBODY = Grant("a request without a credential", ["*"])
+UNKNOWN = problem(
+    401,
+    "Send the header `authorization: Bearer TOKEN` with a token that this receiver knows.",
+    www_authenticate='Bearer realm="interlock"',
+)
 
 
 class Credentials:
@@ -78,14 +84,15 @@ class Credentials:
             grant = Grant(each.name, each.types, each.sources, each.subjects)
             self._grants[each.token_sha256] = grant if _pattern(each.buses).fullmatch(bus) else None
 
-    def grant(self, authorization: bytes | None) -> Grant | None:
-        """The grant for the value of the header; None if it has no token that is known and for this bus."""
+    def admit(self, authorization: bytes | None) -> Grant | Answer:
+        """The grant for the value of the header; 401 if it has no token that is known and for this bus."""
         if not self._required:
             return ANYBODY
-        if authorization is None or authorization[: len(_BEARER)].lower() != _BEARER:
-            return None
-        # Whoever measures the time of the look-up learns of digests, not of tokens.
-        return self._grants.get(hashlib.sha256(authorization[len(_BEARER) :].strip()).hexdigest())
+        if authorization is not None and authorization[: len(_BEARER)].lower() == _BEARER:
+            # Whoever measures the time of the look-up learns of digests, not of tokens.
+            digest = hashlib.sha256(authorization[len(_BEARER) :].strip()).hexdigest()
+            return self._grants.get(digest) or UNKNOWN
+        return UNKNOWN
 
 
 def read_credentials(file: Path) -> list[Credential]:

@@ -19,7 +19,8 @@ from ..engine.errors import ConfigError, UnreachableError
 from ..engine.kafka.event_producer import EventProducer
 from ..engine.kafka.reachability import require_answer
 from ..engine.log import log
-from .app import Limits, Receiver
+from . import cloudevents
+from .app import Limits, Observe, Receiver
 from .credentials import Credentials, read_credentials
 
 DELIVERY_S: Final = 10.0
@@ -57,10 +58,12 @@ class Options:
             read_credentials(Path(self.credentials))
 
 
-def served(config: BusConfig, options: Options, observe: Callable[[int, int], None]) -> Callable[..., Any]:
+def served(config: BusConfig, options: Options, observe: Observe) -> Callable[..., Any]:
     """The app of one process, whose lifespan opens and closes its producer."""
     given = [] if options.credentials is None else read_credentials(Path(options.credentials))
-    receiver = Receiver(Credentials(given, config.name), observe=observe)
+    credentials = Credentials(given, config.name)
+    endpoints = {cloudevents.PATH: cloudevents.CloudEvents(credentials)}
+    receiver = Receiver(endpoints, observe=observe)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":

@@ -104,16 +104,16 @@ def _encoded(args: Namespace) -> str:
     return json.dumps({**asdict(_options(args)), "conn_id": args.conn_id, "bus": args.bus})
 
 
-def _observer(config: BusConfig) -> Callable[[int, int], None]:
+def _observer(config: BusConfig) -> Callable[[str, int, int], None]:
     """Counts requests and events in Airflow's metrics, if this Airflow offers them."""
     from ...triggers.stats import initialised_stats
 
     sink = initialised_stats()
     tags = {"bus": config.name, "deployment": config.deployment}
 
-    def observe(status: int, events: int) -> None:
+    def observe(path: str, status: int, events: int) -> None:
         if sink is not None:
-            sink.incr("interlock.receiver.requests", 1, tags={**tags, "status": str(status)})
-            sink.incr("interlock.receiver.events", events, tags=tags)
+            sink.incr("interlock.receiver.requests", 1, tags={**tags, "path": path, "status": str(status)})
+            sink.incr("interlock.receiver.events", events, tags={**tags, "path": path})
 
     return observe

@@ -8,6 +8,7 @@ import pytest
 from interlock.engine.errors import NoRoom, NotSent, UnreachableError
 from interlock.events import Event
 from interlock.receiver.app import Limits, Receiver
+from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credential, Credentials
 
 BINARY = [(b"ce-specversion", b"1.0"), (b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t")]
@@ -73,7 +74,7 @@ async def ask(
 
 
 def receiver(bus: Bus | None, credentials: Credentials | None = None, **limits: Any) -> Receiver:
-    made = Receiver(credentials or Credentials(), Limits(**limits))
+    made = Receiver({"/events": CloudEvents(credentials or Credentials())}, Limits(**limits))
     made.writer = bus
     return made
 

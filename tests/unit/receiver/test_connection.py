@@ -9,6 +9,7 @@ import uvicorn
 from interlock.events import Event
 from interlock.receiver import connection as module
 from interlock.receiver.app import Receiver
+from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.connection import Connection
 from interlock.receiver.credentials import Credentials
 from uvicorn.server import ServerState
@@ -66,7 +67,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.bus, self.transport = Bus(), Transport()
-        receiver = Receiver(Credentials())
+        receiver = Receiver({"/events": CloudEvents(Credentials())})
         receiver.writer = self.bus
         config = uvicorn.Config(receiver, http=Connection, ws="none", lifespan="off", log_config=None)
         config.load()

@@ -1,0 +1,44 @@
+"""What the receiver does with the requests to one path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..events.event import Event
+from .answers import Answer
+from .credentials import Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request without its body. headers: in their order, names in lower case."""
+
+    method: str
+    path: str
+    headers: Sequence[tuple[bytes, bytes]]
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of a header; None if the request has it not once: of two, neither counts."""
+        found = [value for each, value in self.headers if each == name]
+        return found[0] if len(found) == 1 else None
+
+
+class Endpoint(Protocol):
+    """Makes events of the POST requests to a path. It writes nothing itself."""
+
+    async def admit(self, request: Request) -> Grant | Answer:
+        """What the sender may write, or the answer to a sender that may not; before the body is read."""
+        ...
+
+    def read(self, request: Request, body: bytes) -> Sequence[Event] | Answer:
+        """The events of an admitted request, or the answer to one that has none.
+
+        Raises MediaTypeError (HTTP: 415) or EventError (400) naming every fault. Then nothing is written.
+        """
+        ...
+
+    def answer(self, request: Request) -> Answer:
+        """The answer to another method than POST."""
+        ...
