@@ -25,7 +25,7 @@ _CLOUDEVENTS: Final = b"application/cloudevents"
 _QUOTED: Final = re.compile(rb'"((?:[^"\\]|\\.)*+)"')
 _ESCAPED: Final = re.compile(rb"\\(.)")
 # Section 3.1.3.2: all printable ASCII but space, double quote and percent sign is written as it is.
-_AS_IT_IS: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
+_SAFE: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 # Of the extension "Distributed Tracing": its HTTP headers have no prefix.
 _TRACE: Final = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
 
@@ -55,12 +55,12 @@ def decode(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> list[Event]:
 
 
 def encode(event: Event) -> tuple[list[tuple[str, str]], bytes]:
-    """Returns (headers, body) of a request or response: binary mode, as `kafka.encode`."""
+    """Returns (headers, body) of a request or response: binary, or structured if the data is a CloudEvent."""
     attributes = event.attributes
     if attributes.get("datacontenttype", "")[: len(_CLOUDEVENTS)].lower() == _CLOUDEVENTS.decode():
         return [("content-type", JSON_EVENT)], event.to_json_bytes()
     headers = [
-        ("content-type" if name == "datacontenttype" else f"ce-{name}", quote(text, safe=_AS_IT_IS))
+        ("content-type" if name == "datacontenttype" else f"ce-{name}", quote(text, safe=_SAFE))
         for name, text in attributes.items()
     ]
     return headers, event.data or b""
@@ -131,7 +131,7 @@ def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event
     problems += find_problems(attributes)
     if problems:
         raise EventError(problems)
-    # A trace context that passed on the way here does not replace that of the event's origin.
+    # The request's own trace context must not replace that of the event, which is in ce- headers.
     return Event(
         {**{name: text for name, text in traces.items() if text.isprintable()}, **attributes}, body or None
     )

@@ -36,7 +36,7 @@ def problem(status: int, detail: str, **headers: str) -> Answer:
 
 
 def try_again(status: int, detail: str) -> Answer:
-    """A problem that the same request may not have a second later."""
+    """A problem with Retry-After: the same request may succeed later."""
     return problem(status, detail, retry_after=str(RETRY_AFTER_S))
 
 

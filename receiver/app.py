@@ -45,9 +45,9 @@ class Receiver:
 
     endpoints: by their path.
 
-    writer: None until it is set, and again when the receiver ends; requests are then refused with 503.
-    Requests in memory are bounded by `limits.held_bytes`: before its body is read, a request counts with its
-    headers and content-length, or with the largest body if it does not state one; then also each event.
+    writer: None while the receiver starts or shuts down; requests are then refused with 503.
+    Requests in memory are bounded by `limits.held_bytes`. Before its body is read, a request counts with the
+    size of its headers and its content-length (without one: `limits.body_bytes`), then also with its events.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Receiver:
         self.is_ready: Callable[[], bool] = lambda: True
         self._endpoints, self._limits, self._observe = endpoints, limits, observe
         self._held = 0
-        self._fault: str | None = None  # why Kafka did not take the last events, which is in the log
+        self._fault: str | None = None  # why Kafka did not acknowledge the last events, as logged
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -80,7 +80,7 @@ class Receiver:
                     answer, events = await self._take(endpoint, request, receive)
                 else:
                     answer, events = endpoint.answer(request), 0
-            except Exception:  # noqa: BLE001  # of a fault in here the sender learns nothing, the log all
+            except Exception:  # noqa: BLE001  # a fault in here goes to the log, not to the sender
                 log.exception("receiver: a request could not be answered")
                 answer, events = try_again(500, "The receiver's log has the reason."), 0
             self._observe(path, answer.status, events)
@@ -89,7 +89,8 @@ class Receiver:
             if method not in ("GET", "HEAD"):
                 return problem(405, f"Probe with GET, not {method}.", allow="GET, HEAD")
             ready = path == "/healthz" or (self.writer is not None and self.is_ready())
-            return HEALTHY if ready else try_again(503, "The cluster does not answer, or the receiver ends.")
+            detail = "The cluster does not answer, or the receiver is shutting down."
+            return HEALTHY if ready else try_again(503, detail)
         return problem(404, f"There is no {path[:200]!r}: send events to /events.")
 
     async def _take(self, endpoint: Endpoint, request: Request, receive: Receive) -> tuple[Answer, int]:
@@ -98,7 +99,8 @@ class Receiver:
             return grant, 0
         writer = self.writer
         if writer is None:
-            return try_again(503, "The receiver starts or ends; send the same events again."), 0
+            detail = "The receiver is starting or shutting down; send the same events again."
+            return try_again(503, detail), 0
         length = request.header(b"content-length") or b""
         size = int(length) if length.isdigit() else self._limits.body_bytes
         if size > self._limits.body_bytes:
@@ -136,7 +138,7 @@ class Receiver:
         except NotSent as error:
             return problem(413, str(error)), 0
         except UnreachableError as error:
-            if str(error) != self._fault:  # not once for each request
+            if str(error) != self._fault:  # logged once, not for each request
                 self._fault = str(error)
                 log.warning("receiver: %s", error)
             return try_again(
@@ -153,7 +155,7 @@ class Receiver:
         return problem(413, f"{detail} reference to it (`dataref`).")
 
     def _full(self) -> Answer:
-        return try_again(429, "The receiver holds as much as it may; send the same events again.")
+        return try_again(429, "The receiver's memory for requests is full; send the same events again.")
 
     async def _body(self, receive: Receive) -> bytes | None:
         """The body; None if it is too large. Raises TimeoutError."""

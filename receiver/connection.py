@@ -11,14 +11,14 @@ from .answers import Answer, problem, try_again
 
 HEADERS_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
-# For the headers, and for the rest of a body after the answer.
+# How long begun headers, or the rest of a body that is already answered, may take to arrive.
 REST_S: Final = 10.0
 LINGER_S: Final = 1.0
 MOST_CONNECTIONS: Final = 2000  # of one process
 
 
 class Connection(HttpToolsProtocol):
-    """A connection of which the peer cannot make this process hold more, or longer, than is written here.
+    """A connection that limits how much, and for how long, its peer can make this process hold.
 
     - Answers 431 and closes if headers, trailers or chunk extensions are too large. Trailers are discarded
       (RFC 9110, section 6.5.1).
@@ -29,10 +29,10 @@ class Connection(HttpToolsProtocol):
     """
 
     _timer: asyncio.TimerHandle | None = None
-    _unread = 0  # bytes since the last complete headers, part of a body or end of a request
+    _unread = 0  # bytes received since the last complete headers, part of a body or end of a request
     _in_headers = False
-    _in_body = False  # of `cycle`
-    _has_body = False  # a part of it arrived
+    _in_body = False  # the body of `cycle`, the current request, is not complete
+    _has_body = False  # a part of that body arrived
     _is_ending = False  # nothing that arrives is read any more
     _too_large = False
 
@@ -61,7 +61,7 @@ class Connection(HttpToolsProtocol):
             limits = f"at most {MOST_HEADERS} headers, and {HEADERS_BYTES} bytes with the request line"
             self._refuse(problem(431, f"Send {limits}."))
         elif not self._is_answering() and self.timeout_keep_alive_task is None:
-            self._start_timer()  # an empty line between requests, which has stopped the other timer
+            self._start_timer()  # an empty line between requests has stopped uvicorn's keep-alive timer
 
     def on_message_begin(self) -> None:
         if self._is_answering():
@@ -122,7 +122,7 @@ class Connection(HttpToolsProtocol):
             self._start_timer()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Answers what is no HTTP; uvicorn calls it."""
+        """Answers a request that is not valid HTTP; uvicorn calls it."""
         if self._is_answering() and not self._in_body:
             self._end_after_answer()
         elif not self._is_ending:
@@ -148,7 +148,7 @@ class Connection(HttpToolsProtocol):
         self.cycle.keep_alive = False
 
     def _refuse(self, answer: Answer) -> None:
-        """Closes, with this answer if the request has none."""
+        """Closes the connection, after this answer if the request has none."""
         self._is_ending = True
         self._stop_timer()
         self._unset_keepalive_if_required()

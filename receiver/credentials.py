@@ -15,7 +15,7 @@ from ..engine.errors import ConfigError
 from ..events.event import Event
 from .answers import Answer, problem
 
-_OWN = "interlock."  # types that say what happened in Airflow and Spark
+_OWN = "interlock."  # begins the types that say what happened in Airflow and Spark
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BEARER = b"bearer "
 
@@ -32,7 +32,7 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def _pattern(patterns: Iterable[str]) -> re.Pattern[str]:
-    # Only `*` is special, so that a [ in a source is itself.
+    # Only `*` is special; a [ in a source stands for itself.
     parts = [translate(each.replace("[", "[[]").replace("?", "[?]")) for each in patterns]
     return re.compile("|".join(parts) or r"(?!)")
 
@@ -85,11 +85,11 @@ class Credentials:
             self._grants[each.token_sha256] = grant if _pattern(each.buses).fullmatch(bus) else None
 
     def admit(self, authorization: bytes | None) -> Grant | Answer:
-        """The grant for the value of the header; 401 if it has no token that is known and for this bus."""
+        """The grant for this header; 401 if its token is missing, unknown or for other buses."""
         if not self._required:
             return ANYBODY
         if authorization is not None and authorization[: len(_BEARER)].lower() == _BEARER:
-            # Whoever measures the time of the look-up learns of digests, not of tokens.
+            # The time of this look-up can reveal digests, not tokens.
             digest = hashlib.sha256(authorization[len(_BEARER) :].strip()).hexdigest()
             return self._grants.get(digest) or UNKNOWN
         return UNKNOWN

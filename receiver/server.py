@@ -25,7 +25,7 @@ from .credentials import Credentials, read_credentials
 
 DELIVERY_S: Final = 10.0
 PROBE_S: Final = 15.0
-# Longer than a body and then its records may take, so that each request is answered before the process ends.
+# Longer than a body and its delivery may take together, so that the process answers each request first.
 GRACE_S: Final = int(Limits().body_s + DELIVERY_S) + 5
 KEEP_ALIVE_S: Final = 75  # above the 60 s of most proxies, so that the proxy closes first
 
@@ -47,7 +47,7 @@ class Options:
         if self.credentials is None and not self.allow_anonymous and not _is_loopback(self.host):
             raise ConfigError(
                 f"On {self.host} anybody who reaches this machine could write events. Give --credentials"
-                " FILE, or --allow-anonymous if the network admits only those who may."
+                " FILE, or --allow-anonymous if only those who may write can reach it."
             )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("Give --tls-cert and --tls-key together.")
@@ -67,7 +67,7 @@ def served(config: BusConfig, options: Options, observe: Observe) -> Callable[..
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await _live(config, receiver, receive, send)
+            await _lifespan(config, receiver, receive, send)
         else:
             await receiver(scope, receive, send)
 
@@ -116,7 +116,7 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, name="interlock-parent", daemon=True).start()
 
 
-async def _live(config: BusConfig, receiver: Receiver, receive: Any, send: Any) -> None:
+async def _lifespan(config: BusConfig, receiver: Receiver, receive: Any, send: Any) -> None:
     await receive()  # lifespan.startup
     try:
         producer = EventProducer(config, asyncio.get_running_loop(), DELIVERY_S)
@@ -136,7 +136,7 @@ async def _live(config: BusConfig, receiver: Receiver, receive: Any, send: Any) 
 
 
 async def _probe(config: BusConfig, receiver: Receiver) -> None:
-    """Keeps whether the cluster answers, for /readyz."""
+    """Checks regularly whether the cluster answers, for /readyz."""
     answers = [False]
     receiver.is_ready = lambda: answers[0]
     while True:

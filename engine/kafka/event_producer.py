@@ -38,7 +38,7 @@ class EventProducer:
         self._done: deque[_Request] = deque()
         self._closed = threading.Event()
         self._timeout_s = timeout_s
-        self._earlier: list[Producer] = []  # with records whose failure is not reported yet
+        self._earlier: list[Producer] = []  # unusable, but the failure of some records is not reported yet
         self._producer = self._connect()
         self._thread = threading.Thread(target=self._poll, name="interlock-acknowledgements", daemon=True)
         self._thread.start()
@@ -65,7 +65,7 @@ class EventProducer:
         Raises NotSent, before anything is written, if an event is too large; NoRoom if the client's queue is
         full; UnreachableError if the client refuses a record, or Kafka has not acknowledged in time. In the
         last two cases some of the events may be written. When it has returned or raised, the client holds no
-        record of these events. A task that is cancelled does not wait for that, and takes no record back.
+        record of these events. If the task is cancelled, the client may hold and write them all the same.
         """
         records = [encode(event) for event in events]
         for event, record in zip(events, records, strict=True):
@@ -112,7 +112,7 @@ class EventProducer:
     def _unreachable(self, reason: str) -> UnreachableError:
         return UnreachableError(
             f"{self._config.describe()} did not acknowledge: {reason}. Check the brokers and the topic"
-            f" {self._topic}; send the same events again, which counts once."
+            f" {self._topic}; send the same events again: a repeat counts once."
         )
 
     def close(self) -> None:
