@@ -20,7 +20,7 @@ class Request:
     headers: Sequence[tuple[bytes, bytes]]
 
     def header(self, name: bytes) -> bytes | None:
-        """The value of a header; None if the request has it not once: of two, neither counts."""
+        """The value of a header that must not be repeated; None if it is missing or repeated."""
         found = [value for each, value in self.headers if each == name]
         return found[0] if len(found) == 1 else None
 
