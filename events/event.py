@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 5  # members in an error
+# Gives an object as its pairs. int() refuses more than 4,300 digits.
+_PAIRS = json.JSONDecoder(object_pairs_hook=list, parse_int=str)
 _TYPES = "_types"  # in the instance's dictionary: {extension: the boolean or integer that was given}
 
 
@@ -256,6 +258,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
 def _canonical_texts(
     given: Mapping[Any, object], json_types: bool = False
 ) -> tuple[dict[str, str], list[str]]:
+    if all(type(name) is type(value) is str for name, value in given.items()):
+        return dict(given), []  # the usual event has nothing to convert
     texts: dict[str, str] = {}
     problems: list[str] = []
     for name, value in given.items():
@@ -293,7 +297,7 @@ def _with_types(event: Event, given: Mapping[Any, object]) -> Event:
 
 def _refuse_repeated(members: Mapping[str, object], text: bytes) -> None:
     # msgspec keeps the last of equal names. The names of an object inside the data are its sender's matter.
-    found = json.loads(text, object_pairs_hook=list, parse_int=str)  # int() refuses more than 4,300 digits
+    found = _PAIRS.decode(text.decode())
     if len(found) > len(members):
         repeated = [name for name, times in Counter(name for name, _ in found).items() if times > 1]
         shown = ", ".join(_attributes.shown(name) for name in repeated[:_MOST_NAMED])
@@ -313,10 +317,9 @@ def _with_base64(texts: dict[str, str], encoded: object, problems: list[str]) ->
 
 
 def _validated(texts: dict[str, str], data: bytes | None, problems: list[str]) -> Event:
+    found = _attributes.find_problems(texts)
+    if not found and not problems:
+        return Event(texts, data)
     # An attribute with an invalid value has a dummy in `texts`; do not report problems of the dummy.
     reported = {problem.split(" ")[1] for problem in problems if problem.startswith("attribute ")}
-    found = _attributes.find_problems(texts)
-    problems = problems + [problem for problem in found if problem.split(" ")[1] not in reported]
-    if problems:
-        raise EventError(problems)
-    return Event(texts, data)
+    raise EventError(problems + [problem for problem in found if problem.split(" ")[1] not in reported])
