@@ -139,7 +139,7 @@ def _assign_all(consumer: Consumer, topic: str) -> set[int]:
     return partitions
 
 
-# A second call, or a plain one, would return a list with a null pointer for a name that is not UTF-8.
+# A plain `headers()`, or a second call, returns a list with a null pointer if a name is not UTF-8.
 _headers = methodcaller("headers")
 
 

@@ -28,15 +28,15 @@ _SAMPLES: Final = (
     "2025-12-31T12:30:00",
     "2012-12-12T06:00:01",
 )
-# Without conditions, of which the samples may not have each outcome.
+# No `if` and no comparison: the sample runs may not reach each of its outcomes.
 _ALLOWED: Final = (
     nodes.Output, nodes.TemplateData, nodes.Const, nodes.Name, nodes.Getattr, nodes.Getitem, nodes.Slice,
     nodes.Call, nodes.Keyword, nodes.Filter, nodes.Add, nodes.Sub, nodes.Concat, nodes.Neg,
 )  # fmt: skip
 
 
-class _Having:
-    """An object of a template's context. Another member is not known here, so nothing is known then."""
+class _StandIn:
+    """An object of a template's context with these members. A template that reads another one is unknown."""
 
     def __init__(self, **members: Any) -> None:
         self.__dict__.update(members)
@@ -45,7 +45,7 @@ class _Having:
         raise LookupError(name)  # not AttributeError, which Jinja takes for an undefined value
 
 
-_MACROS: Final = _Having(
+_MACROS: Final = _StandIn(
     ds_add=macros.ds_add, ds_format=macros.ds_format, timedelta=macros.timedelta, datetime=macros.datetime
 )
 
@@ -74,7 +74,7 @@ def _shapes_of(part: Any, dag: Any) -> Shapes:
 
 
 def _check_zoned(text: str, given: Zoned, dag: Any) -> None:
-    """Raises ConditionError if the day, hour, week or month can be computed in no run."""
+    """Raises ConditionError if no run could compute the day, hour, week or month."""
     zone = zone_of(dag) if dag is not None else "UTC"  # what fails in UTC fails in each zone
     if given.zone is None and zone is None:
         key_of_text(text)  # raises: it names no zone
@@ -100,7 +100,7 @@ def _rendered(text: str, dag: Any) -> tuple[str, ...]:
 
 @lru_cache(1000)
 def _of_samples(text: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The names that a template uses, also of filters, and its texts."""
+    """The names that a template uses, also of filters, and its text in each sample run. Empty if unknown."""
     environment = _environment()
     try:
         tree = environment.parse(text)
@@ -112,11 +112,11 @@ def _of_samples(text: str) -> tuple[frozenset[str], tuple[str, ...]]:
         names = frozenset(read.union(each.name for each in tree.find_all(nodes.Filter)))
         template = environment.from_string(text)
         dated = tuple(template.render(run) for run in _runs()[:-1])
-    except Exception:  # noqa: BLE001  # a template may raise anything, and here its samples
+    except Exception:  # noqa: BLE001  # a template may raise anything; what it gives is unknown then
         return frozenset(), ()
     try:
         return names, (*dated, template.render(_runs()[-1]))
-    except Exception:  # noqa: BLE001  # a run without dates
+    except Exception:  # noqa: BLE001  # fails only without dates: the other texts count
         return names, dated
 
 
@@ -138,7 +138,7 @@ def _moment(text: str) -> Any:
 def _run(moment: Any) -> dict[str, Any]:
     ds, ts = moment.strftime("%Y-%m-%d"), moment.isoformat()
     end = moment + timedelta(days=1)
-    run = _Having(
+    run = _StandIn(
         logical_date=moment, run_after=end, start_date=end, data_interval_start=moment, data_interval_end=end
     )
     return {
@@ -157,7 +157,7 @@ def _run(moment: Any) -> dict[str, Any]:
 
 def _run_without_date() -> dict[str, Any]:
     moment = _moment(_SAMPLES[0])
-    run = _Having(
+    run = _StandIn(
         logical_date=None,
         run_after=moment,
         start_date=moment,

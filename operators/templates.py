@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def environment_of(task: BaseOperator) -> Callable[[], Environment] | None:
-    """Returns what makes the environment; None if the task's DAG, which has filters, is not known yet."""
+    """Returns a function that creates it; None if the task's DAG, which may add filters, is not known yet."""
     return None if task.get_dag() is None else task.get_template_env

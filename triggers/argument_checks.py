@@ -70,7 +70,7 @@ class ArgumentChecks:
     def templates(self, name: str, value: object, environment: Callable[[], Environment] | None) -> None:
         """Each template in the value, which Jinja must be able to compile.
 
-        environment: makes that of the task's DAG; None if the DAG is unknown, which may have filters.
+        environment: creates that of the task's DAG, which may add filters; None if the DAG is not known yet.
 
         Only a wait's key computes `day()` and the others; elsewhere their text would be taken as it is.
         """
@@ -163,9 +163,9 @@ class ArgumentChecks:
             raise ConditionError(f"{self.who}: {e}") from None
 
     def condition(self, name: str, value: object) -> Condition:
-        """Returns the condition, which has no template and is equal once it was written as JSON and read.
+        """Returns the condition. Raises ConditionError if it has a template, or if JSON changes it.
 
-        Its parameters must be bound. Raises ConditionError.
+        Its parameters must be bound.
         """
         if not isinstance(value, Condition):
             raise ConditionError(

@@ -44,11 +44,11 @@ def command() -> ActionCommand:
         Arg(("--limit",), type=int, help="stop after this many events"),
         Arg(("--data",), action="store_true", help="show the data as well"),
         description=(
-            "Prints one line for each event of the event topic and of the listed topics that the matcher "
-            "accepts; with --output json one JSON object on each line. Reads the partitions that exist at "
-            "the start. Events from before the start (--since, --no-follow) are sorted by time. When they "
-            "are printed and it waits for new ones, it says so on stderr; so it does for records that are "
-            "not valid CloudEvents."
+            "Prints one line for each event in the event topic and the listed topics, if the matcher accepts "
+            "it; with --output json one JSON object on each line. Reads the partitions that exist at the "
+            "start. Events from before the start (--since, --no-follow) are sorted by time. A line on stderr "
+            "says when they are printed and the command waits for new ones. Records that are not valid "
+            "CloudEvents are reported on stderr too."
         ),
     )
 
