@@ -7,9 +7,9 @@ from itertools import islice, product
 from typing import Final, TypeVar
 
 from ....events.attributes import CORE, REQUIRED, SPECVERSION
+from .bounds import bounds, within_case
 from .facts import Facts
 from .like import MANY, Tokens, covers, overlap
-from .shapes import bounds, within_case
 from .terms import Number, Text, cast_error_of, could_be
 from .values import CASTS, INTEGER_MAX, Kind, Value, as_typed
 from .written import written

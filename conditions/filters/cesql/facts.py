@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ....events.attributes import REQUIRED
+from .bounds import bounds, is_only_text, shape
 from .functions import CASTING, find
 from .like import MANY, Tokens, tokens
 from .nodes import NAMES, Node, as_kind, cast_error
 from .reasons import reason
-from .shapes import bounds, is_only_text, shape
 from .terms import Number, Text, is_canonical, of_number, of_text
 from .values import CASTS, Evaluate, Failure, Kind, Value, to_string
 from .written import unwrapped, written

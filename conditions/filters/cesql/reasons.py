@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from .bounds import Range, bounds, shape
 from .like import MANY, Tokens, covers
 from .nodes import Node
-from .shapes import Range, bounds, shape
 from .terms import Number, Text, cast_error_of, could_be
 from .written import literal, written
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ....events.attributes import CORE, SPECVERSION, is_timestamp, is_uri, is_uri_reference
+from .bounds import shape
 from .like import Tokens
 from .nodes import Node
-from .shapes import shape
 from .values import CASTS, INTEGER_MAX, INTEGER_MIN, Failure
 from .written import unwrapped
 

@@ -154,7 +154,7 @@ def test_two_patterns_overlap_or_cover_as_the_texts_that_match_them(one: str, ot
 
 @pytest.mark.parametrize("change", [str.upper, str.lower], ids=["upper", "lower"])
 def test_a_text_in_a_letter_case_stays_as_it_is(change: Callable[[str], str]) -> None:
-    """What shapes.py relies on, for each character of Unicode: also that no white space appears."""
+    """What bounds.py relies on, for each character of Unicode: also that no white space appears."""
     for each in map(chr, range(0x110000)):
         changed = change(each)
         if changed != each:
