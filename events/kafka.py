@@ -26,7 +26,7 @@ CONTENT_TYPE = "content-type"
 _PREFIX = "ce_"
 _CLOUDEVENTS = b"application/cloudevents"
 _STRUCTURED_PREFIX = _CLOUDEVENTS.decode()
-# Of usual events; the media type of another one is checked.
+# The content types of usual events. Only another one is checked for being a media type.
 _USUAL_TYPES = frozenset({JSON, "text/plain", "application/json; charset=utf-8", "application/octet-stream"})
 # A topic has few sources and schemas, each on many events: those that `_decode` has checked.
 _NO_SCHEMA = "urn:none"

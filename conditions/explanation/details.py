@@ -31,7 +31,7 @@ def detailed(
 ) -> NearMiss:
     """The near miss with its details.
 
-    refused: the terms that refused the event. paths: of the key; distinct: of count(distinct=).
+    refused: the terms that refused the event. paths: those of the key. distinct: those of count(distinct=).
     """
     if miss.why == "no value":
         reason = no_key(distinct, event)

@@ -55,7 +55,7 @@ def explain(
         that counted before.
     fired: {(source, id): a text for the firing in which the event took part, "" if it is not known which}, of
         events that no longer count and that the state may have forgotten.
-    was_read: whether one of the events was read, and what it matched is in the state; None if unknown.
+    was_read: whether an event was read, and the state has processed its matches; None if unknown.
 
     The state is shown as it is: a timer that is due, but whose tick has not come, is shown as due. Raises
     ConditionError for arguments of the wrong kind; leaves out what is unusable in a state or in the events.

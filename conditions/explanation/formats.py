@@ -49,7 +49,7 @@ _YAML = re.compile(r"(?:---\s*\n|[A-Za-z_][\w.-]*:(?:[ \t]+\S.*)?\n)")
 
 
 def looks_like(data: bytes) -> str | None:
-    """The format that bytes look like, which are not JSON or not declared as JSON; None if unknown."""
+    """The format of bytes that are not JSON, or not declared as JSON, by their look; None if unknown."""
     if not data:
         return "nothing (0 bytes)"
     return _marked(data) or _of_registry(data) or _of_magic(data) or _of_text(data)

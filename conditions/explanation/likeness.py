@@ -33,7 +33,7 @@ _QUOTED: Final = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")  # te
 def difference(here: str, wanted: str, start: bool = True, end: bool = True) -> str | None:
     """How a text differs from the wanted one that it looks like; None if they are equal or look different.
 
-    start, end: whether `wanted` is at the start and at the end of a text that fits.
+    start, end: whether a text that fits must start, and must end, with `wanted`.
     """
     if here == wanted or not wanted:
         return None
@@ -41,12 +41,12 @@ def difference(here: str, wanted: str, start: bool = True, end: bool = True) -> 
     if not (start and end):
         part = _part(here, wanted, start)
         return None if part is None or part == wanted else _difference(part, wanted)
-    if looks_like(here) != looks_like(wanted):
+    if look_of(here) != look_of(wanted):
         return None
     return _difference(whole, wanted)
 
 
-def looks_like(text: str) -> str:
+def look_of(text: str) -> str:
     """One text for all texts that look about the same."""
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_LOOK_ALIKE)
     if not folded.isprintable():  # zero-width characters, byte order marks, line breaks
@@ -78,7 +78,7 @@ def _likeness_in_data(term: Where, event: Event) -> str | None:
 
 
 def _compared(term: Filter, event: Event) -> Iterator[tuple[str, str, str, tuple[bool, bool]]]:
-    """What a term compares: (name, value in the event, text in the term, whether at its start and end)."""
+    """What a term compares: (name, value in the event, text in the term, (start, end) as in `difference`)."""
     if isinstance(term, Comparison):
         ends = (not isinstance(term, Suffix), not isinstance(term, Prefix))
         for name, wanted in term.pairs:
@@ -136,11 +136,11 @@ def _escaped(text: str) -> str:
 
 def _part(here: str, wanted: str, start: bool) -> str | None:
     """The start or end of `here` that looks like `wanted`; None if it has none."""
-    like = looks_like(wanted)
+    like = look_of(wanted)
     for size in sorted(range(1, min(len(here), 2 * len(wanted)) + 1), key=lambda n: abs(n - len(wanted)))[
         :16
     ]:
         part = here[:size] if start else here[-size:]
-        if looks_like(part) == like:
+        if look_of(part) == like:
             return part
     return None

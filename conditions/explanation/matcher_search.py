@@ -17,7 +17,7 @@ from ..nodes.matcher import Matcher
 from ..nodes.paths import key_at, parse_path
 from .details import MAX_TERM_CHARS, MAX_VALUE_CHARS, detailed
 from .keys import raw_key
-from .likeness import looks_like
+from .likeness import look_of
 from .near_miss import NearMiss, NearMisses
 from .records import Record, WasRead, position, reference
 from .wording import clean
@@ -65,7 +65,7 @@ class StateFacts(NamedTuple):
 class MissingMatcher(NamedTuple):
     """A missing matcher, and the events that it holds.
 
-    distinct: the paths of count(distinct=), without a value at which an event does not count.
+    distinct: the paths of count(distinct=). An event without a value there does not count.
     """
 
     label: str
@@ -88,7 +88,7 @@ class MatcherSearch:
         self._wanted, self._facts = wanted, facts
         matcher = wanted.matcher
         self._exact = dict(matcher.exact)
-        self._looks = {name: looks_like(value) for name, value in matcher.exact}
+        self._looks = {name: look_of(value) for name, value in matcher.exact}
         self._terms = (*(Exact({name: value}) for name, value in matcher.exact), *matcher.filters)
         self._count = len(self._terms) + (matcher.where is not None)
         self._cost = sum(map(_cost, self._terms))
@@ -96,7 +96,7 @@ class MatcherSearch:
         self._paths = _paths(matcher.by)
         keyed_by = (*self._paths, *_paths(wanted.distinct))
         self._keyed_by_data = any(parse_path(path).members is not None for path in keyed_by)
-        self._key_looks = None if facts.key is None else looks_like(facts.key)
+        self._key_looks = None if facts.key is None else look_of(facts.key)
         self._found: dict[Identity, _Found] = {}
         self._errors = 0
 
@@ -160,7 +160,7 @@ class MatcherSearch:
         """True if an attribute's value looks like the exact value wanted."""
         return (
             attribute in self._looks
-            and looks_like(event.attributes.get(attribute, "")) == self._looks[attribute]
+            and look_of(event.attributes.get(attribute, "")) == self._looks[attribute]
         )
 
     def _add(self, record: Record, miss: NearMiss, refused: Sequence[Refusal]) -> None:
@@ -169,7 +169,7 @@ class MatcherSearch:
         wrong = {name for name in exact if not self._looks_right(event, name)}
         where = self._wanted.matcher.where
         not_evaluated = where is not None and any(term is not where for term, _ in refused)
-        key_looks_right = miss.key is not None and looks_like(miss.key) == self._key_looks
+        key_looks_right = miss.key is not None and look_of(miss.key) == self._key_looks
         time = miss.event.time_ms
         order = (
             "type" in wrong

@@ -1,8 +1,8 @@
 """Whether an expression of and, or and not can be true: a search over the outcomes of its parts.
 
-A part without an outcome of its own in the search is an atom. An expression is only true if some of its atoms
-are true, or false, together; the language says which cannot be. An atom that fails is neither. In doubt the
-answer is that it can be true.
+An atom is a part that the search does not divide. The search looks for outcomes (true or false) of atoms that
+make the expression true; the subclass says which outcomes exclude each other. An atom that fails on an event
+has neither outcome. In doubt the answer is that the expression can be true.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Search(ABC, Generic[T]):
 
     @abstractmethod
     def ways(self, node: T, outcome: bool) -> Sequence[Sequence[tuple[T, bool]]] | None:
-        """The ways to this outcome, each by outcomes of parts: none if there is none; None for an atom."""
+        """Each set of outcomes of the node's parts that gives it this outcome; None for an atom."""
 
     @abstractmethod
     def fits(self, node: T, outcome: bool, held: Sequence[tuple[T, bool]]) -> bool:

@@ -115,7 +115,7 @@ class Condition:
     def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
         """{matcher: the paths whose values make its events different}.
 
-        (): count() counts every event. None: the matcher only stands by itself, which goes with both () and
+        (): count() counts every event. None: the matcher stands in no count(), which agrees with () and with
         the default of count().
         """
         found: dict[Matcher, str | tuple[str, ...] | None] = {}

@@ -9,7 +9,7 @@ from typing import Final
 # The shortest, 2026324T05Z, has 11 characters.
 TIMESTAMP_CHARS: Final = 11
 # ISO 8601 with a zone, in the extended or basic form, or both mixed. Allowed too: a space before the zone; in
-# the extended form a space instead of T; UTC or GMT by name, also before an offset; behind the offset the
+# the extended form a space instead of T; UTC or GMT by name, also before an offset; after the offset the
 # zone's letters, as Go writes them, and RFC 9557's name of the zone.
 _TIMESTAMP = re.compile(
     r"(?P<year>[0-9]{4})"

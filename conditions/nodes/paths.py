@@ -49,7 +49,7 @@ def parse_path(path: str) -> Path:
     if of_zone is not None:
         inner = parse_path(of_zone.of)
         if inner.offset_ms or inner.zoned is not None:
-            raise ConditionError(f"{path}: the offset stands behind the bracket, {of_zone.name}(...) + 1")
+            raise ConditionError(f"{path}: the offset stands after the bracket, {of_zone.name}(...) + 1")
         return Path(inner.base, 0, inner.members, of_zone)
     found = _OFFSET.fullmatch(path)
     base, offset_ms = path, 0

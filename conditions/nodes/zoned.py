@@ -254,7 +254,7 @@ def _made(name: Name, of: object, tz: object, unit: object, offset: object) -> s
     except ConditionError as error:
         raise ConditionError(f"{name}(): {error}") from None
     if zoned(made.text) != made:
-        raise ConditionError(f"{name}({shown(of)}): this name cannot be written in a key of a time zone")
+        raise ConditionError(f"{name}({shown(of)}): what follows ', ' in it would be read as tz= or unit=")
     return made.text
 
 

@@ -35,8 +35,8 @@ GATHER_BYTES = 100_000
 SPARING_MESSAGES = 10
 SPARING_BYTES = 64 * 1024
 # The client copies the value of each message that it hands over. So do not take all messages of a batch at
-# once: it may unpack to a thousand times its size. A chunk is counted when it is held, so the first is small,
-# and the next ones are larger only behind small messages.
+# once: it may unpack to a thousand times its size. A chunk's size is known only when it is in memory, so the
+# first is small, and the next ones are larger only after small messages.
 TAKEN_BYTES = 16 * 1024 * 1024
 FIRST_CHUNK = 4
 MOST_CHUNK = 64
@@ -153,7 +153,7 @@ def chunks(consumer: Consumer, most: int, timeout_s: float) -> Iterator[Chunk]:
 def seek(consumer: Consumer, tp: TopicPartition, offset: int) -> bool:
     """Fetch an assigned partition from another offset, and drop what was fetched of it.
 
-    False if the client does not fetch it now, as behind an offset that is out of range.
+    False if the client does not fetch it now, as after an offset that was out of range.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka import TopicPartition as Assigned

@@ -277,7 +277,7 @@ class Engine:
                     filtered += 1
             elif (trigger := triggers.get(tp)) is not None:
                 self._step(trigger, item, outputs, now_ms)
-            if is_watched and not self.ownership.taking_over and passes.passed(tp):
+            if is_watched and not self.ownership.taking_over and passes.processed(tp):
                 break
             if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
@@ -288,7 +288,7 @@ class Engine:
             self.stats.filtered += filtered
 
     def _fetch_again(self) -> None:
-        """Fetch again where records were refused: the client continues behind the offset that one claims."""
+        """Fetch again where records were refused: the client continues after the offset that one claims."""
         if self._backlog and not self._passes.watched:
             return  # it still has records that were fetched before
         self._backlog.clear()

@@ -26,7 +26,7 @@ class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
     """An event with all its targets on one trigger partition (msgpack in the trigger topic).
 
     `topic_id`: the source topic's id, because the offsets of a recreated topic mean other records. `resumed`:
-    the registry position behind the source partition's last resume record, to which the registry must be
+    the registry position after the source partition's last resume record, to which the registry must be
     applied first; 0 without one.
     """
 

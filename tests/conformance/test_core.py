@@ -14,7 +14,7 @@ def event(**given: Any) -> Event:
     return Event.from_json_dict({"specversion": "1.0", "id": "1", "source": "/s", "type": "t", **given})
 
 
-@pytest.mark.section("Naming conventions", "names are of a-z and 0-9, and not `data`")
+@pytest.mark.section("Naming conventions", "names consist of a-z and 0-9, and are not `data`")
 @pytest.mark.parametrize("name", ["Tenant", "tenant_id", "tenant-id", "ténant", ""])
 def test_other_attribute_names_are_refused(name: str) -> None:
     with pytest.raises(EventError, match="attribute name"):

@@ -49,7 +49,7 @@ def test_the_data_is_not_changed(body: bytes, data: bytes | None) -> None:
     assert one(list(REQUIRED), body).data == data
 
 
-@pytest.mark.section("3.1.3", "headers that are no attributes are ignored, one that appears twice is refused")
+@pytest.mark.section("3.1.3", "other headers are ignored; an attribute that appears twice is refused")
 def test_other_headers_are_ignored_and_repeated_ones_refused() -> None:
     assert one([*REQUIRED, (b"host", b"x"), (b"cex", b"y")]).attributes == FORM
     with pytest.raises(EventError, match="twice"):
@@ -64,7 +64,7 @@ def test_a_header_with_another_name_is_refused() -> None:
         decode([*REQUIRED, (b"ce-tenant-id", b"x")], b"")
 
 
-@pytest.mark.section("3.1.3.2", "values are percent-decoded once, in upper and lower case")
+@pytest.mark.section("3.1.3.2", "values are percent-decoded once; hex digits may be in upper or lower case")
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
@@ -145,7 +145,7 @@ def test_trace_headers_are_kept_unless_the_event_has_its_own() -> None:
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn")), min_size=1, max_size=20)
 
 
-@pytest.mark.section("3", "an event is the same on the way back")
+@pytest.mark.section("3", "an event that is written and read again is the same")
 @given(
     texts,
     texts,

@@ -311,9 +311,9 @@ class SuspectsThatKeepTheCount(Suspects):
         with self.kept_count():
             super().dead_lettered(offset)
 
-    def passed(self) -> bool:
+    def processed(self) -> bool:
         with self.kept_count():
-            return super().passed()
+            return super().processed()
 
     @contextmanager
     def kept_count(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What can be seen of a CEL expression without an event: parts that always fail, and that it is never true.
+"""Checks a CEL expression without an event: whether a part always fails, and whether it is never true.
 
 The library finds wrong types when it compiles, but evaluates constants only together with an event: a time
 zone that does not exist, timestamp('tomorrow') and 1 / 0 would fail on every event.

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from .ast import Node
-from .texts import reading
+from .texts import outside_texts
 
 VARIABLE: Final = "param"
-# Compilations to find types for the parameters; if they are not enough, any type may fit.
+# Compilations in the search for types of the parameters; after so many, the types count as valid.
 MAX_ATTEMPTS: Final = 30
 # `param.name` that is not a member of something else, nor a call.
-_REFERENCE: Final = reading(
+_REFERENCE: Final = outside_texts(
     r"(?<![A-Za-z0-9_.]) param \s* \. \s* (?P<name> [A-Za-z_][A-Za-z0-9_]* ) (?! [A-Za-z0-9_] | \s*\( )"
 )
 _STAND_IN: Final = Node("const", text="UTC", literal="'UTC'")  # also a valid time zone and pattern
-# What Python's text of a value must not be in CEL; `{` so that the text is no template of Jinja.
+# Characters that a text literal of CEL must escape; some `{` too, so that no text becomes a Jinja template.
 _ESCAPED: Final = re.compile(r"""[\x00-\x1f\x7f-\x9f"\\\u2028\u2029] | \{ (?= [{%\#] )""", re.VERBOSE)
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -56,7 +56,7 @@ def _escape(char: str) -> str:
 
 
 def with_stand_ins(node: Node) -> Node:
-    """The tree with a constant in place of each parameter, as the cost of the least values."""
+    """The tree with a short constant in place of each parameter: no values make it cost less."""
     if _is_parameter(node):
         return _STAND_IN
     children = tuple(map(with_stand_ins, node.children))

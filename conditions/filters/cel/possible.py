@@ -35,13 +35,13 @@ _RANGES_OF_TIME: Final = {
 _TYPES: Final = frozenset(
     {"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"}
 )
-# What no value of JSON is, by the functions and literals that make it.
+# {function: what it makes}, which no value of JSON is; "bytes" also for the literals.
 _NOT_JSON: Final = {"timestamp": "a timestamp", "duration": "a duration", "bytes": "bytes", "type": "a type"}
-_STRICT: Final = frozenset({"_&&_", "_||_", "_?_:_"})
+_NOT_STRICT: Final = frozenset({"_&&_", "_||_", "_?_:_"})  # they do not need each of their operands
 
 
 class Fact(NamedTuple):
-    """What an atom says of one term: its relation to a constant, or to the constants of a list."""
+    """What an atom says about one term: its relation to a constant, or to the constants of a list."""
 
     term: Node
     relation: str
@@ -114,7 +114,7 @@ class CelSearch(Search[Node]):
         return self._agrees_with(facts, other) and self._agrees_with(others, atom)
 
     def _agrees_with(self, facts: Sequence[Fact], other: tuple[Node, bool]) -> bool:
-        """Whether the other atom can have its outcome with the texts that its terms equal."""
+        """Whether the other atom can have its outcome with the texts that these facts give to its terms."""
         for fact in facts:
             if fact.relation == "==" and fact.constant.kind == "const" and _is_text(fact.constant):
                 valued = _replaced(other[0], fact.term, fact.constant)
@@ -273,7 +273,7 @@ def _call(name: str, *children: Node) -> Node:
 
 
 def _bounds(term: Node) -> list[Fact]:
-    """The least and the greatest value of a function, for any argument; and the one of `specversion`."""
+    """The least and the greatest value of a function, for any argument; the only one of `specversion`."""
     if path(term, "event") == ("specversion",):
         return [_fact(term, "==", quoted(SPECVERSION))]
     if term.kind != "call":
@@ -319,7 +319,7 @@ def _member_tested(node: Node) -> Node | None:
 
 
 def _excludes_reading(atom: tuple[Node, bool], other: Node) -> bool:
-    """Whether the atom says that a member is missing which the other atom cannot do without."""
+    """Whether the atom says that a member is missing which the other atom must read."""
     node, outcome = atom
     member = None if outcome else _member_tested(node)
     if member is None:
@@ -336,7 +336,7 @@ def _always_read(node: Node) -> Iterator[Node]:
     if node.kind == "loop":
         yield from _always_read(node.children[0])
         return
-    if node.kind == "call" and node.name in _STRICT:
+    if node.kind == "call" and node.name in _NOT_STRICT:
         return
     if node.kind in ("select", "call") and node.literal != "has":
         yield node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# In a raw text (r"...") a backslash is a letter, so it does not keep the quote after it from ending the text.
+# In a raw text (r"...") a backslash is a letter, so a quote after it ends the text.
 # A text that is not closed reaches to the end of its line or of the source: no search starts inside it.
 TEXT: Final = r"""
     (?<![A-Za-z0-9_]) (?: [rR][bB]? | [bB][rR] )
@@ -18,7 +18,7 @@ COMMENT: Final = r"// [^\n]*"
 TEXTS: Final = re.compile(f"{TEXT} | {COMMENT}", re.VERBOSE | re.DOTALL)
 
 
-def reading(pattern: str) -> re.Pattern[str]:
+def outside_texts(pattern: str) -> re.Pattern[str]:
     """A pattern in verbose form that is searched outside of texts and comments only.
 
     Texts and comments are matches too, without a group.

@@ -22,7 +22,7 @@ from .cost import Allowance, worst
 from .hints import with_hint
 from .parameters import MAX_ATTEMPTS, VARIABLE, misuse, with_stand_ins
 from .reads import Paths, Reader, Scalar, Unreadable, equalities, paths
-from .texts import for_library, reading, sizes
+from .texts import for_library, outside_texts, sizes
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -38,7 +38,7 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 ALLOWANCES: Final = tuple(Allowance(8192 >> step, 65536 >> step) for step in range(7))
 _MAX_ERROR_CHARS: Final = 200
 # Attributes that are read by their name.
-_MEMBERS: Final = reading(r"""(?<![\w.]) event (?: \. (\w+) (?!\w) | \[ ['"] (\w+) ['"] \] )""")
+_MEMBERS: Final = outside_texts(r"""(?<![\w.]) event (?: \. (\w+) (?!\w) | \[ ['"] (\w+) ['"] \] )""")
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from .written import unwrapped
 ENDLESS: Final = 2**31
 _NUMBER_BEGINS: Final = re.compile(r"[+-]?[0-9]*")
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*")
-# Its result has the text of its argument, in another letter case or without its spaces.
-_KEEPS_SIGNS: Final = frozenset({"UPPER", "LOWER", "TRIM", "STRING"})
+# Functions that return the text of their argument, in another letter case or without outer white space.
+_KEEP_TEXT: Final = frozenset({"UPPER", "LOWER", "TRIM", "STRING"})
 
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The text of a node.
+class TextBounds:
+    """What is known of a node's text on every event.
 
     least, most: its length. upper, lower: no character changes in this case. trimmed: no white space at its
     ends. begins, ends: its first and last characters. kind: int or bool if it is the text of such a value.
@@ -85,7 +85,7 @@ def _agree(text: str, pattern: Tokens) -> bool:
     return True
 
 
-def shape(node: Node) -> Shape:
+def text_bounds(node: Node) -> TextBounds:
     """What is known of the node's text."""
     node = unwrapped(node)
     if node.value is not None:
@@ -93,27 +93,27 @@ def shape(node: Node) -> Shape:
     if node.kind is int:
         low, high = bounds(node)
         most = max(len(str(low)), len(str(high)))
-        return Shape(1, most, upper=True, lower=True, trimmed=True, kind=int)
+        return TextBounds(1, most, upper=True, lower=True, trimmed=True, kind=int)
     if node.kind is bool:
-        return Shape(4, 5, lower=True, trimmed=True, kind=bool)
+        return TextBounds(4, 5, lower=True, trimmed=True, kind=bool)
     if node.form != "call":
-        return Shape()
+        return TextBounds()
     return _of_call(node)
 
 
-def _exactly(text: str) -> Shape:
+def _exactly(text: str) -> TextBounds:
     upper, lower = text.upper() == text, all(each.lower() == each for each in text)
     trimmed = text.strip(WHITE_SPACE) == text
-    return Shape(len(text), len(text), upper, lower, trimmed, text, text)
+    return TextBounds(len(text), len(text), upper, lower, trimmed, text, text)
 
 
-def _of_call(node: Node) -> Shape:
+def _of_call(node: Node) -> TextBounds:
     (name,), parts = node.signs, node.parts
     if name == "CONCAT":
         return _concatenated(parts)
     if name == "CONCAT_WS":
         return _concatenated([each for part in parts[1:] for each in (parts[0], part)][1:])
-    inner = shape(parts[0])
+    inner = text_bounds(parts[0])
     if name == "STRING":
         return inner
     if name in ("UPPER", "LOWER"):
@@ -137,39 +137,39 @@ def _of_call(node: Node) -> Shape:
     return cut
 
 
-def _in_case(inner: Shape, *, upper: bool) -> Shape:
+def _in_case(inner: TextBounds, *, upper: bool) -> TextBounds:
     if inner.upper if upper else inner.lower:
         return replace(inner, kind=inner.kind if inner.kind is int else None)
     begins, ends = inner.begins, inner.ends
     if upper:
         begins, ends = begins.upper(), ends.upper()
-    else:  # the last sigma of a word is another than one within
+    else:  # lower() writes a sigma at the end of a word differently
         begins = "" if "\u03a3" in begins else begins.lower()
         ends = "" if "\u03a3" in ends else ends.lower()
     most = min(3 * inner.most, ENDLESS)
-    return Shape(inner.least, most, upper, not upper, inner.trimmed, begins, ends)
+    return TextBounds(inner.least, most, upper, not upper, inner.trimmed, begins, ends)
 
 
-def _concatenated(parts: Sequence[Node]) -> Shape:
-    shapes = [shape(part) for part in parts]
-    if len(shapes) == 1:
-        return shapes[0]
-    least, most = sum(each.least for each in shapes), min(sum(each.most for each in shapes), ENDLESS)
-    upper, lower = all(each.upper for each in shapes), all(each.lower for each in shapes)
+def _concatenated(parts: Sequence[Node]) -> TextBounds:
+    texts = [text_bounds(part) for part in parts]
+    if len(texts) == 1:
+        return texts[0]
+    least, most = sum(each.least for each in texts), min(sum(each.most for each in texts), ENDLESS)
+    upper, lower = all(each.upper for each in texts), all(each.lower for each in texts)
     begins = ends = ""
-    for part, each in zip(parts, shapes, strict=True):
+    for part, each in zip(parts, texts, strict=True):
         begins += each.begins
         if part.value is None:
             break
-    for part, each in zip(reversed(parts), reversed(shapes), strict=True):
+    for part, each in zip(reversed(parts), reversed(texts), strict=True):
         ends = each.ends + ends
         if part.value is None:
             break
-    return Shape(least, most, upper, lower, begins=begins, ends=ends)
+    return TextBounds(least, most, upper, lower, begins=begins, ends=ends)
 
 
 def bounds(node: Node) -> Range:
-    """The least and greatest Integer to which the node can be cast; the least is above if there is none."""
+    """The least and greatest Integer to which the node can be cast; if none can, the least is above."""
     node = unwrapped(node)
     none = (1, 0)
     if node.error is not None or cast_error(node, int) is not None:
@@ -189,17 +189,17 @@ def bounds(node: Node) -> Range:
 def _bounds_of_call(node: Node) -> Range:
     (name,) = node.signs
     if name == "LENGTH":
-        text = shape(node.parts[0])
+        text = text_bounds(node.parts[0])
         return text.least, min(text.most, INTEGER_MAX)
     if name in ("INT", "ABS"):
         low, high = bounds(node.parts[0])
         if name == "INT" or low > high:
             return low, high
         least = 0 if low <= 0 <= high else min(abs(low), abs(high))
-        return _held((least, max(abs(low), abs(high))))
+        return _clamped((least, max(abs(low), abs(high))))
     if is_only_text(node):
         return 1, 0
-    text = shape(node)
+    text = text_bounds(node)
     known = text.begins if text.least == text.most == len(text.begins) else ""
     if not _NUMBER_BEGINS.fullmatch(text.begins) or re.search(r"[^0-9+-]", text.ends + known):
         return 1, 0
@@ -207,16 +207,16 @@ def _bounds_of_call(node: Node) -> Range:
     return (max(1 - 10 ** (digits - 1), INTEGER_MIN), min(10**digits - 1, INTEGER_MAX)) if digits else (1, 0)
 
 
-def within_case(node: Node) -> Iterator[Node]:
-    """The node and what UPPER, LOWER, TRIM and STRING in it are called with, one inside the other."""
+def inner_texts(node: Node) -> Iterator[Node]:
+    """The node; then, as long as it is a call of UPPER, LOWER, TRIM or STRING, the argument."""
     yield (node := unwrapped(node))
-    while node.form == "call" and node.signs[0] in _KEEPS_SIGNS:
+    while node.form == "call" and node.signs[0] in _KEEP_TEXT:
         yield (node := unwrapped(node.parts[0]))
 
 
 def is_only_text(node: Node) -> bool:
-    """Whether the text is never that of an Integer or a Boolean, as a time, in any letter case."""
-    *_, inner = within_case(node)
+    """Whether it is text that is never an Integer or a Boolean, such as a time, in any letter case."""
+    *_, inner = inner_texts(node)
     return inner.form == "attribute" and inner.attribute in ONLY_TEXT
 
 
@@ -226,7 +226,7 @@ def _of_arithmetic(node: Node) -> Range:
         return 1, 0
     if node.form == "-":
         ((low, high),) = ranges
-        return _held((-high, -low))
+        return _clamped((-high, -low))
     steps = zip(node.signs, ranges[1:], strict=True)
     return reduce(lambda total, step: _combined(total, *step), steps, ranges[0])
 
@@ -236,17 +236,17 @@ def _combined(left: Range, sign: str, right: Range) -> Range:
     if a > b:
         return left
     if sign == "+":
-        return _held((a + c, b + d))
+        return _clamped((a + c, b + d))
     if sign == "-":
-        return _held((a - d, b - c))
+        return _clamped((a - d, b - c))
     if sign == "*":
         products = (a * c, a * d, b * c, b * d)
-        return _held((min(products), max(products)))
+        return _clamped((min(products), max(products)))
     most = max(abs(a), abs(b))
     if sign == "%":  # the sign is that of the left side
         most = min(most, max(abs(c), abs(d)) - 1)
-    return _held((-most if a < 0 else 0, most if b > 0 else 0)) if sign == "%" else _held((-most, most))
+    return _clamped((-most if a < 0 else 0, most if b > 0 else 0)) if sign == "%" else _clamped((-most, most))
 
 
-def _held(found: Range) -> Range:
+def _clamped(found: Range) -> Range:
     return max(found[0], INTEGER_MIN), min(found[1], INTEGER_MAX)

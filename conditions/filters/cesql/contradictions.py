@@ -7,15 +7,14 @@ from itertools import islice, product
 from typing import Final, TypeVar
 
 from ....events.attributes import CORE, REQUIRED, SPECVERSION
-from .bounds import bounds, within_case
+from .bounds import bounds, inner_texts
 from .facts import Facts
 from .like import MANY, Tokens, covers, overlap
 from .terms import Number, Text, cast_error_of, could_be
 from .values import CASTS, INTEGER_MAX, Kind, Value, as_typed
 from .written import written
 
-# Of sets of texts that are tried.
-MAX_TEXTS: Final = 64
+MAX_TEXTS: Final = 64  # texts of an attribute, or combinations of several attributes' texts, to try
 _SPECVERSION: Final = frozenset({SPECVERSION})
 
 T = TypeVar("T")
@@ -91,9 +90,9 @@ def _is_empty(number: Number) -> bool:
 
 
 def _exclude(text: Text, numbers: Mapping[str, Number], casts: set[tuple[str, Kind]]) -> bool:
-    """Whether no text is as said, and has the length and the Integer that are said."""
+    """Whether no text meets all that is said about the term: its text, its length, its Integer."""
     key = written(text.term)
-    terms = list(within_case(text.term))
+    terms = list(inner_texts(text.term))
     kinds: set[Kind] = {kind for kind in (int, bool) for term in terms if (written(term), kind) in casts}
     untyped = any(term.untyped for term in terms)
     number, length = numbers.get(key), numbers.get(f"LENGTH({key})")
@@ -138,7 +137,7 @@ def _contains_length(number: Number, pattern: Tokens) -> bool:
 
 
 def _casts(text: str, kinds: set[Kind], number: Number | None, *, untyped: bool) -> bool:
-    """Whether the text can be cast, as well as what is called in another case."""
+    """Whether the text, in any letter case, can be cast to these types, and to an allowed Integer."""
     is_boolean, is_integer = text.lower() in ("true", "false"), cast_error_of(text) is None
     if untyped:
         return not kinds or is_boolean or is_integer
@@ -160,7 +159,7 @@ def _could_cast(pattern: Tokens, kind: Kind, *, untyped: bool) -> bool:
 
 
 def _exclude_values(texts: Iterable[Text], together: Sequence[Facts]) -> bool:
-    """Whether a part has another outcome for all the texts that its attributes can have."""
+    """Whether a part cannot have its outcome, whichever of their possible texts the attributes have."""
     known: dict[str, list[Value]] = {}
     for text in texts:
         name = text.term.attribute

@@ -50,7 +50,7 @@ class Expression:
     attributes: the names of the attributes that it reads or tests for existence, sorted.
     missing: the errors of calls to functions that do not exist, which fail on every event.
     errors: the errors of other parts that fail on every event, such as INT('x').
-    never_true: whether it is seen that no event gives true. reason: why not, and what to write instead.
+    never_true: whether it is known that no event gives true. reason: why not, and what to write instead.
     """
 
     source: str

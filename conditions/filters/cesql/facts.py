@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ....events.attributes import REQUIRED
-from .bounds import bounds, is_only_text, shape
+from .bounds import bounds, is_only_text, text_bounds
 from .functions import CASTING, find
 from .like import MANY, Tokens, tokens
 from .nodes import NAMES, Node, as_kind, cast_error
@@ -16,7 +16,7 @@ from .terms import Number, Text, is_canonical, of_number, of_text
 from .values import CASTS, Evaluate, Failure, Kind, Value, to_string
 from .written import unwrapped, written
 
-# An operator, and the same question with <: whether the sides change, whether the outcome does.
+# {operator: (whether the sides, whether the outcome must be swapped) to say the same with <}.
 _ORDERS: Final[Mapping[str, tuple[bool, bool]]] = {
     "<": (False, False), ">": (True, False), "<=": (True, True), ">=": (False, True),
 }  # fmt: skip
@@ -29,8 +29,8 @@ class Facts:
 
     claim: the part's text and outcome. names: the attributes that it reads or tests for existence. reads:
     those without which it fails. missing: those that the event lacks. casts, fails: (term, type) of the casts
-    that succeed or fail. less: the terms of which the first is less. reason: why it cannot be, whatever the
-    event is.
+    that succeed or fail. less: two terms, the first less than the second. reason: why no event gives this
+    outcome.
     """
 
     node: Node
@@ -211,7 +211,7 @@ def _add_text(found: Facts, term: Node, values: Iterable[str], equal: bool) -> N
 
 
 def _add_pattern(found: Facts, term: Node, pattern: Tokens, like: bool) -> None:
-    if MANY not in pattern and None not in pattern and like and shape(term).refuses(pattern) is None:
+    if MANY not in pattern and None not in pattern and like and text_bounds(term).refuses(pattern) is None:
         found.texts.append(_within(term, ["".join(map(str, pattern))], within=True))
     else:
         term = of_text(term)

@@ -90,7 +90,7 @@ def operation(
             error = failure.error
     possible = error is None
     return Node(
-        evaluate if value is None else constant(value).evaluate,  # so that folding never goes deep
+        evaluate if value is None else constant(value).evaluate,  # evaluating it does not recurse
         kind,
         parts,
         column=column,

@@ -12,8 +12,7 @@ from .nodes import Node, cast_error
 from .values import CASTS
 from .written import unwrapped, written
 
-# The operands of a chain of several operators.
-MAX_MIXED: Final = 6
+MAX_MIXED: Final = 6  # operands of a chain that mixes AND, OR and XOR; a longer chain is an atom
 MAX_CHECKS: Final = 2_000
 
 Ways = Sequence[Sequence[tuple[Node, bool]]]
@@ -94,7 +93,7 @@ def _connected(found: Sequence[Facts]) -> list[Facts]:
 def _of_logic(parts: Sequence[Node], signs: Sequence[str], outcome: bool) -> Ways | None:
     """AND and OR do not evaluate what cannot change their outcome, and fail if the part before fails.
 
-    Each way has its last part first, since the search begins with the end.
+    Each way has its last part first, since the search takes parts from the end.
     """
     kinds = set(signs)
     if kinds in ({"AND"}, {"OR"}):

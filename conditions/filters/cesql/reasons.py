@@ -1,8 +1,8 @@
-"""Why a term cannot be as said, and what to write instead."""
+"""Why no event has a term with the wanted number or text, and what to write instead."""
 
 from __future__ import annotations
 
-from .bounds import Range, bounds, shape
+from .bounds import Range, bounds, text_bounds
 from .like import MANY, Tokens, covers
 from .nodes import Node
 from .terms import Number, Text, cast_error_of, could_be
@@ -32,7 +32,7 @@ def _of_number(number: Number, possible: Range) -> str | None:
 
 
 def _of_text(text: Text) -> str | None:
-    term, known = text.term, shape(text.term)
+    term, known = text.term, text_bounds(text.term)
     for pattern in text.unlike:
         if covers(pattern, (*known.begins, MANY)) or covers(pattern, (MANY, *known.ends)):
             return f"{written(term)} is always LIKE {_shown(pattern)}: write another pattern"
@@ -64,7 +64,7 @@ def _of_text(text: Text) -> str | None:
 def _instead(term: Node, pattern: Tokens) -> str:
     for change in (str.upper, str.lower):
         other = tuple(each if each is None else change(each) for each in pattern)
-        if shape(term).kind is None and not shape(term).refuses(other):
+        if text_bounds(term).kind is None and not text_bounds(term).refuses(other):
             return f"LIKE {_shown(other)}"
     return "another pattern"
 

@@ -1,11 +1,11 @@
-"""What is said of one term: its Integer, or its text."""
+"""What is said about one term: its Integer, or its text."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ....events.attributes import CORE, SPECVERSION, is_timestamp, is_uri, is_uri_reference
-from .bounds import shape
+from .bounds import text_bounds
 from .like import Tokens
 from .nodes import Node
 from .values import CASTS, INTEGER_MAX, INTEGER_MIN, Failure
@@ -52,7 +52,7 @@ def could_be(term: Node, text: str) -> bool:
     """Whether a valid event can have this text as the term's."""
     name = term.attribute
     if term.form != "attribute" or name not in CORE:
-        return shape(term).refuses(tuple(text)) is None
+        return text_bounds(term).refuses(tuple(text)) is None
     forms = {"time": is_timestamp, "source": is_uri_reference, "dataschema": is_uri}
     if name in forms:
         return forms[name](text)

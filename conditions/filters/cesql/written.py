@@ -1,4 +1,4 @@
-"""Nodes as the text of an expression, the same for nodes that always give the same."""
+"""Nodes as the text of an expression, in one spelling: without needless parentheses, with one form of NOT."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Scanning:
         self._offsets = context.parts.offsets(context)
         self._next: dict[TopicPartition, int] = {}  # where the reader continues
         self._rest: dict[TopicPartition, deque[Record | End]] = {}
-        # Partitions whose reader continues behind the offset that a refused record claims.
+        # Partitions whose reader continues after the offset that a refused record claims.
         self._misled: set[TopicPartition] = set()
         # First offsets of partitions whose reading begins or resumes, until their first record arrives.
         self._starts: dict[TopicPartition, int] = {}

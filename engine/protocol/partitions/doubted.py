@@ -1,4 +1,4 @@
-"""Partitions whose client may have skipped records, because a record claimed an offset behind its own."""
+"""Partitions whose client may have skipped records, because a record claimed a later offset than its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_REFUSED: Final = 20  # records of a partition, then it is fetched again: ea
 class DoubtedPartitions:
     """Refuses records with false offsets, and fetches their partitions again from the true position.
 
-    The client continues behind the offset that a record claims; what it fetched there may be behind others.
+    The client continues after the offset that a record claims, and so may have skipped others before that.
     """
 
     def __init__(self, bus: Bus, offsets: OffsetChecks) -> None:

@@ -1,8 +1,8 @@
 """Checks whether records are at the offsets that they claim.
 
-Brokers assign an offset to each batch, but do not check the deltas by which its records claim offsets behind
+Brokers assign an offset to each batch, but do not check the deltas by which its records claim offsets after
 it (Apache Kafka 4.2.2, uncompressed batches). A record that claims a later offset than its own hides the
-records between from a reader that believes it: the reader continues behind the claimed offset.
+records between from a reader that believes it: the reader continues after the claimed offset.
 
 The offsets of a partition jump only over control records, aborted records, and records that compaction or
 retention removed. So a record that is not at the next offset is looked up: a reader that starts at its
@@ -108,7 +108,7 @@ class OffsetChecks:
         """An offset of the jump, or the record's own, where another record is; None if none is found.
 
         A record that is equal to this one may be at the claimed offset. So look at the jump's first and last
-        offset too, and at the offset of a record that a reader returns behind this one.
+        offset too, and at the offset of a record that a reader returns after this one.
         """
         tp, offset = record.source, record.offset
         places = [offset, *sorted({position + 1, offset - 1} - {position, offset})]
@@ -116,9 +116,9 @@ class OffsetChecks:
             first, second = self._look(tp, place)
             if first != record:
                 return place
-            behind = second.offset if isinstance(second, Record) else offset
-            if position < behind < offset and behind not in places:
-                places.append(behind)
+            following = second.offset if isinstance(second, Record) else offset
+            if position < following < offset and following not in places:
+                places.append(following)
         return None
 
     def _place(self, record: Record, low: int, high: int) -> int:
@@ -169,7 +169,7 @@ class OffsetChecks:
 
 
 def last_true(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The last number in [low, high) for which `holds` is true; behind a false one all must be false."""
+    """The last number in [low, high) for which `holds` is true; after a false one all must be false."""
     step = 1
     while low + step < high and holds(low + step):
         low, step = low + step, step * 2

@@ -116,13 +116,13 @@ class SuspectPasses:
         task.suspects.dead_lettered(record.offset)
         return True
 
-    def passed(self, tp: TopicPartition) -> bool:
+    def processed(self, tp: TopicPartition) -> bool:
         """Note that a record of a watched partition was processed; True if the pass must end."""
         suspects = self._of(tp)
         if suspects.trial is None:
             return False
         self._taken.add(tp)
-        if suspects.passed():
+        if suspects.processed():
             self._admitted.discard(tp)
         return self.alone
 

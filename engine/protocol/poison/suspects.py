@@ -33,7 +33,7 @@ MOST_NAME_CHARS: Final = 100  # of a process name, in metadata
 class SuspectStage(Enum):
     """What the next pass may do with the next records of a partition.
 
-    NONE -> IN_GROUPS -> ALONE -> CONDEMNED -> ALONE (the 30 records behind it) -> NONE
+    NONE -> IN_GROUPS -> ALONE -> CONDEMNED -> ALONE (the 30 records after it) -> NONE
                                             -> TOO_MANY (the partition stops)
 
     Each step to the right follows the end of a process; a process that survives its suspects returns to NONE.
@@ -144,7 +144,7 @@ class Suspects:
         """Begin a pass that may take a group of the suspects."""
         self._taken = 0
 
-    def passed(self) -> bool:
+    def processed(self) -> bool:
         """Note that a record was processed; True if the pass must take no more of this partition."""
         trial = self.trial
         if trial is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ....conditions import Matcher, Seen
-from ....conditions.explanation.likeness import looks_like
+from ....conditions.explanation.likeness import look_of
 from ....conditions.explanation.search import MissingMatcher, StateFacts, search
 from ....conditions.nodes.paths import key_at
 from ....events.event import Event
@@ -80,7 +80,7 @@ class Misses:
     def _near(self, event: Event) -> tuple[int, ...]:
         attributes = event.attributes
         return tuple(
-            number for number, name, value in self._near_by if looks_like(attributes.get(name, "")) == value
+            number for number, name, value in self._near_by if look_of(attributes.get(name, "")) == value
         )
 
     def add(self, number: int, event: Event, place: Place) -> None:
@@ -154,4 +154,4 @@ def _near_by(matcher: Matcher) -> tuple[str, str] | None:
     """(attribute, value) that makes an event near to a matcher; None if it requires none."""
     exact = dict(matcher.exact)
     name = next((each for each in (*_ATTRIBUTES, *exact) if each in exact), None)
-    return None if name is None else (name, looks_like(exact[name]))
+    return None if name is None else (name, look_of(exact[name]))

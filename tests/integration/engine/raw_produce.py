@@ -22,7 +22,7 @@ def produce(
 ) -> int:
     """Write one record, whose header names may be any bytes; returns its offset.
 
-    delta: the record claims to be so many offsets behind its batch, which ends with it.
+    delta: the record claims to be so many offsets after its batch, which ends with it.
 
     The broker must lead the partition. https://kafka.apache.org/protocol#The_Messages_Produce, version 3.
     """

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interlock.conditions import EMPTY, Matcher, event, explain
-from interlock.conditions.explanation.likeness import difference, looks_like
+from interlock.conditions.explanation.likeness import difference, look_of
 from interlock.conditions.filters import Any as AnyFilter
 from interlock.conditions.filters import Exact, Prefix, Sql, Suffix
 from interlock.events import Event
@@ -139,7 +139,7 @@ words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 @given(words, st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
 def test_each_unicode_form_of_a_text_looks_like_it(text: str, form: Any) -> None:
     other = unicodedata.normalize(form, text)
-    assert looks_like(other) == looks_like(text)
+    assert look_of(other) == look_of(text)
     assert (difference(other, text) is None) == (other == text)
 
 
@@ -147,4 +147,4 @@ def test_each_unicode_form_of_a_text_looks_like_it(text: str, form: Any) -> None
 def test_a_difference_is_told_for_unequal_texts_that_look_alike_alone(here: str, wanted: str) -> None:
     if difference(here, wanted) is not None:
         assert here != wanted
-        assert looks_like(here) == looks_like(wanted)
+        assert look_of(here) == look_of(wanted)

@@ -22,7 +22,7 @@ FAR = 2**31 - 2
 
 
 def emit_forged(pool: Pool, delta: int, partition: int = 0) -> int:
-    """An event that claims to be so many offsets behind its own, which is returned."""
+    """An event that claims to be so many offsets after its own, which is returned."""
     at = pool.emit("x", partition=partition)
     pool.log(TopicPartition(EVENT.topic, partition)).claims[at] = at + delta
     return at

@@ -78,7 +78,7 @@ def test_records_behind_markers_and_removed_records_are_where_they_claim(places:
 
 
 @given(st.data())
-def test_a_record_that_claims_another_offset_is_refused_and_reading_continues_behind_its_batch(
+def test_a_record_that_claims_another_offset_is_refused_and_reading_continues_after_its_batch(
     data: st.DataObject,
 ) -> None:
     places = sorted(data.draw(st.sets(st.integers(0, 40), min_size=1)))

@@ -118,7 +118,7 @@ def test_an_owner_begins_where_the_one_before_it_stopped_in_good_order() -> None
 
 def test_a_group_keeps_the_offset_where_it_began() -> None:
     suspects = Suspects(OffsetMetadata(R=0, a=Trial(30, 40, 5)))
-    suspects.passed()
+    suspects.processed()
     assert suspects.trial == Trial(30, 39, 5)
 
 
@@ -143,13 +143,13 @@ def test_a_try_is_committed_before_it_and_cleared_by_its_success() -> None:
     assert suspects.begin(5)
     assert suspects.trial == Trial(WIDTH_ALONE, 2, 5, trying=True, ended=("b-engine-d-a.1",))
     suspects.committed()
-    assert suspects.passed()
+    assert suspects.processed()
     assert suspects.trial == Trial(WIDTH_ALONE, 1)
     suspects.committed()
     assert suspects.begin(7), "the next one is another record"
     assert suspects.trial == Trial(WIDTH_ALONE, 1, 7, trying=True)
     suspects.committed()
-    assert suspects.passed()
+    assert suspects.processed()
     assert suspects.trial is None
 
 
@@ -180,7 +180,7 @@ def test_a_pass_takes_no_more_than_its_group_of_suspects() -> None:
     suspects = Suspects(OffsetMetadata(R=0, a=Trial(30, 40)))
     suspects.names_owner = True
     assert not suspects.begin(0)
-    assert [suspects.passed() for _ in range(30)] == [False] * 29 + [True]
+    assert [suspects.processed() for _ in range(30)] == [False] * 29 + [True]
     assert suspects.trial == Trial(30, 10)
 
 
