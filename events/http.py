@@ -34,13 +34,23 @@ class MediaTypeError(EventError):
     """The content type names an event format that is not supported (HTTP: 415)."""
 
 
-def decode(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> list[Event]:
+class BatchTooLargeError(EventError):
+    """A batch has more events than the caller allows (HTTP: 413)."""
+
+    def __init__(self, events: int, most: int) -> None:
+        super().__init__(f"the batch has {events} events; send at most {most} in a request")
+
+
+def decode(
+    headers: Iterable[tuple[bytes, bytes]], body: bytes, most_events: int | None = None
+) -> list[Event]:
     """Returns the events of an HTTP request: one, or those of a batch, which may be empty.
 
     headers: names in lower case, as ASGI has them. The content type decides the mode (section 3):
     application/cloudevents-batch+json is a batch and application/cloudevents+json is structured, where `ce-`
     headers are ignored; anything else is binary. In binary mode an empty body means no data.
-    Raises MediaTypeError for another event format, and EventError for anything else that is not an event. If
+    Raises MediaTypeError for another event format, BatchTooLargeError for a batch of more than `most_events`
+    before it reads them, and EventError for anything else that is not an event. If
     an event of a batch is wrong, the error names it, and no event is returned.
     """
     headers = list(headers)
@@ -51,7 +61,7 @@ def decode(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> list[Event]:
     if stated[: len(_CLOUDEVENTS)].lower() != _CLOUDEVENTS:
         return [_decode_binary(headers, body)]
     media_type = _json_format(stated)
-    return [Event.from_json_bytes(body)] if media_type == JSON_EVENT else _decode_batch(body)
+    return [Event.from_json_bytes(body)] if media_type == JSON_EVENT else _decode_batch(body, most_events)
 
 
 def encode(event: Event) -> tuple[list[tuple[str, str]], bytes]:
@@ -81,11 +91,13 @@ def _json_format(stated: bytes) -> str:
     return media_type
 
 
-def _decode_batch(body: bytes) -> list[Event]:
+def _decode_batch(body: bytes, most_events: int | None) -> list[Event]:
     try:
         parts = msgspec.json.decode(body, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise EventError(f"the batch is no JSON array of objects: {error}") from error
+    if most_events is not None and len(parts) > most_events:
+        raise BatchTooLargeError(len(parts), most_events)
     events: list[Event] = []
     for number, part in enumerate(parts, 1):
         try:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 from ..engine.errors import NoRoom, NotSent, UnreachableError
 from ..engine.log import log
 from ..events.errors import EventError
 from ..events.event import Event
-from ..events.http import MediaTypeError
+from ..events.http import BatchTooLargeError, MediaTypeError
 from .answers import ACCEPTED, HEALTHY, Answer, problem, try_again
-from .endpoint import Endpoint, Request
+from .credentials import Grant
+from .endpoint import MOST_EVENTS, Endpoint, Request
+from .faults import Faults
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -23,6 +27,8 @@ Observe = Callable[[str, int, int], None]
 
 _SHOWN: Final = 2000  # characters of a detail
 _EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, here and in the client's queue
+# A body up to this size is read in a few milliseconds, in which no other request is answered.
+_INLINE_BYTES: Final = 64 * 1024
 
 
 class Writer(Protocol):
@@ -38,6 +44,8 @@ class Limits:
     body_bytes: int = 1024 * 1024
     held_bytes: int = 64 * 1024 * 1024
     body_s: float = 10.0
+    events: int = MOST_EVENTS  # of one request
+    attributes: int = 200  # of one event
 
 
 class Receiver:
@@ -60,7 +68,9 @@ class Receiver:
         self.is_ready: Callable[[], bool] = lambda: True
         self._endpoints, self._limits, self._observe = endpoints, limits, observe
         self._held = 0
-        self._fault: str | None = None  # why Kafka did not acknowledge the last events, as logged
+        self._faults = Faults()  # why Kafka did not acknowledge
+        # One thread, so that large bodies take at most half of the time from the event loop.
+        self._large = ThreadPoolExecutor(1, "interlock-large-bodies")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -113,19 +123,21 @@ class Receiver:
             body = await self._body(receive)
             if body is None:
                 return self._too_large(), 0
-            events = endpoint.read(request, body)
+            is_small = len(body) <= _INLINE_BYTES and request.header(b"content-encoding") is None
+            read = partial(self._events, endpoint, grant, request, body)
+            events = (
+                read() if is_small else await asyncio.get_running_loop().run_in_executor(self._large, read)
+            )
             if isinstance(events, Answer):
                 return events, 0
-            refusals = [refusal for refusal in map(grant.refusal, events) if refusal]
-            if refusals:
-                return problem(403, _shown(refusals)), 0
             more = _EVENT_BYTES * max(0, len(events) - 1)
             if self._held + more > self._limits.held_bytes:
                 return self._full(), 0
             self._held += more
             size += more
             await writer.write(events)
-            self._fault = None
+        except BatchTooLargeError as error:
+            return problem(413, _shown(error.problems)), 0
         except MediaTypeError as error:
             return problem(415, _shown(error.problems)), 0
         except EventError as error:
@@ -138,15 +150,31 @@ class Receiver:
         except NotSent as error:
             return problem(413, str(error)), 0
         except UnreachableError as error:
-            if str(error) != self._fault:  # logged once, not for each request
-                self._fault = str(error)
-                log.warning("receiver: %s", error)
+            self._faults.report(str(error))
             return try_again(
                 503, "Kafka did not acknowledge; send the same events again. A repeat counts once."
             ), 0
         finally:
             self._held -= size
         return ACCEPTED, len(events)
+
+    def _events(
+        self, endpoint: Endpoint, grant: Grant, request: Request, body: bytes
+    ) -> Sequence[Event] | Answer:
+        """The events that may be written. For a large body in a thread."""
+        events = endpoint.read(request, body)
+        if isinstance(events, Answer):
+            return events
+        if len(events) > self._limits.events:
+            raise BatchTooLargeError(len(events), self._limits.events)
+        for event in events:
+            if len(event.attributes) > self._limits.attributes:
+                raise EventError(
+                    f"event {event.id[:200]!r} has {len(event.attributes)} attributes; send at most"
+                    f" {self._limits.attributes}"
+                )
+        refusals = [refusal for refusal in map(grant.refusal, events) if refusal]
+        return problem(403, _shown(refusals)) if refusals else events
 
     def _too_large(self) -> Answer:
         detail = (

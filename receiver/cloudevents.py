@@ -8,7 +8,7 @@ from ..events.event import Event
 from ..events.http import decode
 from .answers import Answer, problem
 from .credentials import Credentials, Grant
-from .endpoint import Request
+from .endpoint import MOST_EVENTS, Request
 
 PATH: Final = "/events"
 
@@ -23,7 +23,7 @@ class CloudEvents:
         return self._credentials.admit(request.header(b"authorization"))
 
     def read(self, request: Request, body: bytes) -> list[Event]:
-        return decode(request.headers, body)
+        return decode(request.headers, body, MOST_EVENTS)
 
     def answer(self, request: Request) -> Answer:
         return problem(405, f"Send events with POST, not {request.method}.", allow="POST")

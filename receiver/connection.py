@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import resource
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -11,10 +13,35 @@ from .answers import Answer, problem, try_again
 
 HEADERS_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
-# How long begun headers, or the rest of a body that is already answered, may take to arrive.
+# How long begun headers, the rest of a body that is already answered, or the peer's reading may take.
 REST_S: Final = 10.0
 LINGER_S: Final = 1.0
-MOST_CONNECTIONS: Final = 2000  # of one process
+MOST_CONNECTIONS: Final = 2000  # of one process; fewer where it may not open so many files
+_REFUSED_AT_ONCE: Final = 200  # connections above the bound that get an answer; more are closed without one
+_OTHER_FILES: Final = 100  # of the Kafka client, the log, and whatever Airflow opens
+
+# uvicorn logs a warning for each malformed request, so any peer could fill the log. Its errors are logged.
+# Not made by getLogger: `logging.config.dictConfig`, which Airflow calls, would reset its level.
+_log = logging.Logger("uvicorn.error", logging.ERROR)
+_log.parent = logging.getLogger("uvicorn.error")
+
+
+def reserve_connections() -> int:
+    """Raises this process's limit of open files as far as needed and allowed.
+
+    Returns how many connections it may hold, at most MOST_CONNECTIONS. Worker processes inherit the limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = MOST_CONNECTIONS + _REFUSED_AT_ONCE + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return MOST_CONNECTIONS
+    allowed = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
+    if allowed > soft:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        except (OSError, ValueError):  # some sandboxes forbid it
+            allowed = soft
+    return max(1, min(MOST_CONNECTIONS, allowed - _REFUSED_AT_ONCE - _OTHER_FILES))
 
 
 class Connection(HttpToolsProtocol):
@@ -23,12 +50,15 @@ class Connection(HttpToolsProtocol):
     - Answers 431 and closes if headers, trailers or chunk extensions are too large. Trailers are discarded
       (RFC 9110, section 6.5.1).
     - Closes if headers are incomplete after REST_S, or a body REST_S after its answer.
+    - Cuts a peer off that has not read its answers for REST_S, also if the connection is closing.
     - Takes no request before the previous one is answered. What a peer sends early (pipelining) is discarded,
       and the connection closes after the answer; RFC 9112, section 9.3.2 lets the peer send it again.
-    - Beyond MOST_CONNECTIONS a new connection gets 503 with Retry-After.
+    - Beyond `most`, the number of connections, a new one gets 503 with Retry-After.
     """
 
+    most = MOST_CONNECTIONS
     _timer: asyncio.TimerHandle | None = None
+    _abort_timer: asyncio.TimerHandle | None = None  # runs while the peer has to read answers
     _unread = 0  # bytes received since the last complete headers, part of a body or end of a request
     _in_headers = False
     _in_body = False  # the body of `cycle`, the current request, is not complete
@@ -38,14 +68,36 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        self.logger = _log
+        if len(self.connections) > self.most + _REFUSED_AT_ONCE:
+            self._is_ending = True
+            transport.abort()
+        elif len(self.connections) > self.most:
             self._refuse(try_again(503, "The receiver has too many connections."))
         else:
             self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_abort_timer()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_abort_timer()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._stop_abort_timer()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        self._bound_close()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._bound_close()
 
     def data_received(self, data: bytes) -> None:
         if self._is_ending:
@@ -113,10 +165,11 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._bound_close()
         if not self._in_body or self.transport.is_closing():
             return
         if self.expect_100_continue and not self._has_body:
-            self.transport.close()  # the peer does not send a body that is refused already
+            self._close()  # the peer does not send a body that is refused already
         else:
             # Closing now would reset the connection, and a peer that still sends may lose the answer.
             self._start_timer()
@@ -136,7 +189,7 @@ class Connection(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(REST_S, self.transport.close)
+            self._timer = self.loop.call_later(REST_S, self._close)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -165,4 +218,22 @@ class Connection(HttpToolsProtocol):
         # A socket that is closed while more arrives sends a reset, and the peer may lose the answer.
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(LINGER_S, self.transport.close)
+        self.loop.call_later(LINGER_S, self._close)
+
+    def _close(self) -> None:
+        self.transport.close()
+        self._bound_close()
+
+    def _bound_close(self) -> None:
+        """Bounds how long a closing transport waits for its peer to read what is left."""
+        if self.transport.is_closing():
+            self._start_abort_timer()
+
+    def _start_abort_timer(self) -> None:
+        if self._abort_timer is None:
+            self._abort_timer = self.loop.call_later(REST_S, self.transport.abort)
+
+    def _stop_abort_timer(self) -> None:
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+            self._abort_timer = None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..events.event import Event
 from .answers import Answer
 from .credentials import Grant
+
+MOST_EVENTS: Final = 5000  # of one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class Endpoint(Protocol):
     def read(self, request: Request, body: bytes) -> Sequence[Event] | Answer:
         """The events of an admitted request, or the answer to one that has none.
 
-        Raises MediaTypeError (HTTP: 415) or EventError (400) naming every fault. Then nothing is written.
+        Called in a thread if the body is large. Raises MediaTypeError (HTTP: 415), BatchTooLargeError (413)
+        or EventError (400) naming every fault. Then nothing is written.
         """
         ...
 

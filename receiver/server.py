@@ -117,7 +117,10 @@ def end_with_parent() -> None:
 
 
 async def _lifespan(config: BusConfig, receiver: Receiver, receive: Any, send: Any) -> None:
+    from .connection import Connection, reserve_connections
+
     await receive()  # lifespan.startup
+    Connection.most = reserve_connections()
     try:
         producer = EventProducer(config, asyncio.get_running_loop(), DELIVERY_S)
     except ConfigError as error:

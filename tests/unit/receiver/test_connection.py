@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging.config
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -43,6 +44,7 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.sent = b""
         self.closed = asyncio.Event()
+        self.aborted = asyncio.Event()
 
     def write(self, data: Any) -> None:
         assert not self.closed.is_set()
@@ -50,6 +52,10 @@ class Transport(asyncio.Transport):
 
     def close(self) -> None:
         self.closed.set()
+
+    def abort(self) -> None:
+        self.closed.set()
+        self.aborted.set()
 
     def is_closing(self) -> bool:
         return self.closed.is_set()
@@ -239,3 +245,117 @@ def test_what_is_no_http_gets_one_problem_document(request_: bytes) -> None:
         assert not peer.bus.events
 
     run(check)
+
+
+def test_a_malformed_request_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def check(peer: Peer) -> None:
+        await peer.send(b"nonsense\r\n\r\n")
+        assert peer.statuses == [400]
+
+    logging.config.dictConfig(
+        {"version": 1, "disable_existing_loggers": False, "loggers": {"uvicorn.error": {}}}
+    )
+    with caplog.at_level("DEBUG"):
+        run(check)
+    assert not [record for record in caplog.records if record.name != "asyncio"]
+
+
+def test_a_peer_that_does_not_read_its_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(peer: Peer) -> None:
+        peer.connection.pause_writing()  # the transport's buffer is full
+        await peer.send(REQUEST)
+        await peer.transport.aborted.wait()
+
+    monkeypatch.setattr(module, "REST_S", 0.01)
+    run(check)
+
+
+def test_a_peer_that_reads_again_is_kept() -> None:
+    async def check(peer: Peer) -> None:
+        peer.connection.pause_writing()
+        await peer.send(REQUEST)
+        assert peer.statuses == []
+        peer.connection.resume_writing()
+        await peer.rest()
+        assert peer.statuses == [202]
+        assert peer.connection._abort_timer is None
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda peer: peer.send(REQUEST.replace(b"host: x", b"connection: close")),
+        lambda peer: peer.send(b"nonsense\r\n\r\n"),
+        lambda peer: asyncio.to_thread(peer.connection.loop.call_soon_threadsafe, peer.connection.shutdown),
+        lambda peer: asyncio.to_thread(
+            peer.connection.loop.call_soon_threadsafe, peer.connection.timeout_keep_alive_handler
+        ),
+    ],
+    ids=["after the answer", "malformed", "shutdown", "idle"],
+)
+def test_a_close_that_waits_for_the_peer_to_read_ends(
+    monkeypatch: pytest.MonkeyPatch, end: Callable[[Peer], Awaitable[None]]
+) -> None:
+    async def check(peer: Peer) -> None:
+        await end(peer)
+        await peer.transport.aborted.wait()
+
+    monkeypatch.setattr(module, "REST_S", 0.01)
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("others", "statuses", "aborted"), [(1, [], False), (2, [503], False), (9, [], True)]
+)
+def test_connections_beyond_the_bound_are_refused_then_cut(
+    monkeypatch: pytest.MonkeyPatch, others: int, statuses: list[int], aborted: bool
+) -> None:
+    async def check(peer: Peer) -> None:
+        peer.connection.connections |= {object() for _ in range(others - 1)}
+        again = Connection(
+            peer.connection.config, peer.connection.server_state, {}, asyncio.get_running_loop()
+        )
+        transport = Transport()
+        again.connection_made(transport)
+        assert [int(part[:3]) for part in transport.sent.split(b"HTTP/1.1 ")[1:]] == statuses
+        assert transport.aborted.is_set() == aborted
+        again.connection_lost(None)
+
+    monkeypatch.setattr(Connection, "most", 2)
+    monkeypatch.setattr(module, "_REFUSED_AT_ONCE", 2)
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "most"),
+    [
+        (1024, 1_048_576, 2300, 2000),
+        (1024, -1, 2300, 2000),
+        (1024, 2000, 2000, 1700),
+        (1024, 1024, None, 724),
+        (65536, 65536, None, 2000),
+        (-1, -1, None, 2000),
+        (64, 64, None, 1),
+    ],
+)
+def test_open_files_are_raised_as_far_as_allowed_and_bound_the_connections(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, raised: int | None, most: int
+) -> None:
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(module.resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(module.resource, "setrlimit", lambda _, limit: limits.append(limit))
+    assert module.reserve_connections() == most
+    assert limits == ([] if raised is None else [(raised, hard)])
+
+
+def test_a_process_that_may_not_raise_its_limit_takes_fewer_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(module.resource, "getrlimit", lambda _: (1024, 4096))
+    monkeypatch.setattr(module.resource, "setrlimit", refuse)
+    assert module.reserve_connections() == 724

@@ -170,3 +170,93 @@ def test_a_cancelled_write_disturbs_no_other(monkeypatch: pytest.MonkeyPatch) ->
         await other
 
     run(monkeypatch, [client], check)
+
+
+TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+
+
+async def taken(client: Client, records: int) -> None:
+    while len(client.taken) < records:  # noqa: ASYNC110  # the poll thread's acknowledgements come first
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("code", [KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE])
+def test_an_event_that_the_brokers_refuse_also_alone_is_too_large(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    client, lone = Client(), Client()
+
+    async def check(producer: EventProducer) -> None:
+        task = await begun(producer, 2)
+        client.report(KafkaError(code))
+        await taken(lone, 2)
+        lone.report(KafkaError(code))
+        with pytest.raises(NotSent, match=r"max\.message\.bytes of the topic .*dataref"):
+            await task
+
+    run(monkeypatch, [client, lone], check)
+
+
+def test_an_event_that_was_refused_in_a_batch_with_others_is_written_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client, lone = Client(), Client()
+
+    async def check(producer: EventProducer) -> None:
+        for _ in range(2):
+            task = await begun(producer, 2)
+            client.report(TOO_LARGE)
+            await taken(lone, 2)
+            lone.report()
+            await task
+
+    run(monkeypatch, [client, lone], check)
+
+
+def test_an_event_that_the_client_finds_too_large_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(0, KafkaException(TOO_LARGE))
+
+    async def check(producer: EventProducer) -> None:
+        with pytest.raises(NotSent, match="dataref"):
+            await (await begun(producer, 1))
+
+    run(monkeypatch, [client], check)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "Allow this connection's user to write to the topic "),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "Allow this connection's user to write to the topic "),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, "Create the topic "),
+        (KafkaError._UNKNOWN_TOPIC, "Create the topic "),
+        (KafkaError._MSG_TIMED_OUT, "Check the brokers and the topic "),
+    ],
+)
+def test_a_topic_that_cannot_be_written_is_named(
+    monkeypatch: pytest.MonkeyPatch, code: int, says: str
+) -> None:
+    client = Client()
+
+    async def check(producer: EventProducer) -> None:
+        task = await begun(producer, 1)
+        client.report(KafkaError(code))
+        with pytest.raises(UnreachableError, match=says + CONFIG.topic("event")):
+            await task
+
+    run(monkeypatch, [client], check)
+
+
+def test_a_large_write_lets_other_tasks_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(10_000)
+
+    async def check(producer: EventProducer) -> None:
+        task, turns = asyncio.create_task(producer.write(events(5000))), 0
+        while len(client.taken) < 5000:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 20
+        client.report()
+        await task
+
+    run(monkeypatch, [client], check)
