@@ -256,7 +256,7 @@ def test_k9_metadata_of_4095_characters_come_back(kafka: Kafka, metadata: str) -
     assert kafka.until("the offset", lambda: bus.committed([tp])) == {tp: Committed(5, metadata)}
 
 
-def test_k9_one_more_is_refused_and_the_bus_can_commit_again(kafka: Kafka) -> None:
+def test_k9_metadata_of_4096_characters_are_refused_and_the_bus_can_commit_again(kafka: Kafka) -> None:
     tp, trigger = TopicPartition(kafka.topic("event"), 0), TopicPartition(kafka.topic("trigger"), 0)
     bus, membership = member(kafka, tp)
     with pytest.raises(TransactionAborted):

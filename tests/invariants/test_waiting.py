@@ -75,7 +75,7 @@ IDS_NOT_DRAWN: Final = without("ids that are not drawn", evaluator=EvaluatorThat
 
 
 @needs(IDS_BY_DECISION, IDS_NOT_DRAWN)
-def test_i6_the_same_decision_has_the_same_id_wherever_its_events_lie_and_whoever_decides(
+def test_i6_the_same_decision_has_the_same_id_wherever_its_events_are_and_whoever_decides(
     made_of: MadeOf,
 ) -> None:
     found = set()

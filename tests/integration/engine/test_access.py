@@ -253,7 +253,9 @@ def test_the_doctor_finds_a_right_that_is_missing_on_a_listed_topic(guarded: Any
     eventually("nothing is wrong", lambda: wrong(worker, "wait") == [])
 
 
-def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, eventually: Any) -> None:
+def test_a_wrong_password_is_reported_without_it_and_can_be_mended_in_place(
+    user: Any, eventually: Any
+) -> None:
     before = set(threading.enumerate())  # with those of other tests' outboxes
     with running(user("triggerer", "not-the-password")) as runtime:
         heard = Heard()
@@ -296,7 +298,7 @@ def produce_rubbish(client: Any, admin: AdminClient) -> None:
         "write dead-letter",
     ],
 )
-def test_a_right_that_is_taken_away_is_told_and_given_back_is_gone_on_with(
+def test_a_right_that_is_taken_away_is_reported_and_work_continues_once_it_is_given_back(
     guarded: Any, right: Any, told: str, unique_name: Callable[[str], str], eventually: Any
 ) -> None:
     reached_by, admin = guarded
@@ -328,7 +330,7 @@ def test_a_right_that_is_taken_away_is_told_and_given_back_is_gone_on_with(
     [[READ], [READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS]],
     ids=["read", "all there is"],
 )
-def test_a_listed_topic_that_may_not_be_read_is_told_and_goes_on_by_itself_when_it_may(
+def test_a_listed_topic_that_may_not_be_read_is_reported_and_continues_once_it_may(
     guarded: Any, operations: list[AclOperation], unique_name: Callable[[str], str], eventually: Any
 ) -> None:
     reached_by, admin = guarded

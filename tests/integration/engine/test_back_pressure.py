@@ -240,7 +240,7 @@ def test_a_durable_subscription_keeps_no_more_open_keys_than_it_may(
     assert all("max_keys=40" in (record.header("interlock_reason") or "") for record in dead)
 
 
-def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_is_told(
+def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_gets_a_notice(
     bench: Any, eventually: Any
 ) -> None:
     limited = msgspec.structs.replace(Registration.of("w", PAIR, None, 0), max_keys=20)

@@ -195,7 +195,7 @@ def refused(site: Listeners) -> Iterator[dict[str, Waiting]]:
 
 
 @pytest.mark.parametrize("what", REFUSALS)
-def test_the_waiting_task_is_told_why_the_connection_is_refused(
+def test_the_waiting_task_sees_why_the_connection_is_refused(
     what: str, refused: dict[str, Waiting], eventually: Any
 ) -> None:
     told = eventually("the task is told", lambda: refused[what].told)
@@ -268,7 +268,7 @@ def emit(site: Listeners, bus: str, event_type: str) -> None:
         emitter.emit(Event.of(event_type, "/test"))
 
 
-def test_a_rotated_password_is_told_and_the_mended_connection_is_gone_on_with(
+def test_a_rotated_password_is_reported_and_the_wait_continues_with_the_mended_connection(
     site: Listeners, rotated: Any, eventually: Any
 ) -> None:
     task, reached_with = rotated
@@ -278,7 +278,7 @@ def test_a_rotated_password_is_told_and_the_mended_connection_is_gone_on_with(
 
 
 @pytest.mark.long
-def test_a_password_that_is_right_again_is_gone_on_with_by_itself(
+def test_a_wait_continues_by_itself_when_its_password_is_right_again(
     site: Listeners, rotated: Any, eventually: Any
 ) -> None:
     task, _ = rotated

@@ -68,7 +68,7 @@ def process(bench: Any, eventually: Callable[..., Any]) -> Callable[[], Process]
     return lambda: Process(bench, eventually)
 
 
-def test_firings_are_given_until_they_are_acknowledged_whoever_asks(bench: Any, process: Any) -> None:
+def test_firings_are_given_to_every_process_until_they_are_acknowledged(bench: Any, process: Any) -> None:
     with bench.engine():
         with process().running() as one:
             one.open()
@@ -130,7 +130,7 @@ def test_more_firings_than_are_held_are_all_given_and_those_of_a_key_in_their_or
         assert of_one_key == sorted(of_one_key)
 
 
-def test_firings_far_apart_are_gone_to_one_by_one(
+def test_firings_far_apart_are_read_one_by_one(
     bench: Any, process: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(latest_firings, "MOST_BETWEEN", 0)
@@ -159,7 +159,7 @@ def test_an_acknowledgement_that_its_topic_refuses_as_too_large_says_what_to_do(
         assert one.open_ids() == ["t0"]
 
 
-def test_a_firing_that_retention_removed_is_told_as_gone(bench: Any, process: Any) -> None:
+def test_a_firing_that_retention_removed_is_reported_as_gone(bench: Any, process: Any) -> None:
     with bench.engine(), process().running() as one:
         one.open()
         bench.emit("trade", id="t0", data={"trade": 0})

@@ -68,7 +68,7 @@ def test_plain_records_of_a_listed_topic_are_events_and_added_partitions_are_fou
     assert bench.records("dead-letter") == []
 
 
-def test_an_event_topic_that_is_made_again_stops_its_partitions_until_they_are_resumed(
+def test_an_event_topic_that_is_created_again_stops_its_partitions_until_they_are_resumed(
     bench: Any, eventually: Any
 ) -> None:
     topic = bench.config.topic("event")
@@ -90,7 +90,7 @@ def test_an_event_topic_that_is_made_again_stops_its_partitions_until_they_are_r
     assert len(bench.firings()) == 2
 
 
-def test_a_lost_range_stops_its_partition_alone_until_an_administrator_says_where_to_go_on(
+def test_a_lost_range_stops_its_partition_alone_until_an_administrator_says_where_to_continue(
     bench: Any, eventually: Any
 ) -> None:
     bench.subscribe("s", event("x", by="subject"))

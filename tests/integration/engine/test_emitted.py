@@ -27,7 +27,7 @@ def emitted_since(bus: BusConfig, since_ms: int, wanted: Collection[EventIdentit
     return Emitted(bus).among(wanted, since_ms)
 
 
-def test_only_what_lies_there_counts(
+def test_only_events_that_the_topic_has_count(
     bootstrap_servers: str, unique_name: Callable[[str], str], eventually: Callable[..., Any]
 ) -> None:
     bus = BusConfig(name=unique_name("bus"), client={"bootstrap.servers": bootstrap_servers})
@@ -60,7 +60,7 @@ def test_only_what_lies_there_counts(
     assert emitted_since(bus, 0, wanted) == {*wanted[:4], ("/s", "5")}
 
 
-def test_where_records_are_gone_the_topics_retention_tells_whether_any_of_the_time_are(
+def test_where_records_are_gone_the_topics_retention_says_whether_any_of_the_time_are(
     bootstrap_servers: str, unique_name: Callable[[str], str], eventually: Callable[..., Any]
 ) -> None:
     """Removed by hand here, so that nobody waits for retention: the broker shows no difference."""

@@ -120,9 +120,7 @@ def test_a_wait_registered_while_no_engine_runs_is_served_by_the_next_one(
     assert len(bench.firings()) == 1
 
 
-def test_a_firing_is_found_again_by_whoever_waits_again_acknowledged_or_not(
-    bench: Any, eventually: Any
-) -> None:
+def test_a_new_wait_finds_its_earlier_firing_acknowledged_or_not(bench: Any, eventually: Any) -> None:
     with bench.engine(), bench.waiting() as waiting:
         first = waiting("w", event("solo")).firing() if bench.emit("solo") else None
         again = waiting("w", event("solo")).firing()

@@ -66,7 +66,7 @@ def test_registrations_without_an_engine_are_a_problem_and_a_bus_without_either_
     assert "airflow interlock engine" in problem
 
 
-def test_a_range_that_retention_took_is_named_with_the_command_that_goes_on(
+def test_a_range_that_retention_removed_is_named_with_the_command_that_resumes(
     bench: Any, eventually: Any
 ) -> None:
     topic = bench.config.topic("event")
@@ -242,7 +242,7 @@ class Sink:
         self.values[stat] = dt
 
 
-def test_metrics_tell_what_an_engine_did_and_how_far_the_group_is(bench: Any, eventually: Any) -> None:
+def test_metrics_show_what_an_engine_did_and_how_far_the_group_is(bench: Any, eventually: Any) -> None:
     sink = Sink()
     with counted_engine(bench.config) as status, bench.waiting() as waiting:
         publisher = Publisher(sink, status, dict, lambda: bench.config)

@@ -14,7 +14,7 @@ from .conftest import running
 
 
 @pytest.mark.long
-def test_a_listed_topic_that_is_deleted_is_told_and_stops_nothing_until_it_is_made_again(
+def test_a_listed_topic_that_is_deleted_is_reported_until_it_is_created_again_and_stops_nothing(
     bench: Any, unique_name: Any, eventually: Any
 ) -> None:
     topic = unique_name("raw")

@@ -196,7 +196,7 @@ def place(
     found.close()
 
 
-def test_a_commit_whose_answer_is_lost_is_unknown_and_the_committed_offset_tells_how_it_went(
+def test_a_commit_whose_answer_is_lost_is_unknown_and_the_committed_offset_shows_its_outcome(
     place: Place,
 ) -> None:
     bus, member = place.member()
@@ -214,7 +214,7 @@ def test_a_commit_whose_answer_is_lost_is_unknown_and_the_committed_offset_tells
     assert place.written(other) == [b"1", b"2", b"3"]
 
 
-def test_a_commit_that_arrives_after_its_producer_was_given_up_commits_nothing(place: Place) -> None:
+def test_a_commit_that_arrives_after_its_producer_was_abandoned_commits_nothing(place: Place) -> None:
     bus, member = place.member()
     place.commit(bus, member, 1)
     rule = place.rule("late", "EndTxn", delay_s=6.0)
@@ -308,7 +308,7 @@ def test_a_question_without_an_answer_does_not_end_the_process(place: Place) -> 
     assert asking.stdout.splitlines() == ["frozenset()", "UnreachableError"]
 
 
-def test_offsets_that_could_not_be_asked_for_are_an_error_and_no_number(
+def test_offsets_that_could_not_be_queried_are_an_error_and_no_number(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admin, "REQUEST_TIMEOUT_S", 2.0)
@@ -415,7 +415,7 @@ def _poll_both(*buses: KafkaBus) -> bool:
     return True
 
 
-def test_a_record_that_its_topic_does_not_take_aborts_and_the_bus_goes_on(place: Place) -> None:
+def test_a_record_that_its_topic_does_not_take_aborts_and_the_bus_continues(place: Place) -> None:
     bus, member = place.member()
     state = place.config.topic("state")
     set_topic(place.admin, state, "max.message.bytes", "2000")

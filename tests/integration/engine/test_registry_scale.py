@@ -97,7 +97,7 @@ def test_one_event_that_meets_ten_thousand_waits_is_spread_over_transactions_of_
     assert done.most_bytes <= 2 * outputs.MAX_PASS_BYTES
 
 
-def test_a_thousand_look_backs_over_a_long_log_stay_small_while_live_keys_go_on(
+def test_a_thousand_look_backs_over_a_long_log_stay_small_while_live_keys_continue(
     bench: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scans are slowed, so that a live pair that is not served between slices would come last."""

@@ -13,7 +13,7 @@ from interlock import absent, event
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
 
 
-def test_an_expiry_fires_once_and_tells_what_was_missing(bench: Any, say: Callable[[str], None]) -> None:
+def test_an_expiry_fires_once_and_says_what_was_missing(bench: Any, say: Callable[[str], None]) -> None:
     with bench.engine(), bench.waiting() as waiting:
         wait = waiting("w", PAIR.expires(after="3s"), "d")
         bench.emit("orders", id="o1", data={"day": "d"})

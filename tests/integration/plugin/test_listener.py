@@ -276,7 +276,7 @@ ENDS = Counter(
 
 
 @pytest.mark.usefixtures("dying")
-def test_each_end_is_told_once_a_clear_again_and_a_mark_by_its_state(
+def test_each_end_has_one_event_a_clear_another_one_and_a_mark_that_of_its_state(
     site: Site, eventually: Callable[..., Any]
 ) -> None:
     run_id = site.run("ends", logical_date=DAY)
@@ -317,7 +317,7 @@ def _test_emit_of_a_retry(site: Site, events: int) -> None:
     assert list(ids.values()) == [2] * events
 
 
-def test_a_run_that_is_marked_by_hand_is_told_though_none_of_it_ran(
+def test_a_run_that_is_marked_by_hand_has_an_event_though_none_of_it_ran(
     site: Site, eventually: Callable[..., Any]
 ) -> None:
     for state, kind in (("success", "succeeded"), ("failed", "failed")):
@@ -331,7 +331,7 @@ def test_a_run_that_is_marked_by_hand_is_told_though_none_of_it_ran(
 
 
 @pytest.mark.long
-def test_a_running_task_that_is_marked_or_cleared_tells_nothing_of_the_end_that_airflow_gave_it(
+def test_a_running_task_that_is_marked_or_cleared_emits_no_event_of_its_own_end(
     site: Site, eventually: Callable[..., Any]
 ) -> None:
     api = site.airflow.api
@@ -364,7 +364,7 @@ def test_a_running_task_that_is_marked_or_cleared_tells_nothing_of_the_end_that_
     eventually("the ends are told", lambda: site.told(run_id) == wanted)
 
 
-def test_no_end_of_a_dag_without_the_tag_is_told_by_worker_scheduler_or_api_server(
+def test_worker_scheduler_and_api_server_emit_no_event_of_a_dag_without_the_tag(
     site: Site, eventually: Callable[..., Any]
 ) -> None:
     """Each of them tells those of a DAG that has it, and sends them in the order in which they came."""
@@ -402,7 +402,7 @@ def test_a_dag_waits_for_the_run_of_another_of_the_day_before(site: Site) -> Non
 
 
 @pytest.mark.long
-def test_waits_for_tasks_dates_and_partitions_take_the_ends_that_airflow_tells(site: Site) -> None:
+def test_waits_for_tasks_dates_and_partitions_take_the_events_of_airflows_listener(site: Site) -> None:
     api, day = site.airflow.api, datetime(2026, 11, 5, tzinfo=UTC)
     api.unpause("matching")
     waiting = api.trigger("matching", logical_date=day, conf={"region": "eu"})
@@ -436,7 +436,7 @@ DEATHS = Counter(
 )
 
 
-def test_a_task_killed_with_its_worker_is_told_by_the_scheduler_and_one_killed_alone_is_not(
+def test_the_scheduler_emits_the_event_of_a_task_killed_with_its_worker_and_not_of_one_killed_alone(
     site: Site, dying: str, eventually: Callable[..., Any]
 ) -> None:
     assert site.airflow.api.wait_for_run("dies", dying) == "failed"

@@ -141,7 +141,7 @@ def test_waits_and_dispatchers_go_to_triggerers_of_their_queue_and_asset_watcher
         site.airflow.kill_triggerer(name)
 
 
-def test_the_log_of_a_wait_tells_what_it_waits_for_and_what_came(site: Any, eventually: Any) -> None:
+def test_the_log_of_a_wait_says_what_it_waits_for_and_what_came(site: Any, eventually: Any) -> None:
     run_id = site.deferred("pair", logical_date=midnight("2024-05-21"))
     emit(site.bus, "first.half", data={"day": "2024-05-21"}, id="log-one")
     emit(site.bus, "second.half", data={"day": 20240521}, id="log-two")
@@ -153,7 +153,7 @@ def test_the_log_of_a_wait_tells_what_it_waits_for_and_what_came(site: Any, even
     assert "id log-two" in log
 
 
-def test_a_wait_on_missing_topics_says_what_to_do_and_goes_on_when_it_is_done(
+def test_a_wait_on_missing_topics_says_what_to_do_and_continues_when_it_is_done(
     site: Any, eventually: Any
 ) -> None:
     run_id = site.deferred("no_topics")
@@ -166,7 +166,7 @@ def test_a_wait_on_missing_topics_says_what_to_do_and_goes_on_when_it_is_done(
     assert site.api.wait_for_run("no_topics", run_id) == "success"
 
 
-def test_a_wait_on_an_unreachable_broker_says_so_goes_on_and_disturbs_no_other(
+def test_a_wait_on_an_unreachable_broker_says_so_continues_and_disturbs_no_other(
     site: Any, eventually: Any, tmp_path: Path
 ) -> None:
     run_id = site.deferred("no_broker")

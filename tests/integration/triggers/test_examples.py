@@ -179,7 +179,7 @@ def test_an_example_fires_and_its_tasks_do_what_it_is_for(
     assert found == output
 
 
-def test_the_absence_alert_tells_when_the_last_heartbeat_was_recorded(
+def test_the_absence_alert_says_when_the_last_heartbeat_was_recorded(
     played: Site, eventually: Callable[..., Any]
 ) -> None:
     """Which says no time itself."""

@@ -378,7 +378,7 @@ def test_clear_after_firing_finds_the_same_firing_again(rows: Any) -> None:
     assert [e["id"] for e in played["before"]["events"]["row"]] == ["first"]
 
 
-def test_clear_after_firing_of_fail_on_waits_anew_and_counts_no_failure_of_before(rows: Any) -> None:
+def test_clear_after_firing_of_fail_on_waits_again_and_counts_no_earlier_failure(rows: Any) -> None:
     played = rows[clear_after_failing].result()
     assert "fail_on was met by row.failed from /test, id before the wait" in played["log"]
     assert [e["id"] for e in played["output"]["events"]["row"]] == ["mended"]
@@ -497,7 +497,7 @@ def test_dag_paused_waits_take_their_firing_and_their_task_stays_scheduled(rows:
 
 
 @pytest.mark.long
-def test_dag_unpaused_goes_on_with_the_firing(rows: Any) -> None:
+def test_dag_unpaused_continues_with_the_firing(rows: Any) -> None:
     assert rows[paused].result()["then"] == "success"
 
 
@@ -505,7 +505,7 @@ def test_dag_deleted_while_waiting_leaves_no_registration(rows: Any) -> None:
     rows[deleted].result()
 
 
-def test_run_deleted_and_made_again_takes_no_firing_of_the_deleted_one(rows: Any) -> None:
+def test_run_deleted_and_created_again_takes_no_firing_of_the_deleted_one(rows: Any) -> None:
     played = rows[made_again].result()
     assert played["states"] == ["failed", "success"]
     assert [e["id"] for e in played["output"]["events"]["row"]] == ["there by now"]

@@ -129,7 +129,7 @@ def test_where_an_event_was_read_goes_along() -> None:
     assert (match.topic, match.partition, match.offset) == ("events", 3, 17)
 
 
-def test_a_firing_tells_its_key_and_when_it_was_decided() -> None:
+def test_a_firing_has_its_key_and_the_time_of_its_decision() -> None:
     (met,) = rehearse(keyed_a, [sent("a1", 1, "20261120")])
     assert (met.key, met.fired_at) == ("2026-11-20", after(1))
     (quiet,) = rehearse(a.quiet("5m"), [sent("a1", 1)], until=after(30))

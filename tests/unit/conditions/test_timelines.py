@@ -77,7 +77,7 @@ def test_a_line_that_is_no_timeline_is_not_passed_over(text: str) -> None:
         '(a & b).expires(after="1h"):   a1(0:00)  tick(1:00) ! expired a1, missing b at 1:01   {}',
     ],
 )
-def test_a_timeline_that_tells_something_else_fails(text: str) -> None:
+def test_a_timeline_that_says_something_else_fails(text: str) -> None:
     with pytest.raises(AssertionError):
         timeline(text)
 

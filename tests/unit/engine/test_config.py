@@ -205,7 +205,7 @@ def test_a_name_that_kafka_would_not_take_is_refused(name: str) -> None:
         BusConfig(deployment=name, client=SERVERS)
 
 
-def test_secrets_are_neither_in_repr_nor_in_the_description_but_tell_buses_apart() -> None:
+def test_secrets_are_neither_in_repr_nor_in_the_description_but_distinguish_buses() -> None:
     one, other = made({"sasl.password": "canary-1"}), made({"sasl.password": "canary-2"})
     for text in (repr(one), str(one), one.describe()):
         assert "canary" not in text

@@ -340,7 +340,7 @@ def test_a_conf_that_may_fit_is_no_error(supervisor: Any, log: Log) -> None:
         ({"start_date": 5}, "Airflow refuses the arguments of the DAG, start_date"),
     ],
 )
-def test_an_argument_of_the_dag_that_airflow_refuses_is_told_by_our_error(
+def test_an_argument_of_the_dag_that_airflow_refuses_is_in_our_error(
     given: dict[str, Any], message: str
 ) -> None:
     """They ended in Airflow's TypeErrors, which name no dispatcher."""

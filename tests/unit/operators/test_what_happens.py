@@ -123,7 +123,7 @@ def test_clear_after_firing_restarts_the_timeout_and_keeps_since() -> None:
     assert (instance.defers().timeout_at, instance.defers().generation) == (cleared.timeout_at, 2)
 
 
-def test_run_deleted_and_made_again_is_another_incarnation_of_its_wait() -> None:
+def test_run_deleted_and_created_again_is_another_incarnation_of_its_wait() -> None:
     """A real Airflow deletes one in tests/integration/triggers."""
     deleted, made_again = Instance(), Instance()
     first = registered(deleted.defers())

@@ -293,7 +293,7 @@ def test_an_outage_is_one_line_of_the_log_a_minute(caplog: pytest.LogCaptureFixt
     assert len([line for line in caplog.messages if "the broker is away" in line]) == 1
 
 
-def test_a_body_that_does_not_arrive_is_given_up() -> None:
+def test_a_body_that_does_not_arrive_is_abandoned() -> None:
     async def check() -> None:
         async def receive() -> dict[str, Any]:
             await asyncio.Event().wait()

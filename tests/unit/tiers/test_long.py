@@ -60,7 +60,7 @@ def test_some_steps_can_be_chosen_and_other_names_are_refused(
         run(monkeypatch, "everything")
 
 
-def test_it_is_said_when_no_other_python_starts(
+def test_the_table_says_when_no_other_python_starts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: list[str]
 ) -> None:
     monkeypatch.setattr(long.shutil, "which", lambda name: f"/shims/{name}")  # which do not start

@@ -78,14 +78,14 @@ def test_a_directory_kafka_cannot_name_is_refused(tmp_path: Path) -> None:
         LocalBroker(tmp_path / "a, b").start()
 
 
-def test_a_setting_kafka_refuses_is_told_in_its_words(tmp_path: Path) -> None:
+def test_a_setting_kafka_refuses_is_an_error_with_kafkas_words(tmp_path: Path) -> None:
     broker = LocalBroker(tmp_path, properties={"num.io.threads": "none"})
     with pytest.raises(BrokerError, match=r"num\.io\.threads"):
         broker.start()
     assert broker.pid is None
 
 
-def test_a_directory_that_a_later_kafka_began_is_told_with_what_to_do(
+def test_a_directory_of_a_later_kafka_is_an_error_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By what a node prints that finds records in it which it cannot read; the later Kafka is not fetched."""
@@ -137,7 +137,7 @@ def test_the_broker_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path
     _eventually(lambda: not psutil.pid_exists(pid), f"process {pid} ends")
 
 
-def test_the_command_tells_how_to_connect_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+def test_the_command_says_how_to_connect_and_ends_at_ctrl_c(tmp_path: Path) -> None:
     # a shell starts what runs in the background with Ctrl-C ignored, and all that begins there inherits it
     command = [
         "env", "--default-signal=INT", sys.executable, "-m", "airflow", "interlock", "broker", "--port", "0",

@@ -63,7 +63,7 @@ def test_a_redriven_record_comes_as_it_came_and_its_attempts_are_counted_on(
     assert "it has no ce_ headers" in shown["reason"]
 
 
-def test_what_was_sent_again_is_not_sent_twice_unasked(
+def test_what_was_sent_again_is_sent_once_more_only_on_request(
     bench: Bench, interlock: Interlock, eventually: Any
 ) -> None:
     with bench.engine():
@@ -116,7 +116,7 @@ def test_an_interrupted_redrive_says_what_was_sent_and_the_next_one_sends_the_re
     assert [r.value for r in bench.records("event")] == 2 * [b"rubbish %d" % n for n in range(5)]
 
 
-def test_what_one_subscription_could_not_take_goes_to_the_event_topic_only_when_told(
+def test_what_one_subscription_could_not_take_goes_to_the_event_topic_only_on_request(
     bench: Bench, interlock: Interlock, eventually: Any
 ) -> None:
     condition = event("x", by="data.k") & event("y", by="data.k")

@@ -31,7 +31,7 @@ def findings(ran: Any) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def test_of_a_bus_that_is_well_the_doctor_finds_nothing_wrong(interlock: Any, bench: Any) -> None:
+def test_the_doctor_finds_nothing_wrong_with_a_bus_that_is_well(interlock: Any, bench: Any) -> None:
     with bench.engine():
         ran = interlock("doctor")
     assert ran.code == 0, ran.out
@@ -53,7 +53,7 @@ def test_of_a_bus_that_is_well_the_doctor_finds_nothing_wrong(interlock: Any, be
 
 
 @pytest.mark.usefixtures("airflow_database")
-def test_what_is_wrong_is_told_with_what_to_do_and_ends_with_1(interlock: Any, bench: Any) -> None:
+def test_what_is_wrong_is_reported_with_what_to_do_and_the_exit_code_is_1(interlock: Any, bench: Any) -> None:
     name = bench.config.topic("state")
     setting = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[setting])
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_told_with_what_to_do_and_ends_with_1(interlock: Any, b
 
 
 @pytest.mark.usefixtures("airflow_database")
-def test_a_connection_that_is_not_there_or_a_teams_is_told_with_what_to_do(
+def test_a_missing_connection_or_one_of_a_team_is_reported_with_what_to_do(
     interlock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from airflow.models.connection import Connection

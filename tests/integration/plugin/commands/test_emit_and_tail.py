@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 
-def test_what_is_emitted_lies_where_it_is_said_to_and_tail_shows_it_by_its_matcher(
+def test_an_emitted_event_is_where_the_output_says_and_tail_shows_it_by_its_matcher(
     interlock: Any, bench: Any
 ) -> None:
     emitted = [

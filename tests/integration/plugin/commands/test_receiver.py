@@ -166,7 +166,7 @@ def test_events_are_in_the_topic_when_they_are_accepted_and_each_request_is_answ
     assert TOKEN not in process.log
 
 
-def test_what_is_no_request_is_refused_and_the_receiver_goes_on(bench: Any, start: Start) -> None:
+def test_what_is_no_request_is_refused_and_the_receiver_continues(bench: Any, start: Start) -> None:
     process = start()
     line = b"POST /events HTTP/1.1\r\nhost: x\r\n"
     assert process.raw(line + b"a: " + b"b" * 70_000 + b"\r\n\r\n").startswith(b"HTTP/1.1 431")

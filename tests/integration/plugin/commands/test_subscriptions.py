@@ -64,7 +64,7 @@ def test_a_half_met_wait_is_listed_shown_and_explained_until_it_fires(
         assert (text.code, "its task has received it" in text.out, "never" in text.out) == (0, True, False)
 
 
-def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, eventually: Any) -> None:
+def test_keys_that_have_fired_are_not_counted_as_open(interlock: Any, bench: Any, eventually: Any) -> None:
     bench.subscribe("settle", ORDERS & RATES)
     with bench.engine():
         for kind in ("orders", "rates"):
@@ -88,7 +88,7 @@ def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, e
         assert "has fired; open firings that were not dispatched yet: 1, the oldest" in told["notes"][0]
 
 
-def test_the_open_keys_of_a_durable_subscription_are_told_and_one_is_explained(
+def test_the_open_keys_of_a_durable_subscription_are_counted_and_one_is_explained(
     interlock: Any, bench: Any, eventually: Any
 ) -> None:
     bench.subscribe("settle", ORDERS & RATES)
@@ -118,7 +118,9 @@ def test_the_open_keys_of_a_durable_subscription_are_told_and_one_is_explained(
         )
 
 
-def test_what_is_not_registered_is_told_and_without_an_engine_that_is_why(interlock: Any, bench: Any) -> None:
+def test_a_wait_that_is_not_registered_is_reported_and_a_missing_engine_is_the_reason(
+    interlock: Any, bench: Any
+) -> None:
     missing = interlock("explain", "nothing")
     assert (missing.code, "was never registered" in missing.err) == (1, True)
     bench.subscribe("d", event("a"))
@@ -126,7 +128,7 @@ def test_what_is_not_registered_is_told_and_without_an_engine_that_is_why(interl
     assert any("The bus has no engine" in note for note in told["notes"])
 
 
-def test_a_firing_that_nobody_takes_is_thrown_away_when_it_is_confirmed_and_no_other_is(
+def test_only_the_named_firing_is_discarded_and_only_after_confirmation(
     interlock: Any, bench: Any, eventually: Any
 ) -> None:
     bench.subscribe("airflow/dispatch/settle", event("trade", by="subject"))
@@ -162,7 +164,7 @@ def test_a_firing_that_nobody_takes_is_thrown_away_when_it_is_confirmed_and_no_o
     assert still_open() == set(rest[1:])
 
 
-def test_a_firing_is_found_by_the_whole_name_that_its_subscription_had_before_it_is_looked_for_by_a_part(
+def test_a_firing_is_found_by_the_whole_name_of_its_subscription_before_a_part_of_the_name(
     interlock: Any, bench: Any
 ) -> None:
     cancelled, standing = "airflow/dispatch/settle", "airflow/dispatch/settle_eu"
@@ -185,7 +187,7 @@ def test_a_firing_is_found_by_the_whole_name_that_its_subscription_had_before_it
     assert (unknown.code, "Give one name." in unknown.err) == (1, True)
 
 
-def test_a_firing_of_more_than_a_megabyte_is_thrown_away_as_any_other(interlock: Any, bench: Any) -> None:
+def test_a_firing_of_more_than_a_megabyte_is_discarded_like_any_other(interlock: Any, bench: Any) -> None:
     bench.subscribe("airflow/dispatch/large", count(event("trade", by="subject"), 20))
     with bench.engine():
         for number in range(20):

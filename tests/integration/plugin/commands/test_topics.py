@@ -115,7 +115,7 @@ def test_what_is_no_topic_of_others_is_not_listed(bench: Bench, interlock: Calla
     assert "belongs to the bus itself" in refused.err
 
 
-def test_a_listed_topic_that_is_gone_is_told_with_what_to_do(
+def test_a_listed_topic_that_is_gone_is_reported_with_what_to_do(
     bench: Bench, interlock: Callable[..., Ran], eventually: Any, unique_name: Callable[[str], str]
 ) -> None:
     orders = unique_name("orders")
@@ -129,7 +129,7 @@ def test_a_listed_topic_that_is_gone_is_told_with_what_to_do(
     assert interlock("topics", "check").code == 0
 
 
-def test_a_partition_that_stopped_goes_on_where_it_is_told(
+def test_a_partition_that_stopped_resumes_at_the_given_offset(
     bench: Bench, interlock: Callable[..., Ran], eventually: Any
 ) -> None:
     source = bench.config.topic("event")
@@ -165,7 +165,7 @@ def test_a_partition_that_stopped_goes_on_where_it_is_told(
     assert fired[-1]["firing"]["events"]["x"][0]["id"] == "there-1"
 
 
-def test_all_partitions_that_stopped_go_on_with_one_command(
+def test_one_command_resumes_all_partitions_that_stopped(
     bench: Bench, interlock: Callable[..., Ran], eventually: Any
 ) -> None:
     """As after a week without an engine, when the group has lost its offsets."""

@@ -371,7 +371,7 @@ def test_a_condition_is_in_force_until_it_is_removed(spark: SparkSession) -> Non
     assert {row.in_force_until for row in found.collect()} == {T0 + 1000, None}
 
 
-def test_plain_topics_are_told_apart_and_a_matcher_without_a_type_hides_nothing(
+def test_plain_topics_are_distinguished_and_a_matcher_without_a_type_hides_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Reference: one matcher without a type blinded "types nobody waits for"; plain topics were one type."""

@@ -43,7 +43,7 @@ a, b, c, d = (event(letter, label=letter) for letter in "abcd")
     ],
     ids=str,
 )
-def test_a_condition_tells_whether_time_and_the_order_of_arrival_matter(
+def test_a_condition_says_whether_time_and_the_order_of_arrival_matter(
     condition: Condition, needs_ticks: bool, merge_independent: bool
 ) -> None:
     """V3, W5"""

@@ -208,7 +208,7 @@ def test_a_state_does_not_grow_with_the_events_it_has_seen(condition: Condition,
     ],
     ids=str,
 )
-def test_a_state_tells_when_the_next_tick_matters_and_when_it_closes(
+def test_a_state_says_when_the_next_tick_matters_and_when_it_closes(
     condition: Condition, letters: str, wakeup: int | None, closes: int | None
 ) -> None:
     """W7, Z1: in milliseconds after the events, which all have one stamp"""

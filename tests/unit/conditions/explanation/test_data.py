@@ -87,7 +87,7 @@ def test_by_and_where_both_name_what_unreadable_data_look_like(data: bytes, told
 
 
 @pytest.mark.parametrize("matcher", [BY, WHERE], ids=["by", "where"])
-def test_data_of_another_content_type_are_told_with_the_type_and_the_format(matcher: Matcher) -> None:
+def test_data_of_another_content_type_are_pointed_out_with_the_type_and_the_format(matcher: Matcher) -> None:
     """`by` said that the data is no JSON where `where` said nothing."""
     said = str(miss_of(matcher, b"\x00\x00\x00\x00\x07\x02abc", "application/octet-stream"))
     assert "its data is application/octet-stream, not JSON: it looks like the format of a schema" in said
@@ -97,7 +97,7 @@ def test_data_of_another_content_type_are_told_with_the_type_and_the_format(matc
 
 
 @pytest.mark.parametrize("matcher", [BY, WHERE], ids=["by", "where"])
-def test_an_event_without_data_is_told(matcher: Matcher) -> None:
+def test_an_event_without_data_is_pointed_out(matcher: Matcher) -> None:
     """A tombstone has no data."""
     assert "it has no data (a null value)" in str(miss_of(matcher, None, None))
 
@@ -128,7 +128,7 @@ def test_a_predicate_that_refuses_because_there_is_no_json_says_so_without_an_er
         ("data.day + 1d", {"day": "soon"}, "its data.day is no date or time"),
     ],
 )
-def test_a_path_without_a_value_is_told_with_where_the_value_is(by: str, data: Any, told: str) -> None:
+def test_a_path_without_a_value_is_explained_with_where_the_value_is(by: str, data: Any, told: str) -> None:
     """Members encoded twice, envelopes of Kafka Connect and Debezium, and a path to the wrong place."""
     assert told in str(miss_of(event("t", by=by), data, region="eu"))
 

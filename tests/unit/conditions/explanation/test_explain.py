@@ -120,7 +120,7 @@ def test_a_held_event_of_a_branch_that_is_not_needed_is_shown() -> None:
     assert (ids(spare), spare.met, spare.needed) == (["b1"], True, False)
 
 
-def test_at_least_and_count_tell_how_many_there_are() -> None:
+def test_at_least_and_count_say_how_many_there_are() -> None:
     node = explained(at_least(2, count(a, 3), b, c), "a1@0", "a2@1").tree
     assert (node.kind, node.have, node.need) == ("at_least", 0, 2)
     counted = node.of[0]
@@ -128,7 +128,7 @@ def test_at_least_and_count_tell_how_many_there_are() -> None:
     assert "count of a: 2 of 3; a1" in str(explained(count(a, 3), "a1@0", "a2@1"))
 
 
-def test_a_count_of_different_values_tells_how_many_more_have_one_of_them() -> None:
+def test_a_count_of_different_values_says_how_many_more_have_one_of_them() -> None:
     runs = count(event("a", label="a"), 3, distinct="subject")
     sent = [Event.of("a", "/s", id=f"a{n}", subject=who, time=NOON) for n, who in enumerate("xxyy")]
     explanation = explain_rehearsal(runs, sent)
@@ -147,7 +147,7 @@ def test_an_event_without_a_value_to_count_is_a_near_miss_that_says_so() -> None
     assert "no value at subject, data.run, so it does not count" in str(explain_rehearsal(runs, [sent]))
 
 
-def test_conditions_whose_events_have_only_values_of_others_are_told() -> None:
+def test_conditions_whose_events_have_only_values_of_others_are_pointed_out() -> None:
     approved = at_least(2, a, b, c, distinct="subject")
     sent = [Event.of(kind, "/s", id=kind, subject="ann", time=NOON) for kind in "ab"]
     explanation = explain_rehearsal(approved, sent)
@@ -172,7 +172,7 @@ def test_the_latest_event_is_shown_if_latest_is_kept() -> None:
 # -- expiry
 
 
-def test_expiry_tells_when_it_is() -> None:
+def test_expiry_says_when_it_is_due() -> None:
     explanation = explained((a & b).expires(after="2h"), "a1@0", now=40)
     assert note(explanation.tree, "expires").at_ms == at(120)
     assert explanation.due_ms == at(120)
@@ -210,7 +210,7 @@ def test_missing_labels_are_those_that_the_expiry_then_reports(sent: tuple[str, 
 # -- windows
 
 
-def test_a_window_tells_when_its_earliest_part_slides_out_and_is_let_go() -> None:
+def test_a_window_says_when_its_earliest_part_leaves_it() -> None:
     """I1, I6"""
     node = explained((a & b).within("2h"), "a1@0", "a2@30").tree
     assert node.kind == "within"
@@ -219,7 +219,7 @@ def test_a_window_tells_when_its_earliest_part_slides_out_and_is_let_go() -> Non
     assert note(node, "held_until").at_ms == at(180)
 
 
-def test_parts_that_are_too_far_apart_tell_by_how_much() -> None:
+def test_parts_that_are_too_far_apart_say_by_how_much() -> None:
     """I2"""
     explanation = explained((a & b).within("1h"), "a1@0", "b1@90")
     [apart] = explanation.tree.of[0].of[0].apart
@@ -233,7 +233,7 @@ def test_less_than_a_millisecond_too_far_is_shown_as_a_millisecond() -> None:
     assert apart.by_ms == 1
 
 
-def test_parts_that_are_recorded_too_far_apart_tell_by_how_much() -> None:
+def test_parts_that_are_recorded_too_far_apart_say_by_how_much() -> None:
     """I6"""
     node = explained((a & b).within("1h", lateness="1m"), "a1@0", "b1@90@50").tree
     assert note(node, "recorded_apart").by_ms == 29 * MINUTE_MS
@@ -246,7 +246,7 @@ def test_a_met_window_shows_only_the_events_that_take_part() -> None:
     assert [ids(each) for each in node.of[0].of] == [["a1"], ["b1"]]
 
 
-def test_a_nested_window_tells_which_of_both_keeps_an_event_out() -> None:
+def test_a_nested_window_says_which_of_both_keeps_an_event_out() -> None:
     """I4"""
     condition = ((a & b).within("10m") & c).within("1h")
     tree = explained(condition, "a1@0", "b1@20", "c1@30").tree
@@ -274,7 +274,7 @@ def test_a_reset_shows_its_period_and_events_of_others() -> None:
     assert "period from 2026-11-20T13:00:00Z until 2026-11-21T13:00:00Z (in 23h20m)" in str(explanation)
 
 
-def test_a_reset_that_holds_nothing_tells_the_period_of_now() -> None:
+def test_a_reset_that_holds_nothing_says_the_present_period() -> None:
     node = explained((a & b).resets("0 6 * * *", timezone="Europe/London")).tree
     assert node.title == 'in a period of "0 6 * * *" (Europe/London)'
     assert note(node, "period")[:3] == ("period", at(18 * 60), at(-6 * 60))
@@ -283,7 +283,7 @@ def test_a_reset_that_holds_nothing_tells_the_period_of_now() -> None:
 # -- windows with ~
 
 
-def test_a_window_with_negation_tells_when_it_is_over() -> None:
+def test_a_window_with_negation_says_when_it_is_over() -> None:
     """E6"""
     explanation = explained((a & ~b).within("1h"), "a1@0", now=20)
     node = explanation.tree
@@ -294,7 +294,7 @@ def test_a_window_with_negation_tells_when_it_is_over() -> None:
     assert "no b" in str(explanation)
 
 
-def test_a_refuted_window_tells_when_the_negated_event_came() -> None:
+def test_a_refuted_window_says_when_the_negated_event_came() -> None:
     """E4"""
     node = explained((a & ~b).within("1h"), "a1@0", "b1@30", now=40).tree
     refuting = node.of[0].of[1]
@@ -333,7 +333,7 @@ def test_a_window_with_negation_that_nothing_opened_says_so() -> None:
     assert explanation.missing == ("a",)
 
 
-def test_a_period_with_negation_tells_its_bounds() -> None:
+def test_a_period_with_negation_says_its_bounds() -> None:
     node = explained((a & ~b).resets("0 13 * * *"), "a1@0", now=40).tree
     assert note(node, "period")[:3] == ("period", at(60), at(60 - 24 * 60))
     assert note(node, "over").at_ms == at(60) + 1
@@ -342,19 +342,19 @@ def test_a_period_with_negation_tells_its_bounds() -> None:
 # -- sequences
 
 
-def test_a_sequence_tells_which_step_is_next() -> None:
+def test_a_sequence_says_which_step_is_next() -> None:
     node = explained(sequence(a, b, c, ordered=False), "a1@0").tree
     assert (node.have, node.need, note(node, "next_step").number) == (1, 3, 2)
     assert [each.met for each in node.of] == [True, False, False]
 
 
-def test_a_sequence_tells_of_an_event_that_is_too_early() -> None:
+def test_a_sequence_shows_an_event_that_is_too_early() -> None:
     node = explained(sequence(a, b, ordered=False), "b1@0", "a1@30").tree
     [apart] = node.of[1].apart
     assert (apart.event.id, apart.why, apart.by_ms) == ("b1", "sequence", 30 * MINUTE_MS)
 
 
-def test_a_sequence_gives_an_event_one_place_only() -> None:
+def test_a_sequence_uses_an_event_for_one_step_only() -> None:
     """P3"""
     node = explained(sequence(a, a, ordered=False), "a1@0").tree
     assert (node.have, ids(node.of[0])) == (1, ["a1"])
@@ -385,7 +385,7 @@ def test_an_ordered_condition_shows_matches_that_wait_for_a_later_tick() -> None
 # -- timers
 
 
-def test_absence_tells_when_it_fires_and_the_last_event() -> None:
+def test_absence_says_when_it_fires_and_the_last_event() -> None:
     """B1"""
     explanation = explained(absent(a | b, "1h"), "a1@0", "b1@20", now=30)
     node = explanation.tree
@@ -403,7 +403,7 @@ def test_a_met_absence_is_shown_beside_what_is_missing() -> None:
     assert explained(absent(a, "1h") & b, "a1@0", "tick@61").tree.of[0].met
 
 
-def test_quiet_tells_when_it_settles_once_its_condition_is_met() -> None:
+def test_quiet_says_when_it_settles_once_its_condition_is_met() -> None:
     """U1"""
     condition = (a & b).quiet("1h")
     assert not explained(condition, "a1@0").tree.notes
@@ -412,7 +412,7 @@ def test_quiet_tells_when_it_settles_once_its_condition_is_met() -> None:
     assert node.of[0].met
 
 
-def test_waiting_matches_tell_which_due_time_holds_them() -> None:
+def test_waiting_matches_say_which_due_time_holds_them() -> None:
     """W1"""
     explanation = explained((a & b).expires(after="1h"), "a1@0", "b1@70", now=75)
     assert explanation.waiting_until_ms == at(60)
@@ -524,7 +524,7 @@ def test_arguments_of_the_wrong_kind_are_errors(arguments: tuple[Any, ...], expe
 
 
 @pytest.mark.parametrize("number", [-1, True, "5"])
-def test_a_number_of_near_misses_that_is_none_is_refused(number: Any) -> None:
+def test_an_invalid_number_of_near_misses_is_refused(number: Any) -> None:
     with pytest.raises(ConditionError, match=r"near_misses=.*: give a whole number, 0 for none"):
         explain(a, EMPTY, 0, near_misses=number)
 

@@ -28,7 +28,7 @@ ORDER = Event.of(
         (event(source="shop.orders", myheader="x"), PLAIN, "no myheader, because its headers are not read"),
     ],
 )
-def test_a_name_that_is_a_member_of_the_data_or_a_header_is_told(
+def test_a_name_that_is_a_member_of_the_data_or_a_header_is_pointed_out(
     condition: Condition, given: Event, hint: str
 ) -> None:
     """A header of a plain topic, and by="date" where the data has `date`, were waited for without a word."""

@@ -49,7 +49,7 @@ def test_a_subject_in_another_unicode_form_is_shown_with_both_forms(
     ],
     ids=["sql", "any", "where on an attribute", "where on data"],
 )
-def test_the_unicode_form_is_also_told_where_a_term_compares_several_values(matcher: Matcher) -> None:
+def test_the_unicode_form_is_also_shown_where_a_term_compares_several_values(matcher: Matcher) -> None:
     """The same difference behind Sql, Any and where, which show no value."""
     assert "only in its Unicode form" in told(matcher, subject=NFD, data={"city": NFD})
 
@@ -81,7 +81,7 @@ def test_a_key_in_another_unicode_form_is_shown_with_both_forms() -> None:
         ),
     ],
 )
-def test_a_text_that_looks_like_the_wanted_one_is_told_with_how_it_differs(here: str, how: str) -> None:
+def test_a_text_that_looks_like_the_wanted_one_is_shown_with_the_difference(here: str, how: str) -> None:
     """Spaces, letters of other scripts and invisible characters, as copied from pages or chats."""
     assert f"its subject differs {how}" in told(event("t", subject="orders"), subject=here)
     assert f"its data.name differs {how}" in told(
@@ -89,7 +89,7 @@ def test_a_text_that_looks_like_the_wanted_one_is_told_with_how_it_differs(here:
     )
 
 
-def test_a_dash_is_told_from_a_hyphen() -> None:
+def test_a_dash_is_distinguished_from_a_hyphen() -> None:
     """A date copied from a page that has an en dash."""
     line = told(event("t", by="subject"), "2026-11-20", subject="2026\u201311\u201320")
     assert "the key differs in character 5: U+2013 EN DASH here, U+002D HYPHEN-MINUS wanted" in line
@@ -109,7 +109,7 @@ def test_texts_with_outer_spaces_are_quoted_wherever_they_stand() -> None:
     assert '[ ] "a ": nothing' in str(explain(event("t", label="a "), EMPTY, NOON_MS))
 
 
-def test_long_values_that_differ_behind_what_is_shown_are_told_with_the_place() -> None:
+def test_long_values_that_differ_beyond_what_is_shown_are_shown_with_the_place() -> None:
     """Two long paths, the same in the first 80 characters."""
     line = told(event("t", subject="a" * 100 + "b"), subject="a" * 100 + "c")
     assert 'its subject differs from character 101 on: "c" here, "b" wanted' in line
@@ -123,7 +123,9 @@ def test_long_values_that_differ_behind_what_is_shown_are_told_with_the_place() 
         ("data.a.b == 'x'", {"a": {"b": ["x"]}}, "its data.a.b is a list, and a text is wanted"),
     ],
 )
-def test_a_value_of_another_kind_than_the_predicate_compares_is_told(where: str, data: Any, how: str) -> None:
+def test_a_value_of_another_kind_than_the_predicate_compares_is_pointed_out(
+    where: str, data: Any, how: str
+) -> None:
     """A number that a producer writes as a text is never equal to the number, and looks like it."""
     assert how in told(event("t", where=where), data=data)
 
@@ -144,7 +146,7 @@ def test_each_unicode_form_of_a_text_looks_like_it(text: str, form: Any) -> None
 
 
 @given(words, words)
-def test_a_difference_is_told_for_unequal_texts_that_look_alike_alone(here: str, wanted: str) -> None:
+def test_a_difference_is_explained_only_for_unequal_texts_that_look_alike(here: str, wanted: str) -> None:
     if difference(here, wanted) is not None:
         assert here != wanted
         assert look_of(here) == look_of(wanted)

@@ -80,13 +80,13 @@ def test_further_terms_that_refused_are_counted() -> None:
     assert "(and 1 more of 3 terms)" in str(miss)
 
 
-def test_a_filter_tells_its_term() -> None:
+def test_a_filter_says_its_term() -> None:
     either = AnyFilter(Exact(tenant="a"), Exact(tenant="b"))
     matcher = event(filters=[Prefix(subject="orders/"), either])
     assert miss_of(matcher, sent(subject="orders/1", tenant="c")).term == str(either)
 
 
-def test_a_predicate_tells_its_text_and_never_the_data() -> None:
+def test_a_predicate_shows_its_text_and_never_the_data() -> None:
     miss = miss_of(event("com.bank.rates", where="data.rows > 0"), sent(data={"rows": -42, "iban": "SECRET"}))
     assert (miss.why, miss.term, miss.value) == ("term", 'Where("data.rows > 0")', None)
     assert "42" not in str(miss) + json.dumps(miss.to_json())
@@ -192,7 +192,7 @@ def test_an_event_that_fired_before_is_marked_as_a_repeat() -> None:
 LATER_MS = NOON_MS + 7_200_000  # beyond the hour for which a state remembers what it has seen
 
 
-def test_a_repeat_of_an_event_that_another_matcher_holds_is_told_as_one() -> None:
+def test_a_repeat_of_an_event_that_another_matcher_holds_is_shown_as_a_repeat() -> None:
     """D2: an id that a producer uses again was told as "fits: not read yet, or let go since"."""
     condition = rates & event("com.bank.closing", by="data.day", label="closing")
     state = after(condition, sent(data={"day": DAY}))
@@ -207,7 +207,7 @@ def test_a_repeat_of_an_event_that_another_matcher_holds_is_told_as_one() -> Non
     )
 
 
-def test_a_repeat_of_an_event_that_the_same_matcher_holds_is_told_as_one() -> None:
+def test_a_repeat_of_an_event_that_the_same_matcher_holds_is_shown_as_a_repeat() -> None:
     """D2: a constant id, so that a count stays at one."""
     condition = count(event("com.bank.rates", label="rates"), 3)
     state = after(condition, sent())
@@ -266,7 +266,7 @@ def test_a_rehearsal_has_read_all_of_its_events() -> None:
     assert [miss.why for found in explanation.near_misses for miss in found.misses] == ["gone", "gone"]
 
 
-def test_an_event_that_took_part_in_a_firing_is_told_with_the_firing() -> None:
+def test_an_event_that_took_part_in_a_firing_is_shown_with_the_firing() -> None:
     """An event of a durable subscription whose run exists, after the state has forgotten it."""
     fired = {("/bank", "r1"): "firing f7 of 2026-11-20T12:00:00Z; its run was created or skipped"}
     explanation = explain(rates, EMPTY, LATER_MS, [sent(data={"day": DAY})], fired=fired)
@@ -458,7 +458,7 @@ def test_long_values_are_shortened() -> None:
     assert len(json.dumps(miss.to_json())) < 3000
 
 
-def test_a_million_events_stop_at_the_bound_and_it_is_said() -> None:
+def test_a_million_events_stop_at_the_bound_and_the_text_says_so() -> None:
     events = (sent(str(number)) for number in itertools.count())
     explanation = explain(event("com.bank.rates", subject="eur"), EMPTY, NOON_MS, events)
     assert (explanation.looked_at, explanation.complete) == (search.MAX_EVENTS, False)

@@ -99,7 +99,7 @@ def test_a_condition_that_cannot_stand_alone_is_refused_and_leaves_nothing() -> 
     assert index._types == {}
 
 
-def test_a_subscription_that_lies_twice_in_a_place_is_removed_without_its_neighbour() -> None:
+def test_a_subscription_that_is_twice_in_one_place_is_removed_without_its_neighbour() -> None:
     alone = index_of(stays=event("a"))
     index = index_of(stays=event("a"), goes=event("a", label="l") & event("a", label="r"))
     index.remove("goes")
@@ -386,7 +386,7 @@ def test_of_predicates_that_need_different_values_only_those_of_the_event_are_ev
     ],
     ids=["exact", "prefix", "suffix"],
 )
-def test_an_event_asks_for_its_own_attributes_however_many_others_are_named(
+def test_an_event_looks_up_only_its_own_attributes_however_many_others_are_named(
     matcher: Callable[[int], Matcher],
 ) -> None:
     index: MatcherIndex[int] = MatcherIndex()

@@ -44,7 +44,7 @@ def test_conditions_with_another_order_of_operands_are_different() -> None:
     [lambda: bool(a), lambda: a and b, lambda: a or b, lambda: not a, lambda: 1 if a & b else 0],
     ids=["bool", "and", "or", "not", "if"],
 )
-def test_python_logic_on_a_condition_tells_to_use_the_operators(use: Any) -> None:
+def test_python_logic_on_a_condition_is_an_error_that_names_the_operators(use: Any) -> None:
     with pytest.raises(ConditionError, match=r"with & and \|"):
         use()
 

@@ -49,7 +49,7 @@ def test_a_duration_is_given_in_units(units: dict[str, float], ms: int) -> None:
         "1µs", "9" * 13 + "s",
     ],
 )  # fmt: skip
-def test_a_text_of_another_form_is_refused_with_one_that_is_none(text: str) -> None:
+def test_a_text_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(
         ConditionError, match=r'd: .* is not a duration: write "2h", "90m" or "1d12h"'
     ) as caught:

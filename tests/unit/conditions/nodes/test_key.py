@@ -178,7 +178,7 @@ def test_the_fast_path_for_a_text_gives_the_same_key(text: str) -> None:
 
 
 @given(keys | st.lists(keys, min_size=2, max_size=8))
-def test_canonical_text_is_unchanged_when_made_again(value: Any) -> None:
+def test_the_canonical_form_of_canonical_text_is_itself(value: Any) -> None:
     """K13; and whatever is refused is refused with a ConditionError."""
     try:
         text = canonical_key(value)

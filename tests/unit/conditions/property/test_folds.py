@@ -33,7 +33,7 @@ def test_cutting_a_fold_into_batches_changes_nothing(case: Case, cut: int) -> No
 
 @examples(300)
 @given(merge_independent_cases(), st.randoms(use_true_random=False))
-def test_a_merge_of_partitions_changes_nothing_where_it_is_said_to(case: Case, random: Random) -> None:
+def test_a_merge_of_partitions_changes_nothing_where_the_page_says_so(case: Case, random: Random) -> None:
     """V3: between two ticks, any merge of partitions gives the same firings."""
     plain, other = first_state(case), first_state(case)
     for is_match, some in groupby(case.inputs, lambda given_: isinstance(given_, Match)):

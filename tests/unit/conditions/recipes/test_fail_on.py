@@ -38,7 +38,7 @@ def test_both_are_one_condition_that_keeps_the_labels_of_the_first(condition: Co
     ("events", "failed"),
     [("fab", True), ("abf", False), ("afb", True), ("ab", False)],
 )
-def test_whichever_is_met_first_fires_and_the_labels_tell_which(events: str, failed: bool) -> None:
+def test_whichever_is_met_first_fires_and_the_labels_say_which(events: str, failed: bool) -> None:
     firings = rehearse(with_fail_on(A & B, F), [of(name, n) for n, name in enumerate(events)])
     assert is_failure(part.label for part in firings[0].taking_part) is failed
 

@@ -48,7 +48,7 @@ def test_a_mark_of_a_letter_that_retention_removed_counts_for_nothing(
     assert counted_of(monkeypatch, letter(ZERO, 50), mark(ZERO, 51, f"{ZERO}@3"), low=40) == Count(1, 0, True)
 
 
-def test_only_the_latest_are_counted_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_latest_are_counted_and_the_text_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_COUNTED", 20)
     assert counted_of(monkeypatch, *(letter(ZERO, n) for n in range(100))) == Count(10, 0, False)
     monkeypatch.setattr(module, "MOST_COUNTED", 1000)

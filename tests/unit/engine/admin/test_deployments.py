@@ -75,7 +75,7 @@ def test_another_deployment_is_shown_and_the_default_name_beside_it_is_noted() -
     assert (note.level, "and green use the bus as well" in note.text) == ("note", True)
 
 
-def test_without_a_database_to_ask_it_is_said_that_nothing_is_known() -> None:
+def test_without_a_database_the_answer_is_that_nothing_is_known() -> None:
     there = There("airflow", airflow__d__r1__t=("airflow", 0))
     assert levels(there, AirflowInfo("3.3.2")) == ["note", "ok"]
 

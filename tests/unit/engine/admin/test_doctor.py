@@ -133,7 +133,7 @@ def test_a_cluster_that_does_not_answer_ends_the_visit_with_its_reason(
         (["engine"], {"topics", "access", "clock", "bus", "deployment"}),
     ],
 )
-def test_for_a_role_nothing_is_looked_at_that_it_may_not_see(
+def test_checks_for_a_role_look_only_at_what_it_may_see(
     monkeypatch: pytest.MonkeyPatch, roles: list[Any], looked_at: set[str]
 ) -> None:
     cluster = doctor.probe.Cluster(1, {"b-subscription": 1})

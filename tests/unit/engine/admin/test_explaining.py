@@ -47,7 +47,7 @@ def state(*types: str, subject: str = "s") -> bytes:
         (event("t", by=("subject", "data.n")), None, '["20261120", 7]', '["2026-11-20","7"]'),
     ],
 )
-def test_the_key_to_explain_is_the_one_there_is_or_the_one_asked_for_in_canonical_form(
+def test_the_key_to_explain_is_the_only_one_or_the_given_one_in_canonical_form(
     condition: Any, own: str | None, asked: str | None, wanted: str | None
 ) -> None:
     assert _wanted_key(registered(condition, own), asked) == wanted
@@ -69,7 +69,7 @@ def test_a_key_that_makes_no_sense_is_an_error(
         _wanted_key(registered(condition, own), asked)
 
 
-def test_the_open_keys_nearest_to_firing_come_first_and_no_more_than_asked_for() -> None:
+def test_the_open_keys_nearest_to_firing_come_first_and_no_more_than_requested() -> None:
     large = state("orders", subject="s" * 5000)
     pending = Pending(keys={"a": large, "b": b"\xc1", "c": state("orders", "stock"), "d": EMPTY.encode()})
     keys = open_keys(registered(ALL, kind="durable"), pending)
@@ -145,7 +145,7 @@ def progress(
     ],
     ids=["read", "behind", "not applied", "scan", "its match is on the way", "no offset", "a listed topic"],
 )
-def test_whether_an_event_was_read_for_a_registration_is_told_where_it_is_known(
+def test_whether_an_event_was_read_for_a_registration_is_shown_where_it_is_known(
     known: Progress, read: list[bool | None]
 ) -> None:
     """explain told both as "fits: not read yet, or no longer held"."""

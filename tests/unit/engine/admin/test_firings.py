@@ -50,7 +50,7 @@ def taken(*records: Record, among: tuple[str, ...] = ("e1", "e2")) -> dict[tuple
     return firings.taken
 
 
-def test_an_event_whose_run_exists_is_told_with_its_firing() -> None:
+def test_an_event_whose_run_exists_is_shown_with_its_firing() -> None:
     """explain said "fits: not read yet, or let go since" of events whose runs exist."""
     assert taken(action("f1", "e1"), action("f2", "e2", state="fired")) == {
         ("/shop", "e1"): "firing f1 of 2026-11-20T12:00:00Z; its run was created or skipped",
@@ -74,7 +74,7 @@ def test_firings_of_others_do_not_count(record: Record) -> None:
     assert taken(record) == {}
 
 
-def test_open_firings_are_told_with_the_oldest() -> None:
+def test_open_firings_are_counted_with_the_time_of_the_oldest() -> None:
     firings = Firings(REGISTERED, [])
     firings.follow(action("f1", "e1", state="fired"))
     firings.follow(action("f2", "e2", state="fired"))

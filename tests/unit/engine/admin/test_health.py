@@ -111,7 +111,7 @@ def test_a_bus_that_is_well_has_no_problems(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("kind", "matters"), [("dead-letter", False), ("event", False), ("state", True)])
-def test_a_topic_that_was_made_again_is_a_problem_where_the_protocols_need_what_it_held(
+def test_a_topic_that_was_created_again_is_a_problem_where_the_protocols_need_what_it_held(
     cluster: Cluster, kind: str, matters: bool
 ) -> None:
     cluster.write(BUS_KEY, BusRecord(partitions=1, topic_ids={kind: "another"}))

@@ -92,7 +92,7 @@ def told(start: str, tp: TopicPartition = EVENT) -> str:
     return resuming.resumption(CONFIG, *tp, start).consequence
 
 
-def test_of_an_offset_that_is_gone_what_is_skipped_is_skipped_for_all_waits_there_are(
+def test_records_that_are_skipped_for_a_lost_offset_are_skipped_for_all_existing_waits(
     cluster: Cluster,
 ) -> None:
     cluster.register("w")
@@ -135,7 +135,7 @@ def test_with_unreadable_metadata_the_text_says_what_is_read_again_and_what_no_w
     )
 
 
-def test_of_a_topic_that_was_made_again_the_offsets_of_before_say_nothing(cluster: Cluster) -> None:
+def test_the_earlier_offsets_of_a_topic_that_was_created_again_do_not_count(cluster: Cluster) -> None:
     cluster.committed[EVENT] = Committed(15, metadata(t="another"))
     assert told("end").startswith(
         "Records 10 to 19 (10) are skipped, whether they were read before or not. Waits"
@@ -182,7 +182,7 @@ def test_a_listed_topic_that_cannot_be_read_is_an_error_with_the_reason(cluster:
         ("start", "gone", "Topic 'gone' is not read: the topic does not exist"),
     ],
 )
-def test_what_cannot_be_said_of_several_partitions_is_refused(
+def test_options_for_a_single_partition_are_refused_for_several(
     cluster: Cluster, start: str, topic: str | None, problem: str
 ) -> None:
     with pytest.raises(TopicsError, match=problem):

@@ -91,7 +91,7 @@ def admin(client: FakeAdminClient) -> Admin:
     "ask",
     [Admin.start_offsets, Admin.end_offsets, Admin.stable_offsets, lambda a, tps: a.offsets_since(tps, 0)],
 )
-def test_offsets_are_asked_for_again_while_the_leader_moves(
+def test_the_query_for_offsets_is_repeated_while_the_leader_moves(
     admin: Admin, client: FakeAdminClient, code: int, ask: Callable[[Admin, list[TopicPartition]], Any]
 ) -> None:
     client.answers = [failure(code), failure(code), 7]
@@ -189,7 +189,7 @@ def group(*assignments: bytes, error: KafkaError | None = None) -> SimpleNamespa
 ONE_PARTITION = b"\0\0" + b"\0\0\0\1" + b"\0\x06orders" + b"\0\0\0\1" + b"\0\0\0\3" + b"\xff\xff\xff\xff"
 
 
-def test_a_group_whose_coordinator_does_not_tell_is_no_group_without_members(
+def test_a_group_whose_coordinator_does_not_answer_is_not_reported_as_empty(
     admin: Admin, client: FakeAdminClient
 ) -> None:
     client.groups = [group(error=failure(KafkaError.COORDINATOR_LOAD_IN_PROGRESS).args[0])]
@@ -208,6 +208,8 @@ def test_a_member_whose_assignment_cannot_be_read_is_a_member(
     assert [member.partitions for member in admin.group_members()] == [(), (TopicPartition("orders", 3),)]
 
 
-def test_a_topic_is_asked_for_again_while_its_leader_moves(admin: Admin, client: FakeAdminClient) -> None:
+def test_the_query_for_a_topic_is_repeated_while_its_leader_moves(
+    admin: Admin, client: FakeAdminClient
+) -> None:
     client.described = {"orders": [failure(KafkaError.LEADER_NOT_AVAILABLE), AclOperation.READ]}
     assert admin.topics(["orders"]) == {"orders": Topic("t", 2)}

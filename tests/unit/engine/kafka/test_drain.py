@@ -41,14 +41,14 @@ def test_partitions_are_read_up_to_the_ends_given_and_no_further() -> None:
     assert offsets(reader, {A: 3, B: 7}, {A: 5, B: 8}) == [(0, 3), (1, 7), (0, 4)]
 
 
-def test_a_partition_that_is_at_its_end_is_not_asked_for() -> None:
+def test_the_end_of_a_partition_that_is_at_its_end_is_not_queried() -> None:
     reader = Given([at(A, 3)])
     assert offsets(reader, {A: 3, B: 7}, {A: 4, B: 7}) == [(0, 3)]
     assert reader.asked == {A: 3}
     assert offsets(Given(), {B: 7}, {B: 7}) == []
 
 
-def test_an_end_below_the_one_given_ends_a_partition_for_a_transaction_is_open() -> None:
+def test_an_open_transaction_ends_the_read_of_a_partition_below_the_given_end() -> None:
     assert offsets(Given([at(A, 3), End(A, 4)]), {A: 3}, {A: 9}) == [(0, 3)]
 
 

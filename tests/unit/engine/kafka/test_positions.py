@@ -33,7 +33,7 @@ class Admin:
     end_offsets = start_offsets
 
 
-def test_topics_whose_offsets_nobody_would_tell_are_left_out() -> None:
+def test_topics_whose_offsets_no_broker_answers_are_left_out() -> None:
     admin: Any = Admin(
         gone=None,
         hidden=Topic("", 0, "Describe"),

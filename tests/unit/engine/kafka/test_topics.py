@@ -23,7 +23,7 @@ CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 BY_NAME: dict[str, TopicSpec] = {spec.name: spec for spec in specs(CONFIG, 8)}
 
 
-def test_a_bus_has_six_topics_of_the_partitions_asked_for_and_one_registry_partition() -> None:
+def test_a_bus_has_six_topics_of_the_given_partitions_and_one_registry_partition() -> None:
     assert {name: spec.partitions for name, spec in BY_NAME.items()} == {
         "b-event": 8,
         "b-trigger": 8,

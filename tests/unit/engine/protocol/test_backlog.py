@@ -55,7 +55,7 @@ def test_records_put_back_come_first_also_when_nothing_else_is_left() -> None:
     assert len(backlog) == 0
 
 
-def test_cleared_while_it_is_gone_through_it_gives_nothing_more() -> None:
+def test_a_backlog_that_is_cleared_during_iteration_gives_nothing_more() -> None:
     backlog = holding(1, 2)
     backlog.add(ends(3))
     given = []

@@ -19,7 +19,7 @@ def test_before_anything_is_observed_it_is_the_machines_time_and_not_fresh() -> 
     assert not times.clock.fresh
 
 
-def test_after_an_observation_the_machines_time_counts_no_more() -> None:
+def test_after_an_observation_the_machines_time_no_longer_counts() -> None:
     times = Times()
     times.clock.observe(77_000)
     times.wall, times.monotonic = 9e9, 101.5

@@ -177,7 +177,7 @@ def test_the_lease_of_a_process_that_was_killed_is_removed_a_day_later_by_one_en
 
 
 @pytest.mark.parametrize("kind", ["trigger", "state", "action", "subscription"])
-def test_an_internal_topic_that_was_made_again_stops_the_engine(kind: str) -> None:
+def test_an_internal_topic_that_was_created_again_stops_the_engine(kind: str) -> None:
     pool = Pool()
     ids = {k: pool.topic_id(f"b-{k}") for k in ("trigger", "state", "action", "subscription", "dead-letter")}
     pool.write_bus_record(BusRecord(partitions=1, topic_ids=ids))

@@ -188,7 +188,7 @@ def test_the_state_is_not_read_again_after(trouble: str) -> None:
     assert pool.fired() == [("pair", "met")]
 
 
-def test_aborts_without_end_are_an_error_and_the_next_engine_starts_anew() -> None:
+def test_aborts_without_end_are_an_error_and_the_next_engine_starts_again() -> None:
     pool = Pool()
     pool.boot()
     pool.buses["one"].aborts = 99
@@ -316,7 +316,7 @@ def test_a_pass_ends_early_where_filters_are_slow(monkeypatch: pytest.MonkeyPatc
     assert len(pool.fired()) == 20
 
 
-def test_a_topic_that_was_made_anew_repeats_nothing_of_a_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_was_created_again_repeats_nothing_of_a_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "MOST_S", 0.0)  # a record a pass
     pool = Pool(topics=("orders",))
     pool.write(TopicPartition("orders", 0), b"k", b"1")

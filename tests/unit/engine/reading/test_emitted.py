@@ -80,13 +80,13 @@ def told(monkeypatch: pytest.MonkeyPatch, log: Log, since_ms: int = SINCE) -> se
     return {id_ for _, id_ in Emitted(CONFIG, lambda: NOW / 1000).among(wanted, since_ms)}
 
 
-def test_where_nothing_was_removed_no_settings_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_was_removed_no_settings_are_queried(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log((0, [SINCE - HOUR, SINCE + HOUR]), (0, [SINCE + HOUR]), (0, []))
     assert told(monkeypatch, log) == {"0@1", "1@0"}
     assert log.settings_asked == 0
 
 
-def test_where_a_record_from_before_is_left_no_settings_are_asked_for(
+def test_where_an_earlier_record_is_left_no_settings_are_queried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = Log((5, [SINCE - HOUR, SINCE + HOUR]), (7, [SINCE - HOUR]))
@@ -104,7 +104,7 @@ def test_a_partition_that_was_idle_for_longer_than_records_are_kept_is_no_error(
 
 
 @pytest.mark.parametrize("left", [[], [SINCE + HOUR]], ids=["empty", "with its next event"])
-def test_where_retention_is_shorter_than_the_time_asked_about_nobody_can_tell(
+def test_where_retention_is_shorter_than_the_queried_time_the_answer_is_unknown(
     left: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log((0, [SINCE + HOUR]), (5, left))
@@ -134,7 +134,7 @@ def test_retention_reaches_no_further_than_the_margin_of_the_clocks_allows(
         (None, [], "allow DescribeConfigs"),
     ],
 )
-def test_where_records_are_not_removed_by_time_alone_nobody_can_tell(
+def test_where_records_are_not_removed_by_time_alone_the_answer_is_unknown(
     settings: dict[str, str] | None, left: list[int], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log((5, left))

@@ -178,7 +178,7 @@ def by_time(ends: dict[TopicPartition, int], *fetches: list[Record | End]) -> li
     return [record.timestamp_ms for record in given]
 
 
-def test_what_was_there_comes_by_its_stamps_however_it_is_fetched() -> None:
+def test_existing_records_come_in_the_order_of_their_timestamps_however_they_are_fetched() -> None:
     ends = {ONE: 3, TWO: 2}
     assert by_time(ends, records(ONE, 1, 4, 5), records(TWO, 2, 3)) == [1, 2, 3, 4, 5]
     assert by_time(ends, records(TWO, 2), records(ONE, 1, 4, 5), records(TWO, 6, first=1)) == [1, 2, 4, 5, 6]

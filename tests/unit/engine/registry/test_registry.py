@@ -169,7 +169,7 @@ def test_registrations_of_one_form_share_one_condition_which_goes_with_the_last_
     assert kept() is None
 
 
-def test_whether_key_and_condition_go_together_is_asked_of_each_registration_that_shares_it(
+def test_each_registration_that_shares_a_condition_checks_that_its_key_fits(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     form = Registration.of("x", MIXED, "1", 1)

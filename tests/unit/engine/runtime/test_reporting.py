@@ -138,7 +138,7 @@ def test_it_looks_once_a_second(stage: Stage) -> None:
     assert stage.status.stats.filter_errors == 1
 
 
-def test_an_engine_that_ends_takes_its_words_back_but_not_those_of_its_successor(stage: Stage) -> None:
+def test_an_engine_that_ends_withdraws_its_problems_but_not_those_of_its_successor(stage: Stage) -> None:
     stage.engine.ownership.unread = {TopicPartition("b-event", 1): "b-event[1] is not read."}
     stage.look()
     assert stage.status.size == EngineSize(1, 1, 0, 3, ("other",))

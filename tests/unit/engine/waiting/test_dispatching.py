@@ -322,7 +322,7 @@ def test_what_did_not_fit_is_read_again_when_there_is_room(
     assert heard == [MORE_FIRINGS]
 
 
-def test_a_topic_that_cannot_be_read_again_ends_this_life_of_the_waits_and_the_next_has_it_all(
+def test_a_topic_that_cannot_be_read_again_ends_this_run_of_the_waits_and_the_next_run_reads_all(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_firings, "MOST_HELD", 1)

@@ -18,7 +18,7 @@ def test_a_problem_and_its_end_are_notified_and_logged_once(caplog: pytest.LogCa
     assert heard == [Notice("down"), Notice(None), Notice("other")]
 
 
-def test_who_listens_later_hears_at_once_what_is_wrong_and_nothing_if_all_is_well() -> None:
+def test_a_later_listener_gets_the_present_problems_at_once_and_nothing_if_all_is_well() -> None:
     board, heard = NoticeBoard(), []
     board.listen("early", heard.append)
     assert heard == []
@@ -40,7 +40,7 @@ def test_parts_that_fail_for_one_reason_say_it_once_and_are_well_when_all_are() 
     assert heard == [Notice("down"), Notice("also slow"), Notice(None)]
 
 
-def test_who_stops_listening_hears_no_more_and_may_stop_twice() -> None:
+def test_a_listener_that_stops_gets_nothing_more_and_may_stop_twice() -> None:
     board, heard = NoticeBoard(), []
     board.listen("me", heard.append)
     board.stop_listening("me")

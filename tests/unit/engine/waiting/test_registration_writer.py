@@ -70,7 +70,7 @@ def test_a_lease_names_all_waits_in_records_that_the_client_takes(
     assert bench.named() == waits(count)
 
 
-def test_a_part_that_is_needed_no_more_is_removed(bench: Bench) -> None:
+def test_a_part_that_is_no_longer_needed_is_removed(bench: Bench) -> None:
     bench.lease(waits(3 * MOST_NAMED))
     bench.lease(waits(2 * MOST_NAMED))
     assert list(bench.standing) == [b"lease/p/0", b"lease/p/1"]

@@ -304,7 +304,7 @@ def test_a_wait_that_is_opened_again_is_not_withdrawn(stage: Stage) -> None:
     assert [key for key, _ in stage.leases if not key.startswith(b"lease/")] == []
 
 
-def test_a_registration_that_is_removed_under_an_open_wait_is_made_again(stage: Stage) -> None:
+def test_a_registration_that_is_removed_under_an_open_wait_is_written_again(stage: Stage) -> None:
     """As when a triggerer that had lost its waits to another one hears of it late, and withdraws them."""
     stage.open(W)
     stage.run(
@@ -313,7 +313,7 @@ def test_a_registration_that_is_removed_under_an_open_wait_is_made_again(stage: 
     assert len(stage.produced) == 2
 
 
-def test_a_registration_that_another_incarnation_replaced_is_not_made_again(stage: Stage) -> None:
+def test_a_registration_that_another_incarnation_replaced_is_not_written_again(stage: Stage) -> None:
     later = Registration.of("w", event("x"), None, 0, generation=1)
     stage.open(W)
     replacing = Record(REGISTRY, 1, 0, f"{later.incarnation}:n".encode(), encode_json(later), None)
@@ -412,7 +412,7 @@ def test_open_waits_are_served_by_the_next_connection(stage: Stage) -> None:
     assert len(heard) == 1
 
 
-def test_a_closed_wait_hears_nothing_and_is_not_registered(stage: Stage) -> None:
+def test_a_closed_wait_gets_nothing_and_is_not_registered(stage: Stage) -> None:
     wait, heard = stage.open(W)
     stage.waits.close(wait)
     stage.waits.close(wait)

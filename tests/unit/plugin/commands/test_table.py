@@ -92,7 +92,7 @@ def test_spaces_around_a_key_are_shown(
 
 
 @pytest.mark.parametrize("output", ["table", "plain"])
-def test_no_rows_are_told(
+def test_a_table_without_rows_says_so(
     output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert printed([], 80, monkeypatch, capsys, output) == "No data found\n"

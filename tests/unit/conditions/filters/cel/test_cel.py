@@ -249,7 +249,7 @@ def test_a_common_mistake_is_an_error_that_says_what_to_write(source: str, messa
     "source",
     ["data.x == 'and = &'  )", "data.or == 1 )", "data.x == 1 ) // not = or", "data.x.lower() == 'a'"],
 )
-def test_other_errors_are_told_as_the_library_tells_them(source: str) -> None:
+def test_other_errors_keep_the_librarys_text(source: str) -> None:
     with pytest.raises(ConditionError) as caught:
         Where(source)
     assert "write" not in str(caught.value)

@@ -345,7 +345,7 @@ def test_a_required_attribute_always_exists(name: str) -> None:
     assert compile(f"EXISTS {name}").evaluate({}) == (True, None)
 
 
-def test_the_first_error_is_the_one_that_is_told() -> None:
+def test_the_first_error_is_the_one_that_is_reported() -> None:
     assert compile("first + INT('x') + second").evaluate({}).error == (
         "MissingAttributeError: the event has no attribute first"
     )
@@ -356,7 +356,7 @@ def test_the_first_error_is_the_one_that_is_told() -> None:
     [None, 1.5, 2**31, -(10**5000), b"x", ["x"]],
     ids=["none", "float", "33-bits", "huge", "bytes", "list"],
 )
-def test_a_value_that_is_none_of_cesqls_types_is_an_error(value: object) -> None:
+def test_a_value_of_a_type_that_cesql_lacks_is_an_error(value: object) -> None:
     for expression in ["x", "x = 'a'", "'a' = x", "x IN ('a')", "'a' IN (x)", "LENGTH(x) > 0", "x LIKE '%'"]:
         result = compile(expression).evaluate({"x": value})  # type: ignore[dict-item]
         assert result.value is False
@@ -431,7 +431,7 @@ def test_the_kind_of_the_result_is_known_before_an_event(expression: str, kind: 
     assert compile(expression).kind is kind
 
 
-def test_an_expression_tells_the_attributes_it_reads() -> None:
+def test_an_expression_knows_the_attributes_it_reads() -> None:
     expression = compile("(B = 1 AND EXISTS a) OR LEFT(c, 1) IN (d, 'x') OR nosuch(b, -e) OR f LIKE 'g'")
     assert expression.attributes == ("a", "b", "c", "d", "e", "f")
 
@@ -466,7 +466,7 @@ def test_an_expression_tells_the_attributes_it_reads() -> None:
         ("flag OR level / 0 = 1", "MathError: x / 0"),
     ],
 )
-def test_an_expression_tells_the_parts_that_fail_on_every_event(expression: str, error: str) -> None:
+def test_an_expression_names_its_parts_that_fail_on_every_event(expression: str, error: str) -> None:
     """Reference: CloudEvents SQL 1.0, section 3.3, "error checks SHOULD be done at compile time"."""
     errors = compile(expression).errors
     assert any(each.startswith(error) for each in errors), errors
@@ -482,7 +482,7 @@ def test_an_expression_tells_the_parts_that_fail_on_every_event(expression: str,
         "TRUE XOR EXISTS id", "specversion = '2.0'", "INT(level) NOT IN ('1', 'a')", "EXISTS n AND 0",
     ],
 )  # fmt: skip
-def test_an_expression_tells_that_no_event_gives_true(expression: str) -> None:
+def test_an_expression_says_that_no_event_gives_true(expression: str) -> None:
     """Reference: a filter that was accepted and could not pass (CloudEvents SQL)."""
     assert compile(expression).never_true
 
@@ -508,7 +508,7 @@ def test_an_expression_that_may_give_true_has_no_such_mark(expression: str) -> N
     assert (found.never_true, found.errors) == (False, ())
 
 
-def test_an_expression_tells_the_calls_that_nothing_answers() -> None:
+def test_an_expression_names_its_calls_of_unknown_functions() -> None:
     assert compile("LENGTH(a) = 1").missing == ()
     assert compile("LENGHT(a) = 1 OR left(a) = 'x' OR lenght(b) = 2").missing == (
         "MissingFunctionError: there is no function 'LENGHT' of 1 argument",

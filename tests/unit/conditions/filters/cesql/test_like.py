@@ -34,7 +34,7 @@ from interlock.conditions.filters.cesql.like import matcher
         pytest.param("a.c*", ["a.c*"], ["abc", "a.cc"], id="no-regular-expression"),
     ],
 )
-def test_a_pattern_tells_like_from_unlike(pattern: str, like: list[str], unlike: list[str]) -> None:
+def test_a_pattern_distinguishes_like_from_unlike(pattern: str, like: list[str], unlike: list[str]) -> None:
     matches = matcher(pattern)
     assert [text for text in like if not matches(text)] == []
     assert [text for text in unlike if matches(text)] == []

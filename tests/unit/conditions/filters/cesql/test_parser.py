@@ -77,7 +77,7 @@ def case(text: str, column: int, what: str, id: str = "") -> object:  # noqa: A0
         case("\ud800", 1, "expected a value, found '\\ud800'", id="half-a-surrogate-pair"),
     ],
 )  # fmt: skip
-def test_the_error_tells_the_column_and_what_was_expected(text: str, column: int, what: str) -> None:
+def test_the_error_names_the_column_and_what_was_expected(text: str, column: int, what: str) -> None:
     with pytest.raises(ConditionError) as raised:
         compile(text)
     assert str(raised.value) == f"CESQL expression {text!r}, column {column}: {what}"

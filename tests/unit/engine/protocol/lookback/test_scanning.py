@@ -115,7 +115,7 @@ def test_a_look_back_within_the_existing_records_is_not_reported(caplog: pytest.
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-def test_a_look_back_to_the_start_of_a_whole_partition_tells_nothing() -> None:
+def test_a_look_back_to_the_start_of_a_whole_partition_is_not_reported() -> None:
     pool = Pool()
     pool.emit("b")
     pool.start()
@@ -179,7 +179,7 @@ def test_a_scan_whose_remaining_records_are_all_removed_is_reported() -> None:
     )
 
 
-def test_a_jump_over_records_that_never_were_events_tells_nothing() -> None:
+def test_a_jump_over_records_that_never_were_events_is_not_reported() -> None:
     """Control records of transactions and compaction leave jumps; the partition begins where it began."""
     pool = Pool()
     pool.emit("b")

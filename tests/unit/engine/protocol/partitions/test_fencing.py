@@ -223,7 +223,7 @@ def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(
     assert "metadata" in caplog.text
 
 
-def test_a_group_that_cannot_be_asked_for_is_asked_again_and_ends_no_engine(
+def test_a_failed_query_for_the_group_is_repeated_and_ends_no_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = Pool()

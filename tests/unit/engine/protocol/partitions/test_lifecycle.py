@@ -106,7 +106,7 @@ def test_an_assignment_recovers_its_partitions_and_leaves_no_others() -> None:
         assert life.reasons == {}
 
 
-def test_no_sequence_of_moves_leaves_a_partition_in_two_minds() -> None:
+def test_no_sequence_of_moves_leaves_a_partition_in_two_states() -> None:
     """Random moves, legal or not: states follow the table, and reasons belong to unread partitions alone."""
     chance = Random(1)
     now = 0.0

@@ -225,7 +225,9 @@ def test_a_topic_whose_offsets_the_brokers_refuse_is_left_out_before_the_engine_
     assert sorted(pool.fired()) == [("each", "met"), ("order", "met")]
 
 
-def test_the_owner_tells_health_of_a_partition_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owner_reports_a_partition_that_may_not_be_read_to_health(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pool = two_engines()
     Refusal(pool, monkeypatch, "Read")
     pool.run(200)
@@ -234,7 +236,7 @@ def test_the_owner_tells_health_of_a_partition_that_may_not_be_read(monkeypatch:
     assert b"orders[0] is not read: the brokers refuse Read" in (record or b"")
 
 
-def test_a_refusal_that_the_brokers_do_not_own_up_to_is_tried_again_now_and_then(
+def test_a_refusal_without_an_error_of_the_brokers_is_tried_again_now_and_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = two_engines(ORDER)
@@ -253,7 +255,7 @@ def test_a_refusal_that_the_brokers_do_not_own_up_to_is_tried_again_now_and_then
 
 
 @pytest.mark.parametrize("operation", ["Read", "Describe"])
-def test_timers_wait_for_a_topic_that_may_not_be_read_and_then_say_that_they_went_without(
+def test_timers_wait_for_a_topic_that_may_not_be_read_and_then_fire_marked_incomplete(
     operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = two_engines()

@@ -134,7 +134,7 @@ def test_a_growing_topic_of_a_transactional_producer_costs_no_request_for_its_en
     assert log.asked == 0
 
 
-def test_the_end_is_asked_for_where_the_client_does_not_know_it() -> None:
+def test_the_end_is_queried_where_the_client_does_not_know_it() -> None:
     log = Log({0: 0, 4: 4}, 5)
     log.fetched = 0
     assert log.checks.refusal(log.record(4), 1) is None

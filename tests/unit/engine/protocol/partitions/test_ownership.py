@@ -32,7 +32,7 @@ def test_a_partition_whose_committed_offset_is_gone_stops() -> None:
     assert "airflow interlock topics resume b-event 0 --from start|end|OFFSET --bus b" in stopped(pool)[EVENT]
 
 
-def test_a_partition_whose_next_records_were_removed_stops_and_the_others_go_on() -> None:
+def test_a_partition_whose_next_records_were_removed_stops_and_the_others_continue() -> None:
     pool = used(2, EACH)
     for number in (0, 1):
         pool.emit("x", partition=number, times=4)
@@ -54,7 +54,7 @@ def test_a_partition_at_the_first_existing_record_continues() -> None:
     assert pool.committed(EVENT).offset == 4
 
 
-def test_a_partition_of_a_topic_that_was_made_again_stops() -> None:
+def test_a_partition_of_a_topic_that_was_created_again_stops() -> None:
     pool = used()
     kept = pool.committed(EVENT)
     pool.cluster.delete(EVENT.topic)
@@ -83,7 +83,7 @@ def test_an_offset_that_an_administrator_committed_is_taken_as_it_is() -> None:
     assert len(pool.fired()) == 3
 
 
-def test_a_partition_that_loses_records_while_it_is_read_stops_and_the_others_go_on() -> None:
+def test_a_partition_that_loses_records_while_it_is_read_stops_and_the_others_continue() -> None:
     """The client says "offset out of range"; this engine made the last commit itself."""
     pool = Pool(EACH, events=2)
     engine = pool.start()
@@ -98,7 +98,7 @@ def test_a_partition_that_loses_records_while_it_is_read_stops_and_the_others_go
     assert OTHER in engine.partitions
 
 
-def test_a_topic_that_is_made_again_under_a_running_engine_stops_within_half_a_minute() -> None:
+def test_a_topic_that_is_created_again_under_a_running_engine_stops_within_half_a_minute() -> None:
     pool = Pool(topics=("orders",))
     orders = TopicPartition("orders", 0)
     pool.start()
@@ -118,7 +118,7 @@ UNREADABLE = ['{"v":1', "nonsense", '{"v":99,"R":1}', '{"v":1,"R":"x"}']
 
 @pytest.mark.parametrize("text", UNREADABLE)
 @pytest.mark.parametrize("tp", [EVENT, TRIGGER])
-def test_a_partition_whose_metadata_cannot_be_read_stops_and_the_others_go_on(
+def test_a_partition_whose_metadata_cannot_be_read_stops_and_the_others_continue(
     tp: TopicPartition, text: str
 ) -> None:
     pool = used(2, EACH)

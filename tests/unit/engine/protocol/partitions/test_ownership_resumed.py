@@ -48,7 +48,7 @@ def test_a_resumption_counts_once() -> None:
     assert list(stopped(pool)) == [EVENT]
 
 
-def test_a_resumption_for_the_topic_before_it_was_made_again_does_not_count() -> None:
+def test_a_resumption_of_a_deleted_topic_does_not_count_for_its_successor() -> None:
     pool = used()
     pool.resume(EVENT, 0)
     kept = pool.committed(EVENT)
@@ -71,7 +71,7 @@ def test_a_recreated_topic_resumes_from_its_start_and_its_events_are_new() -> No
     assert len(pool.fired()) == 4
 
 
-def test_going_on_from_the_start_repeats_nothing() -> None:
+def test_resuming_from_the_start_repeats_nothing() -> None:
     pool = used(1, EACH)
     del pool.cluster.group.offsets[EVENT]
     pool.emit("x")

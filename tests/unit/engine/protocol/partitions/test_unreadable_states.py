@@ -180,7 +180,7 @@ def test_a_state_of_a_later_release_of_a_cancelled_subscription_is_removed() -> 
     assert pool.records(state)[-1] == (meta_key(PAIR), None)
 
 
-def test_a_state_of_a_later_release_that_was_removed_since_counts_no_more() -> None:
+def test_a_state_of_a_later_release_that_was_removed_since_no_longer_counts() -> None:
     pool = Pool(PAIR)
     pool.write(STATE, b"some", encode_msgpack(MetaRecord(9, 0, {}, False, False, None)))
     pool.write(STATE, b"some", None)

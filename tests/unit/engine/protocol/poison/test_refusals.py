@@ -165,7 +165,7 @@ def test_work_that_brokers_always_refuse_ends_the_engine_whatever_is_committed_i
     assert pool.committed(EVENT).offset > 0
 
 
-def test_lives_that_end_by_refusals_make_no_record_suspect_whoever_takes_over_meanwhile(
+def test_engines_that_end_by_refusals_make_no_record_suspect_whoever_takes_over_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As `part.py` does it: a process makes new clients after a pause, in which it is no member."""

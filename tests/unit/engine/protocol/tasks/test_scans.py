@@ -67,7 +67,7 @@ def test_a_group_nobody_reads_yet_is_joined_at_its_position() -> None:
     assert scans.metadata() == [(0, 5, 100)]
 
 
-def test_a_begun_group_is_joined_only_by_whose_first_offset_lies_ahead() -> None:
+def test_only_registrations_whose_first_offset_lies_ahead_join_a_begun_group() -> None:
     scans = added((0, 1, 100))
     scans.position()
     scans.advance(150)
@@ -114,7 +114,7 @@ def test_a_turn_lasts_until_its_slice_is_over() -> None:
     assert scans.position() == 2000
 
 
-def test_a_scan_that_is_over_gives_its_turn_away() -> None:
+def test_a_scan_that_is_over_passes_its_turn_on() -> None:
     scans = added((0, 1, 90), (1, 2, 10))
     assert scans.position() == 10
     scans.position()

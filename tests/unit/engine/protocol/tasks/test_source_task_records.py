@@ -135,7 +135,7 @@ def test_a_filter_sees_data_that_do_not_travel() -> None:
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_attributes_that_no_record_has_room_for_set_the_event_aside(plain: bool) -> None:
+def test_an_event_whose_attributes_fit_into_no_record_becomes_a_dead_letter(plain: bool) -> None:
     """Of a plain record the key becomes the subject."""
     world = World()
     world.listed = plain

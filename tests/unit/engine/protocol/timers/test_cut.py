@@ -212,7 +212,7 @@ def test_an_offset_that_was_committed_by_hand_is_waited_for() -> None:
     assert str(OTHER) in pool.engines["one"].problems.all()[0]
 
 
-def test_an_offset_of_a_topic_before_it_was_made_again_is_no_offset_of_this_one() -> None:
+def test_an_offset_of_a_deleted_topic_is_no_offset_of_its_successor() -> None:
     pool = waiting_beside_another_engine()
     elsewhere(pool, OTHER, offset=100, t="another")
     pool.run(100, pass_ms=500)
@@ -446,7 +446,7 @@ def test_cuts_that_only_close_keys_are_made_at_most_once_a_second() -> None:
     assert 5 < stats.cuts - before <= (pool.cluster.now_ms - began) / 1000 / cut.CLOSING_S + 1
 
 
-def test_nothing_is_asked_of_the_brokers_while_no_timer_is_due() -> None:
+def test_the_brokers_are_not_queried_while_no_timer_is_due() -> None:
     pool = waiting_pool("1h")
     pool.run()
     calls = len(pool.buses["one"].calls)

@@ -158,7 +158,7 @@ def with_tables(**rows: list[dict[str, Any]]) -> Figures:
     return replace(found, tables={**found.tables, **tables})
 
 
-def test_plain_topics_are_told_apart_in_tables_and_charts() -> None:
+def test_plain_topics_are_distinguished_in_tables_and_charts() -> None:
     """Reference: all plain topics were one type in the charts (report)."""
     day = date(2026, 11, 20)
     plain = {"type": PLAIN, "events": 5, "first_ms": 0, "last_ms": 1}
@@ -224,7 +224,7 @@ def test_the_picture_of_expired_waits_shows_which_wait_lacked_what() -> None:
     assert {"Expired waits, by what was missing", "daily_report.ready", "rates", "orders"} <= set(drawn)
 
 
-def test_conditions_without_a_type_are_told_and_hide_nothing() -> None:
+def test_conditions_without_a_type_are_reported_and_hide_nothing() -> None:
     """Reference: one matcher without a type blinded "types nobody waits for" (report)."""
     page = render(replace(figures("x"), without_type=2), "/data/archive", NOW_MS)
     assert "matchers that name neither a type nor a source, of 2 conditions" in page
