@@ -118,7 +118,7 @@ def judge_waits(
     for number in sorted(seen.keys() - waits.keys()):
         wrong.unexpected.append(f"wait {number}: the run did not start this task")
     known = {wait.subscription for wait in waits.values()}
-    wrong.unexpected += [f"{name}: a firing of no wait" for name in sorted(by_subscription.keys() - known)]
+    wrong.unexpected += [f"{name}: a firing for no wait" for name in sorted(by_subscription.keys() - known)]
     for number, wait in waits.items():
         _judge_wait(
             wrong, number, wait, sent, by_subscription.get(wait.subscription, {}), seen[number], outputs, done
@@ -233,7 +233,7 @@ def judge_dispatch(
     for run in runs:
         firing_id = firing_of_run(run)
         if firing_id is None or firing_id not in of_firing:
-            wrong.unexpected.append(f"dispatch: run {run['dag_run_id']} of no firing")
+            wrong.unexpected.append(f"dispatch: run {run['dag_run_id']} belongs to no firing")
             continue
         started[of_firing[firing_id]].append(run)
     for order in sorted(orders):

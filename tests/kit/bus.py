@@ -375,7 +375,7 @@ class SimulatedBus:
                 host.note("record written after the offsets")
             self.step("writes")
         try:
-            self.step("sends the end")
+            self.step("sends EndTxn")
         except BaseException:
             if host.choose(2):  # the request was on its way, and arrives later
                 cluster.in_flight.append(InFlight(transaction, True))
@@ -385,8 +385,8 @@ class SimulatedBus:
         twice = host.choose(8) == 7
         if twice:  # the connection was lost and the client sent it again: the first one may arrive later
             cluster.in_flight.append(InFlight(transaction, True))
-            host.note("end that was sent twice")
-        self.step("hears of the end")
+            host.note("EndTxn that was sent twice")
+        self.step("awaits the answer to EndTxn")
         self._transaction = None
         if twice:
             self.replace_producer()

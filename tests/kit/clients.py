@@ -110,7 +110,7 @@ class SimulatedWriter:
             return str(e)
         self._append(output)
         try:
-            self._host.pause(f"hears of {kind}")
+            self._host.pause(f"awaits the answer to {kind}")
         except UnreachableError as e:
             return str(e)
         return None

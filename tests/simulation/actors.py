@@ -21,7 +21,7 @@ from tests.kit.made_of import MadeOf
 CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 MONOTONIC_S: Final = 1000.0
 WAIT_COST: Final = 5  # steps
-COMMIT_STEPS: Final = ("begins a transaction", "writes", "sends the end", "hears of the end")
+COMMIT_STEPS: Final = ("begins a transaction", "writes", "sends EndTxn", "awaits the answer to EndTxn")
 
 ProcessState: TypeAlias = Literal["down", "up", "paused"]
 
@@ -50,9 +50,9 @@ class Process:
         self.name, self.skew_s = name, skew_s
         self.cluster, self.chance, self.seen = world.cluster, world.chance, world.seen
         self.state: ProcessState = "down"
-        self.idle = False  # it waits for others
+        self.idle = False  # it waits for another process
         self.at = ""  # what it is doing
-        self.by_chance = True  # False: no random choices, and it waits for others at once
+        self.by_chance = True  # False: no random choices, and another process runs at each wait
         self._say = world.say
         self._error: UnreachableError | None = None
         self._budget = 0
@@ -67,7 +67,7 @@ class Process:
         self._greenlet = greenlet(self._main)
 
     def run(self, steps: int) -> None:
-        """Runs `steps` steps, or until it waits for others."""
+        """Runs `steps` steps, or until it waits for another process."""
         assert self._greenlet is not None
         self.idle, self._budget = False, steps
         self._greenlet.switch()
@@ -123,8 +123,8 @@ class Process:
             getcurrent().parent.switch()
         if self._error is not None:
             error, self._error = self._error, None
-            self.say(f"{what}, and gets no answer")
-            self.seen["no answer where it " + (what if what in COMMIT_STEPS else "asks")] += 1
+            self.say(f"{what}: no answer")
+            self.seen["no answer while it " + (what if what in COMMIT_STEPS else "asks")] += 1
             raise error
 
     def wait(self, what: str) -> None:
@@ -201,7 +201,7 @@ class Actor(Process):
         if self.bus is not None:
             self.bus.dead = True
             if self.at in COMMIT_STEPS:
-                self.seen[f"crash where it {self.at}"] += 1
+                self.seen[f"crash while it {self.at}"] += 1
         super().crash()
         self._die()
 

@@ -37,7 +37,7 @@ def main() -> int:
         if not wanted and seed >= 2_000:
             break
     if wanted:
-        print(f"in {most} seeds nothing showed: {', '.join(sorted(wanted))}", file=sys.stderr)
+        print(f"no seed of {most} showed: {', '.join(sorted(wanted))}", file=sys.stderr)
         return 1
     seeds = choose(shown)
     CHOSEN_FILE.write_text(json.dumps(seeds) + "\n")

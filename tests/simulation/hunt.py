@@ -23,10 +23,10 @@ from tests.simulation.seeds import first_of_commit
 from tests.simulation.waits_oracle import judge_waits
 from tests.simulation.world import Action, World
 
-LATER_EVERY = 32  # one in so many seeds continues after its drain in one of these ways (seed % LATER_EVERY):
+LATER_EVERY = 32  # a world with one of these remainders, seed % LATER_EVERY, continues after its drain:
 AGED, REMADE, DAYS, FORGOTTEN = (0, 16), 8, 12, 24
 LATER = {DAYS: later.days, FORGOTTEN: later.forget}
-LEFT_ALONE = 9  # one with waits
+LEFT_ALONE = 9  # the remainder of a world with waits
 PART = 100  # seeds that a process plays at a time
 PROGRESS_EVERY = 50  # parts
 

@@ -54,7 +54,7 @@ def forget(world: World) -> None:
         return
     rng = Random(f"forget {world.seed}")
     _a_day(world, rng, [])
-    world.say("-- the group is forgotten")
+    world.say("-- the offsets of the group expire")
     for number in range(len(world.actors)):
         world.act(("crash", number, 0))
     world.cluster.now_ms += WEEK_MS
@@ -67,7 +67,7 @@ def forget(world: World) -> None:
             del group.offsets[tp]
             world.forgotten[tp] = len(group.history[tp])
     _resume(world, EVENT, ORDERS, TRIGGER)
-    world.seen["group that was forgotten"] += 1
+    world.seen["group whose offsets expired"] += 1
     _emit(world, rng)
     _come_back(world, rng)
     world.drain()
@@ -92,13 +92,13 @@ def remake(world: World) -> None:
     world.say(f"-- {ORDERS} is deleted")
     if rng.random() < 0.3:
         world.delist(ORDERS, len(logs))
-        world.seen["source deleted"] += 1
+        world.seen["deleted topic taken off the list"] += 1
     else:
         cluster.create(ORDERS, len(logs), log_append_time=logs[0].log_append_time)
         for _ in range(2 * EVENTS):
             world.emit(rng.choice(cluster.topics[ORDERS].logs), rng)
         _resume(world, ORDERS)
-        world.seen["source made again"] += 1
+        world.seen["deleted topic created again"] += 1
     cluster.now_ms += NOTICED_MS
 
 

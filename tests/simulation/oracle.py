@@ -1,6 +1,6 @@
 """What must be true when a world is at rest: judged from the final logs, not from what engines hold or say.
 
-Of the engine it uses only the record forms, and the order of the matches in the trigger topic. It computes
+It uses only the engine's record forms, and the order of the matches in the trigger topic. It computes
 which events count, for whom, and what fires: matcher by matcher, and with `step` folded over that topic.
 The checks are named after the invariants of docs/understand/design.md.
 """
@@ -108,7 +108,7 @@ class Instance:
 
 
 class Place(NamedTuple):
-    """What has one match in the trigger topic: registration, event and key."""
+    """Registration, event and key: the trigger topic has one match for each."""
 
     instance: Instance
     source: TopicPartition
@@ -123,7 +123,7 @@ class Place(NamedTuple):
 def _had_seen(metadata: OffsetMetadata, instance: Instance, offset: int) -> bool:
     """Whether a partition with this committed metadata had evaluated the record for the registration.
 
-    If retention removes the record before that, waiting tasks get a notice, and it does not count.
+    A record that retention removes before that does not count, and waiting tasks get a notice.
     """
     behind = any(start <= instance.offset < end and offset >= at for start, end, at in metadata.g)
     return instance.offset < metadata.R and not behind
@@ -324,7 +324,7 @@ class Oracle:
                             and (removed is None or _had_seen(removed, instance, offset))
                         ):
                             needed[place] = numbers
-        stood: set[Place] = set()
+        matched: set[Place] = set()
         last: dict[tuple[Instance, str, TopicPartition, str], int] = {}
         for log in self.cluster.topics[TRIGGER].logs:
             for offset, entry in log.history():
@@ -334,16 +334,16 @@ class Oracle:
                 for target in match.targets:
                     found = self.by_place.get(target.registry_offset)
                     if found is None and self._was_read_late(target):
-                        self.world.seen["match for what was gone, and read without its first record"] += 1
+                        self.world.seen["match for an ended registration, read late"] += 1
                         continue
                     if found is None or found.registration.incarnation != target.incarnation:
                         self.wrong("I3", f"{where} names {target}, which nobody registered there")
                         continue
                     place = Place(found, source, match.topic_id, match.offset, target.key)
-                    if place in stood and self.world.forgotten:  # the marks drop it
-                        self.world.seen["match that was judged before"] += 1
+                    if place in matched and self.world.forgotten:  # the marks drop it
+                        self.world.seen["match that was evaluated before"] += 1
                         continue
-                    stood.add(place)
+                    matched.add(place)
                     numbers = allowed.pop(place, None)
                     needed.pop(place, None)
                     registration = found.registration
@@ -351,7 +351,7 @@ class Oracle:
                         registration.kind, registration.subscription, target.key, self.world.triggers
                     )
                     if numbers is None:
-                        self.wrong("I3", f"{where}: {place} is there twice, or does not qualify")
+                        self.wrong("I3", f"{where}: {place} has two matches, or does not qualify")
                         continue
                     if tuple(sorted(target.matchers)) != numbers:
                         self.wrong("I3", f"{where}: {place} has matchers {target.matchers}, not {numbers}")
@@ -445,7 +445,7 @@ class Oracle:
             self.wrong("I8", f"{origin} cannot be read, and is not in the dead letters")
 
     def _attempts(self) -> None:
-        """No record is blamed for a process that stopped cleanly or continued; each kills only so many."""
+        """No record is blamed for a process that stopped cleanly or continued; none kills too many."""
         troubled = self.world.troubled
         for tp, commits in self.cluster.group.history.items():
             for _, committed in commits:
@@ -454,7 +454,7 @@ class Oracle:
                 metadata = decode_json(OffsetMetadata, committed.metadata, str(tp))
                 trial, committer = metadata.a, process_of(metadata.c)
                 for name in trial.ended if trial else ():
-                    self.world.seen["end of a process that was counted"] += 1
+                    self.world.seen["process end that was counted"] += 1
                     if process_of(name) == committer or process_of(name) not in troubled:
                         self.wrong("attempts", f"{tp}@{trial.at} is blamed for {name}")
         # An unrelated end shifts the suspicion: all widths may be tried once more (suspects.md).

@@ -103,8 +103,8 @@ class Triggerer(Process):
         self._stop.set()
 
     def crash(self) -> None:
-        if self.at.startswith(("writes", "hears")):
-            self.seen[f"crash where it {self.at}"] += 1
+        if self.at.startswith(("writes", "awaits")):
+            self.seen[f"crash while it {self.at}"] += 1
         super().crash()
 
     def run_into(self, steps: int) -> None:
@@ -113,7 +113,7 @@ class Triggerer(Process):
             self.run(0)
             if self.state != "up":
                 return
-            if self.at.startswith(("writes", "hears")):
+            if self.at.startswith(("writes", "awaits")):
                 steps -= 1
                 if steps < 0:
                     return
@@ -138,7 +138,7 @@ class Triggerer(Process):
             if isinstance(item, FiringDelivery):
                 known = keys_in_force(self.cluster, incarnation, self.registry_read)
                 self.yielded.append(YieldedEvent(number, item, frozenset(known)))
-                self.say(f"hears the firing {item.action.firing.id[:6]} of {task.name}")
+                self.say(f"gets the firing {item.action.firing.id[:6]} of {task.name}")
 
         self.open[number] = task, self.waits.open(task.registration, deliver)
 
@@ -181,8 +181,8 @@ class Worker(Process):
         self._stopping = True
 
     def crash(self) -> None:
-        if self.at.startswith(("writes", "hears")):
-            self.seen[f"crash where it {self.at}"] += 1
+        if self.at.startswith(("writes", "awaits")):
+            self.seen[f"crash while it {self.at}"] += 1
         super().crash()
 
 

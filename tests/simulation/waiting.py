@@ -150,7 +150,7 @@ class Waiting:
             return True  # its trigger was cancelled
         triggerer.waits.close(wait)
         if task.trigger != event.trigger or task.state != "deferred":
-            self.world.seen["firing of a task that was resumed before"] += 1
+            self.world.seen["firing for a task that was resumed already"] += 1
             return True
         ends = tuple(log.end for log in self.world.cluster.topics[ACTION].logs)
         action, keys = event.delivery
@@ -220,7 +220,7 @@ class Waiting:
         if task.worker.state == "down":
             self._done(task)
             return True
-        self.world.say(f"{task.worker.name} is killed where it {task.worker.at}")
+        self.world.say(f"{task.worker.name} is killed while it {task.worker.at}")
         task.worker.crash()
         task.state, task.worker = "new", None
         return True
@@ -256,7 +256,7 @@ class Waiting:
             triggerer.run_into(what // 4 % 3)
         if triggerer.state == "down":
             return False
-        self.world.say(f"{triggerer.name} is killed where it {triggerer.at}")
+        self.world.say(f"{triggerer.name} is killed while it {triggerer.at}")
         triggerer.crash()
         return True
 
@@ -287,7 +287,7 @@ class Waiting:
         if not up:
             return False
         up[n % len(up)].state = "paused"
-        self.world.say(f"{up[n % len(up)].name} is paused where it {up[n % len(up)].at}")
+        self.world.say(f"{up[n % len(up)].name} is paused while it {up[n % len(up)].at}")
         return True
 
     def _do_resume(self, n: int, _: int) -> bool:

@@ -79,7 +79,7 @@ def _lost(world: World, waiting: Waiting) -> Iterator[Violation]:
                 if entry.key == task.name.encode() and entry.value is not None:
                     newest = decode_json(ActionRecord, entry.value, str(log.tp))
         if newest is not None and newest.incarnation == incarnation:
-            yield Violation("lost", f"{task.name} has not heard of its firing {newest.firing.id[:6]}")
+            yield Violation("lost", f"{task.name} has not got its firing {newest.firing.id[:6]}")
         elif incarnation not in in_force:
             yield Violation("lost", f"{task.name} waits for {incarnation[:6]}, which is not registered")
 
@@ -89,7 +89,7 @@ def _once(world: World, waiting: Waiting) -> Iterator[Violation]:
         action = resumed.action
         own, other = resumed.incarnation[:6], action.incarnation[:6]
         if own != other:
-            yield Violation("once", f"{resumed.task} waits for {own}, and got what {other} had")
+            yield Violation("once", f"{resumed.task} waits for {own}, and got a firing of {other}")
         fired = any(
             entry.transaction is not None and entry_action.firing.id == action.firing.id
             for entry, entry_action in _actions(world, resumed)
@@ -100,7 +100,7 @@ def _once(world: World, waiting: Waiting) -> Iterator[Violation]:
             )
     done = [resumed.incarnation for resumed, _ in waiting.finished]
     for incarnation in {each for each in done if done.count(each) > 1}:
-        yield Violation("once", f"{incarnation[:6]} was done {done.count(incarnation)} times")
+        yield Violation("once", f"{incarnation[:6]} finished {done.count(incarnation)} times")
 
 
 def _acked(world: World, waiting: Waiting) -> Iterator[Violation]:

@@ -135,7 +135,7 @@ class World:
         self._nonces_of: dict[str, list[bytes]] = {}
         self._left_over: dict[bytes, int] = {}  # {key: offset of the removal that left it}
         self.with_triggerers = True  # those that are down are started again in each round
-        # Partitions whose offsets were lost, after so many commits: they were read again from their starts.
+        # {partition: number of its commits before its offset expired}; it was read again from its start
         self.forgotten: dict[TopicPartition, int] = {}
         self.lethal = self._lethal()
         self.killed: Counter[tuple[TopicPartition, int]] = Counter()  # processes, by such a record
@@ -494,7 +494,7 @@ class World:
         actor = self.actors[n % len(self.actors)]
         if actor.state == "down":
             return False
-        self.say(f"{actor.name} is killed where it {actor.at}")
+        self.say(f"{actor.name} is killed while it {actor.at}")
         actor.crash()
         return True
 
@@ -518,7 +518,7 @@ class World:
         actor = self.actors[n % len(self.actors)]
         if actor.state != "up":
             return False
-        self.say(f"{actor.name} is paused where it {actor.at}")
+        self.say(f"{actor.name} is paused while it {actor.at}")
         actor.state = "paused"
         return True
 
@@ -546,8 +546,10 @@ class World:
             found.remove(request)
             return True
         decided = self.cluster.end_late(request)
-        self.say(f"the end of {request.transaction} arrives late {'and decides' if decided else 'in vain'}")
-        self.seen["late end that decided"] += decided
+        self.say(
+            f"EndTxn of {request.transaction} arrives late and {'decides' if decided else 'changes nothing'}"
+        )
+        self.seen["late EndTxn that decided"] += decided
         return True
 
     def _do_time_out(self, n: int, _: int) -> bool:
@@ -699,7 +701,7 @@ class World:
         self._left_over[unknown] = self.cluster.topics[REGISTRY_TOPIC].logs[0].end - len(known)
         if what % 4:
             self._register(wanted)
-        self.seen["registration beside a removal"] += 1
+        self.seen["registration during a removal"] += 1
         return True
 
     def _remove(self, name: str, known: list[bytes] | None = None) -> None:
