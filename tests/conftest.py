@@ -23,7 +23,7 @@ from tests.kit.scheduling import GroupScheduling, rank_of
 if TYPE_CHECKING:
     from interlock.plugin.broker import LocalBroker
 
-# How long an example takes says how busy the machine is, and nothing of the code.
+# How long an example takes depends on how busy the machine is.
 settings.register_profile("interlock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("interlock")
 
@@ -33,7 +33,7 @@ _AIRFLOW_HOME = tempfile.mkdtemp(prefix="interlock-tests-airflow-")
 os.environ["AIRFLOW_HOME"] = _AIRFLOW_HOME
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
-# Brokers and Spark jobs of the tests live for seconds; what is measured (`bench`) has the JVM's own way.
+# Brokers and Spark jobs of the tests live for seconds; benchmarks (`bench`) keep the JVM's defaults.
 os.environ["JDK_JAVA_OPTIONS"] = jvm_options()
 
 

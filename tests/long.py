@@ -61,10 +61,8 @@ def steps() -> list[Step]:
         Step("fuzz", ("fuzz",), "random conditions and texts that no run has tried", True),
         Step("chaos", ("chaos", "SECONDS=600"), "ten minutes of faults lose, repeat and leak nothing"),
         Step("chaos-plants", ("chaos-plants",), "the oracle of chaos sees each planted fault"),
-        Step("archive-kill", ("archive-kill",), "an archive killed while events arrive holds what was sent"),
-        Step(
-            "backtest-scale", ("backtest-scale",), "a million events in 512 MB, as a plain loop judges them"
-        ),
+        Step("archive-kill", ("archive-kill",), "an archive job killed while events arrive has each once"),
+        Step("backtest-scale", ("backtest-scale",), "a million events in 512 MB fire as in a plain loop"),
         Step("ha", ("ha",), "two triggerers on PostgreSQL under faults"),
         Step("airflow-oldest", ("test-airflow-oldest",), "the oldest supported Airflow"),
         Step("broker-oldest", ("test-broker-oldest",), "the oldest supported broker"),
@@ -88,9 +86,9 @@ def run(step: Step) -> Result:
         command = [
             *(["nice", "-n", "10"] if step.computes else []),
             "make",
-            "ONLY=",
+            "ONLY=",  # that of our own make is not for the step
             *step.command,
-        ]  # not ours
+        ]
         code = subprocess.run(
             command, cwd=ROOT, check=False, stdout=output, stderr=subprocess.STDOUT
         ).returncode

@@ -27,7 +27,7 @@ def read_whole(config: BusConfig, topic: str, partitions: int) -> float:
     """Seconds from the assignment until all records of a topic are read."""
     consumer = Consumer({**config.client, **READS})
     places = [TopicPartition(topic, p, 0) for p in range(partitions)]
-    # Connects and fetches the ends before, as an engine has when it is assigned partitions.
+    # Connects and fetches the ends first: an engine has done so when it is assigned partitions.
     ends = {tp.partition: consumer.get_watermark_offsets(tp, DEADLINE_S)[1] for tp in places}
     left = {partition for partition, end in ends.items() if end}
     started = time.perf_counter()
@@ -70,8 +70,8 @@ def write_and_read(
 
 
 def _is_end(message: Message) -> bool:
-    """Whether the message marks the end of a partition, where a client does not return transaction
-    markers."""
+    """Whether the message marks the end of a partition. The last offset may be a transaction marker's, which
+    no client returns."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise SystemExit(f"bench: a plain client cannot read: {error}")

@@ -16,7 +16,7 @@ _VALID = {**dict.fromkeys(REQUIRED, "x"), "specversion": "1.0"}  # of an event w
 
 
 class UserData(UserDict[str, object]):
-    """The user's members of an event's data. CompletionError for a key that is reserved or no text."""
+    """The user's members of an event's data. CompletionError for a key that is reserved or not text."""
 
     def __setitem__(self, key: str, item: object) -> None:
         if not isinstance(key, str):
@@ -29,8 +29,8 @@ class UserData(UserDict[str, object]):
 
 
 def check_session(call: str, spark: object) -> None:
-    """Raises CompletionError for what is no session, classic or Spark Connect, such as a SparkContext."""
-    if not hasattr(type(spark), "conf"):  # of the class: it would ask a session for it
+    """Raises CompletionError unless `spark` is a session, classic or Spark Connect; a SparkContext is not."""
+    if not hasattr(type(spark), "conf"):  # looked up on the class: on a session it would call Spark
         raise CompletionError(f"{call}: spark is {shown(spark)}; give a SparkSession")
 
 

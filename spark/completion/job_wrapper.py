@@ -64,7 +64,7 @@ def _name_application(job: str) -> None:
     properties, from which each new SparkConf reads it: so Spark's own pages show the job's name too.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return  # not started by spark-submit, which gives no name then
+        return  # not started by spark-submit, so the JVM has no name
     from pyspark import SparkContext
 
     try:

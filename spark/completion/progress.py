@@ -167,9 +167,9 @@ class ProgressEvents:
 
 
 def _stop(block: OpenBlock, streams: Streams, stop: Callable[[], None], *, may_listen_on: bool) -> None:
-    """Stops listening to streams, unless some of the block still run and `may_listen_on`.
+    """Stops listening to streams, unless streams of the block still run and `may_listen_on`.
 
-    Those that still run when the process ends are reported as ended then, since Spark does not report them.
+    When the process ends, those that still run are reported as ended: Spark does not report their end.
     may_listen_on: False under Spark Connect, where a listener keeps the process alive.
     """
     kept = is_program() and block.keep_streams(streams.running)

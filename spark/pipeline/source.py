@@ -79,7 +79,7 @@ class Bus:
         return (self.topic("event"), *record.get("topics", ()))
 
     def cloudevents(self, spark: SparkSession) -> tuple[str, ...]:
-        """The listed topics that hold CloudEvents, as their owners say."""
+        """The listed topics that hold CloudEvents, according to the bus record."""
         return tuple((self._bus_record(spark) or {}).get("cloudevents", ()))
 
     def _bus_record(self, spark: SparkSession) -> Mapping[str, Sequence[str]] | None:

@@ -260,7 +260,7 @@ def failures(result: dict[str, Any]) -> list[str]:
     ]
     for step in STEPS:
         if result["kills_by_step"][step] < max(1, least["kills_by_step"]):
-            wrong.append(f"{result['kills_by_step'][step]} kills at {step!r}")
+            wrong.append(f"too few kills at {step!r}: {result['kills_by_step'][step]}")
     if result["seconds"] >= 120:
         kinds = (*QUOTAS, "duplicate", "poison", "out of order")
         wrong += [

@@ -119,7 +119,7 @@ def test_base64_of_a_json_type_is_json() -> None:
     assert read(data_base64="eyJhIjoxfQ==", datacontenttype="application/json").payload == {"a": 1}
 
 
-@pytest.mark.section("3.1.2", "`data_base64` that is no base64 is refused")
+@pytest.mark.section("3.1.2", "`data_base64` that is not base64 is refused")
 @pytest.mark.parametrize("text", ["AA=", "ä", 5, ["AA=="]])
 def test_wrong_base64_is_refused(text: object) -> None:
     with pytest.raises(EventError, match="data_base64"):

@@ -81,7 +81,7 @@ def test_attributes_of_records_are_checked(header: tuple[str, bytes]) -> None:
         decode(None, b"{}", [*headers, header])
 
 
-@pytest.mark.section("3.3", "only the JSON format is read; a batch is none of this binding's modes")
+@pytest.mark.section("3.3", "only the JSON format is read; this binding has no batches")
 @pytest.mark.parametrize(
     "media_type", [b"application/cloudevents+avro", b"application/cloudevents-batch+json"]
 )

@@ -276,7 +276,7 @@ class Run:
         for task in site.tasks("ha_floor", run_id, "floor"):
             number = task["map_index"]
             if task["state"] == "deferred":
-                self._say(f"floor {number} is still deferred")
+                self._say(f"stock trigger {number} is still deferred")
             else:
                 found[number] = milliseconds(task["scheduled_when"]) - moments[number].timestamp() * 1000
         return found

@@ -24,7 +24,7 @@ logging.getLogger("py4j").setLevel(logging.WARNING)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, Any]:
-    """What fails shows how the logs of its Airflow end: a component may have said why, or have ended."""
+    """Adds the last lines of its Airflow's logs to a failure: a component may have logged the reason."""
     report = yield
     if report.failed:
         report.sections += airflow_logs(getattr(item, "funcargs", {}).values())
@@ -42,7 +42,7 @@ def airflow_logs(fixtures: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session in this process, with the Kafka connector; what a test sets in it, it takes back.
+    """A session in this process, with the Kafka connector; a test resets what it sets.
 
     A process starts one JVM, with the jars that it names then: so all tests share it.
     """

@@ -64,17 +64,17 @@ class EvaluatorWithOffsetsInIds(Evaluator):
         return Evaluator.firing_id(incarnation, key, f"{outcome}{parts[0].match.offset}", parts, timer_ms)
 
 
-class EvaluatorThatDrawsIds(Evaluator):
+class EvaluatorWithRandomIds(Evaluator):
     @staticmethod
     def firing_id(*_: Any) -> str:
         return uuid.uuid4().hex
 
 
 IDS_BY_DECISION: Final = without("ids by the decision alone", evaluator=EvaluatorWithOffsetsInIds)
-IDS_NOT_DRAWN: Final = without("ids that are not drawn", evaluator=EvaluatorThatDrawsIds)
+IDS_NOT_RANDOM: Final = without("ids that are not random", evaluator=EvaluatorWithRandomIds)
 
 
-@needs(IDS_BY_DECISION, IDS_NOT_DRAWN)
+@needs(IDS_BY_DECISION, IDS_NOT_RANDOM)
 def test_i6_the_same_decision_has_the_same_id_wherever_its_events_are_and_whoever_decides(
     made_of: MadeOf,
 ) -> None:
@@ -281,9 +281,9 @@ def test_i11_waiting_tasks_see_every_error_and_the_engine_continues_and_loses_no
     pool.register(durable("d", PAIR))
     pool.emit("x", event_id="1")
     pool.emit("y", event_id="2")
-    heard: list[Notice] = []
+    received: list[Notice] = []
     board = NoticeBoard()
-    board.listen("a waiting task", heard.append)
+    board.listen("a waiting task", received.append)
     errors: list[Exception] = [
         TopicsError("Topic 'b-state' is missing."),
         UnreachableError("SASL authentication failed."),
@@ -303,7 +303,7 @@ def test_i11_waiting_tasks_see_every_error_and_the_engine_continues_and_loses_no
     def look() -> None:
         nonlocal polls
         polls += 1
-        is_over = unanswered in errors and ids_fired(pool, "d") and heard and heard[-1] == Notice(None)
+        is_over = unanswered in errors and ids_fired(pool, "d") and received and received[-1] == Notice(None)
         if is_over or polls > 300:
             running.stop()
 
@@ -317,12 +317,12 @@ def test_i11_waiting_tasks_see_every_error_and_the_engine_continues_and_loses_no
         running.start()
         running.join(DEADLINE_S)
         running.stop()
-    texts = [notice.text or "" for notice in heard]
+    texts = [notice.text or "" for notice in received]
     for error in errors:
         assert any(str(error) in text for text in texts), f"no waiting task saw {error}"
     assert unanswered in errors
     assert ids_fired(pool, "d") == [["1", "2"]]
-    assert heard[-1] == Notice(None), "the problem has passed"
+    assert received[-1] == Notice(None), "the problem has passed"
 
 
 def _a_watchdog(patch: Patch) -> None:
@@ -335,9 +335,9 @@ def _notifying_that_it_is_replaced(patch: Patch) -> None:
 
 @needs(_a_watchdog, _notifying_that_it_is_replaced)
 def test_i11_a_loop_that_hangs_is_abandoned_reported_and_replaced() -> None:
-    heard: list[Notice] = []
+    received: list[Notice] = []
     board = NoticeBoard()
-    board.listen("a waiting task", heard.append)
+    board.listen("a waiting task", received.append)
     hangs, continues, release = threading.Event(), threading.Event(), threading.Event()
 
     def loop(run: loop_thread.LoopRun) -> None:
@@ -357,7 +357,7 @@ def test_i11_a_loop_that_hangs_is_abandoned_reported_and_replaced() -> None:
             watchdog.look()
         assert running.replaced == 1, "it hangs for ever"
         assert continues.wait(DEADLINE_S)
-        assert "made no progress" in str(heard), "no waiting task saw it"
+        assert "made no progress" in str(received), "no waiting task saw it"
     finally:
         release.set()
         running.stop()
@@ -391,7 +391,7 @@ def _calling_kafka_in_other_threads(patch: Patch) -> None:
     patch.setattr(Runtime, "of", classmethod(looks_first))
 
 
-def _fitting_a_firing_in_another_thread(patch: Patch) -> None:
+def _shrinking_a_firing_in_another_thread(patch: Patch) -> None:
     async def at_once(work: Any, *given: Any) -> Any:
         return work(*given)
 
@@ -419,7 +419,7 @@ def test_i12_unreachable_brokers_fail_no_wait_and_it_continues_when_they_are_bac
     assert payload["outcome"] == "fired"
 
 
-@needs(_calling_kafka_in_other_threads, _fitting_a_firing_in_another_thread)
+@needs(_calling_kafka_in_other_threads, _shrinking_a_firing_in_another_thread)
 def test_i12_in_the_thread_of_the_triggerers_loop_nothing_calls_kafka_matches_or_builds_a_firing() -> None:
     brokers = Brokers()
     in_loop = threading.get_ident()

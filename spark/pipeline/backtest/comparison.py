@@ -44,7 +44,7 @@ def compared(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def _numbered(firings: DataFrame) -> DataFrame:
-    """Adds `same`, the identities of the events, and `nth`, which numbers the key's firings with them."""
+    """Adds `same`, the identities of the events, and `nth`: its number among the key's firings with these."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

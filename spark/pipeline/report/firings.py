@@ -150,7 +150,7 @@ def _outcome(firing: Column) -> Column:
 def _types(firing: Column) -> Column:
     """Array of (type, topic, last_ms) of the events: the append time of the last one of each type.
 
-    The topic is null but for plain records, which all have one type.
+    The topic is null for all but plain records, which share one type.
 
     The type is null for events that were too large for the firing, which has only a reference to them.
     """

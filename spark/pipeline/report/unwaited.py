@@ -2,8 +2,8 @@
 
 Decided by what a matcher requires of the attributes `type` and `source`: attributes, filters, CESQL and CEL.
 Filters on other attributes and on data may accept some event of any type, so they exclude none. A matcher
-that requires nothing of both could accept an event of any type. It names none, and would hide them all, so it
-does not count; the report says how many conditions have one.
+that requires nothing of either could accept an event of any type. If it counted, this table would always be
+empty. So it does not; the report says how many conditions have one.
 """
 
 from __future__ import annotations

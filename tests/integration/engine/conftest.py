@@ -1,4 +1,4 @@
-"""A bus of its own for each test, engines in threads and in processes, and the log as it really is."""
+"""A bus of its own for each test, engines in threads and in processes, and the records of its topics."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Bench:
         write_bus_record(self.config, msgspec.structs.replace(record, topics=names, cloudevents=names))
 
     def resume(self, kind: str, partition: int) -> None:
-        """Let a partition that stopped go on at its first record."""
+        """Lets a partition that stopped continue at its first record."""
         topic = self.config.topic(kind)
         found = Admin(self.config)
         tp = Place(topic, partition)
@@ -171,7 +171,7 @@ class Bench:
 
     @contextmanager
     def engine(self, *, allow_restarts: bool = False) -> Iterator[None]:
-        """An engine in a thread, started anew when it ends with an EngineError, as the runtime does.
+        """An engine in a thread, started again when it ends with an EngineError, as the runtime does.
 
         The test fails at the end of the block if that happened, unless it allows it.
         """

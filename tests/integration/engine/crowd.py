@@ -1,4 +1,4 @@
-"""Waits and events by the thousand, and what an engine makes of them: its counters, its transactions."""
+"""Waits and events by the thousand, and what an engine does with them: its counters, its transactions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(config: BusConfig, kind: str, records: Iterable[tuple[bytes | None, by
     """Append records (key, value, headers) to one of the bus's topics, and wait until they are there."""
     failed: list[object] = []
 
-    def told(error: object, _: object) -> None:
+    def delivered(error: object, _: object) -> None:
         if error is not None:
             failed.append(error)
 
@@ -38,7 +38,7 @@ def write(config: BusConfig, kind: str, records: Iterable[tuple[bytes | None, by
     for key, value, headers in records:
         while True:
             try:
-                producer.produce(config.topic(kind), value, key, headers=headers, on_delivery=told)
+                producer.produce(config.topic(kind), value, key, headers=headers, on_delivery=delivered)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -151,7 +151,7 @@ def counted_engine(config: BusConfig) -> Iterator[EngineStatus]:
     def life(stop: threading.Event) -> None:
         try:
             run_engine(config, stop, process=EngineProcess(status))
-        except BaseException as e:  # told below
+        except BaseException as e:  # reported below
             ended.append(e)
 
     with in_thread("engine", life):

@@ -144,7 +144,7 @@ def without(admin: AdminClient, *taken: AclBinding) -> Iterator[None]:
             given.result()
 
 
-class Heard:
+class Received:
     def __init__(self) -> None:
         self.items: list[Any] = []
 
@@ -160,14 +160,14 @@ class Heard:
 
 def test_emitter_triggerer_and_worker_work_with_the_rights_listed(user: Any, eventually: Any) -> None:
     with running(user("triggerer")) as runtime:
-        heard = Heard()
-        runtime.waits.open(Registration.of("w", event("x"), None, 0), heard)
+        received = Received()
+        runtime.waits.open(Registration.of("w", event("x"), None, 0), received)
         with Emitter(user("emitter").client, "bus-event") as emitter:
             emitter.emit(Event.of("x", "/test"))
-        eventually("the wait fires", heard.delivery)
-        delivery = heard.delivery()
+        eventually("the wait fires", received.delivery)
+        delivery = received.delivery()
         acknowledge(user("worker"), delivery.action, delivery.registration_keys)
-    assert [item.text for item in heard.items if not isinstance(item, FiringDelivery)] == []
+    assert [item.text for item in received.items if not isinstance(item, FiringDelivery)] == []
 
 
 def registered(user: Any) -> set[str]:
@@ -187,9 +187,9 @@ def test_a_workers_tasks_fetch_look_back_and_dispatch_with_the_rights_listed(
     assert fetch(f"kafka:{LISTED}/0/0", kafka_conn_id="worker", bus="bus").payload == {"rows": 4}
 
     missed = event(name) & event(source=LISTED, where="data.rows == 5")
-    told = why_not_met(worker, missed, None, 0, int(time.time() * 1000) + 60_000)
-    assert name in told
-    assert LISTED in told
+    why = why_not_met(worker, missed, None, 0, int(time.time() * 1000) + 60_000)
+    assert name in why
+    assert LISTED in why
 
     with running(user("triggerer")) as runtime:
         durable = Durable(
@@ -202,7 +202,7 @@ def test_a_workers_tasks_fetch_look_back_and_dispatch_with_the_rights_listed(
         [action] = read(worker, [(place.source.partition, place.offset)])
         acknowledge_all(worker, [action])
         eventually("it is acknowledged", lambda: not runtime.waits.dispatching.take(stream, 1))
-        wait = runtime.waits.open(Registration.of(f"{name}-over", event(f"{name}-2"), None, 0), Heard())
+        wait = runtime.waits.open(Registration.of(f"{name}-over", event(f"{name}-2"), None, 0), Received())
         eventually("it is registered", lambda: f"{name}-over" in registered(user))
         runtime.waits.close(wait)
         remove_registration(worker, runtime.waits.registration_keys(wait))
@@ -236,12 +236,12 @@ def test_the_doctor_finds_what_a_user_may_not_do_and_nothing_where_all_is_allowe
     for name, role in (("triggerer", "engine"), ("worker", "wait"), ("emitter", "emit")):
         assert wrong(user(name), role) == []
     lacks = " ".join(wrong(user("worker"), "engine"))
-    for told in (
+    for finding in (
         "engine: topic 'bus-state' cannot be described: Broker: Topic authorization failed.",
         "engine: allow DescribeConfigs on topic 'bus-event'",
         "Allow Write on transactional ids with the prefix 'bus-engine-' and Read on group 'bus-engine'",
     ):
-        assert told in lacks, lacks
+        assert finding in lacks, lacks
 
 
 def test_the_doctor_finds_a_right_that_is_missing_on_a_listed_topic(guarded: Any, eventually: Any) -> None:
@@ -258,15 +258,15 @@ def test_a_wrong_password_is_reported_without_it_and_can_be_mended_in_place(
 ) -> None:
     before = set(threading.enumerate())  # with those of other tests' outboxes
     with running(user("triggerer", "not-the-password")) as runtime:
-        heard = Heard()
-        runtime.waits.open(Registration.of("w2", event("y"), None, 0), heard)
-        [notice] = eventually("the wait is told", lambda: heard.items)
+        received = Received()
+        runtime.waits.open(Registration.of("w2", event("y"), None, 0), received)
+        [notice] = eventually("the wait gets a notice", lambda: received.items)
         assert "Authentication failed" in notice.text
         assert "not-the-password" not in notice.text
         runtime.use(user("triggerer"))
         with Emitter(user("emitter").client, "bus-event") as emitter:
             emitter.emit(Event.of("y", "/test"))
-        eventually("the wait fires", heard.delivery)
+        eventually("the wait fires", received.delivery)
     left = set(threading.enumerate()) - before
     assert not [thread.name for thread in left if thread.name.startswith("interlock-")]
 
@@ -280,7 +280,7 @@ def produce_rubbish(client: Any, admin: AdminClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "told"),
+    ("right", "notice"),
     [
         ((TOPIC, "bus-state", WRITE), "bus-state|[Aa]uthorization"),
         ((TOPIC, "bus-action", WRITE), "bus-action|[Aa]uthorization"),
@@ -299,13 +299,13 @@ def produce_rubbish(client: Any, admin: AdminClient) -> None:
     ],
 )
 def test_a_right_that_is_taken_away_is_reported_and_work_continues_once_it_is_given_back(
-    guarded: Any, right: Any, told: str, unique_name: Callable[[str], str], eventually: Any
+    guarded: Any, right: Any, notice: str, unique_name: Callable[[str], str], eventually: Any
 ) -> None:
     reached_by, admin = guarded
     taken = binding("triggerer", *right)
     event_type = unique_name("t")
     with running(reached_by("triggerer")) as runtime:
-        before, after = Heard(), Heard()
+        before, after = Received(), Received()
         with Emitter(reached_by("emitter").client, "bus-event") as emitter:
             runtime.waits.open(Registration.of(f"{event_type}-before", event(event_type), None, 0), before)
             emitter.emit(Event.of(event_type, "/test"))
@@ -318,8 +318,8 @@ def test_a_right_that_is_taken_away_is_reported_and_work_continues_once_it_is_gi
                     produce_rubbish(reached_by("emitter").client, admin)
                 emitter.emit(Event.of(f"{event_type}2", "/test"))
                 eventually(
-                    "the wait is told",
-                    lambda: any(re.search(told, item.text or "") for item in after.notices()),
+                    "the wait gets a notice",
+                    lambda: any(re.search(notice, item.text or "") for item in after.notices()),
                 )
                 assert after.delivery() is None
             eventually("the wait fires", after.delivery)
@@ -346,7 +346,7 @@ def test_a_listed_topic_that_may_not_be_read_is_reported_and_continues_once_it_m
         "before": event(f"{name}-before"),
         "after": event(f"{name}-after"),
     }
-    waits = {wait: Heard() for wait in conditions}
+    waits = {wait: Received() for wait in conditions}
     with running(reached_by("triggerer")) as runtime:
         for wait, condition in conditions.items():
             runtime.waits.open(Registration.of(f"{name}-{wait}", condition, None, 0), waits[wait])
@@ -358,11 +358,11 @@ def test_a_listed_topic_that_may_not_be_read_is_reported_and_continues_once_it_m
                 producer.produce(LISTED, b"{}", f"{name}-second")
                 assert producer.flush(30) == 0
                 eventually(
-                    "a wait is told",
+                    "a wait gets a notice",
                     lambda: any(said in (notice.text or "") for notice in waits["after"].notices()),
                 )
                 emitter.emit(Event.of(f"{name}-after", "/test"))
-                eventually("the other topics go on", waits["after"].delivery)
+                eventually("the other topics continue", waits["after"].delivery)
                 assert waits["second"].delivery() is None
-            eventually("it goes on", waits["second"].delivery)
+            eventually("it continues", waits["second"].delivery)
         assert runtime._counts()["restarts"] == 0

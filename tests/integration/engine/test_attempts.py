@@ -1,4 +1,4 @@
-"""A record on which engine processes end: several in turn, then it is a dead letter, and the rest goes on."""
+"""A record on which engine processes end: after several it is a dead letter, and the rest continues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.engine.admin.health import examine
 from interlock.engine.protocol.poison.suspects import MOST_TRIES, WIDTHS
 
 PATIENCE_S = 240.0
-# An engine alone, which ends without a word when it matches a certain event: by its own hand, or by a signal.
+# A single engine, whose process ends when it matches a certain event: by os._exit, or by a signal.
 VICTIM = """
 import json, os, signal, sys, threading
 from interlock.engine.config import BusConfig
@@ -67,6 +67,6 @@ def test_a_record_on_which_processes_keep_ending_becomes_a_dead_letter_and_the_n
     assert all(each.startswith(f"{bench.config.group}-") for each in named)
     # once more for a width whose first records went well, and two that had only begun
     assert 1 + len(WIDTHS) + MOST_TRIES <= ended <= 1 + 2 * len(WIDTHS) + MOST_TRIES + 2
-    assert tries > 0, "health told of it"
+    assert tries > 0, "health named it"
     for process in running:
         assert process.poll() is None

@@ -1,4 +1,4 @@
-"""Who is slow, paused, too large or too many stops nobody else, and fills no memory; on a real broker."""
+"""Slow, paused, oversized and numerous clients and events stop no others and fill no memory; real brokers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from .conftest import Bench, running
 from .crowd import Followed, counted_engine, produce
 
 PAIR = event("left", by="subject") & event("right", by="subject")
-LOADED_S = 180.0  # these tests are work: a busy machine takes its time
-PAUSE_S = 20  # longer than a commit may take: the engine gives its clients up and makes new ones
+LOADED_S = 180.0  # these tests load a machine that may be busy already
+PAUSE_S = 20  # longer than a commit may take: the engine replaces its clients
 MIB = 2**20
 WAITERS_PROCESS = """
 import json, sys, threading
@@ -42,11 +42,11 @@ from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.records import Registration
 from interlock.engine.waiting.waits import FiringDelivery, Waits
 waits = Waits(BusConfig(**json.loads(sys.argv[1])), NoticeBoard())
-def told(item):
+def deliver(item):
     if isinstance(item, FiringDelivery):
         print(item.action.subscription, flush=True)
 for n in range(int(sys.argv[2])):
-    waits.open(Registration.of(f"slow{n}", event("large", by="subject"), f"k{n}", 0), told)
+    waits.open(Registration.of(f"slow{n}", event("large", by="subject"), f"k{n}", 0), deliver)
 waits.run(threading.Event())
 """
 
@@ -62,8 +62,8 @@ def test_waiters_that_take_nothing_hold_up_nobody_and_find_all_their_firings_lat
 ) -> None:
     """90 MB of firings for a process that is stopped: they wait in the topic, in nobody's memory."""
     waits = 1500
-    told = tmp_path / "told"
-    with told.open("wb") as out:
+    delivered = tmp_path / "delivered"
+    with delivered.open("wb") as out:
         waiters = bench.process(WAITERS_PROCESS, str(waits), stdout=out)
     engine = psutil.Process(bench.engine_process().pid)
     eventually("all are registered", lambda: len(bench.records("subscription")) > waits, LOADED_S)
@@ -87,11 +87,11 @@ def test_waiters_that_take_nothing_hold_up_nobody_and_find_all_their_firings_lat
 
         eventually("all fire", all_fire, LOADED_S)
         actions.close()
-        assert told.read_bytes() == b""
+        assert delivered.read_bytes() == b""
         assert max(grown) < 160 * MIB
     os.kill(waiters.pid, signal.SIGCONT)
-    eventually("all are delivered", lambda: told.read_bytes().count(b"\n") >= waits, LOADED_S)
-    assert Counter(told.read_text().split()) == Counter(f"slow{n}" for n in range(waits))
+    eventually("all are delivered", lambda: delivered.read_bytes().count(b"\n") >= waits, LOADED_S)
+    assert Counter(delivered.read_text().split()) == Counter(f"slow{n}" for n in range(waits))
 
 
 class OwnBench(NamedTuple):
@@ -119,7 +119,7 @@ def own_bench(
 
 @pytest.mark.long
 def test_a_broker_that_is_paused_under_load_costs_time_only(own_bench: OwnBench, eventually: Any) -> None:
-    """Longer than commits and sessions last; events go on coming as soon as it takes them again.
+    """Longer than commits and sessions last; events are written again as soon as it takes them.
 
     Meanwhile the engine's process is not busy: a loop that asks without rest would take a core.
     """
@@ -156,7 +156,7 @@ def test_a_broker_that_is_paused_under_load_costs_time_only(own_bench: OwnBench,
         finally:
             os.kill(pid, signal.SIGCONT)
         there = len(bench.firings())
-        eventually("it goes on", lambda: len(bench.firings()) > there + 100, LOADED_S)
+        eventually("it continues", lambda: len(bench.firings()) > there + 100, LOADED_S)
     finally:
         over.set()
         thread.join()
@@ -186,11 +186,11 @@ def test_a_broker_whose_disk_is_full_halts_and_has_all_it_acknowledged_when_it_i
         made = Event.of(kind, "/t", id=f"{kind}-{key}", subject=key, data=data, partitionkey="one")
         record_key, value, headers = encode(made)
 
-        def told(error: Any, _message: Any) -> None:
+        def note(error: Any, _message: Any) -> None:
             if error is None:
                 acknowledged.append(key)
 
-        producer.produce(bench.config.topic("event"), value, record_key, headers=headers, on_delivery=told)
+        producer.produce(bench.config.topic("event"), value, record_key, headers=headers, on_delivery=note)
 
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (16 * MIB, hard))
@@ -244,21 +244,21 @@ def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_gets_a_not
     bench: Any, eventually: Any
 ) -> None:
     limited = msgspec.structs.replace(Registration.of("w", PAIR, None, 0), max_keys=20)
-    heard: list[Any] = []
+    received: list[Any] = []
     with running(bench.config) as runtime:
-        wait = runtime.waits.open(limited, heard.append)
+        wait = runtime.waits.open(limited, received.append)
         for n in range(25):
             bench.emit("left", subject=f"k{n}")
         dead = eventually("five dead letters", lambda: len(d := bench.records("dead-letter")) == 5 and d)
         reasons = {record.header("interlock_reason") or "" for record in dead}
         assert all("'w' has no room for another key: 20 are open" in reason for reason in reasons)
         said = "'w' waits without a key and has 20 open keys"
-        eventually("it is told", lambda: any(said in (getattr(i, "text", None) or "") for i in heard))
-        eventually("health tells", lambda: any(said in text for text in examine(bench.config).problems))
+        eventually("a notice comes", lambda: any(said in (getattr(i, "text", None) or "") for i in received))
+        eventually("health reports it", lambda: any(said in text for text in examine(bench.config).problems))
         assert len(_open(bench)) == 20
         kept = _open(bench)[7]
         bench.emit("right", subject=kept)
-        [delivery] = eventually("it fires", lambda: [i for i in heard if isinstance(i, FiringDelivery)])
+        [delivery] = eventually("it fires", lambda: [i for i in received if isinstance(i, FiringDelivery)])
         assert delivery.action.firing.key == kept
         runtime.waits.close(wait)
 

@@ -1,7 +1,7 @@
 """An engine that dies at any step of the commit: the next one loses nothing and repeats nothing.
 
-The numbers are those of docs/understand/engine/commit.md. All steps die side by side, each on a bus of
-its own: most of the time goes by until the broker ends the transactions of the dead.
+The numbers are those of docs/understand/engine/commit.md. Engines die at all steps in parallel, each
+on a bus of its own: most of the time passes until the broker ends the transactions of the dead.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def log() -> Iterator[Log]:
     level, filters = root.level, client_log.filters
     root.addHandler(kept)
     root.setLevel(logging.DEBUG)
-    client_log.filters = []  # what is said again within the minute counts as well
+    client_log.filters = []  # lines repeated within a minute count as well
     yield kept
     client_log.filters = filters
     root.setLevel(level)
@@ -132,11 +132,11 @@ def test_tokens_that_a_signer_makes_for_msk_let_engine_waits_and_emitter_in(
 
 
 class Waiting:
-    """A runtime with one open wait, and what the waiting task is told; stopped by `stack`."""
+    """A runtime with one open wait, and the notices of its task; stopped by `stack`."""
 
     def __init__(self, config: BusConfig, stack: ExitStack, subscription: str, event_type: str) -> None:
         self.subscription, self.event_type = subscription, event_type
-        self.told: list[str | None] = []
+        self.notices: list[str | None] = []
         self.delivered: list[FiringDelivery] = []
         self.runtime = Runtime(config)
         self.runtime.start()
@@ -148,13 +148,13 @@ class Waiting:
 
     def __call__(self, item: FiringDelivery | Notice) -> None:
         if isinstance(item, Notice):
-            self.told.append(item.text)
+            self.notices.append(item.text)
         else:
             self.delivered.append(item)
 
-    def heard(self, words: str) -> str | None:
-        """What was told last, if these words are in it."""
-        last = self.told[-1] if self.told else None
+    def last_notice(self, words: str) -> str | None:
+        """The last notice, if these words are in it."""
+        last = self.notices[-1] if self.notices else None
         return last if last and re.search(words, last) else None
 
 
@@ -198,8 +198,8 @@ def refused(site: Listeners) -> Iterator[dict[str, Waiting]]:
 def test_the_waiting_task_sees_why_the_connection_is_refused(
     what: str, refused: dict[str, Waiting], eventually: Any
 ) -> None:
-    told = eventually("the task is told", lambda: refused[what].told)
-    assert re.search(REFUSALS[what], told[0]), told
+    notices = eventually("the task gets a notice", lambda: refused[what].notices)
+    assert re.search(REFUSALS[what], notices[0]), notices
 
 
 def test_nobody_gets_through_by_another_way(
@@ -207,12 +207,12 @@ def test_nobody_gets_through_by_another_way(
 ) -> None:
     """What is refused is not tried again with less security: no wait of theirs is ever registered."""
     for task in refused.values():
-        eventually("the task is told", lambda task=task: task.told)
+        eventually("the task gets a notice", lambda task=task: task.notices)
     bench = Bench(BusConfig(name="refused", client=site.client("PLAINTEXT")), 2, eventually)
     registered = [(record.key or b"").decode() for record in bench.records("subscription")]
     incarnations = [Registration.of(what, event("x"), None, 0).incarnation for what in refused]
     assert [key for key in registered if any(one in key for one in incarnations)] == []
-    assert [what for what, task in refused.items() if None in task.told] == []
+    assert [what for what, task in refused.items() if None in task.notices] == []
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_check_is_off_only_where_the_administrator_names_it(
 def rotated(
     site: Listeners, unique_name: Callable[[str], str], eventually: Any
 ) -> Iterator[tuple[Waiting, Callable[..., BusConfig]]]:
-    """A wait that went well, until its user's password was changed at the broker and the task was told.
+    """A wait that went well, until its user's password was changed at the broker and the task got a notice.
 
     And the bus as that user reaches it with a given password.
     """
@@ -254,12 +254,12 @@ def rotated(
         task = Waiting(reached_with(f"{CANARY}first"), stack, "before", "before")
         emit(site, name, "before")
         eventually("the wait fires", lambda: task.delivered)
-        assert task.told == []
+        assert task.notices == []
         task.delivered.clear()
         task.subscription = task.event_type = "after"
         task.open()
         site.set_scram_secret(name, f"{CANARY}second")
-        eventually("the task is told", lambda: task.heard("Authentication failed"))
+        eventually("the task gets a notice", lambda: task.last_notice("Authentication failed"))
         yield task, reached_with
 
 
@@ -285,7 +285,7 @@ def test_a_wait_continues_by_itself_when_its_password_is_right_again(
     emit(site, task.runtime.config.name, "after")
     site.set_scram_secret(task.runtime.config.name, f"{CANARY}first")
     eventually("the wait fires", lambda: task.delivered)
-    eventually("the task is told that all is well", lambda: task.told[-1] is None)
+    eventually("the task gets the notice that all is well", lambda: task.notices[-1] is None)
 
 
 # -- secrets
@@ -334,14 +334,14 @@ def test_no_secret_is_in_any_log_notice_error_or_repr(
         ConfigError, lambda: BusConfig.from_extra(extra, name="b", deployment="d", connection="kafka_default")
     )
     for task in refused.values():
-        said += eventually("the task is told", lambda task=task: task.told)
+        said += eventually("the task gets a notice", lambda task=task: task.notices)
     out, err = capfd.readouterr()
-    heard = "\n".join((*map(str, said), *log.lines, out, err))
+    everything = "\n".join((*map(str, said), *log.lines, out, err))
     encoded = base64.b64encode(f"worker:{CLIENT_SECRET}".encode()).decode()
-    shown = [secret for secret in (CANARY, encoded, *site.tokens.given) if secret in heard]
-    assert shown == [], [line for line in heard.splitlines() if any(s in line for s in shown)][:5]
-    # The ear was open: these words come from the client's own debugging, the broker's answer and the log.
-    assert all(words in heard for words in ("SASL", "Authentication failed", "invalid_client", "SSL"))
+    shown = [secret for secret in (CANARY, encoded, *site.tokens.given) if secret in everything]
+    assert shown == [], [line for line in everything.splitlines() if any(s in line for s in shown)][:5]
+    # The capture works: these words come from the client's own debugging, the broker's answer and the log.
+    assert all(words in everything for words in ("SASL", "Authentication failed", "invalid_client", "SSL"))
 
 
 def emit_with(properties: dict[str, str], topic: str = "nowhere") -> None:

@@ -29,7 +29,7 @@ class Process:
     def __init__(self, bench: Any, eventually: Callable[..., Any]) -> None:
         self._bench, self._eventually = bench, eventually
         self._waits = Waits(bench.config, NoticeBoard())
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
 
     @contextmanager
     def running(self) -> Iterator[Process]:
@@ -39,8 +39,8 @@ class Process:
     def open(self, condition: Condition = TRADE, since_ms: int = 0, **limits: Any) -> Stream:
         given = {"since_given": False, "max_keys": 1000, "at_limit": "dead-letter", **limits}
         durable = Durable(subscription="s", condition=condition.to_json(), since_ms=since_ms, **given)
-        self.stream = self._waits.dispatching.open(durable, self.heard.append)
-        self._eventually("it is registered", lambda: self.heard)
+        self.stream = self._waits.dispatching.open(durable, self.received.append)
+        self._eventually("it is registered", lambda: self.received)
         return self.stream
 
     def places(self, **arguments: Any) -> list[tuple[int, int]]:
@@ -102,7 +102,7 @@ def test_an_edited_condition_drops_what_was_half_met_and_no_firing(
             bench.emit("orders", id="both", data={"day": "b"})
             after.eventually_open("fired", "both")
         replaced = Notice("Subscription 's' has another condition now.")
-        eventually("the one before is told", lambda: replaced in before.heard)
+        eventually("the earlier stream gets a notice", lambda: replaced in before.received)
 
 
 def test_more_firings_than_are_held_are_all_given_and_those_of_a_key_in_their_order(

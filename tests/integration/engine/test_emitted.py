@@ -1,4 +1,4 @@
-"""Which events a topic holds already, and the error where records that would tell are gone."""
+"""Which events a topic holds already, and the error if the records that show it are gone."""
 
 from __future__ import annotations
 

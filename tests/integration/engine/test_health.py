@@ -1,4 +1,4 @@
-"""Health as the cluster tells it, on a bus that is well and on one that is not."""
+"""Health as the cluster reports it, on a bus that is well and on one that is not."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_committed_offset_whose_metadata_cannot_be_read_is_a_problem_of_that_p
     assert [p["partition"] for p in health.partitions if p["state"] == "stopped"] == [0]
     write(bench.config, [resumption(bench.config, topic, 0, "start")])
     with bench.engine():
-        eventually("it goes on", lambda: examine(bench.config).ok)
+        eventually("it continues", lambda: examine(bench.config).ok)
 
 
 @pytest.mark.parametrize(

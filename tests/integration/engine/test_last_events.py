@@ -35,7 +35,7 @@ def test_events_with_large_attributes_take_little_of_the_memory_of_whoever_looks
         producer.flush()
     command = [sys.executable, "-c", LOOK, bench.json()]
     ended = subprocess.run(command, check=True, capture_output=True, timeout=120)
-    told = json.loads(ended.stdout)
-    assert told["unreadable"] == 0
-    assert 20 <= told["events"] <= 64 * 1024 * 1024 // ATTRIBUTE
-    assert told["kib"] < 256 * 1024  # 64 MiB of records, the events made of them, and what is fetched ahead
+    found = json.loads(ended.stdout)
+    assert found["unreadable"] == 0
+    assert 20 <= found["events"] <= 64 * 1024 * 1024 // ATTRIBUTE
+    assert found["kib"] < 256 * 1024  # 64 MiB of records, the events made of them, and what is fetched ahead

@@ -1,4 +1,4 @@
-"""A listed topic that is deleted, on a real broker: told, while the rest goes on."""
+"""A listed topic that is deleted, on a real broker: reported, while the rest continues."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def test_a_listed_topic_that_is_deleted_is_reported_until_it_is_created_again_an
     bench.list_topics(topic)
     bench.subscribe("each", event("x", by="subject"))
     said = f"Topic '{topic}' is not read: the topic does not exist."
-    heard: list[Any] = []
+    received: list[Any] = []
     with running(bench.config) as runtime:
-        runtime.waits.open(Registration.of("w", event("never"), None, 0), heard.append)
+        runtime.waits.open(Registration.of("w", event("never"), None, 0), received.append)
         bench.emit("x", subject="before")
         bench.eventually_fired("each", 1)
         bench.admin.delete_topics([topic])[topic].result()
-        eventually("the wait is told", lambda: any(said in (notice.text or "") for notice in heard))
+        eventually("the wait gets a notice", lambda: any(said in (notice.text or "") for notice in received))
         assert any(said in problem for problem in examine(bench.config).problems)
         bench.emit("x", subject="after")
         bench.eventually_fired("each", 2)
         bench.admin.create_topics([NewTopic(topic, 2, config=stamped)])[topic].result()
-        eventually("the problem passes", lambda: said not in (heard[-1].text or ""))
+        eventually("the problem passes", lambda: said not in (received[-1].text or ""))
         assert runtime._counts()["restarts"] == 0

@@ -136,13 +136,13 @@ class Place:
         reader.close()
         return found
 
-    def obey(self) -> None:
+    def pass_all(self) -> None:
         """The proxy passes everything again."""
         for rule in self._rules:
             rule.until = 0.0
 
     def close(self) -> None:
-        self.obey()
+        self.pass_all()
         for bus in self._buses:
             bus.close()
 
@@ -154,7 +154,7 @@ def finished(call: Callable[[], Any]) -> Any:
     def run() -> None:
         try:
             future.set_result(call())
-        except BaseException as e:  # told to the test
+        except BaseException as e:  # reported to the test
             future.set_exception(e)
 
     threading.Thread(target=run, daemon=True).start()
@@ -206,7 +206,7 @@ def test_a_commit_whose_answer_is_lost_is_unknown_and_the_committed_offset_shows
         finished(lambda: place.commit(bus, member, 2))
     assert not isinstance(caught.value, TransactionAborted)
     assert rule.hits
-    place.obey()
+    place.pass_all()
     bus.close()
     other, member = place.member()
     assert place.committed(other) == 2
@@ -222,7 +222,7 @@ def test_a_commit_that_arrives_after_its_producer_was_abandoned_commits_nothing(
         finished(lambda: place.commit(bus, member, 2))
     bus.close()
     assert rule.hits
-    place.obey()  # what is put aside already still comes late
+    place.pass_all()  # what is put aside already still comes late
     other, member = place.member()
     assert place.committed(other) == 1
     number = 2
@@ -242,7 +242,7 @@ def test_a_commit_that_arrives_after_its_producer_was_abandoned_commits_nothing(
 def test_an_end_that_the_client_has_sent_twice_does_not_end_the_next_transaction(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first one is on its way while the client, on another connection, repeats it and goes on."""
+    """The first one is on its way while the client, on another connection, repeats it and continues."""
     bus, member = place.member()
     place.commit(bus, member, 1)
     rule = place.rule("late", "EndTxn", delay_s=1.0, reset=True, most=1)
@@ -276,11 +276,11 @@ def test_a_transaction_whose_requests_are_lost_does_not_hang_and_leaves_nothing_
     with pytest.raises(EngineError):
         finished(lambda: place.commit(bus, member, 2))
     assert rule.hits
-    place.obey()
+    place.pass_all()
     finished(bus.close)
     other, member = place.member()
     reached = place.committed(other)
-    assert reached == 1 or (reached == 2 and api == "EndTxn"), "only the commit itself may have been heard"
+    assert reached == 1 or (reached == 2 and api == "EndTxn"), "only the commit itself may have arrived"
     place.commit(other, member, 3)
     assert place.written(other) == [*[b"1", b"2"][:reached], b"3"]
 
@@ -335,9 +335,9 @@ def test_a_member_that_was_cut_off_cannot_commit_what_it_polled_before(place: Pl
     with pytest.raises(TransactionAborted):
         place.commit(paused, member, 2)
     assert place.committed(other) == 2
-    place.obey()
-    told = place.eventually("the paused one hears of it", lambda: _lost(paused))
-    assert not told.records
+    place.pass_all()
+    lost = place.eventually("the paused one loses its partitions", lambda: _lost(paused))
+    assert not lost.records
     place.eventually("both are members", lambda: _poll_both(paused, other) and len(other.members()) == 2)
     assert place.written(other) == [b"1", b"2"]
 
@@ -453,6 +453,6 @@ def test_records_removed_below_a_reader_of_the_group_are_a_lost_range_of_that_pa
             return e.partition
         return None
 
-    assert place.eventually("the lost range is told", lost) == trigger
+    assert place.eventually("the lost range is reported", lost) == trigger
     bus.start({place.source: 0})
     assert place.commit(bus, member, 9)

@@ -16,7 +16,7 @@ from interlock.engine.records import CLOCK_KEY, Registration, RegistrationKey, e
 
 from .crowd import Transactions, counted_engine, produce, register, write
 
-LOADED_S = 180.0  # these tests are work: a busy machine takes its time
+LOADED_S = 180.0  # these tests load a machine that may be busy already
 SOLO = event("orders", by="subject")
 PAIR = event("left", by="subject") & event("right", by="subject")
 

@@ -1,4 +1,4 @@
-"""A record that the Kafka client cannot unpack, in each topic: nobody who reads it ends with it.
+"""A record that the Kafka client cannot unpack, in each topic: no reader ends because of it.
 
 A header whose name is not UTF-8 (confluent-kafka raises while it unpacks the record).
 """

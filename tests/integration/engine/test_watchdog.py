@@ -88,7 +88,7 @@ def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_i
         [loop, _] = runtime._loops
         eventually("the old thread ends", lambda: loop.hung == 0)
         runtime.waits.open(Registration.of("after", event("go"), None, 0), deliver)
-        eventually("the new engine goes on", lambda: len(deliveries) == 2)
+        eventually("the new engine continues", lambda: len(deliveries) == 2)
         assert sorted(f["subscription"] for f in bench.firings()) == ["after", "w"]
         assert (loop.replaced, loop.failures) == (1, 0)
         assert notices[-1] is None

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 PREFIX = "interlock.airflow."
 BOUND_S, MARGIN_S = 2, 30  # listener_timeout, and what a busy machine needs beside it
-UNTOLD = timedelta(minutes=1)  # the last of it is left to the listener by `reconcile`
+RECENT = timedelta(minutes=1)  # the last of it is left to the listener by `reconcile`
 DAGS = """
     from __future__ import annotations
 
@@ -45,7 +45,7 @@ DAGS = """
     from interlock import dag_run, task_instance
     from interlock.operators import EventSensor, emit
 
-    with DAG("ends", schedule=None, tags=["told"]):
+    with DAG("ends", schedule=None, tags=["watched"]):
 
         @task
         def good(number):
@@ -62,7 +62,7 @@ DAGS = """
 
         good.expand(number=[1, 2]) >> [skips(), bad(), EmptyOperator(task_id="empty")]
 
-    with DAG("plain", schedule=None, tags=["told"]):
+    with DAG("plain", schedule=None, tags=["watched"]):
 
         @task(task_id="good")
         def plain():
@@ -70,24 +70,24 @@ DAGS = """
 
         plain()
 
-    with DAG("hidden", schedule=None, tags=["told"]):
+    with DAG("hidden", schedule=None, tags=["watched"]):
         plain()
 
-    with DAG("untold", schedule=None, tags=["of its own"]):
+    with DAG("excluded", schedule=None, tags=["of its own"]):
         plain()
 
-    with DAG("idle", schedule=None, tags=["told"]):  # stays paused
+    with DAG("idle", schedule=None, tags=["watched"]):  # stays paused
         plain()
 
-    with DAG("away", schedule=None, tags=["told"]):
+    with DAG("away", schedule=None, tags=["watched"]):
 
         @task
         def fails():
-            raise ValueError("as it was told")
+            raise ValueError("a deliberate failure")
 
         [plain(), fails(), skips()] >> EmptyOperator(task_id="empty", trigger_rule="all_done")
 
-    with DAG("dies", schedule=None, tags=["told"]):
+    with DAG("dies", schedule=None, tags=["watched"]):
 
         @task
         def alone():
@@ -104,7 +104,7 @@ DAGS = """
 
         [alone(), task(with_its_worker)(), mended()]
 
-    with DAG("by_hand", schedule=None, tags=["told"]):
+    with DAG("by_hand", schedule=None, tags=["watched"]):
         BashOperator(task_id="marked", bash_command="exec sleep 600")
         BashOperator(
             task_id="cleared",
@@ -112,14 +112,14 @@ DAGS = """
             retry_delay=timedelta(0),  # which is how Airflow 3.3.0 takes a clear of a running task
         )
 
-    with DAG("after", schedule=None, tags=["told"]):
+    with DAG("after", schedule=None, tags=["watched"]):
         day_before = dag_run("plain", offset=timedelta(days=1), label="plain")
         EventSensor(task_id="wait", condition=day_before, key="{{ ts }}")
 
-    with DAG("regional", schedule=PartitionedAtRuntime(), tags=["told"]):
+    with DAG("regional", schedule=PartitionedAtRuntime(), tags=["watched"]):
         plain()
 
-    with DAG("matching", schedule=None, tags=["told"]):
+    with DAG("matching", schedule=None, tags=["watched"]):
         mapped = task_instance("ends", "good", by=["ds", "data.map_index"], label="end")
         skipped = task_instance("ends", "skips", state=["failed", "skipped"], by="logical_date", label="end")
         report = dag_run("plain", dates={"2026-11-05": "2026-11-02", "2026-11-06": "2026-11-05"}, label="end")
@@ -142,7 +142,7 @@ class Site:
         found = read_all(self.broker.bootstrap_servers, self.bus.topic("event"))
         return [r for r in found if (r.header("ce_type") or "").startswith(PREFIX) and run_id in str(r.value)]
 
-    def told(self, run_id: str) -> Counter[str]:
+    def emitted(self, run_id: str) -> Counter[str]:
         """`type subject` of each event of a run, with the map index where there is one."""
         return Counter(map(_short, self.records(run_id)))
 
@@ -165,7 +165,7 @@ def _short(record: Record) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -> Iterator[Site]:
-    """Airflow with a listener for all DAGs except `hidden` and `untold`, and its own broker."""
+    """Airflow with a listener for all DAGs except `hidden` and `excluded`, and its own broker."""
     folder = tmp_path_factory.mktemp("listener")
     dags = folder / "dags"
     dags.mkdir()
@@ -182,7 +182,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -
             settings={
                 ("interlock", "listener"): "dag_run,task_instance",
                 ("interlock", "listener_dags"): "!hidden,!interlock_*",
-                ("interlock", "listener_tags"): "told",
+                ("interlock", "listener_tags"): "watched",
                 ("interlock", "listener_timeout"): str(BOUND_S),
                 # a task whose worker died is found dead sooner than after Airflow's default of 300 s
                 ("scheduler", "task_instance_heartbeat_timeout"): "20",
@@ -193,7 +193,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -
                 "ends",
                 "plain",
                 "hidden",
-                "untold",
+                "excluded",
                 "idle",
                 "away",
                 "dies",
@@ -242,7 +242,7 @@ def crash(site: Site, eventually: Callable[..., Any]) -> Crash:
 
 @pytest.fixture(scope="module")
 def dying(site: Site, crash: Crash) -> str:
-    """The run of `dies`, which goes on beside the tests until Airflow has found its tasks dead."""
+    """The run of `dies`, which continues beside the tests until Airflow has found its tasks dead."""
     site.airflow.api.unpause("dies")
     return site.airflow.api.trigger("dies")
 
@@ -261,7 +261,7 @@ def test_tasks_that_end_while_kafka_is_away_have_their_states_and_one_warning_wi
         assert task["duration"] < BOUND_S + MARGIN_S
         late = instant(warning["timestamp"]) - instant(task["end_date"])
         assert late < timedelta(seconds=BOUND_S + MARGIN_S)
-    assert site.told(crash.away) == site.told(crash.plain) == Counter()
+    assert site.emitted(crash.away) == site.emitted(crash.plain) == Counter()
 
 
 ENDS = Counter(
@@ -280,7 +280,7 @@ def test_each_end_has_one_event_a_clear_another_one_and_a_mark_that_of_its_state
     site: Site, eventually: Callable[..., Any]
 ) -> None:
     run_id = site.run("ends", logical_date=DAY)
-    eventually("all ends are told", lambda: site.told(run_id) == ENDS)
+    eventually("all ends have their events", lambda: site.emitted(run_id) == ENDS)
     for record in site.records(run_id):
         jsonschema.validate(record.json(), data_schema(record.header("ce_type") or ""))
         assert (record.header("ce_ds"), record.json()["ds"]) == ("2026-11-20", "2026-11-20")
@@ -296,16 +296,16 @@ def test_each_end_has_one_event_a_clear_another_one_and_a_mark_that_of_its_state
     site.send("POST", "ends/clearTaskInstances", clear)
     site.airflow.api.wait_for_run("ends", run_id)
     again = ENDS + Counter({"task_instance.failed ends/bad": 1, "dag_run.failed ends": 1})
-    eventually("the ends after the clear are told", lambda: site.told(run_id) == again)
+    eventually("the ends after the clear have their events", lambda: site.emitted(run_id) == again)
     assert len({record.header("ce_id") for record in site.records(run_id)} - before) == 2
     _test_emit_of_a_retry(site, 2)
 
-    # a mark, there and back: the API server tells it; the way back repeats an id
+    # a mark, there and back: the API server emits its event; the way back repeats an id
     path = f"ends/dagRuns/{run_id}/taskInstances/skips"
     for state in ("failed", "skipped"):
         site.send("PATCH", path, {"new_state": state})
     marked = again + Counter({"task_instance.failed ends/skips": 1, "task_instance.skipped ends/skips": 1})
-    eventually("the marks are told", lambda: site.told(run_id) == marked)
+    eventually("the marks have their events", lambda: site.emitted(run_id) == marked)
     of_skips = [r for r in site.records(run_id) if r.header("ce_type") == f"{PREFIX}task_instance.skipped"]
     assert len({record.header("ce_id") for record in of_skips}) == 1
 
@@ -324,7 +324,7 @@ def test_a_run_that_is_marked_by_hand_has_an_event_though_none_of_it_ran(
         run_id = site.airflow.api.trigger("idle")
         site.send("PATCH", f"idle/dagRuns/{run_id}", {"state": state})
         wanted = f"dag_run.{kind} idle"
-        eventually("the mark is told", lambda run_id=run_id, wanted=wanted: site.told(run_id)[wanted] == 1)
+        eventually("its event comes", lambda run_id=run_id, wanted=wanted: site.emitted(run_id)[wanted] == 1)
         [record] = [r for r in site.records(run_id) if _short(r) == wanted]
         assert record.json()["logical_date"] is None
         assert record.header("ce_ds") is None
@@ -348,11 +348,11 @@ def test_a_running_task_that_is_marked_or_cleared_emits_no_event_of_its_own_end(
     api.mark("by_hand", run_id, "marked", "success")
     api.clear("by_hand", run_id, "cleared")
 
-    def says_what_it_does_not_tell(task_id: str) -> bool:
+    def says_what_it_does_not_emit(task_id: str) -> bool:
         return f"emits no event for {task_id}" in str(api.log("by_hand", run_id, task_id))
 
     for task_id in ("marked", "cleared"):
-        eventually(f"{task_id} says what it does not tell", partial(says_what_it_does_not_tell, task_id))
+        eventually(f"{task_id} says what it does not emit", partial(says_what_it_does_not_emit, task_id))
     assert api.wait_for_run("by_hand", run_id) == "success"
     wanted = Counter(
         {
@@ -361,29 +361,29 @@ def test_a_running_task_that_is_marked_or_cleared_emits_no_event_of_its_own_end(
             "dag_run.succeeded by_hand": 1,
         }
     )
-    eventually("the ends are told", lambda: site.told(run_id) == wanted)
+    eventually("the ends have their events", lambda: site.emitted(run_id) == wanted)
 
 
 def test_worker_scheduler_and_api_server_emit_no_event_of_a_dag_without_the_tag(
     site: Site, eventually: Callable[..., Any]
 ) -> None:
-    """Each of them tells those of a DAG that has it, and sends them in the order in which they came."""
+    """Each of them emits the events of a DAG that has it, in the order in which the ends came."""
     marks = (
         ("/taskInstances/good", {"new_state": "failed"}, "task_instance.failed plain/good"),
         ("", {"state": "failed"}, "dag_run.failed plain"),
     )
-    untold = site.run("untold")
-    worker = site.airflow.api.task("untold", untold, "good")["pid"]
+    excluded = site.run("excluded")
+    worker = site.airflow.api.task("excluded", excluded, "good")["pid"]
     for path, body, _ in marks:
-        site.send("PATCH", f"untold/dagRuns/{untold}{path}", body)
-    told = site.run("plain")
+        site.send("PATCH", f"excluded/dagRuns/{excluded}{path}", body)
+    included = site.run("plain")
     ran = Counter({"task_instance.succeeded plain/good": 1, "dag_run.succeeded plain": 1})
-    eventually("worker and scheduler tell a run after it", lambda: site.told(told) == ran)
+    eventually("worker and scheduler emit a later run's events", lambda: site.emitted(included) == ran)
     for path, body, end in marks:
-        site.send("PATCH", f"plain/dagRuns/{told}{path}", body)
-        eventually("the API server tells a mark after it", lambda end=end: site.told(told)[end] == 1)
+        site.send("PATCH", f"plain/dagRuns/{included}{path}", body)
+        eventually("the API server emits that of a mark", lambda end=end: site.emitted(included)[end] == 1)
     eventually("the worker's process is over", lambda: not psutil.pid_exists(worker))
-    assert site.told(untold) == Counter()
+    assert site.emitted(excluded) == Counter()
 
 
 @pytest.mark.long
@@ -441,7 +441,7 @@ def test_the_scheduler_emits_the_event_of_a_task_killed_with_its_worker_and_not_
 ) -> None:
     assert site.airflow.api.wait_for_run("dies", dying) == "failed"
     # The process of the last task may emit its event behind the scheduler's.
-    eventually("all ends are told", lambda: site.told(dying) == DEATHS)
+    eventually("all ends have their events", lambda: site.emitted(dying) == DEATHS)
     states = {task["task_id"]: task["state"] for task in site.airflow.api.tasks("dies", dying)}
     assert states == {"alone": "failed", "with_its_worker": "failed", "mended": "success"}
 
@@ -449,11 +449,11 @@ def test_the_scheduler_emits_the_event_of_a_task_killed_with_its_worker_and_not_
 def test_reconcile_emits_events_that_an_outage_and_killed_processes_prevented(
     site: Site, crash: Crash, dying: str
 ) -> None:
-    everywhere = ("--dags", "away,dies,untold")  # tags are as the listener's
+    everywhere = ("--dags", "away,dies,excluded")  # tags are as the listener's
     done = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", *everywhere)
     assert (done.returncode, "6 events emitted" in done.stdout) == (0, True), done.stdout
-    assert site.told(dying) == DEATHS + Counter({"task_instance.failed dies/alone": 1})
-    assert site.told(crash.away) == Counter(
+    assert site.emitted(dying) == DEATHS + Counter({"task_instance.failed dies/alone": 1})
+    assert site.emitted(crash.away) == Counter(
         {
             "dag_run.succeeded away": 1,
             "task_instance.succeeded away/good": 1,
@@ -469,10 +469,10 @@ def test_reconcile_emits_events_that_an_outage_and_killed_processes_prevented(
 def test_the_example_dag_completes_the_record_after_a_crash_with_the_listeners_ids(
     site: Site, crash: Crash, eventually: Callable[..., Any]
 ) -> None:
-    assert site.told(crash.plain) == Counter()
-    eventually("the ends are not of the last minute", lambda: datetime.now(UTC) > crash.ended_at + UNTOLD, 90)
+    assert site.emitted(crash.plain) == Counter()
+    eventually("the ends are old enough", lambda: datetime.now(UTC) > crash.ended_at + RECENT, 90)
     site.run("interlock_reconcile")
-    assert site.told(crash.plain) == Counter(
+    assert site.emitted(crash.plain) == Counter(
         {"dag_run.succeeded plain": 1, "task_instance.succeeded plain/good": 1}
     )
     known = DagRun(
@@ -482,6 +482,6 @@ def test_the_example_dag_completes_the_record_after_a_crash_with_the_listeners_i
     task = TaskInstanceCompletion(task_id="good", map_index=-1, try_number=1, max_tries=0, **common)
     assert {r.header("ce_id") for r in site.records(crash.plain)} == {DagRunCompletion(**common).id, task.id}
     # nothing emits events of excluded DAGs
-    assert site.told(crash.hidden) == Counter()
+    assert site.emitted(crash.hidden) == Counter()
     again = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", "--dags", "plain")
     assert "0 events emitted" in again.stdout

@@ -58,7 +58,7 @@ DAGS = {
                 before = store.get("found")
                 if before is None:
                     store.set("found", found)
-                    raise ValueError("as it was told")
+                    raise ValueError("a deliberate failure")
                 return {"before": before, "after": found}
         """,
     "rows.py": """

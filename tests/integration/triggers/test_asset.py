@@ -1,4 +1,4 @@
-"""The asset route in a real Airflow: firings become asset events, and Airflow makes of those what it does."""
+"""The asset route in a real Airflow: firings become asset events, and those start runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream of an asset watcher's trigger on a real broker, asked and told as the triggerer does it."""
+"""The stream of an asset watcher's trigger on a real broker, called as the triggerer calls it."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def emit(site: Any, *events: Event) -> None:
 
 
 def actions(site: Any, subscription: str) -> dict[str, str]:
-    """The state of each firing of a subscription, as the log ends."""
+    """The state of each firing of a subscription, according to its last record."""
     forms = [r.json() for r in read_all(site.bus.bootstrap_servers, site.bus.topic("action"))]
     return {f["firing"]["id"]: f["state"] for f in forms if f and f["subscription"] == subscription}
 
@@ -136,9 +136,9 @@ def test_a_run_of_the_target_that_is_deleted_is_not_created_again(dispatching: A
 
     def run_of(event_id: str) -> str | None:
         """In the target; only when its firing is acknowledged."""
-        told = {run["conf"]["events"]["closed"][0]["id"]: name for name, run in runs(site, "close").items()}
+        names = {run["conf"]["events"]["closed"][0]["id"]: name for name, run in runs(site, "close").items()}
         acked = set(actions(site, subscription).values()) == {"acked"}
-        return told.get(event_id) if acked else None
+        return names.get(event_id) if acked else None
 
     def closed(event_id: str, day: str) -> str:
         emit(site, Event.of("closed", "/test", subject="deleted", id=event_id, data={"day": day}))
@@ -175,8 +175,8 @@ def test_an_emitting_task_that_is_retried_starts_one_run_and_when_it_is_cleared_
     records = read_all(site.bus.bootstrap_servers, site.bus.topic("event"))
     first, repeat, cleared = (r.header("ce_id") for r in records if r.header("ce_type") == "sold")
     assert first == repeat != cleared
-    told = sorted(run["conf"]["event"] for run in runs(site, "invoice").values())
-    assert told == sorted([first, cleared])
+    ran = sorted(run["conf"]["event"] for run in runs(site, "invoice").values())
+    assert ran == sorted([first, cleared])
 
 
 @pytest.mark.long

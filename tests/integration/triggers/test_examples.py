@@ -1,5 +1,5 @@
-"""Each example fires in a real Airflow. What their conditions mean is gone through in
-tests/unit/dags_examples.
+"""Each example fires in a real Airflow. tests/unit/dags_examples tests what their
+conditions mean.
 
 Elsewhere: `settle_on_trades` in test_dispatch.py, `interlock_reconcile` in tests/integration/plugin, and
 those of the demo in tests/integration/demo.
@@ -182,7 +182,7 @@ def test_an_example_fires_and_its_tasks_do_what_it_is_for(
 def test_the_absence_alert_says_when_the_last_heartbeat_was_recorded(
     played: Site, eventually: Callable[..., Any]
 ) -> None:
-    """Which says no time itself."""
+    """The heartbeat itself has no time."""
     events = read_all(played.bus.bootstrap_servers, played.bus.topic("event"))
     [beat] = [each for each in events if each.header("ce_type") == "com.example.station.alive"]
     when = datetime.fromtimestamp(beat.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
@@ -190,7 +190,7 @@ def test_the_absence_alert_says_when_the_last_heartbeat_was_recorded(
 
 
 def returned(played: Site, eventually: Callable[..., Any], dag_id: str, task_id: str) -> Any:
-    """What the task gave back, in the run that the example is to have."""
+    """The task's return value, in the example's own run."""
     api = played.airflow.api
 
     def ours() -> list[dict[str, Any]]:

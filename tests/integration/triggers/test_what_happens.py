@@ -39,7 +39,7 @@ class Row:
         return run_id
 
     def ends(self, dag_id: str, run_id: str) -> None:
-        """Before a clear: one that meets the scheduler as it ends the run leaves the task without a state."""
+        """Call it before a clear, which leaves the task without a state while the scheduler ends the run."""
         self.api.wait_for_run(dag_id, run_id)
 
     def reaches(self, dag_id: str, run_id: str, state: str) -> None:
@@ -90,7 +90,7 @@ class Row:
             f"{count} registrations of {run_id}", lambda: self.registered(run_id) == count, deadline_s=120
         )
 
-    def until_the_scheduler_begins_anew(self) -> None:
+    def until_the_scheduler_starts_another_loop(self) -> None:
         """Its heartbeat is the end of a loop: what it reads from then on was written before."""
 
         def beat() -> str | None:
@@ -170,8 +170,8 @@ def execution_timeout(row: Row) -> dict[str, Any]:
     same_try = then["try_number"] == began["try_number"]
     row.emit("execution_timeout")
     ended = row.api.wait_for_run("execution_timeout", run_id)
-    told = "TaskDeferralTimeout" in row.log("timed_by_airflow", timed)
-    return {"timed by Airflow": told, "then": then["state"], "same try": same_try, "ended": ended}
+    timed_out = "TaskDeferralTimeout" in row.log("timed_by_airflow", timed)
+    return {"timed by Airflow": timed_out, "then": then["state"], "same try": same_try, "ended": ended}
 
 
 def edited(row: Row) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def deleted(row: Row) -> dict[str, Any]:
     run_id = row.deferred("deleted")
     row.until_registered(run_id)
     row.api.pause("deleted")
-    row.until_the_scheduler_begins_anew()
+    row.until_the_scheduler_starts_another_loop()
     row.api.delete("deleted")
     row.until_registered(run_id, 0)
     return {}
@@ -326,8 +326,8 @@ def dag_test(row: Row) -> dict[str, Any]:
             break  # else the command and the DAG processor wrote the DAG to SQLite at the same moment
     after = _own_members(row)
     row.emit("beside", id="later")
-    told = {"said": done.stdout, "code": done.returncode, "beside": row.api.wait_for_run("beside", beside)}
-    return {"before": before, "after": after, **told}
+    printed = {"said": done.stdout, "code": done.returncode, "beside": row.api.wait_for_run("beside", beside)}
+    return {"before": before, "after": after, **printed}
 
 
 def _own_members(row: Row) -> frozenset[str]:
@@ -393,7 +393,7 @@ def test_clear_of_the_upstream_emits_a_new_event_and_leaves_the_wait_its_firing(
 
 
 def test_marked_success_or_failed_waits_take_their_registration_back(rows: Any) -> None:
-    """And one that is cleared then waits anew."""
+    """And one that is cleared then waits again."""
     played = rows[marked].result()
     assert played.keys() == {"success", "failed"}
     for state, output in played.values():

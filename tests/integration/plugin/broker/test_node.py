@@ -88,7 +88,7 @@ def test_a_setting_kafka_refuses_is_an_error_with_kafkas_words(tmp_path: Path) -
 def test_a_directory_of_a_later_kafka_is_an_error_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By what a node prints that finds records in it which it cannot read; the later Kafka is not fetched."""
+    """A fake node prints what Kafka prints for records that it cannot read; no later Kafka is fetched."""
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(

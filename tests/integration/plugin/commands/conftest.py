@@ -64,8 +64,8 @@ def interlock(
             args.func(args)
         except SystemExit as e:
             err = str(e.code)
-            out, told = capfd.readouterr()
-            return Ran(1, out, told + err)
+            out, printed = capfd.readouterr()
+            return Ran(1, out, printed + err)
         return Ran(0, *capfd.readouterr())
 
     return run

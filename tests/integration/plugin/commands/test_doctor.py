@@ -36,7 +36,7 @@ def test_the_doctor_finds_nothing_wrong_with_a_bus_that_is_well(interlock: Any, 
         ran = interlock("doctor")
     assert ran.code == 0, ran.out
     found = findings(ran)
-    assert {state for told in found.values() for state, _ in told} == {"ok"}
+    assert {state for each in found.values() for state, _ in each} == {"ok"}
     assert found.keys() == {
         "settings",
         "connection",
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_reported_with_what_to_do_and_the_exit_code_is_1(interl
     ran = interlock("doctor", "--role", "engine")
     assert ran.code == 1
     wrong = {
-        (check, text) for check, told in findings(ran).items() for state, text in told if state == "wrong"
+        (check, text) for check, each in findings(ran).items() for state, text in each if state == "wrong"
     }
     assert {check for check, _ in wrong} == {"topics", "bus", "deployment"}
     texts = " ".join(text for _, text in wrong)
@@ -95,8 +95,8 @@ def test_a_missing_connection_or_one_of_a_team_is_reported_with_what_to_do(
         session.add(Connection(conn_id="kafka_cli", conn_type="kafka", team_name="blue"))
     of_team = interlock("doctor")
     assert of_team.code == 1
-    [(_, told)] = findings(of_team)["teams"]
-    assert told.startswith("Connection 'kafka_cli' belongs to team 'blue'")
+    [(_, text)] = findings(of_team)["teams"]
+    assert text.startswith("Connection 'kafka_cli' belongs to team 'blue'")
     with create_session() as session:
         session.query(Connection).filter_by(conn_id="kafka_cli").delete()
         session.query(Team).delete()

@@ -34,8 +34,8 @@ def test_an_emitted_event_is_where_the_output_says_and_tail_shows_it_by_its_matc
 def test_tail_shows_what_was_there_by_time_over_all_partitions(interlock: Any, bench: Any) -> None:
     emitted = [bench.emit("x", id=str(number), partitionkey=f"k{number % 7}") for number in range(30)]
     assert {delivery.partition for delivery in emitted} == {0, 1}
-    told = interlock("tail", "--since", "1h", "--limit", 30).out.splitlines()
-    stamps = [json.loads(line)["timestamp_ms"] for line in told]
+    printed = interlock("tail", "--since", "1h", "--limit", 30).out.splitlines()
+    stamps = [json.loads(line)["timestamp_ms"] for line in printed]
     assert stamps == sorted(stamps)
     assert len(stamps) == 30
 

@@ -76,11 +76,11 @@ def test_in_json_its_lines_have_bus_engine_and_place_as_fields(
         text = (tmp_path / "engine.log").read_text()
         return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
 
-    def told() -> dict[str, Any] | None:
+    def logged() -> dict[str, Any] | None:
         return next((line for line in lines() if "goes to the dead-letter topic" in line["event"]), None)
 
     [member] = eventually("it is a member", lambda: examine(bench.config).engines)
-    line = eventually("it tells of the record", told)
+    line = eventually("it logs the record", logged)
     assert line["event"].startswith(f"{topic}[1]@0 goes")
     place = {"topic": topic, "partition": 1, "offset": 0}
     assert line.items() >= {"bus": bench.config.name, "engine": member["engine"], **place}.items()

@@ -215,7 +215,7 @@ def test_no_accepted_event_is_missing_after_ten_ends_under_load_and_a_pause_of_t
                 over.wait(10)  # the fault itself
                 os.kill(broker.pid, signal.SIGCONT)
                 there = len(accepted)
-                eventually("it goes on", lambda there=there: len(accepted) > there + 200)
+                eventually("it continues", lambda there=there: len(accepted) > there + 200)
             over.set()
             process.popen.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
             process.popen.wait(60)

@@ -36,9 +36,9 @@ def test_a_half_met_wait_is_listed_shown_and_explained_until_it_fires(
         shown = json.loads(interlock("subscriptions", "show", "ready").out)
         assert shown["open_keys"] == [{"key": "2026-11-20", "events": 1, "missing": ["rates"]}]
         assert shown["holders"][0]["deployment"] == "airflow"
-        told = json.loads(interlock("explain", "ready").out)
-        assert (told["fired"], told["explanation"]["missing"]) == (False, ["rates"])
-        [near] = told["explanation"]["near_misses"]
+        answer = json.loads(interlock("explain", "ready").out)
+        assert (answer["fired"], answer["explanation"]["missing"]) == (False, ["rates"])
+        [near] = answer["explanation"]["near_misses"]
         assert near["misses"][0]["event"]["id"] == "r"
         text = interlock("explain", "ready", output="table").out
         assert "[x] orders: o of /test" in text
@@ -47,9 +47,9 @@ def test_a_half_met_wait_is_listed_shown_and_explained_until_it_fires(
         assert (refused.code, "would register it again" in refused.err) == (1, True)
         bench.emit("rates", id="r2", data={"day": "2026-11-20", "rows": 1})
         wait.firing()
-        told = json.loads(interlock("explain", "ready").out)
-        assert told["fired"]
-        assert any("its task has not received it yet" in note for note in told["notes"])
+        answer = json.loads(interlock("explain", "ready").out)
+        assert answer["fired"]
+        assert any("its task has not received it yet" in note for note in answer["notes"])
         delivery = wait.firing()
         acknowledge(bench.config, delivery.action, delivery.registration_keys)
         for name in ("d/r/ready", "airflow/d/r/ready", "ready"):
@@ -79,13 +79,13 @@ def test_keys_that_have_fired_are_not_counted_as_open(interlock: Any, bench: Any
             ),
         )
         assert found["subscription"] == "settle"
-        told = json.loads(interlock("explain", "settle").out)
-        assert told["open_keys"] == 1
+        answer = json.loads(interlock("explain", "settle").out)
+        assert answer["open_keys"] == 1
         assert any(
-            "Keys without pending matches, because they fired or were reset: 1." in n for n in told["notes"]
+            "Keys without pending matches, because they fired or were reset: 1." in n for n in answer["notes"]
         )
         # nobody dispatches it here
-        assert "has fired; open firings that were not dispatched yet: 1, the oldest" in told["notes"][0]
+        assert "has fired; open firings that were not dispatched yet: 1, the oldest" in answer["notes"][0]
 
 
 def test_the_open_keys_of_a_durable_subscription_are_counted_and_one_is_explained(
@@ -97,7 +97,7 @@ def test_the_open_keys_of_a_durable_subscription_are_counted_and_one_is_explaine
             bench.emit("orders", id=day, data={"day": day})
         found = eventually(
             "both are open",
-            lambda: (told := json.loads(interlock("explain", "settle").out))["open_keys"] == 2 and told,
+            lambda: (answer := json.loads(interlock("explain", "settle").out))["open_keys"] == 2 and answer,
         )
         assert {each["key"] for each in found["keys"]} == {"2026-11-19", "2026-11-20"}
         assert found["explanation"] is None
@@ -124,8 +124,8 @@ def test_a_wait_that_is_not_registered_is_reported_and_a_missing_engine_is_the_r
     missing = interlock("explain", "nothing")
     assert (missing.code, "was never registered" in missing.err) == (1, True)
     bench.subscribe("d", event("a"))
-    told = json.loads(interlock("explain", "d").out)
-    assert any("The bus has no engine" in note for note in told["notes"])
+    answer = json.loads(interlock("explain", "d").out)
+    assert any("The bus has no engine" in note for note in answer["notes"])
 
 
 def test_only_the_named_firing_is_discarded_and_only_after_confirmation(
@@ -149,10 +149,10 @@ def test_only_the_named_firing_is_discarded_and_only_after_confirmation(
     [row] = interlock("subscriptions", "skip", "settle", bad, "--yes").rows()
     assert (row["firing"], row["key"], row["state"]) == (bad, "eu", "skipped")
     assert still_open() == set(rest)
-    told = json.loads(interlock("explain", "settle").out)
-    assert any("open firings that were not dispatched yet: 2" in note for note in told["notes"])
-    # events that fired are told with their firing, not as "not read yet"
-    [found] = told["explanation"]["near_misses"]
+    answer = json.loads(interlock("explain", "settle").out)
+    assert any("open firings that were not dispatched yet: 2" in note for note in answer["notes"])
+    # events that fired are shown with their firing, not as "not read yet"
+    [found] = answer["explanation"]["near_misses"]
     assert ([miss["why"] for miss in found["misses"]], found["counted"]) == (["fired", "fired"], 1)
     assert any(miss["firing"].startswith(f"firing {rest[-1]} of ") for miss in found["misses"])
     for gone in (bad, "0" * 32):

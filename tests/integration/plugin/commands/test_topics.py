@@ -122,9 +122,9 @@ def test_a_listed_topic_that_is_gone_is_reported_with_what_to_do(
     make_topic(bench, orders, 1)
     interlock("topics", "add", orders)
     bench.admin.delete_topics([orders])[orders].result()
-    told = eventually("it is gone", lambda: (ran := interlock("topics", "check")).code and ran)
-    assert f"The listed topic {orders!r} does not exist." in told.err
-    assert f"airflow interlock topics remove {orders}" in told.err
+    checked = eventually("it is gone", lambda: (ran := interlock("topics", "check")).code and ran)
+    assert f"The listed topic {orders!r} does not exist." in checked.err
+    assert f"airflow interlock topics remove {orders}" in checked.err
     interlock("topics", "remove", orders).rows()
     assert interlock("topics", "check").code == 0
 
@@ -153,10 +153,10 @@ def test_a_partition_that_stopped_resumes_at_the_given_offset(
         ("soon", "use start, end or an offset"),
     ):
         assert problem in interlock("topics", "resume", source, number, "--from", start, "--yes").err
-    told = interlock("topics", "resume", source, number, "--from", "8")
-    assert told.code == 1
-    assert "records 4 to 6 were removed before they were read" in told.err
-    assert "Records 4 to 6 are lost. Records 7 to 7 (1) are skipped." in told.err
+    resumed = interlock("topics", "resume", source, number, "--from", "8")
+    assert resumed.code == 1
+    assert "records 4 to 6 were removed before they were read" in resumed.err
+    assert "Records 4 to 6 are lost. Records 7 to 7 (1) are skipped." in resumed.err
     with bench.engine():
         eventually("the engine is there", lambda: len(assigned(bench)) == 4)
         [row] = interlock("topics", "resume", source, number, "--from", "8", "--yes").rows()
@@ -188,7 +188,7 @@ def test_one_command_resumes_all_partitions_that_stopped(
     with bench.engine():
         bench.eventually_fired("w", 1)
         eventually(
-            "all went on",
+            "all have resumed",
             lambda: (
                 "No partition is stopped" in interlock("topics", "resume", "--all", "--from", "start").err
             ),

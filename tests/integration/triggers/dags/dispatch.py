@@ -31,7 +31,7 @@ with DAG("close", schedule=None, max_active_runs=2):
     @task
     def close(dag_run=None) -> None:
         if dag_run.conf["events"]["closed"][0]["data"].get("fails"):
-            raise ValueError("as it was told")
+            raise ValueError("a deliberate failure")
 
     close()
 
@@ -41,7 +41,7 @@ class FailsOnce(EmitEventOperator):
     def execute(self, context):
         place = super().execute(context)
         if context["ti"].try_number == 1:
-            raise ValueError("as it was told")
+            raise ValueError("a deliberate failure")
         return place
 
 
@@ -81,7 +81,7 @@ for target in ("book", "book_undated"):
         @task
         def enter(dag_run=None, ti=None) -> dict:
             if dag_run.conf["key"] == "lse" and ti.try_number == 1:
-                raise ValueError("as it was told")
+                raise ValueError("a deliberate failure")
             dates = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
             return {name: str(getattr(dag_run, name)) for name in dates}
 

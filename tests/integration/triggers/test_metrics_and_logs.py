@@ -1,4 +1,4 @@
-"""What a triggerer tells of its engine by Airflow's own ways: OpenTelemetry, and a log of JSON."""
+"""What a triggerer reports about its engine through Airflow: OpenTelemetry metrics, and a log in JSON."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .collector import Collector, Point
 DAY = "2024-06-03"
 PREFIX = "airflow."  # Airflow's, [metrics] otel_prefix
 OPERATING = Path(__file__).parents[3] / "docs" / "operate" / "operating.md"
-# What an engine tells that took over partitions and fired for one wait; the rest count what did not happen.
-TOLD = {
+# Of an engine that took over partitions and fired for one wait; other metrics count what did not happen.
+REPORTED = {
     "sum": {"consumed", "matched", "stepped", "fired", "transactions", "delivered"},
     "gauge": {
         "recovery_time",
@@ -76,7 +76,7 @@ def test_metrics_as_documented_reach_a_collector_and_log_lines_have_fields(
     def ours() -> list[Point]:
         return [p for p in list(collector.points) if p.name.startswith(f"{PREFIX}interlock.")]
 
-    wanted = {(f"{PREFIX}interlock.{name}", kind) for kind, names in TOLD.items() for name in names}
+    wanted = {(f"{PREFIX}interlock.{name}", kind) for kind, names in REPORTED.items() for name in names}
     eventually("all of them came", lambda: wanted <= {(p.name, p.kind) for p in ours()}, deadline_s=90)
     kinds = {"sum": "counter", "gauge": "gauge", "exponential_histogram": "timing"}
     table = documented()
@@ -91,13 +91,13 @@ def test_metrics_as_documented_reach_a_collector_and_log_lines_have_fields(
 
     name = site.airflow._triggerers[-1]
     lines = site.airflow.processes.log_path(name).read_text().splitlines()
-    told = [json.loads(line) for line in lines if '"interlock.engine"' in line]
-    if not told:  # Airflow 3.3.0, whose triggerer logs text all the same
+    logged = [json.loads(line) for line in lines if '"interlock.engine"' in line]
+    if not logged:  # Airflow 3.3.0, whose triggerer logs text all the same
         assert version("apache-airflow-core") == "3.3.0"
         owned = r"Engine (\S+) owns [1-9].* \[interlock\.engine\] bus=(\S+) engine=(\S+)"
         [found] = [match for line in lines if (match := re.search(owned, line))][-1:]
         assert (found[2], found[3]) == (site.bus.name, found[1])
         return
-    [owns] = [line for line in told if re.match(r"Engine \S+ owns [1-9]", line["event"])][-1:]
+    [owns] = [line for line in logged if re.match(r"Engine \S+ owns [1-9]", line["event"])][-1:]
     assert owns["bus"] == site.bus.name
     assert owns["event"].startswith(f"Engine {owns['engine']} owns")
