@@ -1,4 +1,4 @@
-"""What the comparison page says of Airflow and its Kafka provider, asked of what is installed."""
+"""What the comparison page says of Airflow and its Kafka provider, checked with the installed packages."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_plain_record_in_a_topic_of_cloudevents_stays_plain() -> None:
     ids=["http", "amqp", "amqp underscore", "upper case", "no prefix", "content type"],
 )
 def test_misspelled_headers_in_a_topic_of_cloudevents_are_an_error(headers: Headers) -> None:
-    """Such a record was read as plain, and its author was told nothing (Argo Events, Knative)."""
+    """Such a record was read as plain, and its author got no hint (Argo Events, Knative)."""
     with pytest.raises(
         EventError, match=r"on Kafka .* no attribute of a CloudEvent: write '(ce_|content-type)"
     ):

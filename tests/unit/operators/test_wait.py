@@ -597,7 +597,7 @@ def test_at_its_end_the_log_has_near_misses_or_why_they_are_unknown(
 
 
 def test_the_log_says_of_a_tombstone_that_it_is_one_and_forges_no_line() -> None:
-    """A null value on a listed topic met a plain matcher, and its author was not told (compacted topics)."""
+    """A null value on a listed topic met a plain matcher, and its author got no hint (compacted topics)."""
     form = {"type": "org.apache.kafka.record", "source": "orders", "id": "0/7", "subject": "a\u202eb"}
     assert _identity(form) == "org.apache.kafka.record from orders, id 0/7, a tombstone, which has no data"
     assert "tombstone" not in _identity({**form, "datacontenttype": "application/json"})

@@ -193,7 +193,7 @@ LATER_MS = NOON_MS + 7_200_000  # beyond the hour for which a state remembers wh
 
 
 def test_a_repeat_of_an_event_that_another_matcher_holds_is_shown_as_a_repeat() -> None:
-    """D2: an id that a producer uses again was told as "fits: not read yet, or let go since"."""
+    """D2: an id that a producer uses again was reported as "fits: not read yet, or let go since"."""
     condition = rates & event("com.bank.closing", by="data.day", label="closing")
     state = after(condition, sent(data={"day": DAY}))
     again = Seen(sent(type_="com.bank.closing", data={"day": DAY}), "events", 0, 9, LATER_MS)
@@ -253,7 +253,7 @@ def test_a_repeat_of_an_event_that_waits_is_no_second_one() -> None:
 def test_an_event_that_fits_and_is_not_held_was_read_or_not(
     read: bool | None, why: str, sentence: str
 ) -> None:
-    """One sentence told both states, also where it was known which of them it was."""
+    """One sentence stood for two states, even where it was known which one applied."""
     explanation = explain(rates, EMPTY, LATER_MS, [sent(data={"day": DAY})], was_read=lambda _: read)
     [miss] = explanation.near_misses[0].misses
     assert (miss.why, sentence in str(miss)) == (why, True)

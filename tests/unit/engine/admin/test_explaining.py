@@ -148,7 +148,7 @@ def progress(
 def test_whether_an_event_was_read_for_a_registration_is_shown_where_it_is_known(
     known: Progress, read: list[bool | None]
 ) -> None:
-    """explain told both as "fits: not read yet, or no longer held"."""
+    """explain reported both as "fits: not read yet, or no longer held"."""
     sent = Event.of("orders", "/t", id="1")
     assert [known.was_read(Seen(sent, "bus-event", 0, offset)) for offset in (9, 10)] == read
     assert known.was_read(Seen(sent, "other", 0, 9)) is known.was_read(Seen(sent)) is None

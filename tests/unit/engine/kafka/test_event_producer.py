@@ -19,7 +19,7 @@ FATAL = KafkaException(KafkaError(KafkaError._FATAL, "out of order", fatal=True)
 
 
 class Client:
-    """Takes `room` records, then refuses with `refusal`; reports what it took when it is told to."""
+    """Takes `room` records, then refuses with `refusal`; reports what it took on request."""
 
     def __init__(self, room: int = 1000, refusal: Exception | None = None) -> None:
         self.taken: list[Any] = []

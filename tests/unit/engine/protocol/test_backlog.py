@@ -1,4 +1,4 @@
-"""What was taken and is not yet worked on."""
+"""Records that were taken and are not processed yet."""
 
 from __future__ import annotations
 

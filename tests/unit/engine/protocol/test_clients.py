@@ -1,4 +1,4 @@
-"""The clients of an engine: none stays open behind one that was closed, or that could not begin."""
+"""The clients of an engine: none stays open after an engine was closed or could not begin."""
 
 from __future__ import annotations
 

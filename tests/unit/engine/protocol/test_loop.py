@@ -50,7 +50,7 @@ def test_each_transaction_says_who_committed_it_and_its_number() -> None:
 
 
 def test_an_engine_that_starts_again_does_not_count_its_transactions_from_the_same_number() -> None:
-    """Else what another engine kept of a partition could look like the last there is."""
+    """Otherwise an earlier state in another engine could look like the latest."""
     pool = Pool.started()
     before = pool.metadata(EVENT).n
     pool.engines.pop("one").close()
@@ -103,7 +103,7 @@ def test_an_aborted_transaction_is_done_again_from_what_is_committed(aborts: int
 
 
 def counts(aborts: int) -> dict[str, int]:
-    """What an engine counts that is told to do a bit of everything."""
+    """The counters of an engine that does a bit of everything."""
     pool = Pool()
     changed = event("x", by="data.k") & event("z", by="data.k")
     pool.register(Registration.of("changed", changed.expires(after="1h"), None, 0, kind="durable"))

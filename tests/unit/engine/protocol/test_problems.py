@@ -26,7 +26,7 @@ def lost(*, partitions: int = 2, events: int = 2) -> Pool:
     return pool
 
 
-def told(pool: Pool) -> list[bytes | None]:
+def written(pool: Pool) -> list[bytes | None]:
     return [value for key, value in pool.records(REGISTRY) if key == KEY]
 
 
@@ -40,10 +40,10 @@ def test_every_engine_reports_a_stopped_partition_until_it_resumes() -> None:
     assert pool.engines[other].problems.elsewhere() == [reason]
     assert pool.engines[other].problems.all() == []  # of its own
     assert pool.engines[owner].problems.elsewhere() == []
-    assert len(told(pool)) == 1
+    assert len(written(pool)) == 1
     pool.resume(EVENT, 5)
     pool.run(200)
-    assert told(pool)[1:] == [None]
+    assert written(pool)[1:] == [None]
     assert pool.engines[other].problems.elsewhere() == []
 
 
@@ -62,14 +62,14 @@ def test_every_engine_reports_a_look_back_that_misses_records_for_a_while() -> N
     pool.cluster.now_ms += 120_000
     pool.run(100)
     assert other.problems.elsewhere() == []
-    assert told(pool)[-1] is None
+    assert written(pool)[-1] is None
 
 
 def test_the_next_owner_removes_what_a_dead_engine_reported_about_a_partition() -> None:
     pool = Pool()
     pool.write(REGISTRY, KEY, encode_json(ProblemRecord(text="b-event[0] is not read: why not.")))
     pool.start(passes=100)
-    assert told(pool)[1:] == [None]
+    assert written(pool)[1:] == [None]
 
 
 def test_problems_of_a_topic_that_was_removed_from_the_bus_are_not_reported() -> None:
@@ -107,7 +107,7 @@ def test_every_engine_reports_a_wait_without_room_for_new_keys_until_it_is_over(
 def test_a_problem_that_stays_is_written_once() -> None:
     pool = lost(partitions=1, events=1)
     pool.start(passes=300)
-    assert len(told(pool)) == 1
+    assert len(written(pool)) == 1
 
 
 def test_a_very_long_text_is_cut() -> None:
@@ -115,7 +115,7 @@ def test_a_very_long_text_is_cut() -> None:
     engine = pool.start()
     engine.ownership.pause(EVENT, "x" * 100_000)
     pool.run(200)
-    assert len(told(pool)[-1] or b"") < problems.MOST_CHARS + 100
+    assert len(written(pool)[-1] or b"") < problems.MOST_CHARS + 100
 
 
 def test_an_engine_without_an_open_partition_has_no_transaction_to_report_with() -> None:
@@ -124,4 +124,4 @@ def test_an_engine_without_an_open_partition_has_no_transaction_to_report_with()
     pool.start("two", passes=200)
     owners = [each for each in pool.engines.values() if each.ownership.unread]
     assert len(owners) == 1
-    assert bool(told(pool)) == bool(owners[0].ownership.tasks())
+    assert bool(written(pool)) == bool(owners[0].ownership.tasks())

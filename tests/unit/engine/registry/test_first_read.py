@@ -46,7 +46,7 @@ def first_read(*items: Record | End) -> Registry:
 
 
 def known(registry: Registry) -> dict[str, Any]:
-    """All that can be asked of it."""
+    """Everything that it answers."""
     return {
         "position": registry.position,
         "bus": registry.bus,
@@ -171,11 +171,11 @@ def test_an_engine_that_starts_indexes_only_what_is_in_force(monkeypatch: pytest
     indexed: list[str] = []
     add = MatcherIndex.add
 
-    def told(index: Any, registered: Any, *args: Any) -> None:
+    def counted(index: Any, registered: Any, *args: Any) -> None:
         indexed.append(registered.registration.subscription)
         add(index, registered, *args)
 
-    monkeypatch.setattr(MatcherIndex, "add", told)
+    monkeypatch.setattr(MatcherIndex, "add", counted)
     pool.boot()
     assert indexed == ["w4"]
     pool.emit("x")

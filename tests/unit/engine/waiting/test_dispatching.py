@@ -1,4 +1,4 @@
-"""Registering durable subscriptions, and telling of their firings, on a registry that a test writes."""
+"""Registering durable subscriptions, and notifying of their firings, on a registry that a test writes."""
 
 from __future__ import annotations
 

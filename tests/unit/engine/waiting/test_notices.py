@@ -67,7 +67,7 @@ def test_a_listener_that_fails_keeps_the_news_from_nobody_and_fails_nobody(
 
 
 def test_texts_posted_while_listeners_are_notified_reach_them_in_order() -> None:
-    """Two parts post from two threads: the last word heard must be the last one said."""
+    """Two parts post from two threads: the last notice received must be the last one posted."""
     board, heard = NoticeBoard(), []
 
     def says_more(notice: Notice) -> None:

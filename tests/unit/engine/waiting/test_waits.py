@@ -305,7 +305,7 @@ def test_a_wait_that_is_opened_again_is_not_withdrawn(stage: Stage) -> None:
 
 
 def test_a_registration_that_is_removed_under_an_open_wait_is_written_again(stage: Stage) -> None:
-    """As when a triggerer that had lost its waits to another one hears of it late, and withdraws them."""
+    """As when a triggerer that had lost its waits to another one notices it late, and withdraws them."""
     stage.open(W)
     stage.run(
         ENDS, lambda: [stage.registered()], lambda: [stage.registered()._replace(offset=1, value=None)], []

@@ -24,7 +24,7 @@ def fenced(pool: Pool) -> list[str]:
 
 
 def die_while_writing(pool: Pool, tp: TopicPartition) -> None:
-    """The engine "dead" leaves a record of an open transaction there, and no offset that says whose it is."""
+    """The engine "dead" leaves a record of an open transaction there, and no offset with its name."""
     transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
     pool.cluster.write(transaction, tp, b"k", b"v", None)
     pool.kill("dead")
@@ -50,7 +50,7 @@ def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_secon
 def test_an_engine_that_died_before_its_first_commit_is_known_as_an_earlier_member(
     tp: TopicPartition,
 ) -> None:
-    """What stands in the way is a record of its, and no offset says whose."""
+    """Only a record of the dead engine is in the way, and no offset has its name."""
     pool = Pool()
     pool.boot()
     pool.start("dead", passes=10)
@@ -96,7 +96,7 @@ def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
 
 
 def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_took_over() -> None:
-    """The first commit of that one writes its own name over that of the dead."""
+    """The successor's first commit replaces the dead engine's name by its own."""
     pool = Pool(ONE)
     dead = pool.start("dead")
     pool.emit("x")

@@ -24,7 +24,7 @@ ENDS = Registration.of("ends", event("never").expires(after="1m"), None, 0)
 
 
 class Refusal:
-    """What the brokers refuse of `orders`, as the clients of a pool's engines are told."""
+    """The refusals of `orders` that the clients of a pool's engines get."""
 
     def __init__(self, pool: Pool, patch: pytest.MonkeyPatch, operation: str) -> None:
         self.operation = operation
@@ -53,14 +53,14 @@ class Refusal:
                 return _ask(tps, *args, **kwargs)
 
             patch.setattr(bus, name, asked)
-        poll, told = bus.poll, [False]  # type: ignore[attr-defined]
+        poll, raised = bus.poll, [False]  # type: ignore[attr-defined]
 
         def polled(most: int, timeout_s: float):  # type: ignore[no-untyped-def]
             fetches = ORDERS in bus._fetching.positions  # type: ignore[attr-defined]
-            if self.operation and fetches and not told[0]:
-                told[0] = True  # once, as the client does
+            if self.operation and fetches and not raised[0]:
+                raised[0] = True  # once, as the client does
                 raise NotReadable("orders", "orders[0]: Topic authorization failed.")
-            told[0] = told[0] and fetches
+            raised[0] = raised[0] and fetches
             return poll(most, timeout_s)
 
         patch.setattr(bus, "poll", polled)
@@ -73,8 +73,8 @@ def two_engines(*registrations: Registration) -> Pool:
     return pool
 
 
-def told(pool: Pool) -> list[str]:
-    """What the engines tell their waiting tasks of the topic: the same, or the test fails."""
+def notices(pool: Pool) -> list[str]:
+    """The engines' notices about the topic, which must be the same for all engines."""
     texts = {" ".join((*e.problems.stopped(), *e.problems.elsewhere())) for e in pool.engines.values()}
     assert len(texts) == 1
     return [text for text in texts if text]
@@ -89,7 +89,7 @@ def test_every_engine_reports_a_deleted_topic_and_reads_the_others() -> None:
     pool.cluster.delete("orders")
     pool.emit("x", times=3)
     pool.run(300, pass_ms=200)
-    [text] = told(pool)
+    [text] = notices(pool)
     assert text.startswith(
         "Topic 'orders' is not read: the topic does not exist. Create it again, or remove it"
     )
@@ -113,7 +113,7 @@ def test_a_topic_without_a_leader_is_reported_and_no_engine_waits_for_an_answer_
     pool.run(10, pass_ms=5000)
     pool.emit("x")
     pool.run(300, pass_ms=200)
-    [text] = told(pool)
+    [text] = notices(pool)
     assert text.startswith(
         "Topic 'orders' is not read: no broker leads its partitions 0. The engine reads it again"
     )
@@ -123,7 +123,7 @@ def test_a_topic_without_a_leader_is_reported_and_no_engine_waits_for_an_answer_
     pool.write(ORDERS, b"k", b"v")
     pool.run(300, pass_ms=200)
     assert sorted(pool.fired()) == [("each", "met"), ("ends", "expired"), ("order", "met")]
-    assert not told(pool)
+    assert not notices(pool)
 
 
 @pytest.mark.parametrize("question", ["end_offsets", "offsets_since", "committed"])
@@ -146,27 +146,27 @@ def test_a_question_about_a_topic_that_was_deleted_a_moment_ago_ends_no_engine(
     pool.emit("x")
     pool.run(300, pass_ms=200)
     assert pool.fired() == [("each", "met")]
-    assert len(told(pool)) == 1
+    assert len(notices(pool)) == 1
 
 
 def test_a_topic_that_is_removed_from_the_bus_is_no_longer_reported() -> None:
     pool = two_engines()
     pool.cluster.delete("orders")
     pool.run(300, pass_ms=200)
-    assert told(pool)
+    assert notices(pool)
     pool.write_bus_record(BusRecord(partitions=1))
     pool.run(300, pass_ms=200)
-    assert told(pool) == []
+    assert notices(pool) == []
 
 
 def test_a_topic_that_never_existed_is_reported_and_read_as_soon_as_it_is_created() -> None:
     pool = two_engines(ORDER)
     pool.write_bus_record(BusRecord(partitions=1, topics=("orders", "late")))
     pool.run(200, pass_ms=200)
-    assert "Topic 'late' is not read: the topic does not exist." in told(pool)[0]
+    assert "Topic 'late' is not read: the topic does not exist." in notices(pool)[0]
     pool.cluster.create("late", 1)
     pool.run(300, pass_ms=200)
-    assert told(pool) == []
+    assert notices(pool) == []
     assert any(TopicPartition("late", 0) in engine.partitions for engine in pool.engines.values())
 
 
@@ -183,13 +183,13 @@ def test_a_topic_whose_reading_is_refused_is_reported_and_continues_once_it_is_a
     for _ in range(3):
         pool.emit("x")
         pool.run(100, pass_ms=200)
-    [text] = told(pool)
+    [text] = notices(pool)
     assert text.startswith(f"Topic 'orders' is not read: the brokers refuse {operation} on the topic")
     assert not owned(pool)
     assert sorted(pool.fired()) == [("each", "met")] * 3 + [("order", "met")]
     refusal.operation = ""
     pool.run(300, pass_ms=200)
-    assert told(pool) == []
+    assert notices(pool) == []
     assert pool.fired().count(("order", "met")) == 2
 
 
@@ -217,7 +217,7 @@ def test_a_topic_whose_offsets_the_brokers_refuse_is_left_out_before_the_engine_
     pool.write(ORDERS, b"k", b"{}")
     pool.emit("x")
     pool.run(300, pass_ms=200)
-    assert "Topic 'orders' is not read: the brokers refuse Read" in told(pool)[0]
+    assert "Topic 'orders' is not read: the brokers refuse Read" in notices(pool)[0]
     assert pool.fired() == [("each", "met")]
     assert [engine.stats.aborted for engine in pool.engines.values()].count(1) == 1
     allowed = True
@@ -250,7 +250,7 @@ def test_a_refusal_without_an_error_of_the_brokers_is_tried_again_now_and_then(
     assert any("It is tried again" in text for e in pool.engines.values() for text in e.problems.stopped())
     refusal.operation = ""
     pool.run(100, pass_ms=200)
-    assert told(pool) == []
+    assert notices(pool) == []
     assert pool.fired() == [("order", "met")]
 
 

@@ -106,7 +106,7 @@ def test_a_topic_that_is_created_again_under_a_running_engine_stops_within_half_
     pool.cluster.delete("orders")
     pool.cluster.create("orders", 1)
     pool.cluster.group.offsets[orders] = kept
-    pool.cluster.group.counts["orders"] = 1  # it goes on before the group looks
+    pool.cluster.group.counts["orders"] = 1  # it continues before the group looks
     pool.run(40, pass_ms=1000)
     assert "was deleted and created again" in stopped(pool)[orders]
 
@@ -200,7 +200,7 @@ def test_a_partition_that_another_engine_had_in_between_is_read_again() -> None:
 
 
 def test_a_recovery_that_a_rebalance_cut_short_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was loaded by half is no state to go on with, though nobody has committed since."""
+    """A half-loaded state is not used, although nobody has committed since."""
     pool = Pool()
     for n in range(5):
         pool.register(Registration.of(f"pair{n}", event("x") & event("y"), None, 0))

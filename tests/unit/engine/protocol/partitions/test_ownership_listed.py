@@ -17,9 +17,9 @@ ORDERS = TopicPartition("orders", 0)
 
 
 def relisted(registration: Registration, *, forgotten: bool = False) -> Pool:
-    """A bus that has read two records of a topic, read it no more, and has it again with two more.
+    """A bus that read two records of a topic, stopped listing it, and lists it again with two more.
 
-    forgotten: the group's offsets of it are gone by then, as they are after a week.
+    forgotten: the group's offsets of it have expired meanwhile, as after a week.
     """
     pool = Pool.started(registration, topics=(ORDERS.topic,))
     for value in (b"1", b"2"):
@@ -43,7 +43,7 @@ def relisted(registration: Registration, *, forgotten: bool = False) -> Pool:
 def test_a_topic_that_is_listed_again_begins_at_its_end_and_look_backs_bring_what_came_meanwhile(
     forgotten: bool,
 ) -> None:
-    """Nothing that was judged before is judged again."""
+    """Nothing is evaluated twice."""
     record = Registration.of("r", event("org.apache.kafka.record"), None, 0, kind="durable")
     pool = relisted(record, forgotten=forgotten)
     assert stopped(pool) == {}
@@ -119,7 +119,7 @@ def test_a_resumption_that_is_read_while_partitions_are_taken_over_is_not_lost(
 def test_a_resumption_that_is_read_in_the_middle_of_a_pass_costs_no_match(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A match of a registration that is not read yet: the registry is read up to it, and tells more."""
+    """A match of a registration that is not read yet: the registry is read up to it, and has more records."""
     pool = used(2)
     del pool.cluster.group.offsets[OTHER]
     engine = pool.start("one")

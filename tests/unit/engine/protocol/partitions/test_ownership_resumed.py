@@ -1,4 +1,4 @@
-"""Ownership: how a partition that stopped goes on where an administrator says."""
+"""Ownership: how a partition that stopped continues where an administrator says."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def test_resuming_from_the_start_repeats_nothing() -> None:
     assert len(pool.fired()) == 4
 
 
-# With unreadable metadata and without a skip all registrations are applied anew, and look back.
+# With unreadable metadata and without a skip all registrations are applied again, and look back.
 SKIPS = [("gone", 0, 3), ("gone", 1, 2), ("gone", 3, 0)]
 SKIPS += [("unreadable", 0, 3), ("unreadable", 1, 3), ("unreadable", 2, 1)]
 
 
 @pytest.mark.parametrize(("metadata", "said", "fired"), SKIPS)
 def test_look_backs_do_not_read_what_a_resumed_partition_skips(metadata: str, said: int, fired: int) -> None:
-    """Of before the resumption, that is: a later registration looks back."""
+    """Only before the resumption: a later registration looks back."""
     pool = used()
     pool.register(EACH)
     if metadata == "unreadable":

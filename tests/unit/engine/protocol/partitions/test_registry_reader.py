@@ -18,7 +18,7 @@ WAIT = Registration.of("wait", event("x") & event("y"), None, 0)
 
 
 class Clocks:
-    """Both clocks of a process, which stand where they are put."""
+    """Both clocks of a process, which a test sets."""
 
     def __init__(self) -> None:
         self.wall_s, self.monotonic_s = 1_000_000.0, 1_000.0
@@ -36,7 +36,7 @@ def test_a_registry_that_was_not_read_for_hours_is_an_error_before_anything_new_
     following.read_whole()
     position = registry.position
     setattr(clocks, clock, getattr(clocks, clock) + MOST_PAUSE_S)
-    following.read_new()  # just so
+    following.read_new()  # the longest pause that is allowed
     pool.register(WAIT)
     setattr(clocks, clock, getattr(clocks, clock) + MOST_PAUSE_S + 1)
     with pytest.raises(EngineError, match=r"b-subscription\[0\] was not read for 6\.0 hours"):

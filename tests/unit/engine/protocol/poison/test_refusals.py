@@ -1,4 +1,4 @@
-"""Transactions that brokers refuse: what waits, what goes on, and that no record is blamed for it."""
+"""Transactions that brokers refuse: what waits, what continues, and that no record is blamed for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Refused = Callable[[Sequence[Output], Mapping[TopicPartition, Committed]], bool]
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
-    """Transactions of which that is true are aborted, as where brokers refuse a record of them."""
+    """Aborts transactions for which `refused` is true, as if brokers refused one of their records."""
     commit = Bus.commit
 
     def asked(
@@ -168,7 +168,7 @@ def test_work_that_brokers_always_refuse_ends_the_engine_whatever_is_committed_i
 def test_engines_that_end_by_refusals_make_no_record_suspect_whoever_takes_over_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As `part.py` does it: a process makes new clients after a pause, in which it is no member."""
+    """A process makes new clients after a pause, in which it is no member."""
     r, pool = random.Random(1), Pool(EACH)
     began = pool.cluster.now_ms
     lives, fails, begins = [0] * 6, [0] * 6, [0.0] * 6

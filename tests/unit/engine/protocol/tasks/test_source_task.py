@@ -17,7 +17,7 @@ from interlock.engine.records import Registration
 
 from tests.unit.engine.protocol.source_world import CONFIG, FAR, World
 
-# -- live, back, meet
+# -- live registrations, look-backs, and where they meet
 
 
 def test_a_registration_without_past_events_is_live_at_once() -> None:

@@ -1,4 +1,4 @@
-"""The event hop: what it sets aside, and what it writes of what an event met."""
+"""The event hop: which events become dead letters, and what it writes for a match."""
 
 from __future__ import annotations
 

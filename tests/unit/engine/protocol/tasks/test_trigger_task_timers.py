@@ -68,7 +68,7 @@ def test_timers_are_opened_once_whether_a_match_or_the_registry_comes_first(matc
     log.commit(task, outputs)
     [firing] = [f["firing"] for f in log.firings]
     assert (firing["outcome"], firing["missing"], list(firing["events"])) == ("expired", ["y"], ["x"])
-    # registered again after that, it starts anew
+    # registered again after that, it starts again
     unregister(log.registry, 1, w)
     log.run()
     register(log.registry, 2, w, "again", at_ms=7000)
@@ -174,7 +174,7 @@ def test_where_keys_close_only_no_timer_is_due() -> None:
     task = log.task()
     assert task.due_at() == 1000 + TTL
     assert not task.has_timer_due(1000 + TTL)
-    log.run(pair(d, 1, "x", "2", "p"))  # it lives on: the look that is scheduled stays, and finds it
+    log.run(pair(d, 1, "x", "2", "p"))  # it continues: the scheduled look stays, and finds it
     log.tick(1000 + TTL)
     assert log.task().due_at() == 1001 + TTL
     log.tick(1001 + TTL)

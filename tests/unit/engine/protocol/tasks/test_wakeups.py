@@ -1,4 +1,4 @@
-"""Wakeups against all wakeups there are, in whatever order they come, move and go."""
+"""Wakeups compared with a plain list of them, in whatever order they come, move and go."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def waiting(pool: Pool, expires: str = "10s", name: str = "w") -> Registration:
 
 
 def elsewhere(pool: Pool, tp: TopicPartition, **fields: object) -> None:
-    """What another engine, which is not there, has committed of one of its partitions."""
+    """Commits as another engine, which does not exist, for one of its partitions."""
     end = pool.log(tp).end
     about = {"R": pool.log(REGISTRY).end, "t": pool.topic_id(tp.topic), "c": "other", **fields}
     offset = about.pop("offset", end)
@@ -48,7 +48,7 @@ def elsewhere(pool: Pool, tp: TopicPartition, **fields: object) -> None:
 
 
 def with_another_engine() -> Pool:
-    """Two event partitions; the second belongs to a member that says nothing."""
+    """Two event partitions; the second belongs to a member that commits nothing."""
     pool = Pool(events=2)
     pool.cluster.join("999", "other", (EVENT.topic,))
     engine = pool.boot()
@@ -160,7 +160,7 @@ def test_a_cut_waits_for_a_source_partition_that_nobody_has_opened() -> None:
 
 
 class ReaderThatWaits(RegistryReader):
-    """Reads nothing new while it is told to wait."""
+    """Reads nothing new while it must wait."""
 
     waits = False
 
@@ -204,7 +204,7 @@ def test_a_cut_waits_for_the_open_transaction_of_another_engine() -> None:
 
 
 def test_an_offset_that_was_committed_by_hand_is_waited_for() -> None:
-    """The owner commits it anew, with what it knows."""
+    """The owner commits it again, with its own metadata."""
     pool = waiting_beside_another_engine()
     pool.commit_by_hand(OTHER, 0)
     pool.run(100, pass_ms=500)
@@ -265,7 +265,7 @@ def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_
     assert engine.stats.incomplete == 1
     pool.run(5, pass_ms=1000)
     assert len(engine.problems.all()) == 1
-    # It has stood for long enough: the next one goes on without it at once, and the log has it already.
+    # It has stood for long enough: the next one continues without it at once, and the log has it already.
     waiting(pool, name="next")
     pool.run(20, pass_ms=1000)
     assert pool.fired()[1:] == [("next", "expired")]
@@ -346,7 +346,7 @@ def test_keys_that_are_not_ready_cost_a_cut_a_second_and_no_transaction() -> Non
     pool.run(400)
     seconds = (pool.cluster.now_ms - began) / 1000
     assert seconds / 2 < stats.cuts - cuts <= seconds / cut.CLOSING_S + 1
-    # One a half minute, which learns the time.
+    # one in half a minute, for the time
     assert pool.buses["one"].calls.count("commit") - commits <= 1
 
 
