@@ -546,9 +546,7 @@ class World:
             found.remove(request)
             return True
         decided = self.cluster.end_late(request)
-        self.say(
-            f"EndTxn of {request.transaction} arrives late and {'decides' if decided else 'changes nothing'}"
-        )
+        self.say(f"late EndTxn of {request.transaction}: {'decides' if decided else 'changes nothing'}")
         self.seen["late EndTxn that decided"] += decided
         return True
 

@@ -57,9 +57,7 @@ def test_the_spark_examples_emit_what_the_job_said(
 ) -> None:
     from interlock.spark.completion import tracker
 
-    monkeypatch.setattr(
-        tracker, "is_program", lambda: False
-    )  # as in a notebook: sent at the end of the block
+    monkeypatch.setattr(tracker, "is_program", lambda: False)  # as in a notebook: sent when the block ends
     session = spark.newSession()
     session.conf.set("spark.interlock.bootstrap.servers", bus.bootstrap_servers)
     session.conf.set("spark.interlock.bus", bus.name)

@@ -35,9 +35,7 @@ def test_the_event_at_a_reference_is_given_whole(bus: BusConfig) -> None:
     assert [referred_event(bus, reference) for reference in references] == [large, small]
 
 
-def test_an_event_that_cannot_be_given_is_an_error_with_the_reason(
-    bus: BusConfig, unique_name: Callable[[str], str]
-) -> None:
+def test_an_unreadable_reference_is_an_error(bus: BusConfig, unique_name: Callable[[str], str]) -> None:
     [there] = emitted(bus, Event.of("x", "/s", id="3"))
     topic, partition, offset = there.removeprefix("kafka:").split("/")
     for reference, message in (

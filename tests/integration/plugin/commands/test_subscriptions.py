@@ -118,9 +118,7 @@ def test_the_open_keys_of_a_durable_subscription_are_counted_and_one_is_explaine
         )
 
 
-def test_a_wait_that_is_not_registered_is_reported_and_a_missing_engine_is_the_reason(
-    interlock: Any, bench: Any
-) -> None:
+def test_an_unregistered_wait_is_reported_and_a_missing_engine_named(interlock: Any, bench: Any) -> None:
     missing = interlock("explain", "nothing")
     assert (missing.code, "was never registered" in missing.err) == (1, True)
     bench.subscribe("d", event("a"))

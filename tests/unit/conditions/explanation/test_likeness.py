@@ -123,7 +123,7 @@ def test_long_values_that_differ_beyond_what_is_shown_are_shown_with_the_place()
         ("data.a.b == 'x'", {"a": {"b": ["x"]}}, "its data.a.b is a list, and a text is wanted"),
     ],
 )
-def test_a_value_of_another_kind_than_the_predicate_compares_is_pointed_out(
+def test_a_value_of_another_kind_than_the_predicate_compares_is_shown(
     where: str, data: Any, how: str
 ) -> None:
     """A number that a producer writes as a text is never equal to the number, and looks like it."""

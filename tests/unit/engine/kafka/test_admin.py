@@ -208,8 +208,6 @@ def test_a_member_whose_assignment_cannot_be_read_is_a_member(
     assert [member.partitions for member in admin.group_members()] == [(), (TopicPartition("orders", 3),)]
 
 
-def test_the_query_for_a_topic_is_repeated_while_its_leader_moves(
-    admin: Admin, client: FakeAdminClient
-) -> None:
+def test_a_topics_query_is_repeated_while_its_leader_moves(admin: Admin, client: FakeAdminClient) -> None:
     client.described = {"orders": [failure(KafkaError.LEADER_NOT_AVAILABLE), AclOperation.READ]}
     assert admin.topics(["orders"]) == {"orders": Topic("t", 2)}

@@ -225,9 +225,7 @@ def test_a_topic_whose_offsets_the_brokers_refuse_is_left_out_before_the_engine_
     assert sorted(pool.fired()) == [("each", "met"), ("order", "met")]
 
 
-def test_the_owner_reports_a_partition_that_may_not_be_read_to_health(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_owner_reports_that_a_partition_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = two_engines()
     Refusal(pool, monkeypatch, "Read")
     pool.run(200)
