@@ -123,7 +123,7 @@ def test_events_come_in_the_order_in_which_they_were_recorded() -> None:
     assert ids(rehearse(a, [(timeless, after(1)), Seen(sent("a2", 2))])) == [["n"], ["a2"]]
 
 
-def test_where_an_event_was_read_goes_along() -> None:
+def test_a_firing_has_the_place_of_each_event() -> None:
     (firing,) = rehearse(a, [Seen(sent("a1", 1), "events", 3, 17)])
     match = firing.taking_part[0].match
     assert (match.topic, match.partition, match.offset) == ("events", 3, 17)

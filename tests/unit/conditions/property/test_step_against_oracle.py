@@ -64,7 +64,7 @@ def test_step_fires_as_the_oracle_does_when_more_comes_than_is_remembered(case: 
     compare(case)
 
 
-def test_of_more_matches_than_may_wait_the_last_ones_go() -> None:
+def test_the_last_of_too_many_waiting_matches_are_dropped() -> None:
     """W4"""
     condition = (LEAVES[0] & LEAVES[1]).ordered()
     inputs: list[Match | Tick] = []

@@ -26,7 +26,7 @@ def test_no_role_that_waits_may_write_events() -> None:
     assert writers == {"emit"}
 
 
-def test_who_dispatches_reads_and_acknowledges_firings() -> None:
+def test_a_dispatcher_reads_and_acknowledges_firings() -> None:
     [acl] = [acl for acl in needed(CONFIG, roles=["wait"]) if acl.name == "b-action"]
     assert acl.operations == ("Read", "Write", "Describe")
 

@@ -80,7 +80,7 @@ def test_without_a_database_the_answer_is_that_nothing_is_known() -> None:
     assert levels(there, AirflowInfo("3.3.2")) == ["note", "ok"]
 
 
-def test_of_many_runs_of_another_airflow_a_few_are_shown() -> None:
+def test_a_few_of_many_runs_of_another_airflow_are_shown() -> None:
     there = There("airflow", **{f"airflow__d__r{n}__t": ("airflow", 0) for n in range(9)})
     found = list(deployments(there, has()))
     assert [each.level for each in found] == ["wrong"] * 4 + ["ok"]
@@ -95,7 +95,7 @@ def test_a_dispatcher_of_this_name_whose_dag_is_unknown_here_is_another_airflows
 
 
 @pytest.mark.parametrize("name", ["airflow__dispatch__a", "airflow__asset__a", "airflow__d__r__t"])
-def test_what_both_have_is_noted_where_it_is_held_on_a_host_without_a_triggerer_of_this_one(
+def test_a_wait_of_both_airflows_is_noted_if_its_host_has_no_triggerer_of_this_one(
     name: str,
 ) -> None:
     def found(*hosts: str, ago_ms: int = 0) -> list[str]:

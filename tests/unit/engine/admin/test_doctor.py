@@ -184,7 +184,7 @@ def test_rights_on_the_topics_that_a_bus_lists_are_looked_at_too(monkeypatch: py
     assert granted.asked[1] == {"raw", "orders"}
 
 
-def test_who_emits_needs_no_right_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emitter_needs_no_right_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     granted = Granted(monkeypatch, raw=set(), orders=set())
     assert [found.level for found in doctor._access(config(), ["emit"])] == ["ok"]
     assert not granted.registry_was_read

@@ -142,7 +142,7 @@ def test_the_earlier_offsets_of_a_topic_that_was_created_again_do_not_count(clus
     )
 
 
-def test_nobody_looks_back_to_matches(cluster: Cluster) -> None:
+def test_skipped_matches_are_not_read_by_any_look_back(cluster: Cluster) -> None:
     cluster.register("w")
     cluster.committed[TRIGGER] = None
     assert told("end", TRIGGER) == "Records 10 to 19 (10) are skipped, whether they were read before or not."

@@ -30,7 +30,7 @@ def test_iteration_continues_where_it_was_left_and_new_records_follow() -> None:
     assert len(backlog) == 0
 
 
-def test_one_that_was_left_at_its_last_item_takes_more() -> None:
+def test_iteration_that_stopped_at_the_last_item_does_not_lose_later_ones() -> None:
     backlog = holding(1)
     for _ in backlog:
         break

@@ -92,7 +92,7 @@ def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | E
 
 @settings(max_examples=1000)
 @given(STEPS)
-def test_who_reads_it_for_the_first_time_knows_what_those_know_who_followed_it(
+def test_the_first_read_gives_what_applying_all_records_gives(
     steps: Sequence[tuple[str, Registration, str]],
 ) -> None:
     history = list(items(steps))
@@ -101,7 +101,7 @@ def test_who_reads_it_for_the_first_time_knows_what_those_know_who_followed_it(
 
 @settings(max_examples=300)
 @given(STEPS, STEPS)
-def test_they_agree_on_what_comes_later_as_well(
+def test_both_agree_after_later_records_too(
     before: Sequence[tuple[str, Registration, str]], after: Sequence[tuple[str, Registration, str]]
 ) -> None:
     history = list(items([*before, *after]))

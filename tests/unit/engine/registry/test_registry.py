@@ -272,7 +272,7 @@ def test_a_resumption_of_a_partition_that_was_never_in_use_counts_as_well() -> N
 @pytest.mark.parametrize(
     "key", [b"source/orders/x", b"resume/orders/-1", b"source/orders", b"other/orders/1", b"source/"]
 )
-def test_a_key_of_no_place_is_nothing(key: bytes) -> None:
+def test_a_key_that_names_no_partition_is_ignored(key: bytes) -> None:
     registry = read(at(0, key, encode_json(SourceRecord(topic_id="t"))))
     assert (registry.sources, registry.resumes, registry.position) == ({}, {}, 1)
 
@@ -379,7 +379,7 @@ def test_a_removal_of_all_keys_leaves_nothing() -> None:
     assert registry.leftovers(9999) == []
 
 
-def test_who_reads_a_registry_from_which_the_removal_is_gone_finds_the_place_that_all_others_know() -> None:
+def test_a_registration_has_the_same_place_for_readers_that_missed_a_compacted_removal() -> None:
     # n1@3 and its removal @5 are gone; n3 came @6, and the leftover n2@4 was nulled @8
     read_later = [
         registered(7, B),
@@ -463,7 +463,7 @@ def in_force(registry: Registry) -> list[tuple[str, int, int]]:
 
 @settings(max_examples=400)
 @given(HISTORIES, st.integers(0, 2**16), st.integers(0, 60))
-def test_who_reads_it_compacted_agrees_with_who_read_it_all(
+def test_a_read_of_the_compacted_registry_agrees_with_a_read_of_all(
     steps: Sequence[tuple[str, int]], clean: int, expired: int
 ) -> None:
     history = History()

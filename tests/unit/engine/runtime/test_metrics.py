@@ -147,7 +147,7 @@ def test_retention_is_used_up_when_unread_records_are_the_next_to_go(
         pytest.param("other", None, None, id="listed, nothing committed"),
     ],
 )
-def test_the_lag_without_an_offset_is_all_there_is_or_not_known(
+def test_the_lag_without_an_offset_is_the_whole_partition_or_unknown(
     topic: str, committed: int | None, lag: int | None
 ) -> None:
     found = position(topic, committed, 10, 100)

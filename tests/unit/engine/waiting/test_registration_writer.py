@@ -85,7 +85,7 @@ def test_all_parts_end_with_the_process(bench: Bench) -> None:
     assert bench.standing == {}
 
 
-def test_who_never_had_a_wait_writes_nothing(bench: Bench) -> None:
+def test_a_process_that_never_had_a_wait_writes_nothing(bench: Bench) -> None:
     bench.lease([])
     bench.registering.close()
     assert bench.written == []

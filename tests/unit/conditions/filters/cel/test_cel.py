@@ -494,7 +494,7 @@ def test_the_more_an_expression_does_the_less_it_may_look_at() -> None:
         ("data.s.matches('(a{0,50}){5}b')", 512),
     ],
 )
-def test_what_grows_faster_than_the_data_is_held_to_less_of_it(source: str, values: int) -> None:
+def test_functions_whose_cost_grows_faster_than_their_data_may_read_less(source: str, values: int) -> None:
     assert Where(source).allowance.values <= values
 
 

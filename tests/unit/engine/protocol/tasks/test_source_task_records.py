@@ -173,7 +173,7 @@ def test_more_targets_than_a_record_holds_travel_in_several_records() -> None:
     assert sum(len(match.targets) for _, match in world.matches) == len(made)
 
 
-def test_a_match_of_a_large_event_has_fewer_targets_for_all_may_fire_in_one_transaction() -> None:
+def test_a_match_of_a_large_event_has_fewer_targets_as_one_transaction_may_fire_all() -> None:
     world = World()
     for n in range(1500):
         world.register(f"w{n}", "a", 0)

@@ -125,7 +125,7 @@ def test_a_key_that_has_something_pending_again_makes_no_room() -> None:
     assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "p", "q")}
 
 
-def test_room_that_was_made_in_a_transaction_that_aborts_was_not_made() -> None:
+def test_room_made_in_an_aborted_transaction_is_taken_back() -> None:
     log, d = log_of_durable(max_keys=2)
     log.run(*(pair(d, n, kind, kind, "p") for n, kind in HALVES), pair(d, 2, "x", "2", "q"))
     task = log.task()
