@@ -14,7 +14,7 @@ from ..engine.log import log
 from ..events.errors import EventError
 from ..events.event import Event
 from ..events.http import BatchTooLargeError, MediaTypeError
-from .answers import ACCEPTED, HEALTHY, Answer, problem, try_again
+from .answers import HEALTHY, Answer, problem, try_again
 from .credentials import Grant
 from .endpoint import MOST_EVENTS, Endpoint, Request
 from .faults import Faults
@@ -84,7 +84,7 @@ class Receiver:
         path, method = scope["path"], scope["method"]
         endpoint = self._endpoints.get(path)
         if endpoint is not None:
-            request = Request(method, path, scope["headers"])
+            request = Request(method, path, scope["headers"], scope.get("query_string", b""))
             try:
                 if method == "POST":
                     answer, events = await self._take(endpoint, request, receive)
@@ -156,7 +156,7 @@ class Receiver:
             ), 0
         finally:
             self._held -= size
-        return ACCEPTED, len(events)
+        return endpoint.accepted, len(events)
 
     def _events(
         self, endpoint: Endpoint, grant: Grant, request: Request, body: bytes

@@ -6,7 +6,7 @@ from typing import Final
 
 from ..events.event import Event
 from ..events.http import decode
-from .answers import Answer, problem
+from .answers import ACCEPTED, Answer, problem
 from .credentials import Credentials, Grant
 from .endpoint import MOST_EVENTS, Request
 
@@ -15,6 +15,8 @@ PATH: Final = "/events"
 
 class CloudEvents:
     """Takes the events that the credential of the request may write."""
+
+    accepted = ACCEPTED
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials

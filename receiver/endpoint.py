@@ -15,11 +15,12 @@ MOST_EVENTS: Final = 5000  # of one request
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request without its body. headers: in their order, names in lower case."""
+    """A request without its body. headers: in their order, names in lower case. query: not decoded."""
 
     method: str
     path: str
     headers: Sequence[tuple[bytes, bytes]]
+    query: bytes = b""
 
     def header(self, name: bytes) -> bytes | None:
         """The value of a header that must not be repeated; None if it is missing or repeated."""
@@ -28,7 +29,12 @@ class Request:
 
 
 class Endpoint(Protocol):
-    """Makes events of the POST requests to a path. It writes nothing itself."""
+    """Makes events of the POST requests to a path. It writes nothing itself.
+
+    accepted: the answer when the events are written.
+    """
+
+    accepted: Answer
 
     async def admit(self, request: Request) -> Grant | Answer:
         """What the sender may write, or the answer to a sender that may not; before the body is read."""

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,8 @@ from ..engine.log import log
 from . import cloudevents
 from .app import Limits, Observe, Receiver
 from .credentials import Credentials, read_credentials
+from .endpoint import Endpoint
+from .webhooks.endpoint import Webhook
 
 DELIVERY_S: Final = 10.0
 PROBE_S: Final = 15.0
@@ -38,6 +40,7 @@ class Options:
     port: int = 8085
     workers: int = 1
     credentials: str | None = None
+    webhooks: str | None = None
     allow_anonymous: bool = False
     tls_cert: str | None = None
     tls_key: str | None = None
@@ -58,11 +61,14 @@ class Options:
             read_credentials(Path(self.credentials))
 
 
-def served(config: BusConfig, options: Options, observe: Observe) -> Callable[..., Any]:
+def served(
+    config: BusConfig, options: Options, observe: Observe, webhooks: Iterable[Webhook] = ()
+) -> Callable[..., Any]:
     """The app of one process, whose lifespan opens and closes its producer."""
     given = [] if options.credentials is None else read_credentials(Path(options.credentials))
     credentials = Credentials(given, config.name)
-    endpoints = {cloudevents.PATH: cloudevents.CloudEvents(credentials)}
+    endpoints: dict[str, Endpoint] = {cloudevents.PATH: cloudevents.CloudEvents(credentials)}
+    endpoints |= {webhook.path: webhook for webhook in webhooks}
     receiver = Receiver(endpoints, observe=observe)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

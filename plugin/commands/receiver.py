@@ -1,4 +1,4 @@
-"""`airflow interlock receiver`: takes CloudEvents over HTTP and writes them to a bus."""
+"""`airflow interlock receiver`: takes events over HTTP and writes them to a bus."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
     from ...engine.config import BusConfig
     from ...receiver.server import Options
+    from ...receiver.webhooks.declaration import Secret
+    from ...receiver.webhooks.endpoint import Webhook
 
 # How the worker processes, which uvicorn starts, learn the command's arguments. It holds no secret.
 _ARGUMENTS = "INTERLOCK_RECEIVER_ARGUMENTS"
 _MOST_WORKERS = 64
+_VARIABLE = "variable:"
 
 
 def command() -> ActionCommand:
@@ -25,11 +28,12 @@ def command() -> ActionCommand:
 
     return ActionCommand(
         name="receiver",
-        help="Take CloudEvents over HTTP, until Ctrl-C or SIGTERM",
+        help="Take events over HTTP, until Ctrl-C or SIGTERM",
         description=(
             "Serves POST /events: writes the CloudEvents of a request to the bus, and answers 202 when all "
-            "in-sync replicas have them. Runs in the foreground, and answers the requests it has before it "
-            "ends. docs/use/http.md has the answers, limits and credentials."
+            "in-sync replicas have them. --webhooks adds POST /webhooks/NAME. Runs in the foreground, and "
+            "answers the requests it has before it ends. docs/use/http.md has the answers, limits and "
+            "credentials, docs/use/webhooks.md the webhooks."
         ),
         func=run,
         args=(
@@ -37,6 +41,11 @@ def command() -> ActionCommand:
             Arg(("--port",), type=int, default=8085, help="port to listen on (8085)"),
             Arg(("--workers",), type=int, default=1, help="processes that share the port (1)"),
             Arg(("--credentials",), metavar="FILE", help="TOML file: who may write which events"),
+            Arg(
+                ("--webhooks",),
+                metavar="FILE",
+                help="TOML file, or variable:NAME for an Airflow Variable: which requests become events",
+            ),
             Arg(
                 ("--allow-anonymous",),
                 action="store_true",
@@ -63,12 +72,13 @@ def run(args: Namespace) -> None:
         raise SystemExit(f"--workers: give a number from 1 to {_MOST_WORKERS}.")
     config, options = bus_of(args), _options(args)
     options.check()
+    webhooks = _webhooks(options)
     require_usable(config)
     scheme = "http" if options.tls_cert is None else "https"
     log.info("Serving %s://%s:%d/events for %s.", scheme, options.host, options.port, config.describe())
     with suppress(KeyboardInterrupt):
         if options.workers == 1:
-            serve(served(config, options, _observer(config)), options)
+            serve(served(config, options, _observer(config), webhooks), options)
         else:
             os.environ[_ARGUMENTS] = _encoded(args)
             serve(f"{__name__}:worker", options)
@@ -85,8 +95,8 @@ def worker() -> Callable[..., Any]:
 
     end_with_parent()
     args = Namespace(**json.loads(os.environ[_ARGUMENTS]))
-    config = bus_of(args)
-    return served(config, _options(args), _observer(config))
+    config, options = bus_of(args), _options(args)
+    return served(config, options, _observer(config), _webhooks(options))
 
 
 def _options(args: Namespace) -> Options:
@@ -95,6 +105,43 @@ def _options(args: Namespace) -> Options:
     from ...receiver.server import Options
 
     return Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
+
+
+def _webhooks(options: Options) -> list[Webhook]:
+    """The webhooks of the file or Variable, with the secrets of their connections."""
+    from pathlib import Path
+
+    from airflow.models.variable import Variable
+
+    from ...engine.errors import ConfigError
+    from ...receiver.webhooks.declaration import read_webhooks
+
+    origin = options.webhooks
+    if origin is None:
+        return []
+    if origin.startswith(_VARIABLE):
+        text = Variable.get_variable_from_secrets(origin.removeprefix(_VARIABLE))
+        if text is None:
+            raise ConfigError(f"There is no Airflow Variable {origin.removeprefix(_VARIABLE)!r}.")
+    else:
+        try:
+            text = Path(origin).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{origin} cannot be read: {error}") from None
+    return read_webhooks(text, origin, _secret_of)
+
+
+def _secret_of(conn_id: str) -> Secret | None:
+    from airflow.exceptions import AirflowNotFoundException
+    from airflow.models.connection import Connection
+
+    from ...receiver.webhooks.declaration import Secret
+
+    try:
+        found = Connection.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException:
+        return None
+    return Secret(found.login or "", found.password or "")
 
 
 def _encoded(args: Namespace) -> str:

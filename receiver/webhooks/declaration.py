@@ -1,0 +1,273 @@
+"""What the file or Variable says about webhooks, checked when the receiver starts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from ...engine.errors import ConfigError
+from ...events.attributes import CORE, is_name
+from ...events.errors import EventError
+from ...events.event import Event
+from .endpoint import SHA256, Parts, Webhook
+from .presets import PRESETS
+from .template import Choice, in_uri
+from .verification import FORMS, WINDOW_S, Form, Nothing, Signature, Token, Verification, after
+
+Texts = str | tuple[str, ...]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN: Final = "interlock."
+_MOST_WINDOW_S: Final = 3600
+_STANDARD_BYTES: Final = (24, 64)  # Standard Webhooks 1.0.0, Signature scheme
+
+
+class Secret(NamedTuple):
+    """An Airflow connection's login and password."""
+
+    login: str
+    password: str
+
+
+class Hmac(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The table `hmac` of a webhook."""
+
+    header: str
+    prefix: str = ""
+    encoding: Literal["hex", "base64"] = "hex"
+    algorithm: Literal["sha1", "sha256", "sha384", "sha512"] = "sha256"
+    signs: str = "{body}"
+    timestamp: str | None = None
+
+
+class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One webhook, with the fields of its preset. docs/use/webhooks.md describes each."""
+
+    name: str
+    preset: Literal["github", "gitlab", "slack", "standard", "stripe"] | None = None
+    type: Texts = ()
+    source: Texts = ()
+    id: Texts = ()
+    subject: Texts = ()
+    time: Texts = ()
+    extensions: dict[str, Texts] = {}
+    verify: (
+        Literal["github", "gitlab", "slack", "stripe", "standard", "hmac", "token", "bearer", "basic", "none"]
+        | None
+    ) = None
+    secret: Texts = ()
+    hmac: Hmac | None = None
+    token_header: str | None = None
+    window: int | None = None
+    json_field: str | None = None
+    ignore: tuple[str, ...] = ()
+    verify_token: str | None = None
+
+
+# Gets the id of a connection; None if there is none.
+SecretOf = Callable[[str], Secret | None]
+
+
+def read_webhooks(text: str, origin: str, secret_of: SecretOf) -> list[Webhook]:
+    """The webhooks of a TOML text. Raises ConfigError naming the origin, the webhook and the fault."""
+    try:
+        found = tomllib.loads(text)
+        given = msgspec.convert(found, dict[str, list[dict[str, Any]]]).get("webhook", [])
+        if set(found) - {"webhook"} or not given:
+            raise ValueError("it needs [[webhook]] tables and nothing else")
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise ConfigError(f"{origin} has no webhooks: {error}") from None
+    webhooks: list[Webhook] = []
+    for number, each in enumerate(given, 1):
+        name = each.get("name", f"number {number}")
+        try:
+            webhook = _webhook(_declared(each), secret_of)
+            if any(other.name == webhook.name for other in webhooks):
+                raise ValueError("the name is taken: give each webhook its own")
+        except (ValueError, msgspec.ValidationError) as error:
+            raise ConfigError(f"{origin}, webhook {name!r}: {str(error).removesuffix('.')}.") from None
+        webhooks.append(webhook)
+    return webhooks
+
+
+def _declared(given: Mapping[str, Any]) -> Declaration:
+    declared = msgspec.convert(given, Declaration)
+    if _NAME.fullmatch(declared.name) is None:
+        raise ValueError("name is not 1 to 64 letters, digits, '.', '_' or '-'")
+    if declared.preset is None:
+        return declared
+    filled: dict[str, Any] = {**PRESETS[declared.preset], **given}
+    if "source" not in given and "source" in filled:
+        filled["source"] = [each.replace("{name}", declared.name) for each in filled["source"]]
+    return msgspec.convert(filled, Declaration)
+
+
+def _webhook(declared: Declaration, secret_of: SecretOf) -> Webhook:
+    default_source = f"/webhooks/{declared.name}"
+    parts = Parts(
+        type=_choice(declared, "type"),
+        source=Choice("source", declared.source or default_source),
+        id=_choice(declared, "id"),
+        subject=Choice("subject", declared.subject),
+        time=Choice("time", declared.time),
+        extensions={name: Choice(name, texts) for name, texts in declared.extensions.items()},
+    )
+    return Webhook(
+        declared.name,
+        _checked(parts),
+        _verification(declared, secret_of),
+        json_field=declared.json_field,
+        ignore=declared.ignore,
+        answers_challenge=declared.verify == "slack",
+        verify_token=_verify_token(declared, secret_of),
+    )
+
+
+def _choice(declared: Declaration, name: str) -> Choice:
+    texts: Texts = getattr(declared, name)
+    if not texts:
+        hint = ', or "sha256" if the sender has none' if name == "id" else ""
+        raise ValueError(
+            f'{name} is missing: write {name} = "..." with {{data.NAME}} or {{header.NAME}}{hint},'
+            " or name a preset"
+        )
+    return Choice(name, texts)
+
+
+def _checked(parts: Parts) -> Parts:
+    for template in parts.type.templates:
+        if template.pattern.startswith(_OWN):
+            raise ValueError(
+                f"type {template.text!r} begins with {_OWN}, which says what happened in Airflow and Spark:"
+                " choose another"
+            )
+    for template in parts.id.templates:
+        if template.is_constant and template.text != SHA256:
+            raise ValueError(
+                f"id {template.text!r} is the same for each request, so that all but the first would count as"
+                ' repeats: write {data.NAME} or {header.NAME}, or "sha256"'
+            )
+    for name in parts.extensions:
+        if not is_name(name) or name in CORE:
+            raise ValueError(f"extensions.{name} is no extension: use lower-case letters and digits")
+    for template in parts.source.templates:
+        if template.is_constant and in_uri(template.text) != template.text:
+            raise ValueError(f"source {template.text!r} is no URI reference (RFC 3986)")
+    try:  # constant parts that no event may have
+        for type_ in parts.type.templates:
+            for source in parts.source.templates:
+                Event.of(type_.pattern, source.pattern.replace("*", "x"))
+    except EventError as error:
+        raise ValueError(str(error)) from None
+    return parts
+
+
+def _verification(declared: Declaration, secret_of: SecretOf) -> Verification:
+    verify = declared.verify
+    if verify is None:
+        raise ValueError(
+            'verify is missing: write how the sender proves itself, or verify = "none" if anybody may write'
+            " these events"
+        )
+    if (declared.hmac is not None) != (verify == "hmac"):
+        raise ValueError('verify = "hmac" and the table hmac belong together: hmac = { header = "..." }')
+    if (declared.token_header is not None) != (verify == "token"):
+        raise ValueError('verify = "token" and token_header = "..." belong together')
+    if verify == "none":
+        if declared.secret or declared.window is not None:
+            raise ValueError('verify = "none" uses neither secret nor window: remove them')
+        return Nothing()
+    secrets = _secrets(declared, secret_of)
+    form = FORMS.get(verify) if declared.hmac is None else _form(declared.hmac)
+    if declared.window is not None and (form is None or not form.has_time):
+        raise ValueError(f"window has no effect: verify = {verify!r} signs no time. Remove it")
+    if form is not None:
+        window = WINDOW_S if declared.window is None else declared.window
+        if not 1 <= window <= _MOST_WINDOW_S:
+            raise ValueError(f"window is {window}: give 1 to {_MOST_WINDOW_S} seconds")
+        as_key = _standard_key if verify == "standard" else lambda secret: secret.password.encode()
+        return Signature(form, [as_key(each) for each in secrets], window)
+    if verify == "basic":
+        pairs = [f"{each.login}:{each.password}".encode() for each in secrets]
+        return Token("authorization", "Basic", [base64.b64encode(pair) for pair in pairs])
+    tokens = [each.password.encode() for each in secrets]
+    if verify == "bearer":
+        return Token("authorization", "Bearer", tokens)
+    return Token(_header_name(declared.token_header or "x-gitlab-token"), "", tokens)
+
+
+def _form(given: Hmac) -> Form:
+    header = _header_name(given.header)
+    places = re.findall(r"\{([^{}]*)\}", given.signs)
+    wrong = [place for place in places if place not in ("body", "timestamp") and not _is_header(place)]
+    if wrong or "body" not in places:
+        raise ValueError(
+            f"hmac.signs is {given.signs!r}: write {{body}}, and if they are signed {{timestamp}} and"
+            " {header.NAME}"
+        )
+    if (given.timestamp is not None) != ("timestamp" in places):
+        raise ValueError(
+            "hmac.timestamp and {timestamp} in hmac.signs belong together: a time that is not signed proves"
+            " nothing"
+        )
+    signs = re.sub(r"\{header\.([^{}]*)\}", lambda found: f"{{header.{found[1].lower()}}}", given.signs)
+    timestamp = None if given.timestamp is None else _header_name(given.timestamp)
+    return Form(header, after(given.prefix), signs, timestamp, given.encoding, given.algorithm)
+
+
+def _is_header(place: str) -> bool:
+    return place.startswith("header.") and _TOKEN.fullmatch(place.removeprefix("header.")) is not None
+
+
+def _header_name(name: str) -> str:
+    if _TOKEN.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is no name of a header")
+    return name.lower()
+
+
+def _secrets(declared: Declaration, secret_of: SecretOf) -> Sequence[Secret]:
+    ids = [declared.secret] if isinstance(declared.secret, str) else declared.secret
+    if not 1 <= len(ids) <= 2 or not all(ids):
+        raise ValueError(
+            "secret is missing: write the id of an Airflow connection with the secret as its password, as"
+            ' secret = "my_webhook", or two of them while the secret is changed'
+        )
+    return [_secret(each, secret_of) for each in ids]
+
+
+def _secret(conn_id: str, secret_of: SecretOf) -> Secret:
+    secret = secret_of(conn_id)
+    if secret is None:
+        raise ValueError(
+            f"there is no Airflow connection {conn_id!r}: airflow connections add {conn_id} --conn-type"
+            " generic --conn-password SECRET"
+        )
+    if not secret.password:
+        raise ValueError(f"the Airflow connection {conn_id!r} has no password, which is the webhook's secret")
+    return secret
+
+
+def _standard_key(secret: Secret) -> bytes:
+    least, most = _STANDARD_BYTES
+    try:
+        key = base64.b64decode(secret.password.removeprefix("whsec_"), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not secret.password.startswith("whsec_") or not least <= len(key) <= most:
+        raise ValueError(
+            f"the secret is not whsec_ and {least} to {most} bytes in base64: copy it as the sender shows it"
+        )
+    return key
+
+
+def _verify_token(declared: Declaration, secret_of: SecretOf) -> bytes | None:
+    if declared.verify_token is None:
+        return None
+    return _secret(declared.verify_token, secret_of).password.encode()

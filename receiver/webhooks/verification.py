@@ -1,0 +1,218 @@
+"""How a sender proves itself: a signature over the body, a token in a header, or nothing.
+
+Facts from the senders' documentation, by page and section:
+
+- GitHub: "Validating webhook deliveries".
+- Slack: "Verifying requests from Slack", Signing secrets.
+- Stripe: "Receive Stripe events in your webhook endpoint", Verify webhook signatures manually: several `v1`
+  while a secret is rolled, and other schemes, which are to be ignored.
+- Standard Webhooks 1.0.0: Signature scheme; Webhook headers: several signatures, separated by spaces.
+- GitLab: "Webhooks", Secret token.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ..endpoint import Request
+
+WINDOW_S: Final = 300
+_MOST_SIGNATURES: Final = 16  # of one request
+# 10^11 s are the year 5138, and as milliseconds they are 1973.
+MILLISECONDS_FROM: Final = 10**11
+_UNIX_TIME: Final = re.compile(rb"[0-9]{1,15}")
+_PLACE: Final = re.compile(r"\{([^{}]*)\}")
+
+
+class Refused(Exception):
+    """The sender did not prove itself; the text says why, without anything secret."""
+
+
+class Verification(Protocol):
+    """Checks who sent a request. challenge: for the header www-authenticate of a refusal."""
+
+    challenge: str
+
+    def check_headers(self, request: Request) -> None:
+        """Raises Refused for what is wrong before the body is known."""
+        ...
+
+    def check_body(self, request: Request, body: bytes) -> None:
+        """Raises Refused. `check_headers` did not."""
+        ...
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a sender signs.
+
+    signatures: the header's name. split: returns its signatures, and the time if that is in there; raises
+    Refused. signs: what is signed, with `{body}`, `{timestamp}` and `{header.NAME}`. timestamp: the header
+    with the time, unless it is beside the signatures.
+    """
+
+    signatures: str
+    split: Callable[[bytes], tuple[Sequence[bytes], bytes | None]]
+    signs: str = "{body}"
+    timestamp: str | None = None
+    encoding: str = "hex"
+    algorithm: str = "sha256"
+
+    @property
+    def has_time(self) -> bool:
+        return "{timestamp}" in self.signs
+
+
+def after(prefix: str) -> Callable[[bytes], tuple[Sequence[bytes], bytes | None]]:
+    """Splits a header that is a prefix and one signature."""
+    start = prefix.encode()
+
+    def split(value: bytes) -> tuple[Sequence[bytes], bytes | None]:
+        if not value.startswith(start):
+            raise Refused(f"the signature does not begin with {prefix!r}")
+        return [value[len(start) :]], None
+
+    return split
+
+
+def _stripe(value: bytes) -> tuple[Sequence[bytes], bytes | None]:
+    pairs = [part.strip().partition(b"=") for part in value.split(b",")]
+    times = [text for name, _, text in pairs if name == b"t"]
+    if len(times) != 1:
+        raise Refused("the signature needs one t=")
+    return [text for name, _, text in pairs if name == b"v1"], times[0]
+
+
+def _standard(value: bytes) -> tuple[Sequence[bytes], bytes | None]:
+    return [part[3:] for part in value.split(b" ") if part.startswith(b"v1,")], None
+
+
+FORMS: Final = {
+    "github": Form("x-hub-signature-256", after("sha256=")),
+    "slack": Form("x-slack-signature", after("v0="), "v0:{timestamp}:{body}", "x-slack-request-timestamp"),
+    "stripe": Form("stripe-signature", _stripe, "{timestamp}.{body}"),
+    "standard": Form(
+        "webhook-signature",
+        _standard,
+        "{header.webhook-id}.{timestamp}.{body}",
+        "webhook-timestamp",
+        encoding="base64",
+    ),
+}
+
+
+class Signature:
+    """Checks an HMAC, and the time that is signed with it."""
+
+    challenge = "Signature"
+
+    def __init__(
+        self, form: Form, keys: Sequence[bytes], window_s: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._form, self._keys, self._window_s, self._clock = form, keys, window_s, clock
+        self._header = form.signatures.encode()
+        self._signs = _PLACE.split(form.signs)  # literals and places by turns
+
+    def check_headers(self, request: Request) -> None:
+        self._given(request)
+
+    def check_body(self, request: Request, body: bytes) -> None:
+        signatures, stamp = self._given(request)
+        wanted = [self._signature(key, request, body, stamp) for key in self._keys]
+        if not any(hmac.compare_digest(each, given) for each in wanted for given in signatures):
+            raise Refused(
+                f"the signature in header {self._form.signatures} is not that of this body with the webhook's"
+                " secret"
+            )
+
+    def _given(self, request: Request) -> tuple[Sequence[bytes], bytes]:
+        """The signatures, as they would be written here, and the time; empty if none is signed."""
+        value = _once(request, self._form.signatures)
+        signatures, stamp = self._form.split(value)
+        if not signatures:
+            raise Refused(f"header {self._form.signatures} has no signature of a known version")
+        if len(signatures) > _MOST_SIGNATURES:
+            raise Refused(f"header {self._form.signatures} has more than {_MOST_SIGNATURES} signatures")
+        if self._form.encoding == "hex":
+            signatures = [each.lower() for each in signatures]
+        for name in self._signs[1::2]:
+            if name.startswith("header."):
+                _once(request, name.removeprefix("header."))
+        if not self._form.has_time:
+            return signatures, b""
+        if stamp is None:
+            stamp = _once(request, self._form.timestamp or "")
+        if _UNIX_TIME.fullmatch(stamp) is None:
+            raise Refused("the time of the signature is no Unix time")
+        at = int(stamp) / (1000 if int(stamp) >= MILLISECONDS_FROM else 1)
+        apart = self._clock() - at
+        if abs(apart) > self._window_s:
+            raise Refused(
+                f"the time of the signature is {abs(apart):.0f} s {'before' if apart > 0 else 'after'} the"
+                f" receiver's, and at most {self._window_s} s are allowed: send the request again with a new"
+                " signature, or correct the clock"
+            )
+        return signatures, stamp
+
+    def _signature(self, key: bytes, request: Request, body: bytes, stamp: bytes) -> bytes:
+        code = hmac.new(key, digestmod=self._form.algorithm)
+        for number, part in enumerate(self._signs):
+            if number % 2 == 0:
+                code.update(part.encode())
+            elif part == "body":
+                code.update(body)
+            elif part == "timestamp":
+                code.update(stamp)
+            else:
+                code.update(_once(request, part.removeprefix("header.")))
+        digest = code.digest()
+        return digest.hex().encode() if self._form.encoding == "hex" else base64.b64encode(digest)
+
+
+class Token:
+    """Checks a secret in a header, which stands behind a scheme (`Bearer`) or alone."""
+
+    def __init__(self, header: str, scheme: str, tokens: Sequence[bytes]) -> None:
+        self.challenge = scheme or "Token"
+        self._header, self._scheme = header, scheme
+        self._digests = [hashlib.sha256(token).digest() for token in tokens]
+
+    def check_headers(self, request: Request) -> None:
+        value = _once(request, self._header)
+        if self._scheme:
+            scheme, _, value = value.partition(b" ")
+            if scheme.lower() != self._scheme.lower().encode():
+                raise Refused(f"header {self._header} is not of the scheme {self._scheme}")
+        # Digests have one length, so the comparison does not tell that of a token.
+        given = hashlib.sha256(value.strip(b" ")).digest()
+        if not any(hmac.compare_digest(given, each) for each in self._digests):
+            raise Refused(f"header {self._header} does not have the webhook's secret")
+
+    def check_body(self, request: Request, body: bytes) -> None:
+        """The headers were enough."""
+
+
+class Nothing:
+    """Takes each request."""
+
+    challenge = ""
+
+    def check_headers(self, request: Request) -> None:
+        pass
+
+    def check_body(self, request: Request, body: bytes) -> None:
+        pass
+
+
+def _once(request: Request, name: str) -> bytes:
+    value = request.header(name.encode())
+    if not value:
+        raise Refused(f"header {name} is missing, empty or repeated")
+    return value
