@@ -21,7 +21,7 @@ from ..errors import EngineError
 from ..kafka.admin import Admin
 from ..kafka.reader import KafkaReader, drain
 from ..kafka.topics import read_registry
-from ..protocol.outputs import ATTEMPTS, MISSING
+from ..protocol.outputs import ATTEMPTS, MISSING, attempts_in
 from ..reading.sources import read_between
 
 MARK: Final = "interlock_redriven"
@@ -70,7 +70,6 @@ class DeadLetter:
         except EventError:
             # These two headers may be readable although the record holds no event.
             event_type, event_id = about.get("ce_type", ""), about.get("ce_id", "")
-        attempts = about.get(ATTEMPTS, "")
         found = _PLACE.fullmatch(about.get("interlock_origin", ""))
         return cls(
             partition=record.source,
@@ -81,7 +80,7 @@ class DeadLetter:
             origin=(TopicPartition(found["topic"], int(found["number"])), int(found["offset"]))
             if found and found["topic"]
             else None,
-            attempts=int(attempts) if attempts.isdecimal() else 0,
+            attempts=attempts_in(dict(record.headers or ()).get(ATTEMPTS)),
             event_type=event_type,
             event_id=event_id,
             cut="interlock_size" in about,

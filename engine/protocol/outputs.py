@@ -22,6 +22,12 @@ _PREFIX_BYTES = 64 * 1024
 _HEADER_BYTES = 1024
 _MOST_HEADERS = 100
 _REASON_CHARS = 4000
+_ATTEMPTS_DIGITS = 9
+
+
+def attempts_in(raw: bytes | None) -> int:
+    """The number in a header ATTEMPTS; 0 if it is none. Anybody may write it, and `int` refuses long ones."""
+    return int(raw) if raw is not None and len(raw) <= _ATTEMPTS_DIGITS and raw.isdigit() else 0
 
 
 class Outputs:
@@ -93,7 +99,7 @@ class Outputs:
         own, before = [], 0
         for name, raw in record.headers or ():
             if name == ATTEMPTS:
-                before = int(raw) if raw is not None and raw.isdigit() else 0
+                before = attempts_in(raw)
             elif not name.startswith("interlock_"):
                 own.append((name, raw))
         about = {

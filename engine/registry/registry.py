@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 from weakref import WeakValueDictionary
 
 from ...conditions import Condition, canonical_key
@@ -26,6 +27,8 @@ from ..records import (
     is_leftover,
 )
 from ..records.versions import VERSION
+
+_PARTITION: Final = re.compile(r"[0-9]{1,9}")  # `int` refuses more than 4,300 digits
 
 
 @dataclass(eq=False, slots=True)  # compared and hashed by identity, as the index needs
@@ -241,7 +244,7 @@ class Registry:
                 self._read_failing(rest, record)
                 return
             topic, _, number = rest.rpartition("/")
-            if kind not in ("source", "resume", "problem") or not number.isdecimal():
+            if kind not in ("source", "resume", "problem") or _PARTITION.fullmatch(number) is None:
                 return
             tp = TopicPartition(topic, int(number))
             if record.value is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from interlock.engine.admin.dead_letters import DeadLetter
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
@@ -43,3 +44,10 @@ def test_an_unreadable_record_in_the_dead_letter_topic_itself_is_listed_with_its
     letter = DeadLetter.of(record)
     assert (letter.reason, letter.event_type, letter.attempts) == ("cannot be unpacked", "", 0)
     assert refusal(letter) == "its headers do not say where it came from"
+
+
+@pytest.mark.parametrize("raw", [b"9" * 5000, "²".encode(), b"", None, b"-1"])
+def test_a_number_of_attempts_that_is_none_is_listed_as_0(raw: bytes | None) -> None:
+    """Anybody who may write to the topic chooses it, and int() refuses more than 4,300 digits."""
+    record = Record(TopicPartition("b-dead-letter", 0), 3, 9, b"k", b"v", [("interlock_attempts", raw)])
+    assert DeadLetter.of(record).attempts == 0

@@ -246,6 +246,16 @@ def test_no_client_stays_open_whether_the_cluster_answers_or_not(
     assert len(closed) == 1
 
 
+@pytest.mark.parametrize("since_ms", [2**62, -(2**62)])
+def test_a_failing_record_with_a_time_that_no_calendar_has_is_shown(cluster: Cluster, since_ms: int) -> None:
+    cluster.write(
+        b"failing/p", FailingRecord(deployment="d", host="h", count=1, since_ms=since_ms, text="Odd.")
+    )
+    module._look_at_failing(health := Health("b", ""), cluster.registry, module.FAILING_MS)
+    [problem] = health.problems
+    assert f"since {since_ms} ms" in problem
+
+
 def test_an_engine_that_ends_again_and_again_is_a_problem_with_its_reason(cluster: Cluster) -> None:
     """Such an engine is no member of the group, so nothing else shows it."""
     cluster.owner = ()

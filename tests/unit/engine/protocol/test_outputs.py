@@ -97,7 +97,16 @@ def test_a_dead_letter_is_the_record_as_it_came_and_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [(b"1", b"2"), (b"41", b"42"), (b"", b"1"), (None, b"1"), (b"-3", b"1")]
+    ("before", "after"),
+    [
+        (b"1", b"2"),
+        (b"41", b"42"),
+        (b"", b"1"),
+        (None, b"1"),
+        (b"-3", b"1"),
+        pytest.param(b"9" * 5000, b"1", id="more digits than int() reads"),
+        pytest.param(b"9" * 4300, b"1", id="one digit more than str() writes"),
+    ],
 )
 def test_attempts_of_a_record_that_was_sent_again_are_counted_on(before: bytes | None, after: bytes) -> None:
     about = dead(b"payload", [(ATTEMPTS, before), ("interlock_reason", b"old"), ("own", b"1")])

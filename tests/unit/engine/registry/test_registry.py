@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import weakref
 from collections.abc import Sequence
@@ -547,6 +548,16 @@ def test_a_key_that_is_not_utf8_is_no_registrations(caplog: pytest.LogCaptureFix
     registry = read(registered(0, A), at(1, key, encode_json(A)), at(2, key, None))
     assert registry.keys("a") == {key_of(A)}
     assert registry.get(A.incarnation) is not None
+
+
+@pytest.mark.parametrize("kind", ["source", "resume", "problem"])
+@pytest.mark.parametrize("number", ["9" * 5000, "²", "-1", ""])
+def test_a_record_about_a_partition_whose_number_is_none_changes_nothing(kind: str, number: str) -> None:
+    """int() refuses more than 4,300 digits: one record would end every engine and command."""
+    form = {"v": 1, "text": "why", "topic_id": "id", "offset": 1}
+    registry = read(at(0, f"{kind}/t/{number}".encode(), json.dumps(form).encode()))
+    assert (registry.problems, registry.sources, registry.resumes) == ({}, {}, {})
+    assert registry.position == 1
 
 
 def test_an_engine_that_ends_again_and_again_is_known_until_it_says_otherwise() -> None:
