@@ -298,18 +298,18 @@ class Engine:
     def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> None:
         try:
             match = trigger.decode(record)
+            needed = trigger.needs_registry(match)
+            if self.registry.position < needed:
+                self._registry_reader.catch_up(needed)
+                if self.ownership.taking_over:  # because of a registry record: this pass is rolled back
+                    return
         except UnknownVersion:
             raise
         except RecordError as e:
             with at(*record.source, record.offset):
-                log.error("%s It goes to the dead-letter topic.", e)
+                log.error("%s goes to the dead-letter topic: %s", record, e)
             trigger.dead_letter(record, str(e), outputs, now_ms)
             return
-        needed = trigger.needs_registry(match)
-        if self.registry.position < needed:
-            self._registry_reader.catch_up(needed)
-            if self.ownership.taking_over:  # because of a registry record: this pass is rolled back
-                return
         trigger.process(record, match, outputs, now_ms)
 
     # -- the registry

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ...bus import End, Record, TopicPartition
-from ...errors import EngineError
+from ...errors import EngineError, RecordError
 from ...registry.first_read import FirstRead
 from ...registry.registry import Change
 from ..context import EngineContext
@@ -55,7 +55,10 @@ class RegistryReader:
         self._apply(self._take(0))
 
     def catch_up(self, position: int) -> None:
-        """Read at least up to `position`. Raises EngineError after 30 s without a record."""
+        """Read at least up to `position`. Raises EngineError after 30 s without a record.
+
+        That is a RecordError if the registry ends before: no engine wrote what needs this position.
+        """
         deadline = self._monotonic() + STALL_S
         while self.registry.position < position:
             items = self._take(TAKE_TIMEOUT_S)
@@ -63,6 +66,9 @@ class RegistryReader:
             if items:
                 deadline = self._monotonic() + STALL_S
             elif self._monotonic() > deadline:
+                end = self._bus.end_offsets([self.topic])[self.topic]
+                if end < position:
+                    raise RecordError(f"Offset {position - 1} of {self.topic} is needed; it ends at {end}.")
                 raise EngineError(
                     f"{self.topic} could not be read up to offset {position}: no record came for "
                     f"{STALL_S:.0f} s after offset {self.registry.position}."

@@ -6,14 +6,22 @@ from typing import Any
 
 import msgspec
 import pytest
-from interlock import event
+from interlock import Event, event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError, UnknownVersion
 from interlock.engine.protocol import housekeeping, loop, outputs
 from interlock.engine.protocol.context import Clocks
+from interlock.engine.protocol.partitions import registry_reader
 from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.source_task import SourceTask
-from interlock.engine.records import BusRecord, MatchRecord, Registration, registry_key
+from interlock.engine.records import (
+    BusRecord,
+    MatchRecord,
+    Registration,
+    Target,
+    encode_msgpack,
+    registry_key,
+)
 
 from tests.kit import pool as pools
 from tests.kit.pool import CONFIG, DEAD, EVENT, REGISTRY, STATE, TRIGGER, Pool
@@ -253,6 +261,26 @@ def test_a_record_that_is_no_match_is_passed_even_where_nothing_follows() -> Non
     pool.start()
     assert pool.committed(TRIGGER).offset == 1
     assert len(pool.records(DEAD)) == 1
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_a_match_that_needs_what_the_registry_does_not_have_is_dead_lettered_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, resumed: bool
+) -> None:
+    """No engine writes such a match; whoever else did would end every engine, for ever."""
+    pool = Pool(ONE)
+    pool.start()
+    monkeypatch.setattr(registry_reader, "STALL_S", -1.0)
+    target = Target(0 if resumed else 2**40, ONE.incarnation, (0,), "")
+    made = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "x"})
+    match = MatchRecord(1, EVENT.topic, 0, 7, 0, made, [target], resumed=2**40 if resumed else 0)
+    pool.write(TRIGGER, b"k", encode_msgpack(match))
+    pool.emit("x")
+    pool.run()
+    assert pool.fired() == [("one", "met")]
+    assert len(pool.records(DEAD)) == 1
+    reason = dict(pool.log(DEAD).entries[0].headers or ())["interlock_reason"]
+    assert b"is needed; it ends at" in (reason or b"")
 
 
 @pytest.mark.parametrize("value", [[9, "t", 0, 0, 0, [{}, None], []], [9, "another form"]])
