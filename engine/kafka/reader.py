@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from operator import methodcaller
-from typing import TYPE_CHECKING, cast
+from random import randrange
+from typing import TYPE_CHECKING, Any, cast
 
-from ..bus import End, Reader, Record, TopicPartition
+from ..bus import End, Headers, Reader, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import NotReadable, UnreachableError
 from .clients import ClientErrors, connect
@@ -34,13 +35,14 @@ GATHER_BYTES = 100_000
 # brokers count them compressed: 600 events with 900 kB of attributes took 800 MB, with these limits 130 MB.
 SPARING_MESSAGES = 10
 SPARING_BYTES = 64 * 1024
-# The client copies the value of each message that it hands over. So do not take all messages of a batch at
-# once: it may unpack to a thousand times its size. A chunk's size is known only when it is in memory, so the
-# first is small, and the next ones are larger only after small messages.
+# The client copies each message that it hands over. So do not take all messages of a batch at once: it may
+# unpack to a thousand times its size. A chunk's size is known only when it is in memory, so the first is
+# small, and the next ones are larger only after small messages.
 TAKEN_BYTES = 16 * 1024 * 1024
 FIRST_CHUNK = 4
 MOST_CHUNK = 64
 SMALL_BYTES = 256 * 1024  # of a chunk
+_HEADER_BYTES = 64  # of a header, beside name and value
 STALL_S = 30.0
 _DRAIN_AT_ONCE = 1000  # records at a time
 _partition = lru_cache(10_000)(TopicPartition)  # for each record: a look-up takes a third of creating one
@@ -107,7 +109,7 @@ def partition_and_offset(message: Message) -> tuple[TopicPartition, int]:
 
 
 def consume(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
-    """The messages that have arrived, with values of at most about TAKEN_BYTES."""
+    """The messages that have arrived, of at most about TAKEN_BYTES (see `Chunk.size`)."""
     found: list[Message] = []
     size = 0
     for chunk in chunks(consumer, most, timeout_s):
@@ -119,11 +121,50 @@ def consume(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
 
 
 class Chunk(list["Message"]):
-    """Messages that the client handed over at once. `size`: the bytes of their values."""
+    """Messages that the client handed over at once. `size`: the bytes of their values, keys and headers.
+
+    Reading the keys and headers of all would take longer than all else here. So one message, which no
+    producer can predict, stands for all: of many large ones about one chunk is held before it is noticed.
+    """
 
     def __init__(self, messages: Iterable[Message]) -> None:
         super().__init__(messages)
         self.size = sum(map(len, self))
+        if self:
+            chosen = randrange(len(self))  # noqa: S311  # no secret
+            known = _ReadOnce(self[chosen])
+            self[chosen] = cast("Message", known)
+            self.size += len(self) * known.size
+
+
+class _ReadOnce:
+    """A message whose headers are known: the client must not be asked for them twice (see `_headers`)."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+        self._fault: Exception | None = None
+        self._found: Headers | None = None
+        try:
+            self._found = _headers(message)
+            self.size = len(message.key() or b"") + size_of(self._found)
+        except Exception as e:  # noqa: BLE001  # `record` says what cannot be read
+            self._fault, self.size = e, 0
+
+    def headers(self) -> Headers | None:
+        if self._fault is not None:
+            raise self._fault
+        return self._found
+
+    def __len__(self) -> int:
+        return len(self._message)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._message, name)
+
+
+def size_of(headers: Headers | None) -> int:
+    """The bytes of names and values, and what the client takes for each header."""
+    return sum(_HEADER_BYTES + len(name) + len(raw or b"") for name, raw in headers or ())
 
 
 def chunks(consumer: Consumer, most: int, timeout_s: float) -> Iterator[Chunk]:
@@ -290,9 +331,7 @@ class KafkaReader:
             error = message.error()
             if error is None:
                 taken.append(found := record(message))
-                size += len(found.value or b"")
-                if found.headers:
-                    size += sum(len(raw or b"") for _, raw in found.headers)
+                size += len(found.value or b"") + len(found.key or b"") + size_of(found.headers)
             elif error.code() == error._PARTITION_EOF:
                 taken.append(End(*partition_and_offset(message)))
             elif message.topic() and error.code() in not_readable_codes():
