@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.kafka.reader import KafkaReader
+from interlock.engine.kafka.reader import TAKEN_BYTES, KafkaReader, consume
 
 from .conftest import set_topic
 
 COUNT, SIZE = 200, 256 * 1024
 
 
-def send_bomb(bench: Any) -> TopicPartition:
-    """Write a gzip batch of 50 MB of zeros, which is 50 kB long."""
+def send_bomb(bench: Any, part: str = "value") -> TopicPartition:
+    """Write a gzip batch of 50 MB of zeros, which is 50 kB long. part: of the messages, which holds them."""
     settings = {
         "compression.type": "gzip",
         "linger.ms": 1000,
@@ -33,7 +33,9 @@ def send_bomb(bench: Any) -> TopicPartition:
             refused.append(error)
 
     for _ in range(COUNT):
-        producer.produce(tp.topic, b"\0" * SIZE, partition=tp.partition, on_delivery=on_delivery)
+        zeros = b"\0" * SIZE
+        content = {part: [("h", zeros)] if part == "headers" else zeros}
+        producer.produce(tp.topic, partition=tp.partition, on_delivery=on_delivery, **content)
     producer.flush(60)
     if refused:
         raise KafkaException(refused[0])
@@ -50,6 +52,17 @@ def test_a_batch_that_unpacks_to_much_more_is_handed_over_in_parts(bench: Any, e
         assert 0 < found < COUNT
         while found < COUNT:
             found += sum(isinstance(each, Record) for each in reader.take(5000, 1.0))
+
+
+@pytest.mark.parametrize("part", ["key", "headers"])
+def test_keys_and_headers_are_counted_when_the_engine_takes_messages(
+    bench: Any, eventually: Any, part: str
+) -> None:
+    tp = send_bomb(bench, part)
+    with closing(KafkaReader(bench.config)) as reader:
+        reader.read({tp: 0})
+        taken = eventually("messages", lambda: consume(reader._consumer, 5000, 1.0))
+        assert len(taken) <= TAKEN_BYTES // SIZE + 1
 
 
 def test_a_topic_that_is_stored_uncompressed_takes_no_such_batch(bench: Any) -> None:
