@@ -5,7 +5,7 @@ Rules: CloudEvents Subscriptions API 1.0, section "Filter Dialects".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -236,6 +236,12 @@ class Sql(Filter):
         object.__setattr__(self, "expression", compiled.source)
         object.__setattr__(self, "_compiled", compiled)
 
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that it reads."""
+        compiled: Expression = self.__dict__["_compiled"]
+        return compiled.attributes
+
     def verdict(self, event: Event) -> Verdict:
         compiled: Expression = self.__dict__["_compiled"]
         result = compiled.evaluate(event.attributes)
@@ -255,6 +261,19 @@ class Sql(Filter):
     @cached_property
     def _text(self) -> str:  # cached, because every verdict on a refused event contains it
         return f"Sql({quoted(self.expression)})"
+
+
+def attributes_of(each: Filter) -> Iterator[str]:
+    """Yields the attributes that a filter reads by their names; a Where may read others too."""
+    if isinstance(each, Comparison):
+        yield from (name for name, _ in each.pairs)
+    elif isinstance(each, Group):
+        for part in each.filters:
+            yield from attributes_of(part)
+    elif isinstance(each, Not):
+        yield from attributes_of(each.filter)
+    elif isinstance(each, (Sql, Where)):
+        yield from sorted(each.attributes or ())
 
 
 def joined(group: type[Group], left: Filter, right: Filter) -> Filter:

@@ -14,7 +14,7 @@ from ...events.plain import ATTRIBUTES as PLAIN_ATTRIBUTES
 from ...events.plain import TYPE as PLAIN_TYPE
 from ..errors import ConditionError
 from ..filters.cel.where import Where
-from ..filters.dialects import All, Exact, Prefix, Suffix, filter_from_json
+from ..filters.dialects import All, Exact, Prefix, Suffix, attributes_of, filter_from_json
 from ..filters.filter import (
     ACCEPTED,
     Filter,
@@ -279,13 +279,13 @@ def event(
 def _check_plain(made: Matcher) -> None:
     """ConditionError for an attribute that no plain record has."""
     paths = (made.by,) if isinstance(made.by, str) else made.by or ()
-    names = [name for name, _ in made.exact]
+    wanted = [(name, f"{name}=...") for name, _ in made.exact]
     for each in made.filters:
         if isinstance(each, OpenExact):
-            names.append(each.attribute)
-        elif isinstance(each, (Prefix, Suffix)):
-            names += [name for name, _ in each.pairs]
-    wanted = [(name, f"{name}=...") for name in names]
+            wanted.append((each.attribute, f"{each.attribute}=..."))
+        wanted += [(name, f"filters=[{type(each).__name__}(...)]") for name in attributes_of(each)]
+    if made.where is not None:
+        wanted += [(name, "where=...") for name in attributes_of(made.where)]
     wanted += [(parse_path(path).base, f"by={quoted(path)}") for path in paths]
     for name, argument in wanted:
         if name not in PLAIN_ATTRIBUTES and not name.startswith(DATA):

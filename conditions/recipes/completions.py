@@ -13,8 +13,8 @@ from typing import Final, TypeAlias, overload
 from urllib.parse import quote
 
 from ...events import taxonomy
-from ...events.attributes import shown
-from ...events.completions import airflow_source
+from ...events.attributes import CORE, shown
+from ...events.completions import DAY, airflow_source
 from ..errors import ConditionError
 from ..filters import Any, Exact, Filter
 from ..filters.filter import checked_text, quoted
@@ -23,8 +23,8 @@ from ..nodes.condition import Condition
 from ..nodes.duration import duration_ms
 from ..nodes.matcher import Matcher, event
 from ..nodes.param import Param
-from ..nodes.paths import with_offset
-from ..nodes.templates import check_no_template
+from ..nodes.paths import DATA, parse_path, with_offset
+from ..nodes.templates import check_no_template, is_template
 from ..nodes.zoned import zoned
 
 # Short names for `by`, and their paths in the event's data.
@@ -35,6 +35,16 @@ _RUN_KEYS: Final = {
     "run_id": "data.run_id",
 }
 _DATED: Final = ("logical_date", "ds")
+# What the events have: no other path is ever there. The data of Spark's events are those of the job.
+_ATTRIBUTES: Final = frozenset({*CORE, DAY})
+_OF_RUNS: Final = {
+    *("deployment", "dag_id", "run_id", "run_type", "run_after", "logical_date", "ds", "partition_key"),
+    *("data_interval_start", "data_interval_end", "state", "started_at", "ended_at"),
+}
+_DATA: Final = {
+    "dag_run": frozenset({*_OF_RUNS, "clear_number"}),
+    "task_instance": frozenset({*_OF_RUNS, "task_id", "map_index", "try_number"}),
+}
 MAX_NAME_CHARS: Final = 1000
 MAX_DATES: Final = 1000
 # Arguments of ExternalTaskSensor and of event(), and what to write instead.
@@ -110,7 +120,7 @@ def dag_run(
     _refuse(who, others)
     dag, types = _name(who, "dag_id", dag_id), _types(who, taxonomy.DAG_RUN, state)
     _no_wildcard(who, "dag_id", dag, types)
-    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates).condition(
+    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _DATA[who]).condition(
         types, dag, _source(who, deployment, dag), label
     )
 
@@ -160,7 +170,7 @@ def task_instance(
     dag, task = _name(who, "dag_id", dag_id), _name(who, "task_id", task_id)
     types = _types(who, taxonomy.TASK_INSTANCE, state)
     _no_wildcard(who, "dag_id and task_id", f"{dag}/{task}", types)
-    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates).condition(
+    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _DATA[who]).condition(
         types, f"{dag}/{task}", _source(who, deployment, dag, task), label
     )
 
@@ -186,6 +196,8 @@ def spark_application(
         _no_wildcard(who, "name", name, types)
     if offset is not None and not isinstance(by, str):
         raise ConditionError(f"{who}({name!r}): offset needs one path in by=, to a date or time")
+    for path in by if isinstance(by, (list, tuple)) else (by,):
+        _check_path(f"{who}({name!r})", path, _ATTRIBUTES - {DAY}, None)
     key = by if offset is None or not isinstance(by, str) else with_offset(by, _delta(who, offset))
     return _matcher(
         types,
@@ -199,8 +211,10 @@ def spark_application(
 class _RunKey:
     """How the matcher reads its key: the paths, the offset, and the days of `dates`."""
 
-    def __init__(self, who: str, by: By | None, offset: Offset | None, dates: Dates | None) -> None:
-        self._who, self._dates = who, None
+    def __init__(
+        self, who: str, by: By | None, offset: Offset | None, dates: Dates | None, members: frozenset[str]
+    ) -> None:
+        self._who, self._dates, self._members = who, None, members
         if offset is not None and dates is not None:
             raise ConditionError(f"{self._who}: give offset= or dates=, not both")
         if dates is not None:
@@ -223,12 +237,16 @@ class _RunKey:
         """The path of a short name, also of one in day(), hour(), week() or month()."""
         found = zoned(by)
         if found is None:
-            return _RUN_KEYS.get(by, by)
+            path = _RUN_KEYS.get(by, by)
+            _check_path(self._who, path, _ATTRIBUTES, self._members)
+            return path
         if found.of in ("ds", "data.ds"):
             raise ConditionError(
                 f'{self._who}: by={by}: ds is a day in UTC; write {found.name}("logical_date", tz=...)'
             )
-        return found._replace(of=_RUN_KEYS.get(found.of, found.of)).text
+        path = found._replace(of=_RUN_KEYS.get(found.of, found.of)).text
+        _check_path(self._who, path, _ATTRIBUTES, self._members)
+        return path
 
     def condition(
         self, types: tuple[str, ...], subject: str, source: str | None, label: str | None
@@ -365,6 +383,29 @@ def _no_wildcard(who: str, argument: str, subject: str, types: tuple[str, ...]) 
         f"{who}({argument}={shown(subject)}): * is not a wildcard. For several of them write"
         f' event({written}), with by= as a path such as "data.ds"'
     )
+
+
+def _check_path(who: str, by: object, attributes: frozenset[str], members: frozenset[str] | None) -> None:
+    """Raise ConditionError for a path that no such event has, with what to write instead.
+
+    members: of the data; None if they are not known.
+    """
+    if not isinstance(by, str) or is_template(by):
+        return  # event() says what is wrong
+    base = parse_path(by).base
+    if not base.startswith(DATA):
+        if base not in attributes:
+            of_data = members is None or base in members
+            hint = f' For the member of its data write by="data.{base[:80]}".' if of_data else ""
+            raise ConditionError(
+                f"{who}: by={quoted(by[:100])}: its events have no attribute {shown(base)}.{hint}"
+                f" They have {', '.join(sorted(attributes))}."
+            )
+    elif members is not None and (member := base.removeprefix(DATA).split(".")[0]) not in members:
+        raise ConditionError(
+            f"{who}: by={quoted(by[:100])}: the data of its events have no member {shown(member)}. They have"
+            f" {', '.join(sorted(members))}."
+        )
 
 
 def _delta(who: str, offset: object) -> timedelta:

@@ -7,7 +7,7 @@ import re
 import pytest
 from interlock import ConditionError, day, event
 from interlock.conditions import Condition, explain_rehearsal
-from interlock.conditions.filters import All, Exact, Prefix
+from interlock.conditions.filters import All, Any, Exact, Prefix, Sql
 from interlock.events import Event
 from interlock.testing import record
 
@@ -57,6 +57,11 @@ def test_a_matcher_for_plain_records_refuses_attributes_that_they_never_have() -
         {"by": "date"},
         {"by": ["subject", "date"]},
         {"by": day("sent", tz="UTC")},
+        {"where": "event.myheader == 'x'"},
+        {"where": "!has(event.myheader) && data.n > param.least"},
+        {"filters": [Sql("myheader = 'x'")]},
+        {"filters": [Any(Exact(subject="k"), Exact(myheader="x"))]},
+        {"filters": [~Prefix(myheader="x")]},
     ):
         with pytest.raises(ConditionError, match=r"a plain record has no attribute .* headers are not read"):
             event(kind, source="shop.orders", **wrong)  # type: ignore[arg-type]
@@ -67,4 +72,4 @@ def test_a_matcher_for_plain_records_refuses_attributes_that_they_never_have() -
     ):
         with pytest.raises(ConditionError, match=r"a plain record has no attribute (myheader|date)"):
             event(source="shop.orders", filters=[known, Prefix(myheader="x")], by="data.date")
-    event(kind, source="shop.orders", subject="k", by=["time", "data.date"])
+    event(kind, source="shop.orders", subject="k", by=["time", "data.date"], where="event.subject != 'x'")

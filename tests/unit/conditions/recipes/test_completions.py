@@ -421,3 +421,45 @@ def test_an_unknown_argument_is_an_error_that_says_what_to_write(name: str, mess
         dag_run("ingest", **given)
     with pytest.raises(ConditionError, match=message.replace("dag_run", "task_instance")):
         task_instance("ingest", "load", **given)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (
+            lambda: dag_run("d", by="date"),
+            r"dag_run\('d'\): by=\"date\": its events have no attribute 'date'",
+        ),
+        (lambda: dag_run("d", by=["ds", "tenant"]), "its events have no attribute 'tenant'"),
+        (lambda: dag_run("d", by="data.conf.region"), "the data of its events have no member 'conf'"),
+        (lambda: dag_run("d", by="date + 1d"), "its events have no attribute 'date'"),
+        (lambda: dag_run("d", by=day("date", tz="UTC")), "its events have no attribute 'date'"),
+        (lambda: dag_run("d", by=day("data.date", tz="UTC")), "the data of its events have no member 'date'"),
+        (lambda: dag_run("d", by="data.map_index"), "the data of its events have no member 'map_index'"),
+        (lambda: task_instance("d", "t", by="map_index"), 'write by="data.map_index"'),
+        (lambda: spark_application("orders", by="date"), 'write by="data.date"'),
+        (lambda: spark_application("orders", by=["data.region", "ds"]), 'write by="data.ds"'),
+        (lambda: spark_application("orders", by=hour("sent", tz="UTC")), 'write by="data.sent"'),
+    ],
+)
+def test_a_key_that_no_such_event_has_is_refused_with_what_they_have(
+    build: Callable[[], Condition], said: str
+) -> None:
+    """`by="date"` is an attribute, and the date of a job is a member of its data: it was never met."""
+    with pytest.raises(ConditionError, match=said):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("made", "sent"),
+    [
+        (lambda by: dag_run("ingest", by=by), ended()),
+        (lambda by: task_instance("ingest", "load", by=by), task_ended()),
+    ],
+    ids=["dag_run", "task_instance"],
+)
+def test_each_attribute_and_member_of_the_events_may_be_the_key(
+    made: Callable[[str], Condition], sent: Event
+) -> None:
+    paths = [*sent.attributes, *(f"data.{member}" for member in sent.payload)]  # type: ignore[attr-defined]
+    assert [path for path in paths if made(path).keyed] == paths
