@@ -12,8 +12,13 @@ from .kafka import decode
 from .misspelled import is_misspelled
 from .plain import TYPE, event_of_record, is_plain
 
-OWN: Final = "interlock."  # the types that Interlock emits begin with this
+_OWN: Final = "interlock."  # the types that Interlock emits begin with this
 Headers = Sequence[tuple[str, bytes | None]]
+
+
+def is_own(event_type: str) -> bool:
+    """Returns whether only Interlock gives this type: to what it emits, and to plain records."""
+    return event_type.startswith(_OWN) or event_type == TYPE
 
 
 def event_of_listed(
@@ -36,7 +41,7 @@ def event_of_listed(
     if not cloudevents or (is_plain(headers) and not is_misspelled(headers)):
         return event_of_record(topic, partition, offset, timestamp_ms, key, value, headers)
     event = decode(key, value, headers)
-    if event.type == TYPE or event.type.startswith(OWN):
+    if is_own(event.type):
         raise EventError(
             f"the type {shown(event.type)} is Interlock's own, and {topic} is a listed topic: only the event"
             " topic of the bus may hold it"

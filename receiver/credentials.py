@@ -13,9 +13,9 @@ import msgspec
 
 from ..engine.errors import ConfigError
 from ..events.event import Event
+from ..events.listed import is_own
 from .answers import Answer, problem
 
-_OWN = "interlock."  # begins the types that say what happened in Airflow and Spark
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BEARER = b"bearer "
 
@@ -49,12 +49,12 @@ class Grant:
     ) -> None:
         self.name = name
         self._types = _pattern(types)
-        self._own_types = _pattern([each for each in types if each.startswith(_OWN)])
+        self._own_types = _pattern(filter(is_own, types))
         self._sources, self._subjects = _pattern(sources), _pattern(subjects)
 
     def refusal(self, event: Event) -> str | None:
         """Why this event may not be written; None if it may."""
-        types = self._own_types if event.type.startswith(_OWN) else self._types
+        types = self._own_types if is_own(event.type) else self._types
         for what, pattern, text in (
             ("type", types, event.type),
             ("source", self._sources, event.source),

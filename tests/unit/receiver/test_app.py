@@ -123,6 +123,7 @@ def test_202_comes_only_when_the_bus_has_the_event() -> None:
         ([*BINARY, (b"content-length", b"11")], b"", 413, "10 bytes"),
         (BINARY, [b"x" * 6, b"y" * 6], 413, "dataref"),
         ([*BINARY[:3], (b"ce-type", b"interlock.airflow.dag_run.succeeded")], b"", 403, "type 'interlock."),
+        ([*BINARY[:3], (b"ce-type", b"org.apache.kafka.record")], b"", 403, "type 'org.apache.kafka.record'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_written_gets_its_status_and_the_reason(
@@ -211,6 +212,8 @@ def test_a_request_without_a_known_token_is_refused(header: bytes | None) -> Non
         ({}, {b"ce-type": b"com.bank.rates"}, 403),
         ({"types": ["*"]}, {b"ce-type": b"interlock.spark.application.succeeded"}, 403),
         ({"types": ["interlock.spark.*"]}, {b"ce-type": b"interlock.spark.application.succeeded"}, 202),
+        ({"types": ["*", "interlock.*"]}, {b"ce-type": b"org.apache.kafka.record"}, 403),
+        ({"types": ["org.apache.kafka.record"]}, {b"ce-type": b"org.apache.kafka.record"}, 202),
         ({"types": ["*"], "sources": ["/shop/*"]}, {b"ce-source": b"/shop/eu"}, 202),
         ({"types": ["*"], "sources": ["/shop/*"]}, {b"ce-source": b"/bank"}, 403),
         ({"types": ["*"], "sources": ["/[a]"]}, {b"ce-source": b"/a"}, 403),
