@@ -216,7 +216,7 @@ BENCHMARKS: Final = {
             "spark",
             "a backtest compared with a plain loop of step",
             "backtest.scale",
-            600,
+            1800,
             sizes=("EVENTS", "KEYS", "CORES", "CONDITION"),
             needs_broker=False,
             has_broker=False,

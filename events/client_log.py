@@ -12,7 +12,10 @@ from .visible import visible_logger
 REPEAT_AFTER_S: Final = 60.0
 # The client retries by itself while a coordinator starts, as on a new cluster. A lasting failure reaches the
 # caller as an error.
-_TRANSIENT = re.compile(r"Failed to acquire idempotence PID .*: retrying$")
+_TRANSIENT = re.compile(
+    r"Failed to acquire (?:idempotence PID .*|"
+    r"transactional PID.*: Coordinator (?:load in progress|not available)): retrying$"
+)
 
 # "CONF [rdkafka#producer-1] [thrd:app]:   client.rack = r1"
 _SETTING = re.compile(r"(CONF \[.*?\] \[thrd:[^\]]*\]:\s+[\w.]+ = )", re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from .console import action, answering_bus, confirmed, counted, moment, or_exit, printable, say, show
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from ...engine.config import BusConfig
 
 MOST_CHARS = 16 * 1024  # of a key or value that `show` prints
-_REASON_CHARS = 100
+_REASON_CHARS = 300
+_MORE = " ... (all of it: dead-letters show)"
 
 
 def command() -> GroupCommand:
@@ -193,7 +195,7 @@ def _row(letter: DeadLetter, *, whole: bool = True) -> dict[str, Any]:
         "type": letter.event_type,
         "id": letter.event_id,
         "redriven": moment(letter.redriven_ms),
-        "reason": reason if whole or len(reason) <= _REASON_CHARS else f"{reason[: _REASON_CHARS - 4]} ...",
+        "reason": reason if whole else shorten(reason, _REASON_CHARS, placeholder=_MORE),
     }
 
 

@@ -36,6 +36,8 @@ def test_the_line_about_a_starting_coordinator_is_dropped(
 ) -> None:
     text = "GETPID [rdkafka#producer-1] [thrd:main]: Failed to acquire idempotence PID from broker b/1: "
     log.warning("%sBroker: Coordinator load in progress: retrying", text)
+    other = "GETPID: Failed to acquire transactional PID from broker b/1: Broker: "
+    log.warning("%sCoordinator load in progress: retrying", other)
     log.warning("%sBroker: Cluster authorization failed", text)
     assert [str(record.args[0]) if record.args else "" for record in caplog.records] == [text]
 
