@@ -15,9 +15,10 @@ from ..events.errors import EventError
 from ..events.event import Event
 from ..events.http import BatchTooLargeError, MediaTypeError
 from .answers import HEALTHY, Answer, problem, try_again
-from .credentials import Grant
+from .certificate import EXTENSION, NAMES
 from .endpoint import MOST_EVENTS, Endpoint, Request
 from .faults import Faults
+from .grant import Grant
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -84,7 +85,8 @@ class Receiver:
         path, method = scope["path"], scope["method"]
         endpoint = self._endpoints.get(path)
         if endpoint is not None:
-            request = Request(method, path, scope["headers"], scope.get("query_string", b""))
+            query = scope.get("query_string", b"")
+            request = Request(method, path, scope["headers"], query, _names(scope))
             try:
                 if method == "POST":
                     answer, events = await self._take(endpoint, request, receive)
@@ -201,6 +203,11 @@ class Receiver:
                 parts.append(part)
                 if not message.get("more_body", False):
                     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _names(scope: Scope) -> frozenset[str]:
+    extensions = scope.get("extensions")
+    return extensions[EXTENSION][NAMES] if extensions and EXTENSION in extensions else frozenset()
 
 
 def _shown(problems: Iterable[str]) -> str:

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ..events.event import Event
 from ..events.http import decode
 from .answers import ACCEPTED, Answer, problem
-from .credentials import Credentials, Grant
+from .credentials import Credentials
 from .endpoint import MOST_EVENTS, Request
+from .grant import Grant
+from .handshake import answer_options
 
 PATH: Final = "/events"
 
 
 class CloudEvents:
-    """Takes the events that the credential of the request may write."""
+    """Takes the events that the credential of the request may write.
+
+    origins: senders that OPTIONS allows to send here; `*` is any.
+    """
 
     accepted = ACCEPTED
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+    def __init__(self, credentials: Credentials, origins: Iterable[str] = ()) -> None:
+        self._credentials, self._origins = credentials, frozenset(each.lower() for each in origins)
 
     async def admit(self, request: Request) -> Grant | Answer:
-        return self._credentials.admit(request.header(b"authorization"))
+        return await self._credentials.admit(request)
 
     def read(self, request: Request, body: bytes) -> list[Event]:
         return decode(request.headers, body, MOST_EVENTS)
 
     def answer(self, request: Request) -> Answer:
-        return problem(405, f"Send events with POST, not {request.method}.", allow="POST")
+        if self._origins and request.method == "OPTIONS":
+            return answer_options(request, self._origins)
+        allow = "POST, OPTIONS" if self._origins else "POST"
+        return problem(405, f"Send events with POST, not {request.method}.", allow=allow)

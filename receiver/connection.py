@@ -10,6 +10,7 @@ from typing import Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .answers import Answer, problem, try_again
+from .certificate import EXTENSION, NAMES, names_of
 
 HEADERS_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
@@ -59,6 +60,7 @@ class Connection(HttpToolsProtocol):
     most = MOST_CONNECTIONS
     _timer: asyncio.TimerHandle | None = None
     _abort_timer: asyncio.TimerHandle | None = None  # runs while the peer has to read answers
+    _names: frozenset[str] = frozenset()  # of the peer's certificate
     _unread = 0  # bytes received since the last complete headers, part of a body or end of a request
     _in_headers = False
     _in_body = False  # the body of `cycle`, the current request, is not complete
@@ -69,6 +71,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.logger = _log
+        self._names = names_of(transport.get_extra_info("peercert"))
         if len(self.connections) > self.most + _REFUSED_AT_ONCE:
             self._is_ending = True
             transport.abort()
@@ -121,6 +124,8 @@ class Connection(HttpToolsProtocol):
         elif not self._too_large:
             self._in_headers = True
             super().on_message_begin()
+            if self._names:
+                self.scope["extensions"] = {EXTENSION: {NAMES: self._names}}
             self._start_timer()
 
     def on_url(self, url: bytes) -> None:

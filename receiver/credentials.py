@@ -1,123 +1,75 @@
-"""Who may write which events: tokens by their digests, and the patterns that they grant."""
+"""Recognises a sender by its bearer token, JSON Web Token or client certificate."""
 
 from __future__ import annotations
 
 import hashlib
-import re
-import tomllib
-from collections.abc import Iterable, Sequence
-from fnmatch import translate
-from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from ..engine.errors import ConfigError
-from ..events.event import Event
-from ..events.listed import is_own
 from .answers import Answer, problem
+from .declared import Declared, certificate_name
+from .endpoint import Request
+from .grant import ANYBODY, Grant, pattern
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_BEARER = b"bearer "
+if TYPE_CHECKING:
+    from .tokens import Tokens
 
-
-class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the file says about one credential. The lists hold patterns; `*` is any text."""
-
-    name: str
-    token_sha256: str
-    types: tuple[str, ...]
-    sources: tuple[str, ...] = ("*",)
-    subjects: tuple[str, ...] = ("*",)
-    buses: tuple[str, ...] = ("*",)
-
-
-def _pattern(patterns: Iterable[str]) -> re.Pattern[str]:
-    # Only `*` is special; a [ in a source stands for itself.
-    parts = [translate(each.replace("[", "[[]").replace("?", "[?]")) for each in patterns]
-    return re.compile("|".join(parts) or r"(?!)")
-
-
-class Grant:
-    """What a request may write."""
-
-    def __init__(
-        self,
-        name: str,
-        types: Sequence[str],
-        sources: Sequence[str] = ("*",),
-        subjects: Sequence[str] = ("*",),
-    ) -> None:
-        self.name = name
-        self._types = _pattern(types)
-        self._own_types = _pattern(filter(is_own, types))
-        self._sources, self._subjects = _pattern(sources), _pattern(subjects)
-
-    def refusal(self, event: Event) -> str | None:
-        """Why this event may not be written; None if it may."""
-        types = self._own_types if is_own(event.type) else self._types
-        for what, pattern, text in (
-            ("type", types, event.type),
-            ("source", self._sources, event.source),
-            ("subject", self._subjects, event.subject or ""),
-        ):
-            if pattern.fullmatch(text) is None:
-                return f"{self.name} may not write events of {what} {text[:200]!r}"
-        return None
-
-
-ANYBODY = Grant("a request without a credential", ["*"])
-UNKNOWN = problem(
+_BEARER: Final = b"bearer "
+_REALM: Final = 'Bearer realm="interlock"'
+UNKNOWN: Final = problem(
     401,
-    "Send the header `authorization: Bearer TOKEN` with a token that this receiver knows.",
-    www_authenticate='Bearer realm="interlock"',
+    "Send the header `authorization: Bearer TOKEN` with a token that this receiver knows, or connect with a"
+    " client certificate that it knows.",
+    www_authenticate=_REALM,
 )
 
 
 class Credentials:
-    """The credentials of a receiver for one bus. Without any, each request is ANYBODY's."""
+    """The credentials of a receiver for one bus. Without a document, each request is ANYBODY's.
 
-    def __init__(self, credentials: Iterable[Credential] = (), bus: str = "") -> None:
-        self._required = False
-        self._grants: dict[str, Grant | None] = {}
-        for each in credentials:
-            self._required = True
+    A credential for other buses is as unknown as one that does not exist.
+    """
+
+    def __init__(self, declared: Declared | None = None, bus: str = "") -> None:
+        self._required = declared is not None
+        self._by_digest: dict[str, Grant] = {}
+        self._by_certificate: dict[str, Grant] = {}
+        self._tokens: Tokens | None = None
+        if declared is None:
+            return
+        claims: list[tuple[str, dict[str, str], Grant]] = []
+        for each in declared.credentials:
+            if pattern(each.buses).fullmatch(bus) is None:
+                continue
             grant = Grant(each.name, each.types, each.sources, each.subjects)
-            self._grants[each.token_sha256] = grant if _pattern(each.buses).fullmatch(bus) else None
+            if each.token_sha256 is not None:
+                self._by_digest[each.token_sha256] = grant
+            elif each.client_cert is not None:
+                self._by_certificate.setdefault(certificate_name(each.client_cert) or "", grant)
+            elif each.claims is not None:
+                claims.append((each.issuer or "", each.claims, grant))
+        if claims:
+            from .tokens import Tokens
 
-    def admit(self, authorization: bytes | None) -> Grant | Answer:
-        """The grant for this header; 401 if its token is missing, unknown or for other buses."""
+            self._tokens = Tokens(declared.issuers, claims)
+
+    async def admit(self, request: Request) -> Grant | Answer:
+        """What the sender may write; 401 if it has no credential, an unknown one, or one for other buses.
+
+        A token is used before a certificate. 503 if the keys of its issuer cannot be fetched.
+        """
         if not self._required:
             return ANYBODY
+        authorization = request.header(b"authorization")
         if authorization is not None and authorization[: len(_BEARER)].lower() == _BEARER:
+            token = authorization[len(_BEARER) :].strip()
             # The time of this look-up can reveal digests, not tokens.
-            digest = hashlib.sha256(authorization[len(_BEARER) :].strip()).hexdigest()
-            return self._grants.get(digest) or UNKNOWN
+            digest = hashlib.sha256(token).hexdigest()
+            grant = self._by_digest.get(digest)
+            if grant is None and self._tokens is not None:
+                return await self._tokens.admit(token, digest, UNKNOWN)
+            return grant or UNKNOWN
+        if authorization is None and self._by_certificate:
+            for name, grant in self._by_certificate.items():  # in the document's order
+                if name in request.names:
+                    return grant
         return UNKNOWN
-
-
-def read_credentials(file: Path) -> list[Credential]:
-    """The credentials of a TOML file. Raises ConfigError naming the file, the credential and the fault."""
-    try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
-        credentials = msgspec.convert(found, dict[str, list[dict[str, object]]]).get("credential", [])
-        if set(found) - {"credential"} or not credentials:
-            raise ValueError("it needs [[credential]] tables and nothing else")
-    except (OSError, ValueError, msgspec.ValidationError) as error:
-        raise ConfigError(f"{file} has no credentials: {error}") from None
-    return [_checked(file, number, each) for number, each in enumerate(credentials, 1)]
-
-
-def _checked(file: Path, number: int, given: dict[str, object]) -> Credential:
-    name = given.get("name", f"number {number}")
-    try:
-        credential = msgspec.convert(given, Credential)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{file}, credential {name!r}: {error}.") from None
-    if _DIGEST.fullmatch(credential.token_sha256) is None:
-        raise ConfigError(
-            f"{file}, credential {name!r}: token_sha256 is not the SHA-256 of a token, 64 lower-case"
-            " hexadecimal digits. Make it with: printf %s TOKEN | sha256sum"
-        )
-    if not credential.types:
-        raise ConfigError(f"{file}, credential {name!r}: types is empty, so it could write nothing.")
-    return credential

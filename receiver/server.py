@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import multiprocessing
 import os
 import signal
+import ssl
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -21,8 +21,10 @@ from ..engine.kafka.reachability import require_answer
 from ..engine.log import log
 from . import cloudevents
 from .app import Limits, Observe, Receiver
-from .credentials import Credentials, read_credentials
+from .credentials import Credentials
+from .declared import Declared, is_loopback
 from .endpoint import Endpoint
+from .handshake import check_origins
 from .webhooks.endpoint import Webhook
 
 DELIVERY_S: Final = 10.0
@@ -44,32 +46,57 @@ class Options:
     allow_anonymous: bool = False
     tls_cert: str | None = None
     tls_key: str | None = None
+    tls_client_ca: str | None = None
+    allow_origin: list[str] | None = None
 
-    def check(self) -> None:
-        """Raises ConfigError if this could not be served, or would let anybody write."""
-        if self.credentials is None and not self.allow_anonymous and not _is_loopback(self.host):
+    def check(self, declared: Declared | None) -> None:
+        """Raises ConfigError if this could not be served, or would let anybody write.
+
+        declared: the document of `credentials`.
+        """
+        if self.credentials is None and not self.allow_anonymous and not is_loopback(self.host):
             raise ConfigError(
                 f"On {self.host} anybody who reaches this machine could write events. Give --credentials"
                 " FILE, or --allow-anonymous if only those who may write can reach it."
             )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("Give --tls-cert and --tls-key together.")
-        for path in filter(None, (self.tls_cert, self.tls_key)):
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ConfigError("--tls-client-ca needs --tls-cert and --tls-key.")
+        by_certificate = [] if declared is None else declared.by_certificate
+        if by_certificate and self.tls_client_ca is None:
+            raise ConfigError(
+                f"Credential {by_certificate[0]!r} has a client_cert: give --tls-client-ca FILE."
+            )
+        if self.tls_client_ca is not None and not by_certificate:
+            raise ConfigError("--tls-client-ca has no effect: no credential has a client_cert.")
+        check_origins(self.allow_origin or [])
+        for path in filter(None, (self.tls_cert, self.tls_key, self.tls_client_ca)):
             if not Path(path).is_file():
                 raise ConfigError(f"There is no file {path}.")
-        if self.credentials is not None:
-            read_credentials(Path(self.credentials))
+
+
+def endpoints(
+    options: Options, credentials: Credentials, webhooks: Iterable[Webhook] = ()
+) -> dict[str, Endpoint]:
+    """Every endpoint by its path."""
+    made: dict[str, Endpoint] = {
+        cloudevents.PATH: cloudevents.CloudEvents(credentials, options.allow_origin or ())
+    }
+    return made | {webhook.path: webhook for webhook in webhooks}
 
 
 def served(
-    config: BusConfig, options: Options, observe: Observe, webhooks: Iterable[Webhook] = ()
+    config: BusConfig,
+    options: Options,
+    declared: Declared | None,
+    observe: Observe,
+    webhooks: Iterable[Webhook] = (),
 ) -> Callable[..., Any]:
-    """The app of one process, whose lifespan opens and closes its producer."""
-    given = [] if options.credentials is None else read_credentials(Path(options.credentials))
-    credentials = Credentials(given, config.name)
-    endpoints: dict[str, Endpoint] = {cloudevents.PATH: cloudevents.CloudEvents(credentials)}
-    endpoints |= {webhook.path: webhook for webhook in webhooks}
-    receiver = Receiver(endpoints, observe=observe)
+    """The app of one process, whose lifespan opens and closes its producer. declared: see `Options.check`."""
+    if (options.credentials is None) != (declared is None):
+        raise ValueError("declared is the document that options.credentials names")
+    receiver = Receiver(endpoints(options, Credentials(declared, config.name), webhooks), observe=observe)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -94,6 +121,9 @@ def serve(app: Callable[..., Any] | str, options: Options) -> None:
         workers=options.workers,
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
+        ssl_ca_certs=options.tls_client_ca,
+        # A certificate that is sent must be valid. Probes, and senders with tokens, send none.
+        ssl_cert_reqs=ssl.CERT_NONE if options.tls_client_ca is None else ssl.CERT_OPTIONAL,
         http=Connection,
         ws="none",
         lifespan="on",
@@ -157,10 +187,3 @@ async def _probe(config: BusConfig, receiver: Receiver) -> None:
                 log.warning("receiver: %s", error)
             answers[0] = False
         await asyncio.sleep(PROBE_S if answers[0] else 1.0)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

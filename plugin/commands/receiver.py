@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand
 
     from ...engine.config import BusConfig
+    from ...receiver.declared import Declared
     from ...receiver.server import Options
     from ...receiver.webhooks.declaration import Secret
     from ...receiver.webhooks.endpoint import Webhook
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _ARGUMENTS = "INTERLOCK_RECEIVER_ARGUMENTS"
 _MOST_WORKERS = 64
 _VARIABLE = "variable:"
+_CONNECTION = "conn:"
 
 
 def command() -> ActionCommand:
@@ -40,7 +42,11 @@ def command() -> ActionCommand:
             Arg(("--host",), default="127.0.0.1", help="address to listen on (127.0.0.1)"),
             Arg(("--port",), type=int, default=8085, help="port to listen on (8085)"),
             Arg(("--workers",), type=int, default=1, help="processes that share the port (1)"),
-            Arg(("--credentials",), metavar="FILE", help="TOML file: who may write which events"),
+            Arg(
+                ("--credentials",),
+                metavar="FILE",
+                help="TOML file, or conn:ID for an Airflow connection's extra: who may write which events",
+            ),
             Arg(
                 ("--webhooks",),
                 metavar="FILE",
@@ -53,6 +59,17 @@ def command() -> ActionCommand:
             ),
             Arg(("--tls-cert",), metavar="FILE", help="certificate chain in PEM, to serve HTTPS"),
             Arg(("--tls-key",), metavar="FILE", help="private key in PEM"),
+            Arg(
+                ("--tls-client-ca",),
+                metavar="FILE",
+                help="authorities in PEM of the client certificates that credentials name",
+            ),
+            Arg(
+                ("--allow-origin",),
+                action="append",
+                metavar="NAME",
+                help="sender that OPTIONS /events allows to send (CloudEvents webhook handshake); repeatable",
+            ),
             *(arg for arg in bus_arguments() if "--output" not in arg.flags),
         ),
     )
@@ -71,14 +88,15 @@ def run(args: Namespace) -> None:
     if not 1 <= args.workers <= _MOST_WORKERS:
         raise SystemExit(f"--workers: give a number from 1 to {_MOST_WORKERS}.")
     config, options = bus_of(args), _options(args)
-    options.check()
+    declared = _declared(options)
+    options.check(declared)
     webhooks = _webhooks(options)
     require_usable(config)
     scheme = "http" if options.tls_cert is None else "https"
     log.info("Serving %s://%s:%d/events for %s.", scheme, options.host, options.port, config.describe())
     with suppress(KeyboardInterrupt):
         if options.workers == 1:
-            serve(served(config, options, _observer(config), webhooks), options)
+            serve(served(config, options, declared, _observer(config), webhooks), options)
         else:
             os.environ[_ARGUMENTS] = _encoded(args)
             serve(f"{__name__}:worker", options)
@@ -96,7 +114,7 @@ def worker() -> Callable[..., Any]:
     end_with_parent()
     args = Namespace(**json.loads(os.environ[_ARGUMENTS]))
     config, options = bus_of(args), _options(args)
-    return served(config, options, _observer(config), _webhooks(options))
+    return served(config, options, _declared(options), _observer(config), _webhooks(options))
 
 
 def _options(args: Namespace) -> Options:
@@ -105,6 +123,27 @@ def _options(args: Namespace) -> Options:
     from ...receiver.server import Options
 
     return Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
+
+
+def _declared(options: Options) -> Declared | None:
+    """The document that says who may write. Raises ConfigError naming its fault."""
+    from pathlib import Path
+
+    from airflow.exceptions import AirflowNotFoundException
+    from airflow.models.connection import Connection
+
+    from ...engine.errors import ConfigError
+    from ...receiver.declared import read_document, read_file
+
+    origin = options.credentials
+    if origin is None or not origin.startswith(_CONNECTION):
+        return None if origin is None else read_file(Path(origin))
+    conn_id = origin.removeprefix(_CONNECTION)
+    try:
+        extra = Connection.get_connection_from_secrets(conn_id).extra_dejson
+    except AirflowNotFoundException:
+        raise ConfigError(f"There is no Airflow connection {conn_id!r}, which --credentials names.") from None
+    return read_document(extra, f"The extra of the connection {conn_id!r}")
 
 
 def _webhooks(options: Options) -> list[Webhook]:

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs
 from ...events.errors import EventError
 from ...events.event import Event
 from ..answers import Answer, problem
-from ..credentials import Grant
 from ..endpoint import Request
+from ..grant import Grant
 from .body import data_of
 from .template import Choice, Values, in_uri
 from .verification import MILLISECONDS_FROM, Refused, Verification

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "conformance.md"
-MODULES = ("test_core", "test_json_format", "test_kafka_binding", "test_http_binding")
+MODULES = ("test_core", "test_json_format", "test_kafka_binding", "test_http_binding", "test_http_webhook")
 HEAD = """# Conformance to CloudEvents
 
 What Interlock does with CloudEvents 1.0.2, section by section. Each line is a test in [tests/conformance](../../tests/conformance); `python -m tests.conformance.page` makes this page from them.
@@ -26,6 +26,8 @@ What Interlock does with CloudEvents 1.0.2, section by section. Each line is a t
 | JSON format 3.1.2 | `Event.payload` reads data without a datacontenttype as JSON if it is JSON; the bytes are kept | many producers send JSON without a content type, and conditions should be able to read it |
 | HTTP binding 3.1.2 | a request with an empty body has no data | HTTP does not distinguish an empty body from none |
 | HTTP binding 3.2, Kafka binding 3.3 | JSON is the only event format | no producer has asked for Avro or Protobuf |
+| HTTP webhooks 2.1 | plain HTTP is served where no certificate is given, and events without a payload are taken | a proxy in front may end TLS, and the HTTP binding allows events without data |
+| HTTP webhooks 3.2 | a token in the URI is not taken | logs of proxies have URIs |
 | Kafka binding 3.2.2 | an event whose data is itself a CloudEvent is written in structured mode | in binary mode a reader would take the data for the event |
 """  # noqa: E501  # lines of a page
 

@@ -10,70 +10,15 @@ from interlock.engine.errors import NoRoom, NotSent, UnreachableError
 from interlock.events import Event
 from interlock.receiver.app import Limits, Receiver
 from interlock.receiver.cloudevents import CloudEvents
-from interlock.receiver.credentials import Credential, Credentials
+from interlock.receiver.credentials import Credentials
+from interlock.receiver.declared import Credential, Declared
 from interlock.receiver.endpoint import Request
 from interlock.receiver.faults import Faults
 
-BINARY = [(b"ce-specversion", b"1.0"), (b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t")]
-BATCH = (b"content-type", b"application/cloudevents-batch+json")
+from tests.unit.receiver.asking import BATCH, BINARY, Answered, Bus, ask
+
 TOKEN = "letmein"
 DIGEST = "1c8bfe8f801d79745c4631d09fff36c82aa37fc4cce4fc946683d7b336b63032"
-
-
-class Bus:
-    """What a receiver wrote, or the error that it gets."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.events: list[Event] = []
-        self.may_write = asyncio.Event()
-        self.may_write.set()
-        self._error = error
-
-    async def write(self, events: list[Event]) -> None:
-        await self.may_write.wait()
-        if self._error:
-            raise self._error
-        self.events += events
-
-
-class Answered:
-    def __init__(self, messages: list[dict[str, Any]]) -> None:
-        self.status: int = messages[0]["status"]
-        self.headers = {name.decode(): value.decode() for name, value in messages[0]["headers"]}
-        self.body: bytes = messages[1]["body"]
-
-    @property
-    def detail(self) -> str:
-        assert self.headers["content-type"] == "application/problem+json"
-        form = json.loads(self.body)
-        assert form["status"] == self.status
-        assert form["title"]
-        return str(form["detail"])
-
-
-async def ask(
-    receiver: Receiver,
-    headers: list[tuple[bytes, bytes]] = BINARY,
-    body: bytes | list[bytes] = b"",
-    path: str = "/events",
-    method: str = "POST",
-) -> Answered:
-    parts = [body] if isinstance(body, bytes) else body
-    left = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-    left[-1]["more_body"] = False
-    messages: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        if left:
-            return left.pop(0)
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async def send(message: dict[str, Any]) -> None:
-        messages.append(message)
-
-    await receiver({"type": "http", "path": path, "method": method, "headers": headers}, receive, send)
-    return Answered(messages)
 
 
 def receiver(bus: Bus | None, credentials: Credentials | None = None, **limits: Any) -> Receiver:
@@ -84,7 +29,7 @@ def receiver(bus: Bus | None, credentials: Credentials | None = None, **limits: 
 
 def shop(**given: Any) -> Credentials:
     granted = {"types": ("com.shop.*",), **given}
-    return Credentials([Credential(name="shop", token_sha256=DIGEST, **granted)], "prod")
+    return Credentials(Declared([Credential(name="shop", token_sha256=DIGEST, **granted)]), "prod")
 
 
 def test_an_event_is_written_and_accepted() -> None:

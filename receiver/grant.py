@@ -1,0 +1,47 @@
+"""What a sender may write: patterns of types, sources and subjects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import translate
+
+from ..events.event import Event
+from ..events.listed import is_own
+
+
+def pattern(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Matches a text that fits one of the patterns, in which only `*` is special: any text."""
+    parts = [translate(each.replace("[", "[[]").replace("?", "[?]")) for each in patterns]
+    return re.compile("|".join(parts) or r"(?!)")
+
+
+class Grant:
+    """What a request may write."""
+
+    def __init__(
+        self,
+        name: str,
+        types: Sequence[str],
+        sources: Sequence[str] = ("*",),
+        subjects: Sequence[str] = ("*",),
+    ) -> None:
+        self.name = name
+        self._types = pattern(types)
+        self._own_types = pattern(filter(is_own, types))
+        self._sources, self._subjects = pattern(sources), pattern(subjects)
+
+    def refusal(self, event: Event) -> str | None:
+        """Why this event may not be written; None if it may."""
+        types = self._own_types if is_own(event.type) else self._types
+        for what, allowed, text in (
+            ("type", types, event.type),
+            ("source", self._sources, event.source),
+            ("subject", self._subjects, event.subject or ""),
+        ):
+            if allowed.fullmatch(text) is None:
+                return f"{self.name} may not write events of {what} {text[:200]!r}"
+        return None
+
+
+ANYBODY = Grant("a request without a credential", ["*"])

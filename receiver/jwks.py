@@ -1,0 +1,136 @@
+"""The public keys of an issuer of JSON Web Tokens, fetched from its JWKS URL."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from .faults import Faults
+
+FRESH_S: Final = 300.0  # then they are fetched again, while the old ones are used
+UNKNOWN_AGAIN_S: Final = 30.0  # at most so often for a key id that is not among them
+FAILED_AGAIN_S: Final = 5.0
+TOTAL_S: Final = 5.0
+MOST_BYTES: Final = 256 * 1024
+_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_RSA_BITS: Final = 2048
+_CURVES: Final = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",), "Ed25519": ("EdDSA",)}
+
+
+class Key(NamedTuple):
+    """A public key, and the algorithms for which it may be used: asymmetric ones, never what a token says."""
+
+    public: Any
+    algorithms: tuple[str, ...]
+
+
+class NoKeysError(Exception):
+    """The keys were never fetched, so no token can be verified."""
+
+
+class Keys:
+    """The keys of one issuer by their ids. For the tasks of one event loop.
+
+    version: changes with the keys.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        fetch: Callable[[str], Mapping[str | None, Key]] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url, self._fetch, self._now = url, fetch or fetched, now
+        self._keys: Mapping[str | None, Key] = {}
+        self._fetched_at = self._tried_at = float("-inf")
+        self._failed = False
+        self._task: asyncio.Task[None] | None = None
+        self._faults = Faults()
+        self.version = 0
+
+    async def find(self, key_id: str | None) -> Key | None:
+        """The key with this id, or the only key if the token names none. Raises NoKeysError."""
+        key = self._find(key_id)
+        if key is None:
+            self.refresh(FAILED_AGAIN_S if self._failed else UNKNOWN_AGAIN_S)
+        if key is None and self._task is not None:
+            await asyncio.shield(self._task)  # other requests wait for the same fetch
+            key = self._find(key_id)
+        if not self.version:
+            raise NoKeysError
+        return key
+
+    def refresh(self, after_s: float = FRESH_S) -> None:
+        """Starts to fetch the keys if no fetch goes on, and the last one began `after_s` ago."""
+        if self._task is None and self._now() - self._tried_at >= after_s:
+            self._tried_at = self._now()
+            self._task = asyncio.create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            keys = await asyncio.to_thread(self._fetch, self._url)
+        except Exception as error:  # noqa: BLE001  # of any kind: the old keys are used
+            self._failed = True
+            self._faults.report(f"the keys at {self._url} could not be fetched: {error}"[:500])
+        else:
+            self._failed = False
+            if keys != self._keys or not self.version:
+                self.version += 1
+            self._keys = keys
+        finally:
+            self._task = None
+
+    def _find(self, key_id: str | None) -> Key | None:
+        if key_id is None and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        return self._keys.get(key_id)
+
+
+def fetched(url: str) -> dict[str | None, Key]:
+    """The usable keys at a URL. Blocks up to TOTAL_S. Raises an error of httpx, or ValueError."""
+    import httpx
+
+    end = time.monotonic() + TOTAL_S
+    found = bytearray()
+    with httpx.stream("GET", url, timeout=TOTAL_S, follow_redirects=False) as answer:
+        if answer.status_code != httpx.codes.OK:
+            raise ValueError(f"the answer is {answer.status_code}, not 200")
+        for part in answer.iter_bytes():
+            found += part
+            if len(found) > MOST_BYTES or time.monotonic() > end:
+                raise ValueError(f"the answer is larger than {MOST_BYTES} bytes, or takes over {TOTAL_S:g} s")
+    return keys_of(bytes(found))
+
+
+def keys_of(document: bytes) -> dict[str | None, Key]:
+    """The keys of a JWKS document that verify signatures; others are left out. Raises ValueError."""
+    import jwt
+
+    form = msgspec.json.decode(document, type=dict[str, Any])
+    entries = form.get("keys")
+    if not isinstance(entries, list):
+        raise ValueError("the document has no list `keys`")
+    keys: dict[str | None, Key] = {}
+    for entry in entries:
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
+            continue
+        possible = _RSA if entry.get("kty") == "RSA" else _CURVES.get(str(entry.get("crv")), ())
+        stated = entry.get("alg")
+        algorithms = tuple(each for each in possible if stated in (None, each))
+        if not algorithms:
+            continue  # among them symmetric keys
+        try:
+            public = jwt.PyJWK(entry, algorithms[0]).key
+        except (jwt.PyJWTError, ValueError, TypeError, KeyError):
+            continue
+        if entry.get("kty") == "RSA" and public.key_size < _RSA_BITS:
+            continue
+        key_id = entry.get("kid")
+        keys[key_id if isinstance(key_id, str) else None] = Key(public, algorithms)
+    if not keys:
+        raise ValueError("the document has no usable public key")
+    return keys

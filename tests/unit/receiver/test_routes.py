@@ -1,0 +1,130 @@
+"""Every endpoint of the receiver, as `served` makes them, asked without a right to write."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Iterator
+
+import pytest
+from interlock.receiver.app import Receiver
+from interlock.receiver.certificate import names_of
+from interlock.receiver.credentials import Credentials
+from interlock.receiver.declared import Credential, Declared, Issuer
+from interlock.receiver.server import Options, endpoints
+from interlock.receiver.webhooks.declaration import Secret, read_webhooks
+from interlock.receiver.webhooks.presets import PRESETS
+
+from tests.unit.receiver.asking import BINARY, Answered, Bus, ask
+
+CANARY = "canary-7f3a"
+OTHER = "canary-of-the-other-bus"
+KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+NAMES = frozenset({"CN=shop", "URI:spiffe://a/shop"})
+
+
+def digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+DECLARED = Declared(
+    [
+        Credential(name="token", types=("*",), token_sha256=digest(CANARY), buses=("prod",)),
+        Credential(name="other", types=("*",), token_sha256=digest(OTHER), buses=("test",)),
+        Credential(name="cert", types=("*",), client_cert="spiffe://a/shop", buses=("prod",)),
+        Credential(name="other cert", types=("*",), client_cert="CN=bank", buses=("test",)),
+        Credential(name="claims", types=("*",), claims={"sub": "x"}, issuer="https://a", buses=("test",)),
+    ],
+    [Issuer(issuer="https://a", audience="interlock", jwks_url="https://a/keys")],
+)
+
+
+def made(options: Options | None = None) -> dict[str, object]:
+    options = options or Options(credentials="x", allow_origin=["*"])
+    webhooks = "".join(f'[[webhook]]\nname = "{name}"\npreset = "{name}"\nsecret = "c"\n' for name in PRESETS)
+    secrets = {"c": Secret(CANARY, KEY)}
+    found = read_webhooks(webhooks, "a test", secrets.get)
+    return dict(endpoints(options, Credentials(DECLARED, "prod"), found))
+
+
+def requests() -> Iterator[tuple[str, list[tuple[bytes, bytes]], frozenset[str]]]:
+    nobody: frozenset[str] = frozenset()
+    yield "without a credential", [], nobody
+    for number, value in enumerate(
+        [
+            f"Bearer {CANARY}x", f"Bearer {OTHER}", f"Basic {CANARY}", CANARY, "Bearer", "Bearer ",
+            f"Bearer {digest(CANARY)}",
+            f"Bearer {CANARY} {CANARY}", "Bearer a.b.c", f"Bearer {CANARY}.{CANARY}.{CANARY}",
+        ]
+    ):  # fmt: skip
+        yield f"header {number}", [(b"authorization", value.encode())], nobody
+    twice = (b"authorization", f"Bearer {CANARY}".encode())
+    yield "the token twice", [twice, twice], nobody
+    yield "a certificate for another bus", [], frozenset({"CN=bank"})
+    yield "a certificate with other names", [], frozenset({"CN=spiffe://a/shop", "DNS:spiffe://a/shop"})
+    yield "a wrong token with a certificate", [(b"authorization", b"Bearer x")], NAMES
+
+
+@pytest.mark.parametrize("path", sorted(made()))
+@pytest.mark.parametrize(
+    ("headers", "names"), [each[1:] for each in requests()], ids=[each[0] for each in requests()]
+)
+def test_no_endpoint_writes_for_a_sender_without_a_right(
+    path: str,
+    headers: list[tuple[bytes, bytes]],
+    names: frozenset[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bus = Bus()
+    counted: list[tuple[str, int, int]] = []
+
+    async def check() -> list[Answered]:
+        receiver = Receiver(made(), observe=lambda *each: counted.append(each))  # type: ignore[arg-type]
+        receiver.writer = bus
+        return [
+            await ask(receiver, [*BINARY, *headers], b"{}", path, method, names)
+            for method in ("POST", "GET", "PUT", "OPTIONS", "DELETE", "HEAD")
+        ]
+
+    with caplog.at_level(logging.DEBUG):
+        first, *others = asyncio.run(check())
+    assert first.status in (401, 403)
+    assert all(400 <= answer.status < 500 for answer in others)
+    assert not bus.events
+    said = [first, *others]
+    shown = "".join([*caplog.messages, *(f"{each.headers}{each.body!r}" for each in said), str(counted)])
+    for secret in (CANARY, OTHER, KEY, digest(CANARY), digest(OTHER)):
+        assert secret not in shown
+
+
+def test_the_token_and_the_certificate_of_this_bus_may_write() -> None:
+    async def check() -> None:
+        receiver = Receiver(made())  # type: ignore[arg-type]
+        receiver.writer = Bus()
+        token = (b"authorization", f"Bearer {CANARY}".encode())
+        assert (await ask(receiver, [*BINARY, token])).status == 202
+        assert (await ask(receiver, names=NAMES)).status == 202
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("certificate", "names"),
+    [
+        (None, set()),
+        ({}, set()),
+        ({"subject": ((("commonName", "a"),), (("organizationName", "o"),))}, {"CN=a"}),
+        ({"subject": ((("commonName", "a"), ("commonName", "b")),)}, set()),
+        ({"subject": ((("commonName", "a"),), (("commonName", "b"),))}, set()),
+        (
+            {"subject": (), "subjectAltName": (("DNS", "a"), ("URI", "CN=b"), ("IP Address", "127.0.0.1"))},
+            {"DNS:a", "URI:CN=b"},
+        ),
+    ],
+    ids=range(6),
+)
+def test_the_names_of_a_certificate_keep_their_kinds(
+    certificate: dict[str, object] | None, names: set[str]
+) -> None:
+    assert names_of(certificate) == names

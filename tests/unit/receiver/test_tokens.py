@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from interlock.receiver import jwks
+from interlock.receiver.answers import Answer
+from interlock.receiver.credentials import UNKNOWN
+from interlock.receiver.declared import Issuer
+from interlock.receiver.grant import Grant
+from interlock.receiver.jwks import Key, Keys, keys_of
+from interlock.receiver.tokens import Tokens
+
+NOW = 1_800_000_000.0
+RSA = rsa.generate_private_key(65537, 2048)
+OTHER_RSA = rsa.generate_private_key(65537, 2048)
+EC = ec.generate_private_key(ec.SECP256R1())
+ED = ed25519.Ed25519PrivateKey.generate()
+SHOP, GROUP = Grant("shop", ["*"]), Grant("group", ["*"])
+CLAIMS = {"iss": "https://a", "aud": "interlock", "sub": "shop", "exp": 4_000_000_000}
+
+
+def jwk(key: Any, kid: str, **more: str) -> dict[str, Any]:
+    kinds: list[Any] = [jwt.algorithms.RSAAlgorithm, jwt.algorithms.ECAlgorithm, jwt.algorithms.OKPAlgorithm]
+    kind = kinds[[rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey].index(
+        next(each for each in (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey)
+             if isinstance(key, each))
+    )]  # fmt: skip
+    return {**kind.to_jwk(key.public_key(), as_dict=True), "kid": kid, **more}
+
+
+def document(*keys: Mapping[str, Any]) -> bytes:
+    return json.dumps({"keys": keys}).encode()
+
+
+PUBLISHED = document(jwk(RSA, "r"), jwk(EC, "e"), jwk(ED, "d"))
+
+
+class Source:
+    """The JWKS URL: its document, or the error of a fetch, and how often it was fetched."""
+
+    def __init__(self, found: bytes | Exception = PUBLISHED) -> None:
+        self.found, self.fetched, self.now = found, 0, 0.0
+
+    def fetch(self, url: str) -> Mapping[str | None, Key]:
+        assert url == "https://a/keys"
+        self.fetched += 1
+        if isinstance(self.found, Exception):
+            raise self.found
+        return keys_of(self.found)
+
+    def tokens(self, now: Callable[[], float] = lambda: NOW) -> Tokens:
+        issuer = Issuer(issuer="https://a", audience="interlock", jwks_url="https://a/keys")
+        claims = [("https://a", {"sub": "shop"}, SHOP), ("https://a", {"groups": "emitters"}, GROUP)]
+        return Tokens([issuer], claims, lambda url: Keys(url, self.fetch, lambda: self.now), now)
+
+
+def signed(key: Any = RSA, kid: str | None = "r", alg: str = "RS256", **claims: Any) -> bytes:
+    given = {name: value for name, value in {**CLAIMS, **claims}.items() if value is not None}
+    return jwt.encode(given, key, alg, headers={"kid": kid} if kid else None).encode()
+
+
+async def admitted(tokens: Tokens, token: bytes) -> Grant | Answer:
+    return await tokens.admit(token, hashlib.sha256(token).hexdigest(), UNKNOWN)
+
+
+def refused(tokens: Tokens, token: bytes) -> Answer:
+    found = asyncio.run(admitted(tokens, token))
+    assert isinstance(found, Answer)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("key", "kid", "alg"),
+    [(RSA, "r", "RS256"), (RSA, "r", "PS512"), (EC, "e", "ES256"), (ED, "d", "EdDSA")],
+    ids=["RS256", "PS512", "ES256", "EdDSA"],
+)
+def test_a_token_of_the_issuer_is_granted(key: Any, kid: str, alg: str) -> None:
+    assert asyncio.run(admitted(Source().tokens(), signed(key, kid, alg))) is SHOP
+
+
+def test_a_claim_may_be_a_list_with_the_value() -> None:
+    token = signed(sub="bank", groups=["readers", "emitters"])
+    assert asyncio.run(admitted(Source().tokens(), token)) is GROUP
+
+
+def unsigned() -> bytes:
+    return jwt.encode(CLAIMS, None, "none", headers={"kid": "r"}).encode()
+
+
+def confused() -> bytes:
+    """A token whose HMAC has the public key as its secret."""
+    import hmac
+
+    secret = json.dumps(jwk(RSA, "r")).encode()
+    parts = [{"alg": "HS256", "kid": "r", "typ": "JWT"}, CLAIMS]
+    text = b".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts)
+    mac = hmac.new(secret, text, hashlib.sha256).digest()
+    return text + b"." + base64.urlsafe_b64encode(mac).rstrip(b"=")
+
+
+@pytest.mark.parametrize(
+    ("token", "says"),
+    [
+        (signed(OTHER_RSA), "no key"),
+        (signed(kid="x"), "no key"),
+        (signed(kid=None), "no key"),
+        (signed(EC, "r", "ES256"), "no key"),
+        (unsigned(), "no key"),
+        (confused(), "no key"),
+        (signed()[:-4] + b"AAAA", "no key"),
+        (signed(exp=1_000_000_000), "expired"),
+        (signed(exp=None), "no claim exp"),
+        (signed(exp="never"), "malformed"),
+        (signed(aud="other"), "another audience"),
+        (signed(aud=None), "no claim aud"),
+        (signed(nbf=4_000_000_000), "malformed"),
+        (signed(sub="bank"), "no credential has its claims"),
+        (signed(sub=None), "no credential has its claims"),
+        (signed(iss="https://b"), "knows"),
+        (signed(iss=None), "knows"),
+        (b"..", "no key"),
+        (b"a.b.c", "no key"),
+        (b"\xff.\xff.\xff", "no key"),
+        (base64.urlsafe_b64encode(b"[" * 5000) + b"." + b"e30.x", "no key"),
+        (b"abc", "knows"),
+        (b"x" * 9000 + b"..", "knows"),
+    ],
+    ids=range(23),
+)
+def test_a_token_that_is_not_valid_is_refused_without_saying_its_content(token: bytes, says: str) -> None:
+    answer = refused(Source().tokens(), token)
+    assert answer.status == 401
+    assert says.encode() in answer.body
+    assert token not in answer.body
+
+
+def test_a_verified_token_is_remembered_until_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, now = Source(), NOW
+    tokens = source.tokens(lambda: now)
+    token = signed(exp=int(NOW) + 100)
+    verified = 0
+    decode = jwt.decode
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal verified
+        verified += 1
+        return decode(*args, **kwargs)
+
+    monkeypatch.setattr(jwt, "decode", counted)
+
+    async def check() -> None:
+        nonlocal now
+        assert [await admitted(tokens, token) for _ in range(3)] == [SHOP] * 3
+        assert verified == 1
+        now += 101
+        await admitted(tokens, token)
+        assert verified == 2
+
+    asyncio.run(check())
+
+
+def test_a_remembered_token_is_verified_again_when_the_keys_have_changed() -> None:
+    source = Source()
+    tokens, token = source.tokens(), signed()
+
+    async def check() -> None:
+        assert await admitted(tokens, token) is SHOP
+        source.found, source.now = document(jwk(OTHER_RSA, "r")), jwks.FRESH_S + 1
+        await admitted(tokens, token)  # starts the fetch
+        await settled(tokens)
+        assert isinstance(await admitted(tokens, token), Answer)
+
+    asyncio.run(check())
+
+
+async def settled(tokens: Tokens) -> None:
+    for _, keys in tokens._issuers.values():
+        if keys._task is not None:
+            await keys._task
+
+
+def test_unknown_key_ids_are_fetched_for_at_a_bounded_rate() -> None:
+    source = Source()
+    tokens = source.tokens()
+
+    async def check() -> None:
+        for number in range(50):
+            await admitted(tokens, signed(kid=f"x{number}"))
+        assert source.fetched == 1
+        source.now += jwks.UNKNOWN_AGAIN_S
+        await asyncio.gather(*(admitted(tokens, signed(kid=f"y{number}")) for number in range(20)))
+        assert source.fetched == 2
+        assert await admitted(tokens, signed()) is SHOP
+
+    asyncio.run(check())
+
+
+def test_a_new_key_is_found_and_old_ones_are_used_while_the_url_fails() -> None:
+    source = Source()
+    tokens = source.tokens()
+
+    async def check() -> None:
+        assert await admitted(tokens, signed()) is SHOP
+        source.found, source.now = OSError("down"), jwks.FRESH_S + 1
+        assert await admitted(tokens, signed(jti="2")) is SHOP
+        await settled(tokens)
+        assert await admitted(tokens, signed(jti="3")) is SHOP
+        source.found, source.now = document(jwk(RSA, "r"), jwk(OTHER_RSA, "n")), source.now + 60
+        assert await admitted(tokens, signed(OTHER_RSA, "n")) is SHOP
+
+    asyncio.run(check())
+
+
+def test_without_keys_the_sender_is_told_to_come_again_and_the_log_names_the_url(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tokens = Source(OSError("down")).tokens()
+    for _ in range(3):
+        answer = refused(tokens, signed())
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert [
+        line for line in caplog.messages if "https://a/keys" in line and "down" in line
+    ] == caplog.messages
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("entries", "usable"),
+    [
+        ([jwk(RSA, "r", use="sig")], ["r"]),
+        ([jwk(RSA, "r", use="enc"), jwk(EC, "e")], ["e"]),
+        ([jwk(RSA, "r", alg="RS512")], ["r"]),
+        ([jwk(RSA, "r", alg="HS256"), jwk(EC, "e", alg="ES384")], []),
+        ([{"kty": "oct", "k": "c2VjcmV0", "kid": "o"}], []),
+        ([jwk(rsa.generate_private_key(65537, 1024), "short")], []),
+        ([jwk(ec.generate_private_key(ec.SECP256K1()), "k")], []),
+        ([{**jwk(RSA, "r"), "n": "!"}, 1, None, jwk(EC, "e")], ["e"]),
+        ([{**jwk(EC, "e"), "kid": 1}], [None]),
+        ([], []),
+    ],
+    ids=range(10),
+)
+def test_only_public_keys_for_signatures_are_used(entries: list[Any], usable: list[str | None]) -> None:
+    if usable:
+        assert list(keys_of(document(*entries))) == usable
+    else:
+        with pytest.raises(ValueError, match="no usable public key"):
+            keys_of(document(*entries))
+
+
+@pytest.mark.parametrize("found", [b"", b"[]", b"{}", b'{"keys": 1}', b"\xff"])
+def test_a_document_that_is_no_key_set_is_refused(found: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        keys_of(found)
+
+
+def test_a_stated_algorithm_is_the_only_one_of_its_key() -> None:
+    source = Source(document(jwk(RSA, "r", alg="RS512")))
+    assert asyncio.run(admitted(source.tokens(), signed(alg="RS512"))) is SHOP
+    assert refused(source.tokens(), signed(alg="RS256")).status == 401
