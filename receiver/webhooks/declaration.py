@@ -15,6 +15,7 @@ from ...engine.errors import ConfigError
 from ...events.attributes import CORE, is_name
 from ...events.errors import EventError
 from ...events.event import Event
+from ...events.listed import is_own
 from .endpoint import SHA256, Parts, Webhook
 from .presets import PRESETS
 from .template import Choice, in_uri
@@ -24,7 +25,6 @@ Texts = str | tuple[str, ...]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_OWN: Final = "interlock."
 _MOST_WINDOW_S: Final = 3600
 _STANDARD_BYTES: Final = (24, 64)  # Standard Webhooks 1.0.0, Signature scheme
 
@@ -143,10 +143,10 @@ def _choice(declared: Declaration, name: str) -> Choice:
 
 def _checked(parts: Parts) -> Parts:
     for template in parts.type.templates:
-        if template.pattern.startswith(_OWN):
+        if is_own(template.pattern):
             raise ValueError(
-                f"type {template.text!r} begins with {_OWN}, which says what happened in Airflow and Spark:"
-                " choose another"
+                f"type {template.text!r} is Interlock's own: it says what happened in Airflow and Spark, or"
+                " that the bus reads a plain record. Choose another"
             )
     for template in parts.id.templates:
         if template.is_constant and template.text != SHA256:
