@@ -111,29 +111,32 @@ def serve(app: Callable[..., Any] | str, options: Options) -> None:
     """Serves until a signal. app: the name of a function that makes it, if there are several workers."""
     import uvicorn
 
+    uvicorn.run(app, factory=isinstance(app, str), **uvicorn_settings(options))
+
+
+def uvicorn_settings(options: Options) -> dict[str, Any]:
+    """The arguments of uvicorn's Config."""
     from .connection import Connection
 
-    uvicorn.run(
-        app,
-        factory=isinstance(app, str),
-        host=options.host,
-        port=options.port,
-        workers=options.workers,
-        ssl_certfile=options.tls_cert,
-        ssl_keyfile=options.tls_key,
-        ssl_ca_certs=options.tls_client_ca,
+    return {
+        "host": options.host,
+        "port": options.port,
+        "workers": options.workers,
+        "ssl_certfile": options.tls_cert,
+        "ssl_keyfile": options.tls_key,
+        "ssl_ca_certs": options.tls_client_ca,
         # A certificate that is sent must be valid. Probes, and senders with tokens, send none.
-        ssl_cert_reqs=ssl.CERT_NONE if options.tls_client_ca is None else ssl.CERT_OPTIONAL,
-        http=Connection,
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=GRACE_S,
-    )
+        "ssl_cert_reqs": ssl.CERT_NONE if options.tls_client_ca is None else ssl.CERT_OPTIONAL,
+        "http": Connection,
+        "ws": "none",
+        "lifespan": "on",
+        "access_log": False,
+        "log_config": None,
+        "server_header": False,
+        "proxy_headers": False,
+        "timeout_keep_alive": KEEP_ALIVE_S,
+        "timeout_graceful_shutdown": GRACE_S,
+    }
 
 
 def end_with_parent() -> None:

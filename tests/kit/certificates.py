@@ -43,7 +43,7 @@ class Authority:
     def issue(
         self, name: str, *hosts: str, ends: datetime | None = None, passphrase: str | None = None
     ) -> Certificate:
-        """A certificate for hosts (names or addresses; none: a client's), valid from a year ago on.
+        """A certificate for hosts (names, addresses or URIs; none: a client's), valid from a year ago on.
 
         ends: in a year unless given. passphrase: of the key's file.
         """
@@ -78,6 +78,8 @@ def _subject(name: str) -> x509.Name:
 
 
 def _general_name(host: str) -> x509.GeneralName:
+    if "://" in host:
+        return x509.UniformResourceIdentifier(host)
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:

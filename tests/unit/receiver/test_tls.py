@@ -1,0 +1,104 @@
+"""Client certificates in real TLS connections, on both event loops that uvicorn uses."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import uvicorn
+import uvloop
+from interlock.receiver.app import Receiver
+from interlock.receiver.cloudevents import CloudEvents
+from interlock.receiver.credentials import Credentials
+from interlock.receiver.declared import Credential, Declared
+from interlock.receiver.server import Options, uvicorn_settings
+from uvicorn.server import ServerState
+
+from tests.kit.certificates import Authority, Certificate
+from tests.unit.receiver.asking import Bus
+
+URI = "spiffe://example.com/ns/shop/sa/emitter"
+REQUEST = (
+    b"POST /events HTTP/1.1\r\nhost: x\r\nconnection: close\r\nce-specversion: 1.0\r\nce-id: 1\r\n"
+    b"ce-source: /s\r\nce-type: t\r\ncontent-length: 0\r\n\r\n"
+)
+Post = Callable[[Certificate | None], Awaitable[bytes]]
+
+
+def run(
+    folder: Path, loop: str, client_cert: str, check: Callable[[Authority, Post], Awaitable[None]]
+) -> None:
+    authority = Authority(folder)
+    server = authority.issue("server", "localhost")
+    options = Options(
+        tls_cert=str(server.certificate), tls_key=str(server.key), tls_client_ca=str(authority.file)
+    )
+    declared = Declared([Credential(name="shop", types=("*",), client_cert=client_cert)])
+    options.check(declared)
+
+    async def served() -> None:
+        receiver = Receiver({"/events": CloudEvents(Credentials(declared))})
+        receiver.writer = Bus()
+        config = uvicorn.Config(receiver, **uvicorn_settings(options))
+        config.load()
+        state, running = ServerState(), asyncio.get_running_loop()
+        listening = await running.create_server(
+            lambda: config.http_protocol_class(config, state, {}, running), "127.0.0.1", 0, ssl=config.ssl
+        )
+        port = listening.sockets[0].getsockname()[1]
+
+        async def post(certificate: Certificate | None) -> bytes:
+            context = ssl.create_default_context(cafile=str(authority.file))
+            if certificate is not None:
+                context.load_cert_chain(certificate.certificate, certificate.key)
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", port, ssl=context, server_hostname="localhost"
+            )
+            try:
+                writer.write(REQUEST)
+                return (await reader.read()).partition(b"\r\n")[0]
+            except (ConnectionError, ssl.SSLError):
+                return b""
+            finally:
+                writer.transport.abort()
+
+        async with asyncio.timeout(20):
+            await check(authority, post)
+        listening.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
+        runner.run(served())
+
+
+LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+YESTERDAY = datetime.now(UTC) - timedelta(days=1)
+
+
+@LOOPS
+@pytest.mark.parametrize(
+    ("client_cert", "name", "hosts"), [(URI, "a", [URI]), ("CN=b", "b", []), ("DNS:c", "x", ["d", "c"])]
+)
+def test_a_sender_is_recognised_by_its_certificate(
+    tmp_path: Path, loop: str, client_cert: str, name: str, hosts: list[str]
+) -> None:
+    async def check(authority: Authority, post: Post) -> None:
+        assert await post(authority.issue(name, *hosts)) == b"HTTP/1.1 202 Accepted"
+        assert await post(authority.issue("other", f"{URI}x")) == b"HTTP/1.1 401 Unauthorized"
+        assert await post(None) == b"HTTP/1.1 401 Unauthorized"
+
+    run(tmp_path, loop, client_cert, check)
+
+
+@LOOPS
+def test_a_certificate_of_another_authority_or_an_expired_one_ends_the_connection(
+    tmp_path: Path, loop: str
+) -> None:
+    async def check(authority: Authority, post: Post) -> None:
+        assert await post(Authority(tmp_path / "other").issue("a", URI)) == b""
+        assert await post(authority.issue("a", URI, ends=YESTERDAY)) == b""
+
+    run(tmp_path, loop, URI, check)
