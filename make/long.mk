@@ -60,6 +60,11 @@ fuzz-step: $(VENV)/.interlock
 fuzz-forms: $(VENV)/.interlock
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PY) -m tests.unit.conditions.forms.fuzz
 
+# Real connections to a receiver without Kafka. Prints the command that repeats a failure.
+.PHONY: fuzz-http
+fuzz-http: $(VENV)/.interlock ## Send hostile requests to the HTTP receiver (FUZZ_SECONDS=300 FUZZ_SEED=n)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PY) -m tests.unit.receiver.fuzz
+
 # Engines in a simulated Kafka. The first seed follows from the commit, so each commit tries other seeds.
 .PHONY: simulate
 simulate: $(VENV)/.interlock ## Search for interleavings that break the engine's protocols (SEEDS=100000 FIRST=n, SEED=n shows one, CHOOSE=1 writes chosen.json)

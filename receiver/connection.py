@@ -214,6 +214,7 @@ class Connection(HttpToolsProtocol):
         if self._in_body and not self.cycle.response_complete:
             # The app stops waiting for the body, and its answer is not sent.
             self.cycle.disconnected = True
+            self.cycle.waiting_for_100_continue = False
             self.cycle.message_event.set()
         if not is_answered:
             headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers())

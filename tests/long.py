@@ -59,6 +59,9 @@ def steps() -> list[Step]:
         ),
         Step("simulate", ("simulate", "SEEDS=100000"), "100,000 simulated worlds keep the invariants", True),
         Step("fuzz", ("fuzz",), "random conditions and texts that no run has tried", True),
+        Step(
+            "fuzz-http", ("fuzz-http", "FUZZ_SECONDS=600"), "ten minutes of hostile requests over HTTP", True
+        ),
         Step("chaos", ("chaos", "SECONDS=600"), "ten minutes of faults lose, repeat and leak nothing"),
         Step("chaos-plants", ("chaos-plants",), "the oracle of chaos sees each planted fault"),
         Step("archive-kill", ("archive-kill",), "an archive job killed while events arrive has each once"),

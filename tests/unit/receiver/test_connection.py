@@ -43,11 +43,13 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent = b""
+        self.ended = False
         self.closed = asyncio.Event()
         self.aborted = asyncio.Event()
 
     def write(self, data: Any) -> None:
         assert not self.closed.is_set()
+        assert not self.ended
         self.sent += data
 
     def close(self) -> None:
@@ -63,7 +65,9 @@ class Transport(asyncio.Transport):
     def can_write_eof(self) -> bool:
         return True
 
-    def write_eof(self) -> None: ...
+    def write_eof(self) -> None:
+        self.ended = True
+
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
 
@@ -221,6 +225,17 @@ def test_a_peer_that_asks_before_it_sends_a_body_that_is_refused_does_not_send_i
         await peer.send(LINE + b"expect: 100-continue\r\ncontent-length: 2000000\r\n\r\n")
         assert peer.statuses == [413]
         assert peer.transport.closed.is_set()
+
+    run(check)
+
+
+def test_a_peer_that_asks_before_it_sends_what_is_no_http_gets_one_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def check(peer: Peer) -> None:
+        await peer.send(LINE + b"expect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n")
+        assert peer.statuses == [400]
+        assert not caplog.records
 
     run(check)
 

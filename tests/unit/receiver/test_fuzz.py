@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from tests.unit.receiver.fuzz import ANSWERS, attack, serve
+
+REQUESTS = 400
+
+
+def test_no_request_gets_500_or_an_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A short run; `make fuzz-http` is the long one."""
+    seed = random.SystemRandom().randrange(2**31)
+    left = REQUESTS
+
+    def goes_on() -> bool:
+        nonlocal left
+        left -= 1
+        return left > 0
+
+    async def check() -> None:
+        server, port, bus = await serve(seed)
+        found = await attack(seed, port, goes_on)
+        server.close()
+        assert set(found) <= ANSWERS | {0}, f"seed {seed}: {found}"
+        assert bus.written, f"seed {seed}: no request was valid"
+
+    asyncio.run(check())
+    assert not [record for record in caplog.records if record.levelname == "ERROR"], f"seed {seed}"
