@@ -22,7 +22,9 @@ class Answer:
 
     def raw_headers(self) -> list[tuple[bytes, bytes]]:
         """The headers as ASGI takes them."""
-        headers = {"content-length": str(len(self.body)), **self.headers}
+        headers = dict(self.headers)
+        if self.status != HTTPStatus.NO_CONTENT:  # RFC 9110, section 8.6
+            headers["content-length"] = str(len(self.body))
         if self.body:
             headers["content-type"] = self.content_type
         return [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]

@@ -133,6 +133,7 @@ class Receiver:
             if isinstance(events, Answer):
                 return events, 0
             more = _EVENT_BYTES * max(0, len(events) - 1)
+            more += max(0, sum(len(event.data or b"") for event in events) - len(body))  # was compressed
             if self._held + more > self._limits.held_bytes:
                 return self._full(), 0
             self._held += more

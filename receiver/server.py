@@ -19,7 +19,7 @@ from ..engine.errors import ConfigError, UnreachableError
 from ..engine.kafka.event_producer import EventProducer
 from ..engine.kafka.reachability import require_answer
 from ..engine.log import log
-from . import cloudevents
+from . import cloudevents, openlineage
 from .app import Limits, Observe, Receiver
 from .credentials import Credentials
 from .declared import Declared, is_loopback
@@ -83,6 +83,7 @@ def endpoints(
     made: dict[str, Endpoint] = {
         cloudevents.PATH: cloudevents.CloudEvents(credentials, options.allow_origin or ())
     }
+    made |= openlineage.endpoints(credentials)
     return made | {webhook.path: webhook for webhook in webhooks}
 
 

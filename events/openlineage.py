@@ -1,0 +1,233 @@
+"""OpenLineage events (https://openlineage.io/spec/2-0-2/OpenLineage.json) as CloudEvents.
+
+The data is the OpenLineage event as it was sent. Everything else is computed from it, so a repeat of an event
+is the same CloudEvent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from .attributes import find_problems, format_timestamp, is_timestamp, kind, shown
+from .content import JSON
+from .errors import EventError
+from .event import Event
+
+RUN_TYPES: Final[Mapping[str, str]] = {
+    state: f"openlineage.run.{state}" for state in ("start", "running", "complete", "fail", "abort", "other")
+}
+JOB: Final = "openlineage.job"
+DATASET: Final = "openlineage.dataset"
+OUTPUTS: Final = "outputs"  # extension attribute
+
+_RUN_ID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_DATE_AND_TIME: Final = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[Tt][0-9]{2}[0-9:.,]*(?:[Zz]|[+-][0-9:]+)?")
+_DIGEST_CHARS: Final = 32
+_MOST_PROBLEMS: Final = 20
+_READABLE: Final = "/:@!$&'()*+,;="  # in a URI's path beside letters, digits and -._~
+
+
+def source_of(namespace: str) -> str:
+    """The source of events about jobs, or datasets, of a namespace."""
+    return "/openlineage/" + quote(namespace, safe=":@")
+
+
+def dataset_reference(namespace: str, name: str) -> str:
+    """A dataset as one word, in which `|` separates namespace and name."""
+    return f"{quote(namespace, safe=_READABLE)}|{quote(name, safe=_READABLE)}"
+
+
+def from_openlineage(text: bytes) -> Event:
+    """Returns the CloudEvent of a run, job or dataset event in JSON.
+
+    Raises EventError, which names every member that the specification asks for and that is missing or has
+    another form. Unknown members and facets are kept and not checked.
+    """
+    try:
+        form = msgspec.json.decode(text)
+        content = msgspec.json.encode(form, order="sorted")
+    except RecursionError as error:
+        raise EventError("the event's JSON is nested too deeply") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise EventError(f"the event is not valid JSON: {error}") from error
+    if not isinstance(form, dict):
+        raise EventError(f"an OpenLineage event is a JSON object, not {kind(form)}")
+    read = _Members(form)
+    attributes = _about(form, read)
+    attributes["specversion"] = "1.0"
+    attributes["id"] = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARS]
+    attributes["datacontenttype"] = JSON
+    read.text(form, "producer")
+    read.text(form, "schemaURL")
+    stated = read.text(form, "eventTime")
+    time = _time(stated, read) if form.get("eventTime") == stated else None
+    if time is not None:
+        attributes["time"] = time
+    if not read.problems:
+        subject = f"{'dataset' if attributes['type'] == DATASET else 'job'}.name"
+        read.problems += [
+            each.replace("attribute subject", subject) for each in find_problems(attributes)
+        ]
+    if read.problems:
+        raise EventError(read.problems)
+    return Event(attributes, text)
+
+
+def from_openlineage_batch(text: bytes) -> list[Event]:
+    """Returns the CloudEvents of a JSON array of events. Raises EventError, which names the wrong events."""
+    try:
+        parts = msgspec.json.decode(text, type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise EventError(f"the batch is no JSON array of objects: {error}") from error
+    events: list[Event] = []
+    problems: list[str] = []
+    for number, part in enumerate(parts, 1):
+        try:
+            events.append(from_openlineage(bytes(part)))
+        except EventError as error:
+            problems += (f"event {number} of {len(parts)}: {each}" for each in error.problems)
+            if len(problems) >= _MOST_PROBLEMS:
+                break
+    if problems:
+        raise EventError(problems)
+    return events
+
+
+class _Members:
+    """Reads members of a JSON object, and keeps what is wrong with them. null counts as absent."""
+
+    def __init__(self, form: Mapping[str, object]) -> None:
+        self.form = form
+        self.problems: list[str] = []
+
+    def wrong(self, problem: str) -> None:
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(problem)
+        elif len(self.problems) == _MOST_PROBLEMS:
+            self.problems.append("and more")
+
+    def text(self, of: Mapping[str, object], name: str, path: str = "") -> str:
+        """A required text; empty if it is wrong."""
+        found = of.get(name)
+        if isinstance(found, str):
+            return found
+        self.wrong(
+            f"{path}{name} is missing" if found is None else f"{path}{name} is {kind(found)}: give a string"
+        )
+        return ""
+
+    def object(self, of: Mapping[str, object], name: str, path: str = "") -> Mapping[str, object]:
+        """An object, empty if it is absent."""
+        found = of.get(name)
+        if found is None:
+            return {}
+        if not isinstance(found, dict):
+            self.wrong(f"{path}{name} is {kind(found)}: give an object")
+            return {}
+        return found
+
+    def named(self, of: Mapping[str, object], name: str) -> tuple[str, str]:
+        """Namespace and name of the job or the dataset that the event is about."""
+        found = of.get(name)
+        if not isinstance(found, dict):
+            self.object(of, name)
+            return "", ""
+        names = self.names(found, f"{name}.")
+        if found.get("name") == "":
+            self.wrong(f"{name}.name is empty")
+        return names
+
+    def names(self, of: Mapping[str, object], path: str) -> tuple[str, str]:
+        self.facets(of, path)
+        return self.text(of, "namespace", path), self.text(of, "name", path)
+
+    def facets(self, of: Mapping[str, object], path: str, name: str = "facets") -> None:
+        for facet, found in self.object(of, name, path).items():
+            if found is not None and not isinstance(found, dict):
+                self.wrong(f"{path}{name}.{facet[:80]} is {kind(found)}: give an object")
+
+    def datasets(self, name: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """The datasets in a list, each with its path."""
+        found = self.form.get(name)
+        if found is not None and not isinstance(found, list):
+            self.wrong(f"{name} is {kind(found)}: give a list of datasets")
+        for number, each in enumerate(found if isinstance(found, list) else ()):
+            path = f"{name}[{number}]"
+            if isinstance(each, dict):
+                yield f"{path}.", each
+            else:
+                self.wrong(f"{path} is {kind(each)}: give an object with namespace and name")
+
+
+def _about(form: Mapping[str, object], read: _Members) -> dict[str, str]:
+    """type, source, subject and outputs: of a run if there is one, else of the job or the dataset."""
+    has = {name: form.get(name) is not None for name in ("run", "job", "dataset")}
+    if has["dataset"] and not has["job"]:
+        namespace, name = read.named(form, "dataset")
+        return {"type": DATASET, "source": source_of(namespace), "subject": name}
+    if has["dataset"] and not has["run"]:
+        read.wrong("the event has a job and a dataset: send a job event and a dataset event")
+    if not has["job"]:
+        read.wrong("job is missing" if has["run"] else "the event has no run, job or dataset")
+    type_ = _run(form, read) if has["run"] else JOB
+    namespace, name = read.named(form, "job")
+    for path, dataset in read.datasets("inputs"):
+        read.names(dataset, path)
+        read.facets(dataset, path, "inputFacets")
+    outputs: dict[str, None] = {}
+    for path, dataset in read.datasets("outputs"):
+        outputs[dataset_reference(*read.names(dataset, path))] = None
+        read.facets(dataset, path, "outputFacets")
+        outputs.update(dict.fromkeys(_other_names(dataset)))
+    about = {"type": type_, "source": source_of(namespace), "subject": name}
+    return {**about, OUTPUTS: " ".join(outputs)} if outputs else about
+
+
+def _run(form: Mapping[str, object], read: _Members) -> str:
+    """The type of a run event."""
+    run = read.object(form, "run")
+    if isinstance(form.get("run"), dict):
+        run_id = read.text(run, "runId", "run.")
+        if run_id and _RUN_ID.fullmatch(run_id) is None:
+            read.wrong(f"run.runId is {shown(run_id)}: give a UUID")
+        read.facets(run, "run.")
+    stated = form.get("eventType")
+    if stated is None:
+        return RUN_TYPES["other"]
+    if not isinstance(stated, str) or stated != stated.upper() or stated.lower() not in RUN_TYPES:
+        read.wrong(f"eventType is {shown(stated)}: give one of {', '.join(RUN_TYPES).upper()}")
+        return ""
+    return RUN_TYPES[stated.lower()]
+
+
+def _other_names(dataset: Mapping[str, object]) -> Iterator[str]:
+    """What the facet `symlinks` calls the dataset: a table, where its name is a path. Not checked."""
+    value: object = dataset
+    for member in ("facets", "symlinks", "identifiers"):
+        value = value.get(member) if isinstance(value, dict) else None
+    for each in value if isinstance(value, list) else ():
+        if isinstance(each, dict):
+            namespace, name = each.get("namespace"), each.get("name")
+            if isinstance(namespace, str) and isinstance(name, str):
+                yield dataset_reference(namespace, name)
+
+
+def _time(text: str, read: _Members) -> str | None:
+    """`eventTime` as RFC 3339. None without a zone: such a text is no moment, though clients send it."""
+    if is_timestamp(text):
+        return text
+    if _DATE_AND_TIME.fullmatch(text) is not None:
+        try:
+            found = datetime.fromisoformat(text)
+            return None if found.tzinfo is None else format_timestamp(found)
+        except ValueError:
+            pass
+    read.wrong(f"eventTime is {shown(text)}: give ISO 8601 with zone, as 2026-11-20T06:00:00Z")
+    return None

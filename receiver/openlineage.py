@@ -1,0 +1,81 @@
+"""The endpoints of OpenLineage's HTTP API: a run, job or dataset event, or a batch of them."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ..events.content import is_json
+from ..events.errors import EventError
+from ..events.event import Event
+from ..events.http import MediaTypeError
+from ..events.openlineage import from_openlineage, from_openlineage_batch
+from ..events.sizes import MAX_EVENT_BYTES
+from .answers import Answer, problem
+from .credentials import Credentials
+from .endpoint import Endpoint, Request
+from .grant import Grant
+
+PATH: Final = "/api/v1/lineage"
+BATCH_PATH: Final = f"{PATH}/batch"
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_CHARSET: Final = re.compile(rb"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
+
+
+class Lineage:
+    """Takes the events that the credential of the request may write.
+
+    read: the events in a body. accepted: the answer that the API states.
+    """
+
+    def __init__(
+        self, credentials: Credentials, read: Callable[[bytes], Sequence[Event]], accepted: Answer
+    ) -> None:
+        self._credentials, self._read, self.accepted = credentials, read, accepted
+
+    async def admit(self, request: Request) -> Grant | Answer:
+        return await self._credentials.admit(request)
+
+    def read(self, request: Request, body: bytes) -> Sequence[Event] | Answer:
+        stated = request.header(b"content-type")
+        charset = _CHARSET.search(stated or b"")
+        if stated is not None and not is_json(stated.decode("latin-1")):
+            raise MediaTypeError("send the header content-type: application/json")
+        if charset is not None and charset[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
+            raise MediaTypeError("send the JSON in UTF-8")
+        encoding = b",".join(value for name, value in request.headers if name == b"content-encoding")
+        if encoding.strip().lower() in (b"gzip", b"x-gzip"):
+            plain = _decompressed(body)
+            if plain is None:
+                return problem(413, f"The body is larger than {MAX_EVENT_BYTES} bytes without compression.")
+            body = plain
+        elif encoding.strip().lower() not in (b"", b"identity"):
+            raise MediaTypeError("send the body with content-encoding: gzip, or without compression")
+        return self._read(body)
+
+    def answer(self, request: Request) -> Answer:
+        return problem(405, f"Send OpenLineage events with POST, not {request.method}.", allow="POST")
+
+
+def endpoints(credentials: Credentials) -> dict[str, Endpoint]:
+    """The endpoints by their paths."""
+    return {
+        PATH: Lineage(credentials, lambda body: [from_openlineage(body)], Answer(200)),
+        BATCH_PATH: Lineage(credentials, from_openlineage_batch, Answer(204)),
+    }
+
+
+def _decompressed(body: bytes) -> bytes | None:
+    """The content of a gzip body; None if it is larger than an event may be. Raises EventError."""
+    stream = zlib.decompressobj(_GZIP)
+    try:
+        plain = stream.decompress(body, MAX_EVENT_BYTES + 1)
+    except zlib.error as error:
+        raise EventError(f"the body is not gzip: {error}") from None
+    if len(plain) > MAX_EVENT_BYTES:
+        return None
+    if not stream.eof or stream.unused_data:
+        raise EventError("the body is not one complete gzip stream")
+    return plain
