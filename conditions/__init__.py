@@ -19,6 +19,7 @@ from .nodes.timers import Absent, Expires, Ordered, Quiet, absent
 from .nodes.windows import Not, Reset, Within
 from .nodes.zoned import day, hour, month, week
 from .recipes.completions import dag_run, spark_application, task_instance
+from .recipes.lineage import dataset_written, openlineage_run
 from .recipes.presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
 from .rehearsal import Rehearsed, explain_rehearsal, rehearse
 
@@ -61,6 +62,7 @@ __all__ = [
     "count",
     "dag_run",
     "daily",
+    "dataset_written",
     "day",
     "debounce",
     "event",
@@ -75,6 +77,7 @@ __all__ = [
     "next_wakeup",
     "not_followed_by",
     "opened",
+    "openlineage_run",
     "param",
     "parse",
     "rehearse",

@@ -25,13 +25,18 @@ RUN_TYPES: Final[Mapping[str, str]] = {
 }
 JOB: Final = "openlineage.job"
 DATASET: Final = "openlineage.dataset"
-OUTPUTS: Final = "outputs"  # extension attribute
+# Extension attribute of events about runs and jobs: the references of all output datasets, also by their
+# other names, with a space before and after each. So a predicate finds a dataset without reading the data,
+# of which it would read no more than 256 KiB.
+OUTPUTS: Final = "outputs"
 
 _RUN_ID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _DATE_AND_TIME: Final = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[Tt][0-9]{2}[0-9:.,]*(?:[Zz]|[+-][0-9:]+)?")
 _DIGEST_CHARS: Final = 32
 _MOST_PROBLEMS: Final = 20
-_READABLE: Final = "/:@!$&'()*+,;="  # in a URI's path beside letters, digits and -._~
+_READABLE: Final = "/:@!$&()*+,;="  # in a URI's path beside letters, digits and -._~; no quote, for CEL
+_REFERENCE_CHARS: Final = 512
+_OUTPUTS_BYTES: Final = 64_000  # CEL reads attributes of at most 64 KiB
 
 
 def source_of(namespace: str) -> str:
@@ -40,8 +45,9 @@ def source_of(namespace: str) -> str:
 
 
 def dataset_reference(namespace: str, name: str) -> str:
-    """A dataset as one word, in which `|` separates namespace and name."""
-    return f"{quote(namespace, safe=_READABLE)}|{quote(name, safe=_READABLE)}"
+    """A dataset as one word, in which `|` separates namespace and name; a digest if it would be long."""
+    word = f"{quote(namespace, safe=_READABLE)}|{quote(name, safe=_READABLE)}"
+    return word if len(word) <= _REFERENCE_CHARS else f"sha256|{hashlib.sha256(word.encode()).hexdigest()}"
 
 
 def from_openlineage(text: bytes) -> Event:
@@ -72,9 +78,7 @@ def from_openlineage(text: bytes) -> Event:
         attributes["time"] = time
     if not read.problems:
         subject = f"{'dataset' if attributes['type'] == DATASET else 'job'}.name"
-        read.problems += [
-            each.replace("attribute subject", subject) for each in find_problems(attributes)
-        ]
+        read.problems += [each.replace("attribute subject", subject) for each in find_problems(attributes)]
     if read.problems:
         raise EventError(read.problems)
     return Event(attributes, text)
@@ -187,7 +191,12 @@ def _about(form: Mapping[str, object], read: _Members) -> dict[str, str]:
         read.facets(dataset, path, "outputFacets")
         outputs.update(dict.fromkeys(_other_names(dataset)))
     about = {"type": type_, "source": source_of(namespace), "subject": name}
-    return {**about, OUTPUTS: " ".join(outputs)} if outputs else about
+    if not outputs:
+        return about
+    text = f" {' '.join(outputs)} "
+    if len(text) > _OUTPUTS_BYTES:
+        read.wrong(f"outputs: the names of {len(outputs)} datasets take more than {_OUTPUTS_BYTES} bytes")
+    return {**about, OUTPUTS: text}
 
 
 def _run(form: Mapping[str, object], read: _Members) -> str:

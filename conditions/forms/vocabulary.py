@@ -17,6 +17,7 @@ from ..nodes.param import Param
 from ..nodes.timers import absent
 from ..nodes.zoned import day, hour, month, week
 from ..recipes.completions import dag_run, spark_application, task_instance
+from ..recipes.lineage import dataset_written, openlineage_run
 from ..recipes.presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
 
 
@@ -111,12 +112,11 @@ _MATCHER: Final[Mapping[str, Kind]] = {
     "keep": _TEXT,
     "limit": _WHOLE,
 }
+_KEYED: Final[Mapping[str, Kind]] = {"by": _PATH, "offset": _DURATION, "label": _TEXT}
 # Of the matchers for completion events; `dates` is available in Python only.
 _COMPLETION: Final[Mapping[str, Kind]] = {
     "state": Kind((str, list, tuple), "a state in quotes, or several in [ ]"),
-    "by": _PATH,
-    "offset": _DURATION,
-    "label": _TEXT,
+    **_KEYED,
 }
 
 
@@ -156,6 +156,16 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
             {"name": _TEXT},
             needed=1,
             keywords={**_COMPLETION, "application": _TEXT},
+        ),
+        Call(
+            "openlineage_run",
+            openlineage_run,
+            {"job": _TEXT, "namespace": _TEXT, "state": _COMPLETION["state"]},
+            needed=1,
+            keywords=_KEYED,
+        ),
+        Call(
+            "dataset_written", dataset_written, {"namespace": _TEXT, "name": _TEXT}, needed=2, keywords=_KEYED
         ),
         Call("at_least", at_least, {"n": _WHOLE}, needed=1, rest=_CONDITION, keywords=_DISTINCT),
         Call("count", count, _EVENTS, needed=2, keywords=_DISTINCT),

@@ -5,7 +5,6 @@ Each is built with event() and can be used like any matcher; docs/use/events.md 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
@@ -16,16 +15,22 @@ from ...events import taxonomy
 from ...events.attributes import CORE, shown
 from ...events.completions import DAY, airflow_source
 from ..errors import ConditionError
-from ..filters import Any, Exact, Filter
-from ..filters.filter import checked_text, quoted
 from ..nodes.combinations import AnyOf
 from ..nodes.condition import Condition
-from ..nodes.duration import duration_ms
-from ..nodes.matcher import Matcher, event
-from ..nodes.param import Param
-from ..nodes.paths import DATA, parse_path, with_offset
-from ..nodes.templates import check_no_template, is_template
+from ..nodes.matcher import Matcher
+from ..nodes.paths import with_offset
 from ..nodes.zoned import zoned
+from .arguments import (
+    By,
+    Offset,
+    State,
+    check_path,
+    checked_name,
+    delta,
+    matcher,
+    refuse_wildcard,
+    types_of,
+)
 
 # Short names for `by`, and their paths in the event's data.
 _RUN_KEYS: Final = {
@@ -45,7 +50,6 @@ _DATA: Final = {
     "dag_run": frozenset({*_OF_RUNS, "clear_number"}),
     "task_instance": frozenset({*_OF_RUNS, "task_id", "map_index", "try_number"}),
 }
-MAX_NAME_CHARS: Final = 1000
 MAX_DATES: Final = 1000
 # Arguments of ExternalTaskSensor and of event(), and what to write instead.
 _INSTEAD: Final = {
@@ -60,10 +64,7 @@ _INSTEAD: Final = {
 }
 _KNOWN: Final = ("state", "by", "offset", "dates", "deployment", "label")
 
-State: TypeAlias = str | Sequence[str]
-By: TypeAlias = str | Sequence[str]
 Day: TypeAlias = str | date
-Offset: TypeAlias = timedelta | str
 Dates: TypeAlias = Mapping[Day, Day | Sequence[Day]]
 
 
@@ -118,8 +119,8 @@ def dag_run(
     """
     who = "dag_run"
     _refuse(who, others)
-    dag, types = _name(who, "dag_id", dag_id), _types(who, taxonomy.DAG_RUN, state)
-    _no_wildcard(who, "dag_id", dag, types)
+    dag, types = checked_name(who, "dag_id", dag_id), types_of(who, taxonomy.DAG_RUN, state)
+    refuse_wildcard(who, "dag_id", dag, types)
     return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _DATA[who]).condition(
         types, dag, _source(who, deployment, dag), label
     )
@@ -167,9 +168,9 @@ def task_instance(
     """
     who = "task_instance"
     _refuse(who, others)
-    dag, task = _name(who, "dag_id", dag_id), _name(who, "task_id", task_id)
-    types = _types(who, taxonomy.TASK_INSTANCE, state)
-    _no_wildcard(who, "dag_id and task_id", f"{dag}/{task}", types)
+    dag, task = checked_name(who, "dag_id", dag_id), checked_name(who, "task_id", task_id)
+    types = types_of(who, taxonomy.TASK_INSTANCE, state)
+    refuse_wildcard(who, "dag_id and task_id", f"{dag}/{task}", types)
     return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _DATA[who]).condition(
         types, f"{dag}/{task}", _source(who, deployment, dag, task), label
     )
@@ -191,18 +192,20 @@ def spark_application(
     applications of this name.
     """
     who = "spark_application"
-    types, subject = _types(who, taxonomy.SPARK_APPLICATION, state), _name(who, "name", name)
+    types, subject = types_of(who, taxonomy.SPARK_APPLICATION, state), checked_name(who, "name", name)
     if name.startswith("*") or name.endswith("*"):
-        _no_wildcard(who, "name", name, types)
+        refuse_wildcard(who, "name", name, types)
     if offset is not None and not isinstance(by, str):
         raise ConditionError(f"{who}({name!r}): offset needs one path in by=, to a date or time")
     for path in by if isinstance(by, (list, tuple)) else (by,):
-        _check_path(f"{who}({name!r})", path, _ATTRIBUTES - {DAY}, None)
-    key = by if offset is None or not isinstance(by, str) else with_offset(by, _delta(who, offset))
-    return _matcher(
+        check_path(f"{who}({name!r})", path, _ATTRIBUTES - {DAY}, None)
+    key = by if offset is None or not isinstance(by, str) else with_offset(by, delta(who, offset))
+    return matcher(
         types,
         subject,
-        None if application is None else "/spark/" + quote(_name(who, "application", application), safe=""),
+        None
+        if application is None
+        else "/spark/" + quote(checked_name(who, "application", application), safe=""),
         key,
         label,
     )
@@ -227,7 +230,7 @@ class _RunKey:
                 raise ConditionError(
                     f'{self._who}: offset= needs by="logical_date", by="ds" or by=day("logical_date", tz=...)'
                 )
-            self._by: By | None = with_offset(self._path(by), _delta(self._who, offset))
+            self._by: By | None = with_offset(self._path(by), delta(self._who, offset))
         elif isinstance(by, (list, tuple)):
             self._by = [self._path(each) if isinstance(each, str) else each for each in by]
         else:
@@ -238,23 +241,23 @@ class _RunKey:
         found = zoned(by)
         if found is None:
             path = _RUN_KEYS.get(by, by)
-            _check_path(self._who, path, _ATTRIBUTES, self._members)
+            check_path(self._who, path, _ATTRIBUTES, self._members)
             return path
         if found.of in ("ds", "data.ds"):
             raise ConditionError(
                 f'{self._who}: by={by}: ds is a day in UTC; write {found.name}("logical_date", tz=...)'
             )
         path = found._replace(of=_RUN_KEYS.get(found.of, found.of)).text
-        _check_path(self._who, path, _ATTRIBUTES, self._members)
+        check_path(self._who, path, _ATTRIBUTES, self._members)
         return path
 
     def condition(
         self, types: tuple[str, ...], subject: str, source: str | None, label: str | None
     ) -> Condition:
         if self._dates is None:
-            return _matcher(types, subject, source, self._by, label)
+            return matcher(types, subject, source, self._by, label)
         matchers = [
-            _matcher(types, subject, source, with_offset("data.ds", distance), _numbered(label, number), days)
+            matcher(types, subject, source, with_offset("data.ds", distance), _numbered(label, number), days)
             for number, (distance, days) in enumerate(self._dates, 1)
         ]
         return matchers[0] if len(matchers) == 1 else AnyOf(*matchers)
@@ -297,47 +300,9 @@ class _RunKey:
 _DAYS_PER_MATCHER: Final = 200  # a matcher has at most 256 filters
 
 
-def _matcher(
-    types: tuple[str, ...],
-    subject: str,
-    source: str | None,
-    by: By | None,
-    label: str | None,
-    days: tuple[str, ...] = (),
-) -> Matcher:
-    filters = [_one_of("type", types)] if len(types) > 1 else []
-    if days:
-        filters.append(_one_of("ds", days))
-    return event(
-        types[0] if len(types) == 1 else None,
-        subject=subject,
-        source=source,
-        by=by,
-        label=label,
-        filters=filters or None,
-    )
-
-
-def _one_of(name: str, values: tuple[str, ...]) -> Filter:
-    exact = [Exact(**{name: value}) for value in values]
-    return exact[0] if len(exact) == 1 else Any(*exact)
-
-
 def _numbered(label: str | None, number: int) -> str | None:
     """The label, numbered from 2 on like default labels: labels are unique in a condition."""
     return label if label is None or number == 1 else f"{label}#{number}"
-
-
-def _types(who: str, known: Mapping[str, str], state: State) -> tuple[str, ...]:
-    states = (state,) if isinstance(state, str) else state
-    if not isinstance(states, (list, tuple)) or not states:
-        raise ConditionError(
-            f"{who}(state={shown(state)}): give one of {', '.join(known)}, or a list of them"
-        )
-    for each in states:
-        if not isinstance(each, str) or each not in known:
-            raise ConditionError(f"{who}(state={shown(each)}): give one of {', '.join(known)}")
-    return tuple(dict.fromkeys(known[each] for each in states))
 
 
 def _refuse(who: str, others: Mapping[str, object]) -> None:
@@ -348,69 +313,5 @@ def _refuse(who: str, others: Mapping[str, object]) -> None:
         raise ConditionError(f"{who}({name[:40]}=...): write {meant or 'one of ' + ', '.join(_KNOWN)}")
 
 
-def _name(who: str, argument: str, value: object) -> str:
-    if isinstance(value, Param):
-        raise ConditionError(
-            f"{who}({argument}={value!s}): a parameter stands for a whole attribute of an event: write"
-            f" event(type=..., subject={value!s})"
-        )
-    if not isinstance(value, str) or not value:
-        raise ConditionError(f"{who}: {argument} is {shown(value)}: give a name")
-    if "\0" in value:
-        raise ConditionError(f"{who}: {argument} is {shown(value)}: give a name without NUL")
-    check_no_template(who, argument, value)
-    return checked_text(who, argument, value, MAX_NAME_CHARS)
-
-
 def _source(who: str, deployment: object, *parts: str) -> str | None:
-    return None if deployment is None else airflow_source(_name(who, "deployment", deployment), *parts)
-
-
-def _no_wildcard(who: str, argument: str, subject: str, types: tuple[str, ...]) -> None:
-    """Raise ConditionError for a subject with a wildcard, with what to write instead."""
-    if "*" not in subject:
-        return
-    if subject.index("*") == len(subject) - 1 > 0:
-        instead = f"filters=[Prefix(subject={quoted(subject[:-1])})]"
-    elif not subject.strip("*/"):
-        instead = ""
-    else:
-        pattern = re.sub(r"[^A-Za-z0-9_*/-]", ".", subject).replace("*", "[^/]*")
-        predicate = f"event.subject.matches('^{pattern}$')"
-        instead = f"where={quoted(predicate)}"
-    written = ", ".join(each for each in (f"type={quoted(types[0])}", instead) if each)
-    raise ConditionError(
-        f"{who}({argument}={shown(subject)}): * is not a wildcard. For several of them write"
-        f' event({written}), with by= as a path such as "data.ds"'
-    )
-
-
-def _check_path(who: str, by: object, attributes: frozenset[str], members: frozenset[str] | None) -> None:
-    """Raise ConditionError for a path that no such event has, with what to write instead.
-
-    members: of the data; None if they are not known.
-    """
-    if not isinstance(by, str) or is_template(by):
-        return  # event() says what is wrong
-    base = parse_path(by).base
-    if not base.startswith(DATA):
-        if base not in attributes:
-            of_data = members is None or base in members
-            hint = f' For the member of its data write by="data.{base[:80]}".' if of_data else ""
-            raise ConditionError(
-                f"{who}: by={quoted(by[:100])}: its events have no attribute {shown(base)}.{hint}"
-                f" They have {', '.join(sorted(attributes))}."
-            )
-    elif members is not None and (member := base.removeprefix(DATA).split(".")[0]) not in members:
-        raise ConditionError(
-            f"{who}: by={quoted(by[:100])}: the data of its events have no member {shown(member)}. They have"
-            f" {', '.join(sorted(members))}."
-        )
-
-
-def _delta(who: str, offset: object) -> timedelta:
-    if isinstance(offset, str):
-        return timedelta(milliseconds=duration_ms(f"{who}: offset", offset, zero=True))
-    if not isinstance(offset, timedelta):
-        raise ConditionError(f"{who}: offset is {shown(offset)}: give a timedelta, or a text such as '1d'")
-    return offset
+    return None if deployment is None else airflow_source(checked_name(who, "deployment", deployment), *parts)
