@@ -180,10 +180,11 @@ class Receiver:
         return problem(403, _shown(refusals)) if refusals else events
 
     def _too_large(self) -> Answer:
-        detail = (
+        return problem(
+            413,
             f"The body is larger than {self._limits.body_bytes} bytes. Store large data elsewhere, and send a"
+            " reference to it (`dataref`); let an OpenLineage client leave out large facets.",
         )
-        return problem(413, f"{detail} reference to it (`dataref`).")
 
     def _full(self) -> Answer:
         return try_again(429, "The receiver's memory for requests is full; send the same events again.")

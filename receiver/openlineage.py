@@ -49,7 +49,8 @@ class Lineage:
         if encoding.strip().lower() in (b"gzip", b"x-gzip"):
             plain = _decompressed(body)
             if plain is None:
-                return problem(413, f"The body is larger than {MAX_EVENT_BYTES} bytes without compression.")
+                detail = f"The body is larger than {MAX_EVENT_BYTES} bytes without compression."
+                return problem(413, f"{detail} Let the client leave out large facets.")
             body = plain
         elif encoding.strip().lower() not in (b"", b"identity"):
             raise MediaTypeError("send the body with content-encoding: gzip, or without compression")

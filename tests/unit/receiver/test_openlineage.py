@@ -1,0 +1,135 @@
+"""The endpoints of OpenLineage's API, as its clients ask them."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from typing import Any
+
+import pytest
+from interlock.receiver import openlineage
+from interlock.receiver.app import Limits, Receiver
+from interlock.receiver.credentials import Credentials
+
+from tests.kit import lineage
+from tests.kit.lineage import run_event, text
+from tests.unit.receiver.test_app import TOKEN, Answered, Bus, ask, shop
+
+ONE, BATCH = "/api/v1/lineage", "/api/v1/lineage/batch"
+JSON = (b"content-type", b"application/json")
+GZIP = (b"content-encoding", b"gzip")
+
+
+def post(
+    body: bytes,
+    path: str = ONE,
+    headers: Any = (JSON,),
+    credentials: Credentials | None = None,
+    **limits: Any,
+) -> tuple[Answered, Bus]:
+    bus = Bus()
+    receiver = Receiver(openlineage.endpoints(credentials or Credentials()), Limits(**limits))
+    receiver.writer = bus
+    return asyncio.run(ask(receiver, list(headers), body, path)), bus
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (JSON,),
+        (),
+        ((b"content-type", b"application/json; charset=UTF-8"),),
+        (JSON, (b"content-encoding", b"identity")),
+    ],
+)
+def test_an_event_is_written_and_the_answer_is_that_of_the_api(headers: Any) -> None:
+    answer, bus = post(text(lineage.of_spark()), headers=headers)
+    assert (answer.status, answer.body, answer.headers) == (200, b"", {"content-length": "0"})
+    [event] = bus.events
+    assert event.data == text(lineage.of_spark())
+
+
+def test_a_batch_is_written_and_the_answer_has_no_content() -> None:
+    answer, bus = post(text([run_event("START"), run_event("COMPLETE")]), BATCH)
+    assert (answer.status, answer.body, answer.headers) == (204, b"", {})
+    assert [event.type for event in bus.events] == ["openlineage.run.start", "openlineage.run.complete"]
+    assert post(b"[]", BATCH)[0].status == 204
+
+
+def test_one_wrong_event_of_a_batch_refuses_the_batch() -> None:
+    answer, bus = post(text([run_event("START"), run_event("DONE", run={})]), BATCH)
+    assert answer.status == 400
+    assert "event 2 of 2: run.runId is missing; event 2 of 2: eventType is 'DONE'" in answer.detail
+    assert not bus.events
+
+
+def test_compressed_events_are_read() -> None:
+    answer, bus = post(gzip.compress(text(lineage.of_dbt())), headers=(JSON, GZIP))
+    assert answer.status == 200
+    assert bus.events[0].data == text(lineage.of_dbt())
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "says"),
+    [
+        (b"{", (JSON,), 400, "not valid JSON"),
+        (text(run_event(producer=5)), (JSON,), 400, "producer is an int"),
+        (text([run_event()]), (JSON,), 400, "a JSON object, not a list"),
+        (text(run_event()), ((b"content-type", b"text/plain"),), 415, "application/json"),
+        (text(run_event()), ((b"content-type", b"application/json; charset=latin1"),), 415, "UTF-8"),
+        (text(run_event()), (JSON, (b"content-encoding", b"br")), 415, "gzip"),
+        (text(run_event()), (JSON, GZIP), 400, "not gzip"),
+        (gzip.compress(text(run_event()))[:-9], (JSON, GZIP), 400, "not one complete gzip"),
+        (gzip.compress(text(run_event())) + b"x", (JSON, GZIP), 400, "not one complete gzip"),
+        (gzip.compress(b"[" + b" " * 50_000_000), (JSON, GZIP), 413, "1048576 bytes without compression"),
+        (text(run_event(more="x" * 1_048_576)), (JSON,), 413, "facets"),
+    ],
+    ids=range(11),
+)
+def test_what_cannot_be_taken_gets_its_status_and_the_reason(
+    body: bytes, headers: Any, status: int, says: str
+) -> None:
+    answer, bus = post(body, headers=headers)
+    assert answer.status == status
+    assert says in answer.detail
+    assert not bus.events
+
+
+@pytest.mark.parametrize(
+    ("granted", "status"),
+    [
+        ({"types": ["openlineage.*"]}, 200),
+        ({"types": ["*"], "sources": ["/openlineage/prod"], "subjects": ["shop.*"]}, 200),
+        ({"types": ["openlineage.*"], "sources": ["/openlineage/test"]}, 403),
+        ({"types": ["com.shop.*"]}, 403),
+    ],
+)
+def test_the_credential_of_a_client_is_an_api_key_and_its_patterns_count(
+    granted: dict[str, Any], status: int
+) -> None:
+    known = (JSON, (b"authorization", b"Bearer " + TOKEN.encode()))
+    assert post(text(run_event()), headers=known, credentials=shop(**granted))[0].status == status
+    for path in (ONE, BATCH):
+        assert post(text(run_event()), path, credentials=shop(**granted))[0].status == 401
+
+
+def test_a_compressed_event_counts_in_memory_with_its_size() -> None:
+    body = gzip.compress(text(run_event(more="x" * 500_000)))
+    headers = (JSON, GZIP, (b"content-length", str(len(body)).encode()))
+    assert post(body, headers=headers, held_bytes=100_000)[0].status == 429
+    assert post(body, headers=headers, held_bytes=600_000)[0].status == 200
+
+
+@pytest.mark.parametrize("path", [ONE, BATCH])
+def test_other_methods_are_refused(path: str) -> None:
+    receiver = Receiver(openlineage.endpoints(Credentials()))
+    answer = asyncio.run(ask(receiver, path=path, method="GET"))
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
+
+
+def test_an_error_shows_no_more_of_the_event_than_a_name() -> None:
+    secret = "of-the-test-" * 50
+    answer, _ = post(json.dumps(run_event(eventTime=secret, producer={"key": secret})).encode())
+    assert answer.status == 400
+    assert secret not in answer.body.decode()
