@@ -1,1 +1,1 @@
-"""Takes CloudEvents over HTTP and writes them to a bus: an ASGI app, its credentials, and its server."""
+"""Takes events over HTTP and writes them to a bus: an ASGI app, its credentials, and its server."""

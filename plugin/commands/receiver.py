@@ -33,9 +33,10 @@ def command() -> ActionCommand:
         help="Take events over HTTP, until Ctrl-C or SIGTERM",
         description=(
             "Serves POST /events: writes the CloudEvents of a request to the bus, and answers 202 when all "
-            "in-sync replicas have them. --webhooks adds POST /webhooks/NAME. Runs in the foreground, and "
-            "answers the requests it has before it ends. docs/use/http.md has the answers, limits and "
-            "credentials, docs/use/webhooks.md the webhooks."
+            "in-sync replicas have them. POST /api/v1/lineage takes OpenLineage events. --webhooks adds "
+            "POST /webhooks/NAME. Runs in the foreground, and answers the requests it has before it ends. "
+            "docs/use/http.md has the answers, limits and credentials, docs/use/openlineage.md OpenLineage, "
+            "docs/use/webhooks.md the webhooks."
         ),
         func=run,
         args=(

@@ -43,6 +43,7 @@ _RUN = {
     "deployment": _ARG("text", none=True),
     "label": _ARG("text", none=True),
 }
+_LINEAGE = {name: _RUN[name] for name in ("by", "offset", "label")}
 _DISTINCT = {"distinct": _ARG("path", none=True)}
 
 CALLABLES = [
@@ -82,6 +83,20 @@ CALLABLES = [
             "application": _ARG("text", none=True),
         },
         ("name",),
+    ),
+    PublicCallable(
+        "openlineage_run",
+        interlock.openlineage_run,
+        {"job": "a", "by": "data.day"},
+        {"job": _ARG("text"), "namespace": _ARG("text", none=True), **_LINEAGE, "state": _ARG("choice")},
+        ("job",),
+    ),
+    PublicCallable(
+        "dataset_written",
+        interlock.dataset_written,
+        {"namespace": "a", "name": "b", "by": "data.day"},
+        {"namespace": _ARG("text"), "name": _ARG("text"), **_LINEAGE},
+        ("namespace", "name"),
     ),
     PublicCallable(
         "count",
@@ -342,7 +357,10 @@ def test_every_public_function_is_walked_with_every_argument() -> None:
             assert variable or parameter.name in known, f"{name}({parameter.name}=) is not walked"
 
 
-PRESETS = "all_of any_of burst daily debounce every_nth heartbeat not_followed_by param"
+PRESETS = (
+    "all_of any_of burst daily dataset_written debounce every_nth heartbeat not_followed_by openlineage_run"
+    " param"
+)
 
 
 @pytest.mark.parametrize("name", PRESETS.split())
