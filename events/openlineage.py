@@ -29,6 +29,8 @@ DATASET: Final = "openlineage.dataset"
 # other names, with a space before and after each. So a predicate finds a dataset without reading the data,
 # of which it would read no more than 256 KiB.
 OUTPUTS: Final = "outputs"
+# Extension attribute: those of them of which the event says how much was written (facet `outputStatistics`).
+MEASURED: Final = "measured"
 
 _RUN_ID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _DATE_AND_TIME: Final = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[Tt][0-9]{2}[0-9:.,]*(?:[Zz]|[+-][0-9:]+)?")
@@ -127,7 +129,7 @@ class _Members:
         )
         return ""
 
-    def object(self, of: Mapping[str, object], name: str, path: str = "") -> Mapping[str, object]:
+    def inner(self, of: Mapping[str, object], name: str, path: str = "") -> Mapping[str, object]:
         """An object, empty if it is absent."""
         found = of.get(name)
         if found is None:
@@ -141,7 +143,7 @@ class _Members:
         """Namespace and name of the job or the dataset that the event is about."""
         found = of.get(name)
         if not isinstance(found, dict):
-            self.object(of, name)
+            self.inner(of, name)
             return "", ""
         names = self.names(found, f"{name}.")
         if found.get("name") == "":
@@ -153,7 +155,7 @@ class _Members:
         return self.text(of, "namespace", path), self.text(of, "name", path)
 
     def facets(self, of: Mapping[str, object], path: str, name: str = "facets") -> None:
-        for facet, found in self.object(of, name, path).items():
+        for facet, found in self.inner(of, name, path).items():
             if found is not None and not isinstance(found, dict):
                 self.wrong(f"{path}{name}.{facet[:80]} is {kind(found)}: give an object")
 
@@ -186,22 +188,26 @@ def _about(form: Mapping[str, object], read: _Members) -> dict[str, str]:
         read.names(dataset, path)
         read.facets(dataset, path, "inputFacets")
     outputs: dict[str, None] = {}
+    measured: dict[str, None] = {}
     for path, dataset in read.datasets("outputs"):
-        outputs[dataset_reference(*read.names(dataset, path))] = None
+        words = dict.fromkeys([dataset_reference(*read.names(dataset, path)), *_other_names(dataset)])
+        outputs |= words
         read.facets(dataset, path, "outputFacets")
-        outputs.update(dict.fromkeys(_other_names(dataset)))
+        facets = dataset.get("outputFacets")
+        if isinstance(facets, dict) and facets.get("outputStatistics") is not None:
+            measured |= words
     about = {"type": type_, "source": source_of(namespace), "subject": name}
-    if not outputs:
-        return about
-    text = f" {' '.join(outputs)} "
-    if len(text) > _OUTPUTS_BYTES:
+    for attribute, words in ((OUTPUTS, outputs), (MEASURED, measured)):
+        if words:
+            about[attribute] = f" {' '.join(words)} "
+    if len(about.get(OUTPUTS, "")) > _OUTPUTS_BYTES:
         read.wrong(f"outputs: the names of {len(outputs)} datasets take more than {_OUTPUTS_BYTES} bytes")
-    return {**about, OUTPUTS: text}
+    return about
 
 
 def _run(form: Mapping[str, object], read: _Members) -> str:
     """The type of a run event."""
-    run = read.object(form, "run")
+    run = read.inner(form, "run")
     if isinstance(form.get("run"), dict):
         run_id = read.text(run, "runId", "run.")
         if run_id and _RUN_ID.fullmatch(run_id) is None:

@@ -165,7 +165,11 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
             keywords=_KEYED,
         ),
         Call(
-            "dataset_written", dataset_written, {"namespace": _TEXT, "name": _TEXT}, needed=2, keywords=_KEYED
+            "dataset_written",
+            dataset_written,
+            {"namespace": _TEXT, "name": _TEXT},
+            needed=2,
+            keywords={"measured": _FLAG, **_KEYED},
         ),
         Call("at_least", at_least, {"n": _WHOLE}, needed=1, rest=_CONDITION, keywords=_DISTINCT),
         Call("count", count, _EVENTS, needed=2, keywords=_DISTINCT),

@@ -64,6 +64,7 @@ def dataset_written(
     namespace: str,
     name: str,
     *,
+    measured: bool = False,
     by: By | None = None,
     offset: Offset | None = None,
     label: str | None = None,
@@ -72,15 +73,20 @@ def dataset_written(
 
     namespace, name: of the dataset, or those that its facet `symlinks` has: Spark gives a table the path of
         its files as name, and the table's name in this facet.
+    measured: only if the event says how much was written (facet `outputStatistics`). Give True for Spark,
+        which also sends "complete" for a write that failed, then without this facet.
     by, offset, label: as for `openlineage_run`.
     """
     who = "dataset_written"
     space = checked_name(who, "namespace", namespace, _MOST_CHARS)
     _refuse_wildcards(who, space, checked_name(who, "name", name, _MOST_CHARS))
+    if not isinstance(measured, bool):
+        raise ConditionError(f"{who}(measured={shown(measured)}): give True or False")
+    names = openlineage.MEASURED if measured else openlineage.OUTPUTS
     word = openlineage.dataset_reference(space, name)
     return event(
         _COMPLETE,
-        where=f"has(event.{openlineage.OUTPUTS}) && event.{openlineage.OUTPUTS}.contains(' {word} ')",
+        where=f"has(event.{names}) && event.{names}.contains(' {word} ')",
         by=_key(f"{who}({shown(namespace)}, {shown(name)})", by, offset),
         label=label,
     )

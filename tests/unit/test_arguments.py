@@ -95,7 +95,7 @@ CALLABLES = [
         "dataset_written",
         interlock.dataset_written,
         {"namespace": "a", "name": "b", "by": "data.day"},
-        {"namespace": _ARG("text"), "name": _ARG("text"), **_LINEAGE},
+        {"namespace": _ARG("text"), "name": _ARG("text"), "measured": _ARG("flag"), **_LINEAGE},
         ("namespace", "name"),
     ),
     PublicCallable(

@@ -90,6 +90,23 @@ def test_a_dataset_is_written_when_a_complete_run_has_it_as_output_by_any_of_its
     assert not matcher.accepts(event_of(lineage.of_spark() | {"eventType": "FAIL"}))
 
 
+def test_a_write_that_must_be_measured_is_not_the_complete_event_of_a_failed_write() -> None:
+    written = lineage.of_spark()
+    failed = lineage.of_spark()
+    failed["outputs"][0]["outputFacets"] = {}
+    for names in (("s3://lake", "warehouse/orders"), ("hive://meta:9083", "shop.orders")):
+        assert dataset_written(*names, measured=True).accepts(event_of(written))
+        assert not dataset_written(*names, measured=True).accepts(event_of(failed))
+        assert dataset_written(*names).accepts(event_of(failed))
+
+
+def test_each_output_is_measured_for_itself() -> None:
+    [measured] = lineage.of_spark()["outputs"]
+    event = event_of(run_event(outputs=[dataset("file", "/x"), measured]))
+    assert dataset_written("s3://lake", "warehouse/orders", measured=True).accepts(event)
+    assert not dataset_written("file", "/x", measured=True).accepts(event)
+
+
 @pytest.mark.parametrize(
     "names",
     [
