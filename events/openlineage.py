@@ -19,6 +19,7 @@ from .attributes import find_problems, format_timestamp, is_timestamp, kind, sho
 from .content import JSON
 from .errors import EventError
 from .event import Event
+from .http import BatchTooLargeError
 
 RUN_TYPES: Final[Mapping[str, str]] = {
     state: f"openlineage.run.{state}" for state in ("start", "running", "complete", "fail", "abort", "other")
@@ -86,12 +87,17 @@ def from_openlineage(text: bytes) -> Event:
     return Event(attributes, text)
 
 
-def from_openlineage_batch(text: bytes) -> list[Event]:
-    """Returns the CloudEvents of a JSON array of events. Raises EventError, which names the wrong events."""
+def from_openlineage_batch(text: bytes, most_events: int) -> list[Event]:
+    """Returns the CloudEvents of a JSON array of events.
+
+    Raises BatchTooLargeError for more than `most_events`, and EventError, which names the wrong events.
+    """
     try:
         parts = msgspec.json.decode(text, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise EventError(f"the batch is no JSON array of objects: {error}") from error
+    if len(parts) > most_events:
+        raise BatchTooLargeError(len(parts), most_events)
     events: list[Event] = []
     problems: list[str] = []
     for number, part in enumerate(parts, 1):

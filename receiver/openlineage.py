@@ -15,7 +15,7 @@ from ..events.openlineage import from_openlineage, from_openlineage_batch
 from ..events.sizes import MAX_EVENT_BYTES
 from .answers import Answer, problem
 from .credentials import Credentials
-from .endpoint import Endpoint, Request
+from .endpoint import MOST_EVENTS, Endpoint, Request
 from .grant import Grant
 
 PATH: Final = "/api/v1/lineage"
@@ -64,7 +64,7 @@ def endpoints(credentials: Credentials) -> dict[str, Endpoint]:
     """The endpoints by their paths."""
     return {
         PATH: Lineage(credentials, lambda body: [from_openlineage(body)], Answer(200)),
-        BATCH_PATH: Lineage(credentials, from_openlineage_batch, Answer(204)),
+        BATCH_PATH: Lineage(credentials, lambda body: from_openlineage_batch(body, MOST_EVENTS), Answer(204)),
     }
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock.events import Event, EventError
 from interlock.events.attributes import find_problems
+from interlock.events.http import BatchTooLargeError
 from interlock.events.kafka import decode, encode
 from interlock.events.openlineage import (
     dataset_reference,
@@ -232,13 +233,18 @@ def test_any_value_at_any_member_gives_a_valid_event_or_an_event_error(path: Any
 
 def test_a_batch_is_its_events_and_names_each_that_is_wrong() -> None:
     forms = [run_event("START"), lineage.of_a_job(), lineage.of_a_dataset()]
-    assert from_openlineage_batch(text(forms)) == [event_of(form) for form in forms]
-    assert from_openlineage_batch(b"[]") == []
+    assert from_openlineage_batch(text(forms), 50_000) == [event_of(form) for form in forms]
+    assert from_openlineage_batch(b"[]", 50_000) == []
     with pytest.raises(EventError) as raised:
-        from_openlineage_batch(text([forms[0], {**forms[0], "run": {}}, 5]))
+        from_openlineage_batch(text([forms[0], {**forms[0], "run": {}}, 5]), 50_000)
     assert [problem.split(":")[0] for problem in raised.value.problems] == ["event 2 of 3", "event 3 of 3"]
     with pytest.raises(EventError, match="no JSON array"):
-        from_openlineage_batch(text(forms[0]))
+        from_openlineage_batch(text(forms[0]), 50_000)
+
+
+def test_a_batch_of_too_many_events_is_refused_before_they_are_read() -> None:
+    with pytest.raises(BatchTooLargeError, match="3"):
+        from_openlineage_batch(b"[1, 2, 3]", 2)
 
 
 def test_an_error_about_many_members_stays_short() -> None:
@@ -246,5 +252,5 @@ def test_an_error_about_many_members_stays_short() -> None:
         event_of(run_event(outputs=[1] * 30_000))
     assert len(raised.value.problems) == 21
     with pytest.raises(EventError) as raised:
-        from_openlineage_batch(text([5] * 30_000))
+        from_openlineage_batch(text([5] * 30_000), 50_000)
     assert len(raised.value.problems) == 20

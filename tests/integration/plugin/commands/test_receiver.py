@@ -30,7 +30,7 @@ FILE = f"""
 [[credential]]
 name = "test"
 token_sha256 = "{hashlib.sha256(TOKEN.encode()).hexdigest()}"
-types = ["t", "load"]
+types = ["t", "load", "openlineage.*"]
 """
 
 

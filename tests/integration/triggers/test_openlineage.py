@@ -1,0 +1,186 @@
+"""A Spark job with OpenLineage's listener, and nothing of Interlock, resumes tasks of a real Airflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
+from interlock.plugin.broker import LocalBroker
+from interlock.plugin.broker.jars import cache_directory, class_path
+
+from local.airflow import LocalAirflow, free_port
+from local.topics import Record, read_all
+from tests.kit.airflow import MIGRATED
+
+pytestmark = pytest.mark.long  # an Airflow of its own, and a jar of 43 MB
+
+CHECKSUMS = Path(__file__).with_name("openlineage.sha512")
+WAITS = """
+    from airflow.sdk import DAG
+    from interlock import dataset_written, openlineage_run
+    from interlock.operators import EventSensor
+
+    WAREHOUSE = "file:{folder}/warehouse"
+
+    with DAG("table", schedule=None):
+        EventSensor(task_id="wait", condition=dataset_written(WAREHOUSE, "default.orders", measured=True))
+
+    with DAG("application", schedule=None):
+        EventSensor(task_id="wait", condition=openlineage_run("daily_orders", "prod"))
+
+    with DAG("failed", schedule=None):
+        EventSensor(task_id="wait", condition=dataset_written(WAREHOUSE, "default.failed", measured=True))
+    """
+JOB = """
+    from pyspark.sql import SparkSession
+    from pyspark.sql.functions import col, udf
+
+    @udf("long")
+    def refuse(x):
+        raise ValueError("as the test wants it")
+
+    spark = SparkSession.builder.appName("Daily Orders").getOrCreate()
+    spark.range(70).selectExpr("id", "id % 7 as day").write.saveAsTable("orders")
+    try:
+        spark.range(1).select(refuse(col("id")).alias("id")).write.saveAsTable("failed")
+    except Exception as error:
+        print("as the test wants it")
+    """
+
+
+@dataclass
+class Site:
+    airflow: LocalAirflow
+    bus: BusConfig
+    receiver: str
+    folder: Path
+
+    def records(self) -> list[Record]:
+        return read_all(self.bus.bootstrap_servers, self.bus.topic("event"))
+
+    def events(self) -> list[tuple[str, str]]:
+        """(type, subject) in their order."""
+        return [(r.header("ce_type") or "", r.header("ce_subject") or "") for r in self.records()]
+
+
+@pytest.fixture
+def site(tmp_path: Path, say: Any, eventually: Callable[..., Any]) -> Iterator[Site]:
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    (dags / "waits.py").write_text(textwrap.dedent(WAITS).replace("{folder}", str(tmp_path)))
+    with LocalBroker(tmp_path / "broker", report=say) as broker:
+        bus = BusConfig(name="lineage", client={"bootstrap.servers": broker.bootstrap_servers})
+        create(bus, partitions=1)
+        connection = {"conn_type": "kafka", "extra": dict(bus.client)}
+        with LocalAirflow(
+            tmp_path / "home",
+            dags,
+            migrated=MIGRATED,
+            connections={"kafka_default": connection},
+            settings={("interlock", "bus"): bus.name},
+        ) as airflow:
+            port = free_port()
+            command = [sys.executable, "-m", "airflow", "interlock", "receiver", "--port", str(port)]
+            with (tmp_path / "receiver.log").open("w") as log:
+                receiver = subprocess.Popen(
+                    command, env=airflow.processes.environment, stdout=log, stderr=subprocess.STDOUT
+                )
+            url = f"http://127.0.0.1:{port}"
+
+            def ready() -> bool:
+                assert receiver.poll() is None, (tmp_path / "receiver.log").read_text()
+                try:
+                    return httpx.get(f"{url}/readyz").status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            try:
+                eventually("the receiver is ready", ready, 120)
+                yield Site(airflow, bus, url, tmp_path)
+            finally:
+                receiver.terminate()
+                receiver.wait(40)
+
+
+def submit(site: Site, say: Any) -> str:
+    """Runs the job; its log."""
+    jar = class_path(say, cache_directory().with_name("openlineage-spark-1.53.0"), CHECKSUMS)
+    job = site.folder / "orders.py"
+    job.write_text(textwrap.dedent(JOB))
+    settings = {
+        "spark.master": "local[1]",
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(site.folder / "warehouse"),
+        "spark.jars": jar,
+        "spark.extraListeners": "io.openlineage.spark.agent.OpenLineageSparkListener",
+        "spark.openlineage.transport.type": "http",
+        "spark.openlineage.transport.url": site.receiver,
+        "spark.openlineage.transport.compression": "gzip",
+        "spark.openlineage.transport.timeoutInMillis": "60000",
+        "spark.openlineage.namespace": "prod",
+    }
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).parent / "spark-submit"),
+            *(f"--conf={name}={value}" for name, value in settings.items()),
+            str(job),
+        ],
+        check=False,
+        cwd=site.folder,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "as the test wants it" in done.stdout
+    return done.stdout
+
+
+def test_a_job_with_the_listener_resumes_the_tasks_that_wait_for_its_table_and_its_end(
+    site: Site, say: Any, eventually: Callable[..., Any]
+) -> None:
+    api = site.airflow.api
+    waits = ("table", "application", "failed")
+    api.wait_for_dags(*waits, timeout_s=120)
+    runs = {}
+    for dag_id in waits:
+        api.unpause(dag_id)
+        runs[dag_id] = api.trigger(dag_id)
+        api.wait_for_task(dag_id, runs[dag_id], "wait", "deferred", timeout_s=120)
+    log = submit(site, say)
+    say(f"events: {site.events()}")
+    for dag_id in ("table", "application"):
+        assert api.wait_for_run(dag_id, runs[dag_id], timeout_s=120) == "success", (
+            site.events(),
+            log[-3000:],
+        )
+    output = api.xcom("table", runs["table"], "wait")
+    [[written]] = output["events"].values()
+    assert written["type"] == "openlineage.run.complete"
+    assert written["source"] == "/openlineage/prod"
+    assert written["subject"].startswith("daily_orders.")
+    # The failed write names its table in a complete event too, but not how much was written.
+    [failed] = [
+        record
+        for record in site.records()
+        if record.header("ce_type") == "openlineage.run.complete"
+        and "|default.failed " in (record.header("ce_outputs") or "")
+    ]
+    assert "|default.failed " not in (failed.header("ce_measured") or "")
+    assert json.loads(failed.value or b"")["eventType"] == "COMPLETE"
+    assert api.task("failed", runs["failed"], "wait")["state"] == "deferred"
