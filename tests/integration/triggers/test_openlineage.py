@@ -46,11 +46,12 @@ JOB = """
     from pyspark.sql import SparkSession
     from pyspark.sql.functions import col, udf
 
+    spark = SparkSession.builder.appName("Daily Orders").getOrCreate()
+
     @udf("long")
     def refuse(x):
         raise ValueError("as the test wants it")
 
-    spark = SparkSession.builder.appName("Daily Orders").getOrCreate()
     spark.range(70).selectExpr("id", "id % 7 as day").write.saveAsTable("orders")
     try:
         spark.range(1).select(refuse(col("id")).alias("id")).write.saveAsTable("failed")
