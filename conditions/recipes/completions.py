@@ -200,15 +200,10 @@ def spark_application(
     for path in by if isinstance(by, (list, tuple)) else (by,):
         check_path(f"{who}({name!r})", path, _ATTRIBUTES - {DAY}, None)
     key = by if offset is None or not isinstance(by, str) else with_offset(by, delta(who, offset))
-    return matcher(
-        types,
-        subject,
-        None
-        if application is None
-        else "/spark/" + quote(checked_name(who, "application", application), safe=""),
-        key,
-        label,
-    )
+    source = None
+    if application is not None:
+        source = "/spark/" + quote(checked_name(who, "application", application), safe="")
+    return matcher(types, subject, source, key, label)
 
 
 class _RunKey:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from ...events import openlineage
-from ...events.attributes import shown
+from ...events.attributes import CORE, shown
 from ..errors import ConditionError
 from ..filters.filter import quoted
 from ..nodes.matcher import Matcher, event
@@ -31,6 +31,8 @@ _KEYS: Final = {
     "run_id": "data.run.runId",
     "parent_run_id": "data.run.facets.parent.run.runId",
 }
+# What the events have: no other attribute is ever there. Any member may be in their data.
+_ATTRIBUTES: Final = frozenset({*CORE, openlineage.OUTPUTS, openlineage.MEASURED})
 _COMPLETE: Final = openlineage.RUN_TYPES["complete"]
 _MOST_CHARS: Final = 4000
 

@@ -193,6 +193,8 @@ def test_a_job_with_a_wildcard_is_refused_with_what_to_write() -> None:
     [
         (lambda: openlineage_run("a", state="COMPLETE"), "one of start, running, complete"),
         (lambda: openlineage_run("a", offset="1d"), "offset needs one path in by="),
+        (lambda: openlineage_run("a", by="nominalTime"), "no attribute 'nominalTime'"),
+        (lambda: dataset_written("a", "b", by=["run_id", "runId"]), 'write by="data.runId"'),
         (lambda: openlineage_run("a", "{{ var.value.x }}"), "namespace"),
         (lambda: dataset_written("a", ""), "name is ''"),
     ],
