@@ -35,6 +35,7 @@ from local.rest import RestError
 
 from . import check, timeline
 from .evidence import ACTION_TOPIC, gather
+from .feed import RatesFeed
 from .folder import FolderError, own_folder
 from .progress import Progress, complain
 from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
@@ -95,9 +96,10 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
         environment=spark_conf.write(folder / "spark"),
         port=int(os.environ.get("DEMO_PORT") or 0),
     )
+    feed = RatesFeed(airflow, folder / "feed", folder / "data")
     try:
-        _start(broker, airflow, progress)
-        verdicts = _play(broker, airflow, faults, folder / "data", progress)
+        _start(broker, airflow, feed, progress)
+        verdicts = _play(broker, airflow, feed, faults, folder / "data", progress)
         summary = json.dumps(_summary(verdicts, progress))
         if keep:
             progress.plain(summary)
@@ -109,7 +111,7 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
     return 1 if any(verdict.problems for verdict in verdicts.values()) else 0
 
 
-def _start(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> None:
+def _start(broker: LocalBroker, airflow: LocalAirflow, feed: RatesFeed, progress: Progress) -> None:
     progress.say("starting a Kafka broker, and creating Airflow's database")
     with ThreadPoolExecutor(max_workers=1) as pool:
         database = pool.submit(airflow.prepare)
@@ -124,9 +126,11 @@ def _start(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> No
         created = topics.result()
         if created.returncode:
             raise DemoError(f"airflow interlock topics create failed:\n{created.stdout.strip()[-2000:]}")
-        progress.say("created the topics of the bus `interlock`")
+        progress.say("created the topics of the bus `interlock`; starting a receiver of events over HTTP")
+        feed.start()
     airflow.wait_ready(meanwhile=lambda: progress.waiting("for Airflow"))
     airflow.api.wait_for_dags(*DAGS)
+    feed.wait_ready(meanwhile=lambda: progress.waiting("for the receiver"))
     progress.say(f"Airflow up at {airflow.url} ({time.monotonic() - ready:.0f} s)")
 
 
@@ -138,7 +142,12 @@ def _until_done(future: Any, what: str, progress: Progress) -> None:
 
 
 def _play(
-    broker: LocalBroker, airflow: LocalAirflow, faults: Sequence[Fault], data: Path, progress: Progress
+    broker: LocalBroker,
+    airflow: LocalAirflow,
+    feed: RatesFeed,
+    faults: Sequence[Fault],
+    data: Path,
+    progress: Progress,
 ) -> dict[str, check.Verdict]:
     """Plays a story for each fault, two at a time and on their own dates. Returns {fault's name: verdict}."""
     ended = threading.Event()
@@ -152,6 +161,7 @@ def _play(
         Story(
             airflow.new_client(),
             broker.bootstrap_servers,
+            feed,
             fault,
             business_dates(number),
             progress,

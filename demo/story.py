@@ -2,6 +2,7 @@
 
 The orders of D1 are stored before its report waits; the report of D2 waits before any of its events exists;
 the rates of D2 come before those of D1, and complete report D1 while the orders of D2 are still being made.
+A Spark job announces the orders, a DAG the rates of D2, and a service outside of Airflow those of D1 by HTTP.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from local.topics import Record, send_again, wait_for
 
 from .check import absent
 from .evidence import EVENT_TOPIC, WAITED_FOR, StoredEvent, read_events
+from .feed import RatesFeed
 from .progress import Progress
 
 DAGS = ("orders_spark", "rates_ingest", "daily_report")
@@ -77,13 +79,14 @@ class Story:
         self,
         api: AirflowRest,
         bootstrap_servers: str,
+        feed: RatesFeed,
         fault: Fault,
         dates: tuple[date, date],
         progress: Progress,
         check_services: Callable[[], None],
     ) -> None:
         self.dates, self.fault = dates, fault
-        self._api, self._servers, self._progress = api, bootstrap_servers, progress
+        self._api, self._servers, self._feed, self._progress = api, bootstrap_servers, feed, progress
         self._check_services = check_services
         self._runs: dict[tuple[str, date], str] = {}
 
@@ -103,8 +106,10 @@ class Story:
             self._await_event("rates", second)
         for day in self.dates:
             self._await_deferral(day)
-        self._start_run("rates_ingest", first, "the second event for that date's report")
+        self._start_run("rates_ingest", first, "only writes them", {"dry_run": True})
         self._start_run("orders_spark", second, "a Spark job makes its orders")
+        self._await_end("rates_ingest", first)
+        self._progress.say(f"{first}  a feed announces the rates over HTTP: {self._feed.announce(first)}")
         self._await_event("rates", first)
         self._await_event("orders", second)
         for dag_id in ("orders_spark", "rates_ingest"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from local.airflow import LocalAirflow
+from local.airflow import LocalAirflow, free_port
 from tests.kit.airflow import MIGRATED
 
 ROOT = Path(__file__).parents[3]
@@ -43,13 +43,14 @@ def test_the_commands_of_the_readme_work_as_they_are_typed(
     dags.mkdir()
     bus = {"AIRFLOW__INTERLOCK__BUS": unique_name("readme")}
     *_, connect = commands("Install")
-    [first] = commands("Your first DAG")
+    first, (receive, *post) = commands("Your first DAG")
+    receiver = f"127.0.0.1:{free_port()}"
     with LocalAirflow(
         tmp_path / "home", dags, settings=SETTINGS, environment=bus, migrated=MIGRATED
     ) as airflow:
 
         def type_in(line: str) -> str:
-            line = line.replace("127.0.0.1:9092", bootstrap_servers)
+            line = line.replace("127.0.0.1:9092", bootstrap_servers).replace("127.0.0.1:8085", receiver)
             ran = subprocess.run(
                 ["bash", "-c", line], env=airflow.processes.environment, cwd=tmp_path,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -63,6 +64,15 @@ def test_the_commands_of_the_readme_work_as_they_are_typed(
         (dags / "daily_report.py").write_text(source)
         for line in first:
             type_in(line)
+        port = receiver.partition(":")[2]
+        airflow.processes.start("receiver", [*receive.partition("#")[0].split(), "--port", port])
+
+        def answers() -> bool:
+            airflow.processes.check()
+            return subprocess.run(["curl", "-sf", f"{receiver}/readyz"], check=False).returncode == 0
+
+        eventually("the receiver is ready", answers)
+        type_in("\n".join(post))
 
         def finished() -> bool:
             runs = airflow.api.runs("daily_report")

@@ -12,12 +12,29 @@ import pytest
 from airflow.cli.cli_parser import get_parser
 from airflow.sdk import DAG
 from interlock import Event
+from interlock.events import http
 from interlock.testing import wait_of
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # What needs a broker or Spark runs in tests/integration/docs.
 ELSEWHERE = ("Emitter(", "completion_event(", "Producer(")
+
+
+def posted(command: str) -> list[Event]:
+    """The events of a curl command that posts to the receiver."""
+    given = iter(shlex.split(command.replace("\\\n", " "))[1:])
+    headers, body = [], b""
+    for each in given:
+        if each == "-H":
+            name, _, value = next(given).partition(": ")
+            headers.append((name.lower().encode(), value.encode()))
+        elif each == "--json":
+            headers.append((b"content-type", b"application/json"))
+            body = next(given).encode()
+        else:
+            assert each == "http://127.0.0.1:8085/events"
+    return http.decode(headers, body)
 
 
 def blocks() -> list[Any]:
@@ -47,7 +64,7 @@ def test_the_first_dag_of_the_readme_waits_for_both_and_reports_then() -> None:
     assert ready.downstream_task_ids == {"report"}
 
 
-def test_the_commands_of_the_readme_exist_and_what_they_emit_ends_the_wait_of_its_first_dag() -> None:
+def test_the_commands_of_the_readme_exist_and_what_they_send_ends_the_wait_of_its_first_dag() -> None:
     text = (ROOT / "README.md").read_text()
     names: dict[str, Any] = {"__name__": "example"}
     exec(compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], "README", "exec"), names)
@@ -64,9 +81,13 @@ def test_the_commands_of_the_readme_exist_and_what_they_emit_ends_the_wait_of_it
         for each in asked
         if each.subcommand == "emit"
     ]
+    served = re.search(r"```\n(airflow interlock receiver.*?)\n(curl .*?)```", text, re.DOTALL)
+    assert served is not None
+    get_parser().parse_args(shlex.split(served[1], comments=True)[1:])
+    sent = [*emitted, *((each, at) for each in posted(served[2]))]
     ready = wait_of(names["ready"].dag, "ready", logical_date=at)
-    assert [ready.given(emitted[:n]).state for n in (0, 1, 2)] == ["deferred", "deferred", "success"]
-    output = ready.given(emitted).output
+    assert [ready.given(sent[:n]).state for n in (0, 1, 2)] == ["deferred", "deferred", "success"]
+    output = ready.given(sent).output
     assert output is not None
     assert output["events"]["orders"][0]["data"]["output"] == "/data/orders"
 
