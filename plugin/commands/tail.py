@@ -159,8 +159,6 @@ def _matcher(text: str | None) -> Matcher | None:
 
 
 def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event) -> str:
-    import json
-
     from ...events.misspelled import is_misspelled
     from ...events.plain import TYPE as PLAIN
     from ...events.plain import is_plain
@@ -176,11 +174,14 @@ def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event
         if key is not None:
             whole["key"] = key
         whole["event"] = event.to_json_dict(assume_json=True) if args.data else dict(event.attributes)
-        if args.output == "yaml":
-            from airflow.utils import yaml
+        try:
+            return _written(args.output, whole)
+        except RecursionError:  # nested data
+            from base64 import b64encode
 
-            return "---\n" + str(yaml.dump(whole, sort_keys=False)).rstrip()
-        return json.dumps(whole)
+            encoded = b64encode(event.data or b"").decode()
+            whole["event"] = {**event.attributes, "data_base64": encoded}
+            return _written(args.output, whole)
     words = [moment(record.timestamp_ms), str(record), *map(quoted, (event.type, event.source, event.id))]
     if event.subject is not None:
         words.append(f"subject={quoted(event.subject)}")
@@ -196,3 +197,14 @@ def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event
             data if len(data) <= MOST_CHARS else f"{data[:MOST_CHARS]} ... ({len(event.data)} bytes)"
         )
     return printable(" ".join(words))
+
+
+def _written(output: str, whole: dict[str, Any]) -> str:
+    """Raises RecursionError for data that are nested too deeply, which an event may have."""
+    if output == "yaml":
+        from airflow.utils import yaml
+
+        return "---\n" + str(yaml.dump(whole, sort_keys=False)).rstrip()
+    import json
+
+    return json.dumps(whole)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from base64 import b64decode
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -91,6 +93,20 @@ def test_tail_prints_one_line_for_an_event_whatever_it_holds() -> None:
     assert r"t\u202ex /s\u2028 1 subject=a\u200b" in line
     whole = json.loads(tail._line(Namespace(output="json", data=True), None, record, event))
     assert whole["event"] == event.to_json_dict()
+
+
+@pytest.mark.parametrize("depth", [200, 400, 600, 800, 900, 950, 1000, 2000])
+@pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_tail_prints_an_event_however_deeply_its_data_are_nested(
+    output: str, load: Callable[[str], Any], depth: int
+) -> None:
+    """The parser of data takes more levels than the writers do: one such event ended the command."""
+    data = b"[" * depth + b"]" * depth
+    event = Event.of("t", "/s", id="1", data=data, datacontenttype="application/json")
+    record = Record(TopicPartition("b-event", 0), 7, 0, *encode(event))
+    line = tail._line(Namespace(output=output, data=True), None, record, event)
+    if depth == 2000:
+        assert b64decode(load(line)["event"]["data_base64"]) == data
 
 
 @pytest.mark.parametrize(
