@@ -7,12 +7,12 @@ import binascii
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ...engine.errors import ConfigError
-from ...events.attributes import CORE, is_name
+from ...events.attributes import CORE, is_name, shown
 from ...events.errors import EventError
 from ...events.event import Event
 from ...events.listed import is_own
@@ -26,6 +26,12 @@ Texts = str | tuple[str, ...]
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MOST_WINDOW_S: Final = 3600
+_WORDS: Final[Mapping[str, Sequence[str]]] = {
+    "preset": tuple(PRESETS),
+    "verify": (*FORMS, "gitlab", "hmac", "token", "bearer", "basic", "none"),
+    "hmac.encoding": ("hex", "base64"),
+    "hmac.algorithm": ("sha1", "sha256", "sha384", "sha512"),
+}
 _STANDARD_BYTES: Final = (24, 64)  # Standard Webhooks 1.0.0, Signature scheme
 
 
@@ -41,8 +47,8 @@ class Hmac(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     header: str
     prefix: str = ""
-    encoding: Literal["hex", "base64"] = "hex"
-    algorithm: Literal["sha1", "sha256", "sha384", "sha512"] = "sha256"
+    encoding: str = "hex"
+    algorithm: str = "sha256"
     signs: str = "{body}"
     timestamp: str | None = None
 
@@ -51,17 +57,14 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """One webhook, with the fields of its preset. docs/use/webhooks.md describes each."""
 
     name: str
-    preset: Literal["github", "gitlab", "slack", "standard", "stripe"] | None = None
+    preset: str | None = None
     type: Texts = ()
     source: Texts = ()
     id: Texts = ()
     subject: Texts = ()
     time: Texts = ()
     extensions: dict[str, Texts] = {}
-    verify: (
-        Literal["github", "gitlab", "slack", "stripe", "standard", "hmac", "token", "bearer", "basic", "none"]
-        | None
-    ) = None
+    verify: str | None = None
     secret: Texts = ()
     hmac: Hmac | None = None
     token_header: str | None = None
@@ -98,6 +101,8 @@ def read_webhooks(text: str, origin: str, secret_of: SecretOf) -> list[Webhook]:
 
 
 def _declared(given: Mapping[str, Any]) -> Declaration:
+    _check_names("", given, Declaration)
+    _check_names("hmac.", given.get("hmac", {}), Hmac)
     declared = msgspec.convert(given, Declaration)
     if _NAME.fullmatch(declared.name) is None:
         raise ValueError("name is not 1 to 64 letters, digits, '.', '_' or '-'")
@@ -107,6 +112,19 @@ def _declared(given: Mapping[str, Any]) -> Declaration:
     if "source" not in given and "source" in filled:
         filled["source"] = [each.replace("{name}", declared.name) for each in filled["source"]]
     return msgspec.convert(filled, Declaration)
+
+
+def _check_names(prefix: str, given: object, struct: type[msgspec.Struct]) -> None:
+    """Raises ValueError for an unknown field, and for an unknown word where only certain ones are allowed."""
+    if not isinstance(given, dict):
+        return  # the conversion refuses it
+    fields = [field.name for field in msgspec.structs.fields(struct)]
+    for name, value in given.items():
+        if name not in fields:
+            raise ValueError(f"{prefix}{name} is no field: write one of {', '.join(fields)}")
+        words = _WORDS.get(prefix + name)
+        if words is not None and value not in words:
+            raise ValueError(f"{prefix}{name} is {shown(value)}: write one of {', '.join(words)}")
 
 
 def _webhook(declared: Declaration, secret_of: SecretOf) -> Webhook:
