@@ -143,6 +143,12 @@ def test_the_published_examples_are_valid() -> None:
         ),
         pytest.param(
             form("standard", STANDARD_SECRET, now=STANDARD_AT),
+            standard("v2" + STANDARD[2:]),
+            STANDARD_BODY,
+            id="standard: next version",
+        ),
+        pytest.param(
+            form("standard", STANDARD_SECRET, now=STANDARD_AT),
             standard("v1," + base64.b64decode(STANDARD[3:]).hex()),
             STANDARD_BODY,
             id="standard: hex",
@@ -281,7 +287,7 @@ def test_a_declared_time_is_in_seconds_or_milliseconds(unit: int) -> None:
     [
         ('verify = "gitlab"', {"x_gitlab_token": "pass"}, {"authorization": "Bearer pass"}),
         ('verify = "token"\ntoken_header = "X-Key"', {"x_key": "pass"}, {"x_gitlab_token": "pass"}),
-        ('verify = "bearer"', {"authorization": "bEARER  pass"}, {"authorization": "pass"}),
+        ('verify = "bearer"', {"authorization": "bEARER  pass"}, {"authorization": "Basic pass"}),
         (
             'verify = "basic"',
             {"authorization": "Basic " + base64.b64encode(b"me:pass").decode()},

@@ -249,6 +249,9 @@ def test_slacks_challenge_is_answered_if_its_signature_is_valid() -> None:
     assert ask(preset("slack"), [*JSON, *signed("slack", body + b" ")], body)[0] == 401
     for wrong in (b'{"type":"url_verification"}', b'{"type":"url_verification","challenge":"<a\\u0000>"}'):
         assert ask(preset("slack"), [*JSON, *signed("slack", wrong)], wrong)[0] == 400
+    # Of another sender it is an event as any other.
+    body = b'{"kind":"a","id":"1","type":"url_verification","challenge":"c"}'
+    assert event_of(plain(), JSON, body).type == "com.shop.a"
 
 
 @pytest.mark.parametrize(

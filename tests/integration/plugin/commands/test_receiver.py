@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import signal
@@ -31,6 +32,14 @@ FILE = f"""
 name = "test"
 token_sha256 = "{hashlib.sha256(TOKEN.encode()).hexdigest()}"
 types = ["t", "load", "openlineage.*"]
+"""
+
+
+WEBHOOKS = """
+[[webhook]]
+name = "github"
+preset = "github"
+secret = "github_webhook"
 """
 
 
@@ -121,9 +130,12 @@ def written(config: BusConfig) -> list[str]:
 
 
 def test_events_are_in_the_topic_when_they_are_accepted_and_each_request_is_answered_at_sigterm(
-    bench: Any, start: Start
+    bench: Any, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = start("--workers", "2")
+    (tmp_path / "webhooks.toml").write_text(WEBHOOKS)
+    secret = {"conn_type": "generic", "password": "of-the-webhook"}
+    monkeypatch.setenv("AIRFLOW_CONN_GITHUB_WEBHOOK", json.dumps(secret))
+    process = start("--workers", "2", "--webhooks", str(tmp_path / "webhooks.toml"))
     post = f"{process.url}/events"
     form = {"specversion": "1.0", "source": "/s", "type": "t", "data": {"a": 1}}
     batch = json.dumps([{**form, "id": f"batch-{number}"} for number in range(100)])
@@ -135,6 +147,17 @@ def test_events_are_in_the_topic_when_they_are_accepted_and_each_request_is_answ
     assert httpx.post(post, headers={**headers("2"), "authorization": ""}).status_code == 401
     assert httpx.post(post, headers={**headers("2"), "authorization": "Bearer x"}).status_code == 401
     assert httpx.post(post, headers=headers("2", "other")).status_code == 403
+    # A webhook needs no token, but its signature.
+    push = json.dumps({"ref": "refs/heads/main"}).encode()
+    signature = hmac.new(b"of-the-webhook", push, "sha256").hexdigest()
+    hook = f"{process.url}/webhooks/github"
+    kinds = {"content-type": "application/json", "x-github-event": "push", "x-github-delivery": "push-1"}
+    valid = {**kinds, "x-hub-signature-256": f"sha256={signature}"}
+    assert httpx.post(hook, headers=valid, content=push).status_code == 200
+    assert httpx.post(hook, headers=valid, content=push + b" ").status_code == 401
+    assert httpx.post(hook, headers=kinds, content=push).status_code == 401
+    assert httpx.post(f"{hook}/other", headers=valid, content=push).status_code == 404
+    assert "push-1" in written(bench.config)
 
     accepted: list[str] = []
     other: list[object] = []
@@ -165,6 +188,7 @@ def test_events_are_in_the_topic_when_they_are_accepted_and_each_request_is_answ
     assert set(accepted) <= set(written(bench.config))
     assert len(accepted) >= 50
     assert TOKEN not in process.log
+    assert "of-the-webhook" not in process.log
 
 
 def test_what_is_no_request_is_refused_and_the_receiver_continues(bench: Any, start: Start) -> None:
