@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any, Final, TypeVar
 
 from ..conditions import Condition
 from ..conditions.nodes.zones import in_zone
 
 T = TypeVar("T")
+_MAX_INNER: Final = 4
 
 
 def zone_of(dag: Any) -> str | None:
@@ -16,14 +18,24 @@ def zone_of(dag: Any) -> str | None:
     dag: of the SDK, or as the scheduler reads it. A timetable such as CronDataIntervalTimetable may have
     another zone than the DAG, whose own is that of its start date, or Airflow's default.
     """
-    timetable = getattr(dag, "timetable", None)
-    for owner in (timetable, dag):
+    for owner in (*_timetables(getattr(dag, "timetable", None)), dag):
         for name in ("timezone", "_timezone"):
             zone = getattr(owner, name, None)
             found = getattr(zone, "key", None) or getattr(zone, "name", None) or zone
             if isinstance(found, str):
                 return found if found[:1].isalpha() else None
     return None
+
+
+def _timetables(timetable: Any) -> Iterator[Any]:
+    """Yields the timetable and the one in it, of AssetOrTimeSchedule and MultipleCronTriggerTimetable.
+
+    The crons of the latter have one zone. A timetable of a plugin might hold itself, hence the limit.
+    """
+    for _ in range(_MAX_INNER):
+        yield timetable
+        inner = getattr(timetable, "timetables", None) or getattr(timetable, "_timetables", None) or [None]
+        timetable = getattr(timetable, "timetable", None) or inner[0]
 
 
 def in_zone_of(dag: Any, condition: T) -> T | Condition:

@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, MultipleCronTriggerTimetable
 from airflow.serialization.serialized_objects import DagSerialization
 from interlock import day, event, hour, month, week
 from interlock.conditions import ConditionError
 from interlock.operators import EmitEventOperator, EventSensor, dispatch_dag
+from interlock.operators.time_zone import zone_of
 from interlock.testing import wait_of
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -66,6 +67,30 @@ def test_a_key_is_the_day_of_the_run_in_a_time_zone(key: str, computed: str) -> 
     whole = event("x", by=day("data.d", tz=BERLIN)) | event("y", by="data.d")
     assert (wait.key, wait.whole) == (computed, whole)
     msgspec.msgpack.encode(DagSerialization.to_dict(dag))  # as the DAG processor sends it
+
+
+MIDNIGHT = CronTriggerTimetable("0 0 * * *", timezone=BERLIN)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        MultipleCronTriggerTimetable("0 0 * * *", "0 6 * * *", timezone=BERLIN),
+        AssetOrTimeSchedule(timetable=MIDNIGHT, assets=[Asset("rates")]),
+        AssetOrTimeSchedule(
+            timetable=MultipleCronTriggerTimetable("0 0 * * *", timezone=BERLIN), assets=[Asset("rates")]
+        ),
+    ],
+    ids=["several crons", "assets or a cron", "assets or several crons"],
+)
+def test_the_zone_is_that_of_the_timetables_in_a_timetable(schedule: Any) -> None:
+    """K38: such a timetable has no zone itself, and the DAG's own is UTC."""
+    with DAG("d", schedule=schedule) as dag:
+        sensor(event("x", by=day("data.d")), key=day("{{ ts }}"))
+    wait = wait_of(dag, "wait", logical_date="2026-11-19T23:00:00Z")
+    assert (wait.key, wait.whole) == ("2026-11-20", event("x", by=day("data.d", tz=BERLIN)))
+    read = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert zone_of(read) == BERLIN
 
 
 @pytest.mark.parametrize(
