@@ -12,6 +12,7 @@ from airflow.sdk.definitions.mappedoperator import OperatorPartial
 from jinja2.nativetypes import NativeEnvironment
 
 from ..conditions import Condition, ConditionError, canonical_key
+from ..conditions.nodes.countable import check_counts
 from ..conditions.nodes.param import Later, bound, checked_values
 from ..conditions.nodes.shapes import check_key_meets, check_keys_meet
 from ..conditions.nodes.templates import check_templates, is_template
@@ -228,6 +229,7 @@ def check_unbound(
             if each is not None:
                 check_templates(each)
                 check_keys_meet(each)
+                check_counts(each)
         given = _values_for_checks(condition, fail_on, values, environment)
         whole = with_fail_on(*bound_arguments(condition, fail_on, given))
         whole.check()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, get_args
 from jinja2 import TemplateAssertionError, TemplateSyntaxError
 
 from ..conditions import Condition, ConditionError, from_json
+from ..conditions.nodes.countable import check_counts
 from ..conditions.nodes.shapes import check_keys_meet
 from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import is_zoned
@@ -155,10 +156,11 @@ class ArgumentChecks:
     def delivery_timeout(self, value: object) -> None:
         self.seconds("delivery_timeout", value, MAX_DELIVERY_S)
 
-    def keys_meet(self, condition: Condition) -> None:
-        """Raises ConditionError for parts that must both be met and never have the same key."""
+    def can_be_met(self, condition: Condition) -> None:
+        """Raises ConditionError for keys that are never equal, and for counts that are never reached."""
         try:
             check_keys_meet(condition)
+            check_counts(condition)
         except ConditionError as e:
             raise ConditionError(f"{self.who}: {e}") from None
 

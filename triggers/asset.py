@@ -76,7 +76,7 @@ class ConditionTrigger(BaseEventTrigger):
         checks = ArgumentChecks(f"ConditionTrigger {name!r}")
         condition = checks.condition("condition", _read(checks.who, condition))
         condition.check_key(key_given=False)
-        checks.keys_meet(condition)
+        checks.can_be_met(condition)
         if isinstance(since, str):
             try:
                 since = datetime.fromisoformat(since)

@@ -1,0 +1,162 @@
+"""Whether `distinct=` can ever see as many different values as it must in the events of one key (Q9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from ..errors import ConditionError
+from ..filters.dialects import Any, Exact
+from ..filters.filter import Filter, quoted
+from .by import paths_text
+from .combinations import AtLeast, Count
+from .condition import Condition, shortened
+from .matcher import Matcher
+from .param import OpenExact
+from .paths import Path, parse_path
+from .shapes import shapes_at
+from .zoned import Zoned
+
+Paths: TypeAlias = tuple[str, ...]
+
+_LENGTHS: Final = ("hour", "day", "week", "month")  # a longer one is known from a shorter one
+_MOST: Final[Mapping[tuple[str, str], int]] = {  # {(period, a shorter one): how many it has at the most}
+    ("day", "hour"): 27,
+    ("week", "hour"): 171,
+    ("month", "hour"): 747,
+    ("week", "day"): 7,
+    ("month", "day"): 31,
+    ("month", "week"): 6,
+    ("week", "month"): 2,
+}
+_HOURS_IN_UTC: Final = {"day": 24, "week": 168, "month": 744}
+
+
+def check_counts(condition: Condition) -> None:
+    """ConditionError for a `distinct=` that no events of one key can meet: it would wait for ever."""
+    if isinstance(condition, Count) and condition.distinct is not None:
+        paths = _paths(condition.distinct)
+        _check_values("count", paths, [condition.of])
+        _check_count(condition, paths)
+    if isinstance(condition, AtLeast) and condition.distinct is not None:
+        matchers = [each for each in condition.of if isinstance(each, Matcher)]
+        paths = _paths(condition.distinct)
+        _check_values("at_least", paths, matchers)
+        _check_at_least(condition, paths, matchers)
+    for operand in condition.operands:
+        check_counts(operand)
+
+
+def _check_values(call: str, paths: Paths, matchers: Iterable[Matcher]) -> None:
+    for matcher in matchers:
+        for path in paths:
+            if not shapes_at(path, matcher):
+                raise ConditionError(
+                    f"{call}(..., distinct={quoted(path)}): {shortened(matcher)} never has a value there, so"
+                    " none of its events counts: a day has no hour, and only whole days can be added to it"
+                )
+
+
+def _check_count(condition: Count, paths: Paths) -> None:
+    bounds = [_bound(path, condition.of) for path in paths]
+    most = 1
+    for bound in bounds:
+        if bound is None:
+            return
+        most *= bound
+    if most < condition.n:
+        raise ConditionError(
+            f"{shortened(condition)} is never met: {_why(paths, most, condition.of)}"
+            f" {condition.n} are wanted. Write distinct=None to count each event, or another path"
+        )
+
+
+def _why(paths: Paths, most: int, matcher: Matcher) -> str:
+    what = f"different values of {paths_text(paths if len(paths) > 1 else paths[0])}"
+    if matcher.by is None or all(_of_filters(path, matcher) is not None for path in paths):
+        return f"its events have at most {most} {what}, and"
+    return f"events of one key (by={paths_text(matcher.by)}) have at most {most} {what}, and"
+
+
+def _check_at_least(condition: AtLeast, paths: Paths, matchers: list[Matcher]) -> None:
+    values = [_value(paths, matcher) for matcher in matchers]
+    known = {each for each in values if each is not None}
+    if values.count(None) + len(known) < condition.n:
+        raise ConditionError(
+            f"{shortened(condition)} is never met: its matchers have the same value of"
+            f" {paths_text(paths if len(paths) > 1 else paths[0])}. Give another path, or leave out distinct="
+        )
+
+
+def _value(paths: Paths, matcher: Matcher) -> tuple[str, ...] | None:
+    """One text for each value that all events of one key have, equal for equal values; None if unknown."""
+    found = []
+    for path in paths:
+        exact = [value for name, value in matcher.exact if name == path]
+        if exact:
+            found.append(f"={exact[0]}")
+        elif path in _paths(matcher.by):
+            found.append(f"key {len(_paths(matcher.by))} {_paths(matcher.by).index(path)}")
+        else:
+            return None
+    return tuple(found)
+
+
+def _bound(path: str, matcher: Matcher) -> int | None:
+    """How many different values the matcher's events of one key can have at a path; None if unknown."""
+    fixed = _of_filters(path, matcher)
+    if fixed is not None:
+        return fixed
+    wanted = parse_path(path)
+    bounds = [_of_key(wanted, parse_path(each), path == each) for each in _paths(matcher.by)]
+    return min((each for each in bounds if each is not None), default=None)
+
+
+def _of_filters(path: str, matcher: Matcher) -> int | None:
+    read = parse_path(path)
+    if read.members is not None:
+        return None
+    if any(name == read.base for name, _ in matcher.exact):
+        return 1
+    opened = [each.attribute for each in matcher.filters if isinstance(each, OpenExact)]
+    if read.base in opened:
+        return 1
+    found = [_values(read.base, each) for each in matcher.filters]
+    return min((len(each) for each in found if each is not None), default=None)
+
+
+def _values(name: str, each: Filter) -> frozenset[str] | None:
+    """The values of an attribute that the filter accepts; None if it may accept any."""
+    if isinstance(each, Exact):
+        value = dict(each.pairs).get(name)
+        return None if value is None else frozenset({value})
+    if isinstance(each, Any):
+        found = [_values(name, part) for part in each.filters]
+        if all(part is not None for part in found):
+            return frozenset().union(*(part for part in found if part is not None))
+    return None
+
+
+def _of_key(wanted: Path, key: Path, same: bool) -> int | None:
+    if same:
+        return 1
+    if (wanted.base, wanted.members) != (key.base, key.members):
+        return None
+    if key.zoned is None:
+        # the value itself is known; a number with a unit may be another value than its text
+        return 1 if not key.offset_ms and (wanted.zoned is None or wanted.zoned.unit is None) else None
+    return None if wanted.zoned is None else _of_period(wanted.zoned, key.zoned)
+
+
+def _of_period(wanted: Zoned, key: Zoned) -> int | None:
+    if (wanted.zone, wanted.unit) != (key.zone, key.unit) or (key.name == "hour" and key.letter == "d"):
+        return None
+    if _LENGTHS.index(wanted.name) >= _LENGTHS.index(key.name) and (key.name, wanted.name) not in _MOST:
+        return 1
+    if wanted.name == "hour" and key.zone == "UTC":
+        return _HOURS_IN_UTC[key.name]
+    return _MOST[key.name, wanted.name]
+
+
+def _paths(given: str | Paths | None) -> Paths:
+    return () if given is None else (given,) if isinstance(given, str) else given
