@@ -7,7 +7,11 @@ from collections.abc import Iterable
 from ...events import content
 from ...events.errors import EventError
 from ...events.event import Event
-from ..nodes.paths import DATA, key_at, parse_path, value_at
+from ..errors import ConditionError
+from ..nodes.instants import as_date
+from ..nodes.key import MAX_KEY_BYTES, canonical_key
+from ..nodes.paths import DATA, Path, key_at, parse_path, value_at
+from ..nodes.zoned import why_no_time
 from .formats import json_kind, kind_of, looks_like
 
 
@@ -43,23 +47,44 @@ def no_key(paths: Iterable[str], event: Event) -> str | None:
             reason = f"it has no attribute {base}{hint}"
         else:
             reason = None
-        if reason is None and (parsed.offset_ms or parsed.zoned) and value_at(path, event) is not None:
-            return f"its {base} is no date or time"
-        return reason
+        return reason or _unusable(parsed, value_at(path, event))
     return None
 
 
-def _at(members: tuple[str, ...], event: Event) -> str | None:
-    """Why JSON data have no usable value at these members; None if they have one."""
+def _unusable(path: Path, value: object) -> str | None:
+    """Why a text, number or bool gives no key; None for other values."""
+    if not isinstance(value, (str, int, float)):
+        return None
+    its = f"its {path.base}"
+    if path.zoned is not None:
+        return f"{its} {path.zoned.why_none(value)}"
+    try:
+        canonical_key(value)
+    except ConditionError:
+        if isinstance(value, str) and "\0" in value:
+            return f"{its} holds a NUL character"
+        return f"{its} is longer than {MAX_KEY_BYTES} bytes of UTF-8"
+    if as_date(value) is not None:
+        return f"{its} is a day, to which only whole days can be added"
+    return f"{its} {why_no_time(value)}"
+
+
+def _at(members: tuple[str, ...], event: Event, in_where: bool = False) -> str | None:
+    """Why JSON data have no usable value at these members; None if they have one.
+
+    in_where: a predicate reads the members, which can use any value there.
+    """
     value: object = event.payload
     where = "its data"
     for number, member in enumerate(members):
         if not isinstance(value, dict):
             return f"{where} is {_not_an_object(value)}"
         if member not in value:
-            return _absent(member, value, where, members[:number], event)
+            return _absent(member, value, where, members[:number], event, in_where)
         value = value[member]
         where = f"its {DATA}{'.'.join(members[: number + 1])}"
+    if in_where:
+        return None
     if isinstance(value, (dict, list)) or value is None:
         return f"{where} is {kind_of(value)}"
     if value == "":
@@ -68,20 +93,46 @@ def _at(members: tuple[str, ...], event: Event) -> str | None:
 
 
 def _absent(
-    member: str, value: dict[str, object], where: str, above: tuple[str, ...], event: Event
+    member: str,
+    value: dict[str, object],
+    where: str,
+    above: tuple[str, ...],
+    event: Event,
+    in_where: bool,
 ) -> str | None:
     """Hints where a value may be instead; they name only what the condition names."""
     alike = next((name for name in value if name.strip().casefold() == member.strip().casefold()), None)
     if alike is not None:
         return f'{where} has no member "{member}", but "{alike}"'
+    inside = _in_envelope(member, value)
+    if inside is not None:
+        path = ".".join((*above, *inside, member))
+        return f'{where} is an envelope: the member is at "{DATA}{path}"'
+    if not above and member in event.attributes:
+        write = f"event.{member}" if in_where else f'by="{member}"'
+        return f'{where} has no member "{member}", but the event has an attribute of this name: {write}'
+    return None
+
+
+def _in_envelope(member: str, value: dict[str, object], depth: int = 2) -> tuple[str, ...] | None:
+    """The envelopes around the member; Debezium's, with a schema, has two: payload and after."""
     for envelope in ("payload", "after", "data"):  # of Kafka Connect, Debezium, and data that wrap data
         inner = value.get(envelope)
-        if isinstance(inner, dict) and member in inner:
-            path = ".".join((*above, envelope, member))
-            return f'{where} is an envelope: the member is at "{DATA}{path}"'
-    if not above and member in event.attributes:
-        return f'{where} has no member "{member}", but the event has an attribute of this name: by="{member}"'
+        if not isinstance(inner, dict):
+            continue
+        if member in inner:
+            return (envelope,)
+        below = _in_envelope(member, inner, depth - 1) if depth > 1 else None
+        if below is not None:
+            return (envelope, *below)
     return None
+
+
+def no_member(paths: Iterable[tuple[str, ...]], event: Event) -> str | None:
+    """Why the first of these paths into JSON data that leads nowhere does; None if it is not known."""
+    if unreadable(event) is not None:
+        return None
+    return next(filter(None, (_at(path, event, in_where=True) for path in paths)), None)
 
 
 def _has(event: Event, name: str) -> bool:

@@ -13,13 +13,15 @@ from ...events.event import Event
 from ..filters.cel.where import Where
 from ..filters.dialects import Comparison
 from ..filters.filter import Filter, Verdict
-from .data import no_key, not_an_object, unreadable
+from .data import no_key, no_member, not_an_object, unreadable
 from .likeness import cut_difference, difference, likeness
 from .near_miss import NearMiss
 from .wording import clean
 
 MAX_VALUE_CHARS: Final = 80
 MAX_TERM_CHARS: Final = 512
+# In the CEL library's errors for a member that is not there, or of a value that has none.
+_NO_MEMBER: Final = ("Key not found", "Applying SELECT")
 
 
 def detailed(
@@ -49,7 +51,10 @@ def detailed(
         return miss
     term, verdict = refused[0]
     if isinstance(term, Where) and "data" in term.source:
-        data = not_an_object(event) if verdict.error is not None else unreadable(event)
+        failed = verdict.error is not None
+        data = not_an_object(event) if failed else unreadable(event)
+        if data is None and failed and any(each in (verdict.error or "") for each in _NO_MEMBER):
+            data = no_member(term.members, event)
         if data is not None:
             return replace(miss, data=clean(data, MAX_TERM_CHARS))
     differs = likeness(term, event)

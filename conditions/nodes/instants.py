@@ -64,13 +64,25 @@ def as_date(value: object) -> date | None:
         return None
     if isinstance(value, date):
         return value
-    text = str(value) if isinstance(value, (str, int)) else ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON may write the number as 20261120.0, which is the same key
+    text = str(value) if isinstance(value, str) or (isinstance(value, int) and value < 10**8) else ""
     if len(text) == len("20261120"):
         text = compact_date(text) or ""
+    return as_written_date(text)
+
+
+def as_written_date(value: object) -> date | None:
+    """The day in the text 2026-11-20, which is no number in any unit; None for others."""
     try:
-        return date.fromisoformat(text) if _DATE.fullmatch(text) else None
+        return date.fromisoformat(value) if isinstance(value, str) and _DATE.fullmatch(value) else None
     except ValueError:
         return None
+
+
+def is_local_time(text: str) -> bool:
+    """Whether the text is a time without a zone: it would be an instant with one."""
+    return _instant(f"{text}Z") is not None
 
 
 def _instant(text: str) -> tuple[datetime, str] | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ge
 from ...events.attributes import format_timestamp, shown
 from ..errors import ConditionError
 from ..filters.filter import is_unicode
-from .instants import as_date, as_instant
+from .instants import as_date, as_instant, as_written_date, is_local_time
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -44,7 +44,7 @@ _DAY_IN_UTC = re.compile(  # of Airflow's templates
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
-_NUMERAL = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,9})?")
+_NUMERAL = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?")
 
 
 class Zoned(NamedTuple):
@@ -95,6 +95,7 @@ class Zoned(NamedTuple):
         zone = _zone(self.zone or "UTC")
         try:
             day = as_date(value) if self.unit is None else _day_number(self.unit, value)
+            day = day or as_written_date(value)
             if day is not None:
                 return None if self.name == "hour" else self._of_day(day)
             instant = self._instant(value)
@@ -105,6 +106,16 @@ class Zoned(NamedTuple):
             return self._of_day(zone.fromutc(instant.replace(tzinfo=zone)).date())
         except (ValueError, OverflowError):  # outside the years 1 to 9999
             return None
+
+    def why_none(self, value: object) -> str:
+        """Why a value that is there has no key, for a sentence that begins with its name."""
+        if self.name == "hour" and (self.unit == "d" or as_date(value) or as_written_date(value)):
+            return "is a day, which has no hour"
+        if _number(value) is not None:
+            if self.unit is None:
+                return 'is a number, and by= does not say of what: write unit="s", "ms", "us" or "d"'
+            return f'is no time of the years 1 to 9999 with unit="{self.unit}"'
+        return why_no_time(value)
 
     def _instant(self, value: object) -> datetime | None:
         """The moment of a value: ISO text with a zone, or a number in `unit`; in UTC."""
@@ -181,6 +192,15 @@ def zoned(text: str) -> Zoned | None:
     return _checked(Zoned(name, of, zone, unit, offset, letter or _OWN_LETTERS[name]))  # type: ignore[arg-type]
 
 
+def why_no_time(value: object) -> str:
+    """Why a value is not read as a time, for a sentence that begins with its name."""
+    if isinstance(value, str) and is_local_time(value):
+        return "is a time without a zone"
+    if as_instant(value) is not None:
+        return "is outside the years 1 to 9999"
+    return "is no date or time"
+
+
 def is_zoned(text: str) -> bool:
     """Whether a text is the key of a time zone, valid or not."""
     return _CALL.fullmatch(text) is not None
@@ -197,7 +217,8 @@ def key_of_text(text: str, zone: str | None = None) -> str:
     found = found if found.zone is not None else found._replace(zone=zone)
     if found.zone is None:
         raise ConditionError(f'key {text} names no time zone: give tz=, as in {found.name}(..., tz="UTC")')
-    if found.unit is None and found.zone != "UTC" and as_date(found.of) is not None:
+    date_of = as_date if found.unit is None else as_written_date  # with a unit, 20261120 is a number
+    if found.zone != "UTC" and date_of(found.of) is not None:
         raise ConditionError(
             f"key {text}: a date has no time, so its {found.name} in {found.zone} is not known. Give the"
             " moment, as {{ ts }} does, and not {{ ds }}, which is the day in UTC; or the date itself as key"
@@ -295,7 +316,7 @@ def _number(value: object) -> int | float | None:
     if isinstance(value, str):
         if _NUMERAL.fullmatch(value) is None:
             return None
-        value = float(value) if "." in value else int(value)
+        value = int(value) if value.lstrip("+-").isdigit() else float(value)
     return value if isinstance(value, (int, float)) else None
 
 

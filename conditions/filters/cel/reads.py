@@ -7,7 +7,7 @@ beyond 64 bits, so such integers are passed as floating-point numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Union
 
 from .ast import Node
@@ -43,6 +43,12 @@ def paths(root: Node, variable: str) -> Paths | None:
                 break
             level = level.setdefault(name, {})
     return tree
+
+
+def leaves(tree: Paths) -> Iterator[tuple[str, ...]]:
+    """The paths in a tree, from its root to its leaves."""
+    for name, below in tree.items():
+        yield from ((name, *rest) for rest in leaves(below)) if below else [(name,)]
 
 
 def equalities(root: Node) -> dict[tuple[str, ...], Scalar]:

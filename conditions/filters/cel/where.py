@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from ....events import content
+from ....events.attributes import is_name, shown
 from ....events.errors import EventError
 from ....events.event import Event
 from ...errors import ConditionError
@@ -21,7 +22,7 @@ from .ast import Node, tree
 from .cost import Allowance, worst
 from .hints import with_hint
 from .parameters import MAX_ATTEMPTS, VARIABLE, misuse, with_stand_ins
-from .reads import Paths, Reader, Scalar, Unreadable, equalities, paths
+from .reads import Paths, Reader, Scalar, Unreadable, equalities, leaves, paths
 from .texts import for_library, outside_texts, sizes
 
 if TYPE_CHECKING:
@@ -106,6 +107,12 @@ class Where(Filter):
         if program.attributes is None:
             return frozenset()
         return frozenset(program.attributes) or None
+
+    @property
+    def members(self) -> tuple[tuple[str, ...], ...]:
+        """The paths of the members of the data that it reads by their names."""
+        program: Program = self.__dict__["_program"]
+        return tuple(leaves(program.data or {}))
 
     def could_be_true(self, known: Mapping[str, str]) -> bool:
         """Whether it can be true for an event with these attributes; True if in doubt."""
@@ -235,10 +242,25 @@ def _program(source: str, environment: cel.Env, *, is_open: bool = False) -> Pro
     elif kind != types.BOOL:
         raise ConditionError(f"it gives a value of type {str(kind).lower()}, not true or false")
     data, attributes = paths(root, "data"), paths(root, "event")
+    _check_names(attributes or ())
     if data is None and attributes is None:
         raise ConditionError("it reads neither data nor event, so it is the same for every event")
     constants.check(root, _constant_value)
     return Program(expression, data, attributes, allowance, equalities(root))
+
+
+def _check_names(attributes: Iterable[str]) -> None:
+    """Raise ConditionError for an attribute that no event can have, because of its name."""
+    for name in attributes:
+        if name == "data":
+            raise ConditionError("event.data is never there: the data is a variable by itself, data")
+        if not is_name(name):
+            simple = re.sub(r"[^a-z0-9]", "", name.lower())
+            write = f"event.{simple}" if is_name(simple) else "another name"
+            raise ConditionError(
+                f"event has no attribute {shown(name, 40)}, because their names have only lower-case letters"
+                f" a-z and digits: write {write}, or data.{name[:40]} for a value in the data"
+            )
 
 
 def _allowance(root: Node) -> Allowance:

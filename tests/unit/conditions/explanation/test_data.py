@@ -126,11 +126,50 @@ def test_a_predicate_that_refuses_because_there_is_no_json_says_so_without_an_er
         ("day", {"day": 1}, 'it has no attribute day, but its data has a member "day": by="data.day"'),
         ("day(data.day, Europe/Berlin)", {"day": "soon"}, "its data.day is no date or time"),
         ("data.day + 1d", {"day": "soon"}, "its data.day is no date or time"),
+        ("day(data.day, UTC)", {"day": 1795132800}, "its data.day is a number, and by= does not say of what"),
+        ("day(data.day, UTC)", {"day": "1795132800"}, 'write unit="s", "ms", "us" or "d"'),
+        ("day(data.day, UTC, s)", {"day": 10**15}, 'is no time of the years 1 to 9999 with unit="s"'),
+        ("day(data.day, UTC)", {"day": "2026-11-20T05:00"}, "its data.day is a time without a zone"),
+        ("data.day + 1d", {"day": "20261120T050000"}, "its data.day is a time without a zone"),
+        (
+            "day(data.day, Asia/Tokyo)",
+            {"day": "9999-12-31T23:00:00Z"},
+            "its data.day is outside the years 1 to 9999",
+        ),
+        ("hour(data.day, UTC)", {"day": "20261120"}, "its data.day is a day, which has no hour"),
+        ("hour(data.day, UTC, ms)", {"day": "2026-11-20"}, "its data.day is a day, which has no hour"),
+        ("hour(data.day, UTC, d)", {"day": 20777}, "its data.day is a day, which has no hour"),
+        ("data.day + 1h", {"day": 20261120}, "its data.day is a day, to which only whole days can be added"),
+        ("day(data.day, UTC)", {"day": True}, "its data.day is no date or time"),
+        ("data.day", {"day": "x" * 513}, "its data.day is longer than 512 bytes of UTF-8"),
+        ("data.day", {"day": "a\0"}, "its data.day holds a NUL character"),
+        ("data.id", {"schema": {}, "payload": {"after": {"id": 1}}}, 'is at "data.payload.after.id"'),
     ],
 )
 def test_a_path_without_a_value_is_explained_with_where_the_value_is(by: str, data: Any, told: str) -> None:
     """Members encoded twice, envelopes of Kafka Connect and Debezium, and a path to the wrong place."""
     assert told in str(miss_of(event("t", by=by), data, region="eu"))
+
+
+@pytest.mark.parametrize(
+    ("where", "data", "told"),
+    [
+        ("data.day == 1", {"payload": {"day": 1}}, 'the member is at "data.payload.day"'),
+        ("data.day == 1", {"payload": {"after": {"day": 1}}}, 'the member is at "data.payload.after.day"'),
+        ("data.a.day > 1", {"a": {"Day": 2}}, 'its data.a has no member "day", but "Day"'),
+        ("data.a.day > 1", {"a": [{"day": 2}]}, "its data.a is a list, not an object"),
+        ("data.day == 1", [{"day": 1}], "its data is a list, not an object"),
+        ("data.region == 'eu'", {"day": 1}, "the event has an attribute of this name: event.region"),
+        ("data.day == 1", {"x": 1}, 'Key not found in map : "day"'),
+        ("size(data.day) > 1", {"day": 1}, "No matching overloads"),
+    ],
+)
+def test_a_predicate_on_a_member_that_is_elsewhere_says_where_as_by_does(
+    where: str, data: Any, told: str
+) -> None:
+    said = str(miss_of(event("t", where=where), data, region="eu"))
+    assert "could not be evaluated: " in said
+    assert told in said
 
 
 @given(st.binary(max_size=200))

@@ -25,7 +25,7 @@ from interlock.conditions import (
     rehearse,
     week,
 )
-from interlock.conditions.nodes.zoned import zoned_key
+from interlock.conditions.nodes.zoned import key_of_text, zoned_key
 from interlock.conditions.nodes.zones import in_zone
 from interlock.events import Event
 
@@ -64,13 +64,29 @@ def test_a_moment_in_any_spelling_is_the_day_of_the_place(
     assert key_of(function("data.d", tz=BERLIN, unit=unit), value) == key
 
 
-@pytest.mark.parametrize("value", ["2026-11-20", "20261120", 20261120])
+@pytest.mark.parametrize("value", ["2026-11-20", "20261120", 20261120, 20261120.0])
 def test_a_date_is_that_day_in_any_zone_and_has_no_hour(value: object) -> None:
     """K34"""
     assert key_of(day("data.d", tz=AUCKLAND), value) == "2026-11-20"
     assert key_of(week("data.d", tz=AUCKLAND), value) == "2026-W47"
     assert key_of(month("data.d", tz=AUCKLAND), value) == "2026-11"
     assert key_of(hour("data.d", tz=AUCKLAND), value) is None
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "d"])
+def test_a_written_date_is_that_day_with_any_unit(unit: Any) -> None:
+    """K33, K34: a topic may hold numbers and texts; 20261120 is a number then."""
+    assert key_of(day("data.d", tz=AUCKLAND, unit=unit), "2026-11-20") == "2026-11-20"
+    assert key_of(hour("data.d", tz=AUCKLAND, unit=unit), "2026-11-20") is None
+    assert key_of(day("data.d", tz="UTC", unit=unit), "20261120") != "2026-11-20"
+    with pytest.raises(ConditionError, match="a date has no time"):
+        key_of_text(day("2026-11-20", tz=AUCKLAND, unit=unit))
+
+
+def test_a_number_may_be_written_with_an_exponent() -> None:
+    """K33: as Java and spreadsheets write it."""
+    assert key_of(day("data.d", tz=BERLIN, unit="ms"), "1.7951292E12") == "2026-11-20"
+    assert key_of(day("data.d", tz=BERLIN, unit="s"), "1.7951292e+09") == "2026-11-20"
 
 
 def test_days_since_the_epoch_are_days_in_any_zone() -> None:

@@ -632,3 +632,28 @@ def test_any_expression_on_any_event_gives_a_verdict(source: str, data: object) 
 def test_any_bytes_in_the_data_give_a_verdict(data: bytes) -> None:
     for source in ("data.x == 1", "data == data", "event.type == 'x' || data[0] == 1"):
         assert Where(source).verdict(sent(data)).accepted in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("where", "write"),
+    [
+        ("event.partition_key == 'x'", r"write event.partitionkey, or data.partition_key for a value in"),
+        ("event['content-type'] == 'x'", "event has no attribute 'content-type'.*write event.contenttype"),
+        ("event.Subject == 'a' || event.subject == 'a'", "write event.subject"),
+        ("has(event.my_ext) && data.a == 1", "write event.myext"),
+        ("event.data == 'x'", "event.data is never there: the data is a variable by itself, data"),
+        ("event['\u00e9'] == 'x'", "write another name"),
+    ],
+)
+def test_an_attribute_that_no_event_can_have_is_an_error_that_says_what_to_write(
+    where: str, write: str
+) -> None:
+    """They were accepted, and failed on every event."""
+    with pytest.raises(ConditionError, match=write):
+        Where(where)
+
+
+def test_a_member_of_the_data_may_have_any_name() -> None:
+    for text in ("data.partition_key == 'x'", "data['content-type'] == 'x'", "data.exists(e, e.My_x == 1)"):
+        Where(text)
+    Where("data.events.exists(event, event.my_ext == 'a')")  # a variable of the loop
