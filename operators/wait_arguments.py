@@ -12,9 +12,9 @@ from airflow.sdk.definitions.mappedoperator import OperatorPartial
 from jinja2.nativetypes import NativeEnvironment
 
 from ..conditions import Condition, ConditionError, canonical_key
-from ..conditions.nodes.countable import check_counts
 from ..conditions.nodes.param import Later, bound, checked_values
-from ..conditions.nodes.shapes import check_key_meets, check_keys_meet
+from ..conditions.nodes.reachable import check_can_be_met
+from ..conditions.nodes.shapes import check_key_meets
 from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import check_zoned_key
 from ..conditions.recipes.fail_on import with_fail_on
@@ -68,7 +68,8 @@ class WaitArguments:
         whole = _check_condition(who, self.condition, self.fail_on, self.param_values, environment)
         _check_key(checks, whole, self.key, self.param_values, environment)
         if whole is not None and self.key is not NO_KEY and self.key is not _UNKNOWN:
-            _check_key_meets(who, [self.condition, self.fail_on], self.key, dag)
+            values = _values_for_checks(self.condition, self.fail_on, self.param_values, environment)
+            _check_key_meets(who, _as_known(self.condition, self.fail_on, values), self.key, dag)
         if "on_expired" not in unknown:
             checks.choice("on_expired", self.on_expired, get_args(OnExpired))
         if "deferrable" not in unknown:
@@ -228,10 +229,12 @@ def check_unbound(
         for each in (condition, fail_on):
             if each is not None:
                 check_templates(each)
-                check_keys_meet(each)
-                check_counts(each)
+                check_can_be_met(each)
         given = _values_for_checks(condition, fail_on, values, environment)
         whole = with_fail_on(*bound_arguments(condition, fail_on, given))
+        for each in _as_known(condition, fail_on, given):
+            if each is not None and each not in (condition, fail_on):
+                check_can_be_met(each)
         whole.check()
     except ConditionError as e:
         raise ConditionError(f"{checks.who}: {e}") from None
@@ -256,6 +259,15 @@ def _values_for_checks(
         name: (text if isinstance(value, str) else Later()) if is_rendered_later(value) else value
         for name, value in values.items()
     }
+
+
+def _as_known(
+    condition: Condition, fail_on: Condition | None, given: Any
+) -> tuple[Condition, Condition | None]:
+    """Returns both conditions with the values of their parameters; unchanged if not all are known."""
+    if not isinstance(given, Mapping) or any(isinstance(value, Later) for value in given.values()):
+        return condition, fail_on
+    return bound_arguments(condition, fail_on, given)
 
 
 def _check_key(

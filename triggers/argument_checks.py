@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, get_args
 from jinja2 import TemplateAssertionError, TemplateSyntaxError
 
 from ..conditions import Condition, ConditionError, from_json
-from ..conditions.nodes.countable import check_counts
-from ..conditions.nodes.shapes import check_keys_meet
+from ..conditions.nodes.reachable import check_can_be_met
 from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import is_zoned
 from ..engine.config import is_valid_name
@@ -44,6 +43,10 @@ class ArgumentChecks:
             hint = " It is not templated, and cannot be the output of another task."
         raise ValueError(f"{self.who}: {name} is {described(value)}; give {give}.{hint}")
 
+    def refuse(self, name: str, template: str, give: str) -> NoReturn:
+        """Raises ValueError for a template in an argument that is rendered."""
+        raise ValueError(f"{self.who}: {name} is {described(template)}; give {give}.")
+
     def is_unknown(self, name: str, value: object) -> bool:
         """Returns whether the value is known only when the task runs."""
         return name in self._rendered and is_rendered_later(value)
@@ -75,9 +78,15 @@ class ArgumentChecks:
 
         Only a wait's key computes `day()` and the others; elsewhere their text would be taken as it is.
         """
-        for text in templates_in(value):
+        try:
+            names, texts = list(_template_names(value)), list(templates_in(value))
+        except RecursionError:
+            self.fail(name, value, "a value that does not hold itself")
+        if names:
+            self.refuse(name, names[0], "the names in a dict as fixed texts: Airflow renders only its values")
+        for text in texts:
             if name != "key" and is_zoned(text):
-                self.fail(
+                self.refuse(
                     name,
                     text,
                     "what Airflow renders, such as {{ logical_date.in_timezone('Europe/Berlin') | ds }};"
@@ -89,7 +98,7 @@ class ArgumentChecks:
             if environment is not None:  # the DAG may have filters, tests and extensions of its own
                 error = _compiled(environment(), text)
             if error is not None:
-                self.fail(name, text, f"a template that Jinja can read ({error.reason})")
+                self.refuse(name, text, f"a template that Jinja can read ({error.reason})")
 
     def connection(self, kafka_conn_id: object) -> None:
         self.text("kafka_conn_id", kafka_conn_id, "the id of an Airflow connection of type kafka", most=250)
@@ -157,10 +166,9 @@ class ArgumentChecks:
         self.seconds("delivery_timeout", value, MAX_DELIVERY_S)
 
     def can_be_met(self, condition: Condition) -> None:
-        """Raises ConditionError for keys that are never equal, and for counts that are never reached."""
+        """Raises ConditionError for what no events can meet."""
         try:
-            check_keys_meet(condition)
-            check_counts(condition)
+            check_can_be_met(condition)
         except ConditionError as e:
             raise ConditionError(f"{self.who}: {e}") from None
 
@@ -205,6 +213,16 @@ def templates_in(value: object) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for each in value:
             yield from templates_in(each)
+
+
+def _template_names(value: object) -> Iterator[str]:
+    """Yields the templates among the names of dicts, which Airflow does not render."""
+    if isinstance(value, Mapping):
+        yield from (name for name in value if isinstance(name, str) and is_template(name))
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _template_names(each)
 
 
 class _TemplateError(NamedTuple):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ...events.taxonomy import DAG_RUN, TASK_INSTANCE
-from ..filters.dialects import All, Any, Exact, Prefix
+from ...events.taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE
+from ..filters.cel.where import Where
+from ..filters.dialects import All, Any, Exact, Prefix, Sql
 from ..filters.filter import Filter
+from ..filters.outcome import outcome
 from .param import OpenExact
 
 if TYPE_CHECKING:
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 
 _RUN: Final = "data.run_id"
 _INSTANCE: Final = (_RUN, "data.map_index")
+_COMPLETIONS: Final = (*DAG_RUN.values(), *TASK_INSTANCE.values())
+# Types that a predicate for the completion events of Airflow alone refuses: of other events, with these ends.
+_OTHERS: Final = ("x", *SPARK_APPLICATION.values(), *(f"x{each}" for each in _COMPLETIONS))
 _PATHS: Final[Mapping[str, tuple[str, ...]]] = {"dag_run": (_RUN,), "task_instance": _INSTANCE}
 
 
@@ -25,7 +31,7 @@ def default_paths(matcher: Matcher) -> str | tuple[str, ...] | None:
     same id, so `subject` is added unless the matcher names one DAG. None for events of other kinds, and if
     the matcher accepts both.
     """
-    kinds = _kinds_of_matcher(matcher)
+    kinds = kinds_of(matcher)
     if kinds is None or len(kinds) != 1:
         return None
     (kind,) = kinds
@@ -39,15 +45,18 @@ def default_paths(matcher: Matcher) -> str | tuple[str, ...] | None:
     return paths[0] if len(paths) == 1 else paths
 
 
-def _kinds_of_matcher(matcher: Matcher) -> frozenset[str] | None:
+def kinds_of(matcher: Matcher) -> frozenset[str] | None:
+    """Which it accepts of "dag_run", "task_instance" and "other" events; None if it may accept any type."""
     exact = dict(matcher.exact)
     if "type" in exact:
         return _kinds_of_types([exact["type"]])
     for kinds in map(_kinds, matcher.filters):
         if kinds is not None:
             return kinds
-    wanted = None if matcher.where is None else matcher.where.equalities.get(("event", "type"))
-    return _kinds_of_types([wanted]) if isinstance(wanted, str) else None
+    if matcher.where is None:
+        return None
+    wanted = matcher.where.equalities.get(("event", "type"))
+    return _kinds_of_types([wanted]) if isinstance(wanted, str) else _tried(matcher.where)
 
 
 def _kinds(each: Filter) -> frozenset[str] | None:
@@ -57,6 +66,8 @@ def _kinds(each: Filter) -> frozenset[str] | None:
         if "type" not in values:
             return None
         return _kinds_of_types([values["type"]] if isinstance(each, Exact) else _started(values["type"]))
+    if isinstance(each, Sql):
+        return _tried(each) if "type" in each.expression.casefold() else None
     if isinstance(each, All):
         return next((kinds for kinds in map(_kinds, each.filters) if kinds is not None), None)
     if isinstance(each, Any):
@@ -69,9 +80,19 @@ def _kinds(each: Filter) -> frozenset[str] | None:
     return None
 
 
+@lru_cache(1000)
+def _tried(predicate: Sql | Where) -> frozenset[str] | None:
+    """The kinds of event that an expression accepts; None if it does not ask for Airflow's by their type."""
+    if isinstance(predicate, Where) and "type" not in (predicate.attributes or ()):
+        return None
+    if any(outcome(predicate, {"type": each}) is not False for each in _OTHERS):
+        return None
+    return _kinds_of_types(each for each in _COMPLETIONS if outcome(predicate, {"type": each}) is not False)
+
+
 def _started(prefix: str) -> Iterator[str]:
     """The completion types of Airflow with this prefix; the prefix itself if there are others."""
-    known = [each for each in (*DAG_RUN.values(), *TASK_INSTANCE.values()) if each.startswith(prefix)]
+    known = [each for each in _COMPLETIONS if each.startswith(prefix)]
     return iter(known if prefix.startswith("interlock.airflow.") else [*known, prefix])
 
 

@@ -115,12 +115,15 @@ class Matcher(Condition):
         """
         opened = [each for each in self.filters if isinstance(each, OpenExact)]
         exact = [*self.exact, *((each.attribute, texts[each.param]) for each in opened)]
-        return self.changed(
+        made = self.changed(
             exact=exact,
             label=label,
             filters=[each for each in self.filters if not isinstance(each, OpenExact)],
             where=self.where.bound(values) if isinstance(self.where, OpenWhere) else self.where,
         )
+        if opened and dict(exact).get("type") == PLAIN_TYPE:
+            _check_plain(made)
+        return made
 
     @property
     def counted_by(self) -> str | tuple[str, ...] | None:

@@ -12,10 +12,10 @@ from itertools import combinations, product
 from typing import Final, TypeAlias
 
 from ..errors import ConditionError
-from ..filters.dialects import Any, Exact, Prefix
-from ..filters.filter import Filter, quoted
+from ..filters.filter import quoted
 from .combinations import AllOf, AnyOf, AtLeast, Sequence
 from .condition import Condition, shortened
+from .counted import kinds_of
 from .key import canonical_key
 from .matcher import Matcher
 from .paths import parse_path
@@ -41,7 +41,6 @@ _EXAMPLES: Final = {
     "text": "a text that is no date and no time",
 }
 # What the events of Airflow's runs and task instances hold (docs/use/events.md).
-_OF_AIRFLOW: Final = ("interlock.airflow.dag_run.", "interlock.airflow.task_instance.")
 _DAYS: Final = ("ds", "data.ds")
 _TIMES: Final = tuple(
     f"data.{name}"
@@ -245,11 +244,5 @@ def _shapes_of_value(base: str, matcher: Matcher) -> Shapes:
 
 def _is_of_airflow(matcher: Matcher) -> bool:
     """True if it accepts only the events of Airflow's runs and task instances."""
-    exact = dict(matcher.exact).get("type")
-    return (exact is not None and exact.startswith(_OF_AIRFLOW)) or any(map(_names_airflow, matcher.filters))
-
-
-def _names_airflow(each: Filter) -> bool:
-    if isinstance(each, Any):
-        return all(map(_names_airflow, each.filters))
-    return isinstance(each, (Exact, Prefix)) and dict(each.pairs).get("type", "").startswith(_OF_AIRFLOW)
+    kinds = kinds_of(matcher)
+    return bool(kinds) and "other" not in (kinds or ())

@@ -9,14 +9,13 @@ empty. So it does not; the report says how many conditions have one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ....conditions import filters as f_
-from ....conditions.filters.cesql import compile as compiled
-from ....conditions.filters.cesql import could_be_true
 from ....conditions.filters.dialects import Comparison
+from ....conditions.filters.outcome import outcome, sql_attributes
 from ....conditions.nodes.matcher import Matcher
 from ....events.plain import TYPE as PLAIN
 from .registrations import read_condition
@@ -35,29 +34,7 @@ _REQUIRED: Final = "exact STRING, filters STRING"  # one of them is null
 def could_accept(filters: Iterable[Filter], type_: str, source: str | None = None) -> bool:
     """False if no event of this type, from this source if it is given, can pass all of these filters."""
     known = {_TYPE: type_} if source is None else {_TYPE: type_, "source": source}
-    return all(verdict(each, known) is not False for each in filters)
-
-
-def verdict(term: Filter, known: Mapping[str, str]) -> bool | None:
-    """The filter's result for every event with these attributes; None if it depends on the event."""
-    if isinstance(term, Comparison):
-        agrees = [
-            type(term).agrees(known[name], value) if name in known else None for name, value in term.pairs
-        ]
-        return _all(agrees)
-    if isinstance(term, f_.All):
-        return _all(verdict(each, known) for each in term.filters)
-    if isinstance(term, f_.Any):
-        return _not(_all(_not(verdict(each, known)) for each in term.filters))
-    if isinstance(term, f_.Not):
-        return _not(verdict(term.filter, known))
-    if isinstance(term, f_.Sql):
-        if compiled(term.expression).attributes == (_TYPE,):  # its result is known, also inside Not
-            return could_be_true(term.expression, known)
-        return None if could_be_true(term.expression, known) else False
-    if isinstance(term, f_.Where):
-        return None if term.could_be_true(known) else False
-    return None
+    return all(outcome(each, known) is not False for each in filters)
 
 
 def unwaited(types: DataFrame, sources: DataFrame, conditions: DataFrame) -> DataFrame:
@@ -127,7 +104,7 @@ def _reads(term: Filter) -> bool:
     if isinstance(term, (f_.All, f_.Any)):
         return any(map(_reads, term.filters))
     if isinstance(term, f_.Sql):
-        return not _READ.isdisjoint(compiled(term.expression).attributes)
+        return not _READ.isdisjoint(sql_attributes(term))
     return isinstance(term, f_.Not) and _reads(term.filter)
 
 
@@ -137,15 +114,6 @@ def _read(filters: str) -> tuple[Filter, ...]:
         f_.Where(each["where"]) if "where" in each else f_.filter_from_json(each)
         for each in json.loads(filters)
     )
-
-
-def _all(verdicts: Iterable[bool | None]) -> bool | None:
-    found = set(verdicts)
-    return False if False in found else None if None in found else True
-
-
-def _not(verdict: bool | None) -> bool | None:
-    return None if verdict is None else not verdict
 
 
 def _required(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -26,7 +26,7 @@ from interlock.conditions import (
     week,
 )
 from interlock.conditions.filters import Any as AnyFilter
-from interlock.conditions.filters import Exact, Prefix
+from interlock.conditions.filters import Exact, Prefix, Sql
 from interlock.conditions.nodes.matcher import Matcher
 from interlock.events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
 from interlock.testing import dag_run_end, fires, task_instance_end
@@ -153,6 +153,32 @@ def test_runs_of_different_dags_with_one_run_id_count_apart() -> None:
     assert fires(three, [ended(dag_id=f"ingest_{n}") for n in range(3)])
     instances = event("interlock.airflow.task_instance.succeeded")
     assert count(instances, 2).distinct == ("subject", "data.run_id", "data.map_index")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("matcher", "paths"),
+    [
+        (event(where="event.type in ['interlock.airflow.dag_run.succeeded', 'x.y']"), None),
+        (event(where="event.type.endsWith('.dag_run.succeeded')"), None),
+        (event(where="event.type in ['interlock.airflow.dag_run.succeeded']", subject="a"), "data.run_id"),
+        (
+            event(where="event.type.startsWith('interlock.airflow.task_instance.')", subject="a"),
+            ("data.run_id", "data.map_index"),
+        ),
+        (event(subject="a", filters=[Sql(f"type = '{RUNS}'")]), "data.run_id"),
+        (event(subject="a", filters=[Sql("type LIKE 'interlock.airflow.dag_run.%'")]), "data.run_id"),
+        (event(subject="a", filters=[Sql("type LIKE 'interlock.%'")]), None),
+        (event(subject="a", filters=[Sql(f"type = '{RUNS}' OR level = 1")]), None),
+        (event(subject="a", filters=[Sql("EXISTS type")]), None),
+        (event(subject="a", where="has(event.type)"), None),
+    ],
+    ids=str,
+)
+def test_the_default_of_count_follows_a_type_that_an_expression_asks_for(
+    matcher: Matcher, paths: object
+) -> None:
+    """Such a count of 24 fired with 23 hours and one rerun."""
+    assert count(matcher, 2).distinct == paths  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
