@@ -194,7 +194,8 @@ class DispatchOperator(BaseOperator):
             raise ValueError(f"dispatch_dag: Airflow refuses an argument in default_args: {e}") from e
         who = f"dispatch_dag {self.dag_id!r}"
         checks = ArgumentChecks(who, rendered=("logical_date", "note", "partition_key"))
-        check_unbound(checks, condition, None, param_values, self.get_template_env).check_key(key_given=False)
+        whole = check_unbound(checks, condition, None, param_values, self.get_template_env)
+        whole.check_key(key_given=False)
         _check_dag_id(checks, "trigger_dag_id", trigger_dag_id)
         if trigger_dag_id == self.dag_id:
             raise ValueError(f"{who}: trigger_dag_id names the dispatcher itself; name another DAG.")
@@ -209,7 +210,9 @@ class DispatchOperator(BaseOperator):
                 f"{who}: this version of Airflow does not pass a partition_key from a task to a run. Put it "
                 "into conf instead."
             )
-        RunTemplates(conf, logical_date, note, partition_key).check(checks, environment_of(self))
+        RunTemplates(conf, logical_date, note, partition_key).check(
+            checks, environment_of(self), whole.labels
+        )
         checks.templates("param_values", param_values, environment_of(self))
         self.condition = condition
         self.param_values = param_values

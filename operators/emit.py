@@ -160,7 +160,10 @@ class _Arguments:
             return unknown if checks.is_unknown(name, value) else value
 
         extensions = {} if checks.is_unknown("extensions", self.extensions) else self._extensions(checks.who)
-        data = self.data if isinstance(self.data, bytes) else known(self.data)
+        try:
+            data = self.data if isinstance(self.data, bytes) else known(self.data)
+        except RecursionError:
+            raise EventError(f"{checks.who}: data is nested too deeply, or holds itself") from None
         try:
             Event.of(
                 fixed("type", self.type, "x"),

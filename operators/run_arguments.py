@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -11,8 +12,9 @@ from ..conditions import ConditionError, canonical_key
 from ..conditions.nodes.templates import is_template
 from ..engine.records import FiringRecord
 from ..events.attributes import shown
-from ..triggers.argument_checks import ArgumentChecks
+from ..triggers.argument_checks import ArgumentChecks, templates_in
 from ..triggers.firing_json import firing_form, json_text
+from .firing_members import unknown_member
 from .target import RunRefused
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 MAX_CONF_BYTES: Final = 64 * 1024
 MAX_TEMPLATE_CHARS: Final = 10_000
 MAX_NOTE_CHARS: Final = 1000  # limit of Airflow's table
+_MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,13 @@ class RunTemplates:
     note: str | None
     partition_key: str | None
 
-    def check(self, checks: ArgumentChecks, environment: Callable[[], Environment] | None) -> None:
-        """Raises ValueError for what no firing could use. environment: as for `ArgumentChecks.templates`."""
+    def check(
+        self, checks: ArgumentChecks, environment: Callable[[], Environment] | None, labels: Collection[str]
+    ) -> None:
+        """Raises ValueError for what no firing could use.
+
+        environment: as for `ArgumentChecks.templates`. labels: of the condition.
+        """
         if self.conf is not None:
             self._check_conf(checks)
         for name in ("logical_date", "note", "partition_key"):
@@ -45,6 +53,9 @@ class RunTemplates:
             checks.text(name, value, give, none=True, most=MAX_TEMPLATE_CHARS, empty=name == "note")
         for name in ("conf", "logical_date", "note", "partition_key"):
             checks.templates(name, getattr(self, name), environment)
+            for text in templates_in(getattr(self, name)):
+                if (wrong := unknown_member(text, labels)) is not None:
+                    checks.refuse(name, text, f"members that a firing has ({wrong})")
         if self.logical_date is not None and not is_template(self.logical_date):
             try:
                 _moment(self.logical_date)
@@ -117,11 +128,16 @@ def _least(value: Any) -> Any:
     return list(map(_least, value)) if isinstance(value, (list, tuple)) else value
 
 
+def _whole(text: str) -> str:
+    """Returns the canonical form of a date or time; of a month, as `month()` gives it, its first day."""
+    return f"{text}-01" if _MONTH.fullmatch(text) else canonical_key(text)
+
+
 def _moment(given: object) -> datetime:
     """Returns the time of a rendered template, in UTC if it has no zone. Raises RunRefused."""
     try:
         # in its canonical form, because keys come as events write them, in any form of ISO 8601
-        moment = given if isinstance(given, datetime) else datetime.fromisoformat(canonical_key(str(given)))
+        moment = given if isinstance(given, datetime) else datetime.fromisoformat(_whole(str(given)))
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ConditionError, ValueError, OverflowError):
         raise RunRefused(

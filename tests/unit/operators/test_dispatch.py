@@ -361,6 +361,13 @@ def test_a_logical_date_that_renders_to_nothing_is_none() -> None:
     assert dates == [datetime(2026, 11, 20, tzinfo=UTC), None]
 
 
+@pytest.mark.parametrize(("key", "day"), [("2026-11", 1), ("2026-W47", 16), ("2026-11-20", 20)])
+def test_the_logical_date_of_a_month_or_week_is_its_first_day(key: str, day: int) -> None:
+    """The firings of a condition by month() were held."""
+    operator = task(logical_date="{{ firing.key }}")
+    assert operator._run(firing("1", key), {})["logical_date"] == datetime(2026, 11, day, tzinfo=UTC)
+
+
 def test_conf_note_and_logical_date_come_from_the_event(supervisor: Any, log: Log) -> None:
     log.fire(firing("a"), firing("b", "20261121"), firing("c", "2026-11-20T06:00:00+02:00"))
     operator = task(

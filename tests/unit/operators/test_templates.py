@@ -70,3 +70,69 @@ def test_a_task_whose_dag_is_not_known_yet_may_have_any_filter(use: str) -> None
     USES[use]("{{ ds | nosuch }}")
     with pytest.raises(ValueError, match="a template that Jinja can read"):
         USES[use]("{{ ds")
+
+
+NAMES: dict[str, Callable[[], object]] = {
+    "conf": lambda: dispatch_dag("d", condition=KEYED, trigger_dag_id="t", conf={"{{ firing.key }}": 1}),
+    "conf, inside": lambda: dispatch_dag(
+        "d", condition=KEYED, trigger_dag_id="t", conf={"a": [{"{{ firing.key }}": 1}]}
+    ),
+    "data": lambda: EmitEventOperator(task_id="t", type="x", data={"a": {"{{ ds }}": 1}}),
+}
+
+
+@pytest.mark.parametrize("use", NAMES)
+def test_a_template_as_a_name_in_a_dict_is_an_import_error(use: str) -> None:
+    """Airflow renders values only: the template was the name in the run's conf, or in the event."""
+    with pytest.raises(ValueError, match="give the names in a dict as fixed texts"):
+        NAMES[use]()
+
+
+def test_an_error_of_a_templated_argument_does_not_say_that_it_is_not_templated() -> None:
+    with pytest.raises(ValueError, match="a template that Jinja can read") as caught:
+        dispatch_dag("d", condition=KEYED, trigger_dag_id="t", conf={"a": "{{ firing.key"})
+    assert "not templated" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{{ firing.ky }}", "a firing has no 'ky': it has version, firing_id"),
+        ("{{ firing['ds'] }}", "a firing has no 'ds'"),
+        ("day {{ firing.events.rates[0].data.day | upper }}", "the condition has the labels orders"),
+        ("{{ firing.recorded['rates'][0] }}", "firing.recorded has no 'rates'"),
+    ],
+)
+@pytest.mark.parametrize("argument", ["conf", "note", "logical_date"])
+def test_a_member_that_no_firing_has_is_an_import_error(argument: str, text: str, told: str) -> None:
+    """Each firing was held until somebody read the log."""
+    given: dict[str, Any] = {argument: {"s": [text]} if argument == "conf" else text}
+    with pytest.raises(ValueError, match=f"dispatch_dag 'd': {argument} is .*{told}"):
+        dispatch_dag("d", condition=event("x", label="orders"), trigger_dag_id="t", **given)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ firing.key }} {{ firing.canonical_key }} {{ firing.missing }}",
+        "{{ firing.events.orders[0].data.x.y }}",
+        "{{ firing.events['orders#2'][0].id }}",
+        "{{ firing.events.get('rates') }} {{ firing.events.items() }} {{ firing.get('x') }}",
+        "{{ firing.events.rates | default('') }}",
+        "{% if firing.events.rates is defined %}{{ firing.events.rates[0].id }}{% endif %}",
+        "{{ firing.events[label] }} {{ firing | tojson }} {{ other.firing.x }}",
+        "{% for label in firing.events %}{{ firing.events[label] }}{% endfor %}",
+        "{{ dag_run.conf.firing }}",
+    ],
+)
+def test_members_that_a_firing_may_have_are_no_error(text: str) -> None:
+    condition = event("x", label="orders") | event("y", label="orders#2")
+    dispatch_dag("d", condition=condition, trigger_dag_id="t", conf={"a": text})
+
+
+def test_data_that_hold_themselves_are_an_import_error_that_names_them() -> None:
+    """It was a RecursionError."""
+    data: dict[str, Any] = {}
+    data["a"] = data
+    with pytest.raises(ValueError, match="EmitEventOperator 't': data is nested too deeply, or holds itself"):
+        EmitEventOperator(task_id="t", type="x", data=data)

@@ -1,0 +1,64 @@
+"""Templates that name a member which no firing has: each run of the dispatcher would hold its firings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from typing import Final
+
+import jinja2
+from jinja2 import nodes
+
+from ..conditions.nodes.templates import is_template
+
+_MEMBERS: Final = (
+    "version", "firing_id", "outcome", "key", "canonical_key", "fired_at", "events", "recorded", "missing",
+    "left_out",
+)  # fmt: skip
+_BY_LABEL: Final = ("events", "recorded")
+
+
+def unknown_member(text: str, labels: Collection[str]) -> str | None:
+    """A sentence about the first member that no firing of a condition with these labels has.
+
+    None if there is none, and for a template that decides something, or has a default: it may expect that a
+    member is missing.
+    """
+    if not is_template(text) or "firing" not in text:
+        return None
+    for name, *rest in _read(text):
+        if name not in _MEMBERS and not hasattr(dict, name):
+            return f"a firing has no {name!r}: it has {', '.join(_MEMBERS)}"
+        if name in _BY_LABEL and rest and rest[0] not in labels and not hasattr(dict, rest[0]):
+            return f"firing.{name} has no {rest[0]!r}: the condition has the labels {', '.join(labels)}"
+    return None
+
+
+@lru_cache(1000)
+def _read(text: str) -> Sequence[tuple[str, ...]]:
+    """The members of `firing` that a template reads by fixed names."""
+    try:
+        tree = jinja2.Environment().parse(text)  # noqa: S701  # it renders nothing
+    except Exception:  # noqa: BLE001  # `ArgumentChecks.templates` tells what is wrong; extensions are unknown
+        return ()
+    if any(
+        tree.find_all((nodes.If, nodes.CondExpr, nodes.Test, nodes.And, nodes.Or, nodes.Assign, nodes.For))
+    ):
+        return ()
+    if any(each.name in ("default", "d") for each in tree.find_all(nodes.Filter)):
+        return ()
+    found = (_path(each) for each in tree.find_all((nodes.Getattr, nodes.Getitem)))
+    return [each for each in found if each]
+
+
+def _path(node: nodes.Node) -> tuple[str, ...]:
+    names: list[str] = []
+    while not isinstance(node, nodes.Name):
+        if isinstance(node, nodes.Getattr):
+            names.append(node.attr)
+        elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+            names.append(node.arg.value if isinstance(node.arg.value, str) else "")
+        else:
+            return ()
+        node = node.node
+    return tuple(reversed(names)) if node.name == "firing" else ()
