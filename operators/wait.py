@@ -276,6 +276,13 @@ class EventSensor(BaseSensorOperator):
         except ConditionError as e:
             raise ConditionError(f"{self._who}: {e}") from None
 
+    def _shown(self) -> str:
+        """Returns the text of `condition` with the values of this run, as the wait is registered."""
+        try:
+            return str(self._bound()[0])
+        except ConditionError:  # the DAG file was edited meanwhile
+            return str(self.condition)
+
     def _canonical_key(self) -> str | None:
         if self.key is None:
             return None
@@ -328,7 +335,7 @@ class EventSensor(BaseSensorOperator):
     def _expired(self, firing: FiringRecord, context: Context) -> None:
         """Logs the expiry, and raises an exception according to `on_expired`."""
         missing = f"; missing: {', '.join(firing.missing)}" if firing.missing else ""
-        text = f"{self.condition} expired{missing}."
+        text = f"{self._shown()} expired{missing}."
         if firing.incomplete:
             text += " Some earlier events were not evaluated in time; the engine's log names them."
         self.log.warning("%s", visible(text))
@@ -339,7 +346,8 @@ class EventSensor(BaseSensorOperator):
             raise AirflowFailException(text)
 
     def _time_out(self, context: Context, registration_keys: tuple[str, ...]) -> NoReturn:
-        self.log.warning("%s was not met within %.0f s.", visible(self.condition), self.timeout)
+        shown = self._shown()
+        self.log.warning("%s was not met within %.0f s.", visible(shown), self.timeout)
         # Remove the registration first: the worker may be killed while it searches events for the log.
         try:
             remove_registration(self._config(), registration_keys)
@@ -348,7 +356,7 @@ class EventSensor(BaseSensorOperator):
                 "The registration could not be removed. It expires by itself. %s", visible(_with_type(e))
             )
         self._log_near_misses(context)
-        raise AirflowSensorTimeout(f"{self.condition} was not met within {self.timeout:.0f} s.")
+        raise AirflowSensorTimeout(f"{shown} was not met within {self.timeout:.0f} s.")
 
     def _log_near_misses(self, context: Context, until_ms: int | None = None) -> None:
         """Logs what was missing and what nearly matched. An error is only logged."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...events.attributes import shown
 from ..errors import ConditionError
+from .param import OpenExact
 
 if TYPE_CHECKING:
     from .condition import Condition
     from .matcher import Matcher
 
 _SIGNS: Final = ("{{", "{%")
+_PARAM_IN_TEXT: Final = re.compile(r"""param\("[A-Za-z_][A-Za-z0-9_]*"\)""")
 
 
 def is_template(text: str) -> bool:
@@ -21,11 +24,16 @@ def is_template(text: str) -> bool:
 
 
 def check_no_template(caller: str, argument: str, text: object) -> None:
-    """ConditionError with what to write instead, if the text is a template."""
+    """ConditionError with what to write instead, if the text is a template, or holds a parameter."""
     if isinstance(text, str) and is_template(text):
         raise ConditionError(
             f"{caller}({argument}={shown(text, 200)}): a condition is not rendered, so no event can match"
             f" this template. {_instead(argument, text)}"
+        )
+    if isinstance(text, str) and "param(" in text and (found := _PARAM_IN_TEXT.search(text)):
+        raise ConditionError(
+            f"{caller}({argument}={shown(text, 200)}): {found[0]} cannot be a part of a text: give the whole"
+            " text as the parameter's value; in where, write param.name"
         )
 
 
@@ -48,7 +56,8 @@ def _texts(matcher: Matcher) -> Iterator[tuple[str, str]]:
     if matcher.label is not None:
         yield "label", matcher.label
     for each in matcher.filters:
-        yield "filters", str(each)
+        if not isinstance(each, OpenExact):
+            yield "filters", str(each)
 
 
 def _instead(argument: str, text: str) -> str:

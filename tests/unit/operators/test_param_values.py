@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -45,6 +46,17 @@ def test_the_values_of_a_run_decide_which_events_it_waits_for() -> None:
     assert [each["subject"] for each in met.output["events"]["orders"]] == ["acme"]
     assert waiting.given([happened("failed", "umbrella")]).state == "deferred"
     assert waiting.given([happened("failed", "acme")]).outcome == "fail_on"
+
+
+@pytest.mark.parametrize("condition", [ORDERS, ORDERS.expires(after="1h")], ids=["timeout", "expiry"])
+def test_what_a_wait_that_was_not_met_says_has_the_values_of_its_run(condition: Condition) -> None:
+    """It named param("customer"), so that nobody saw for whom it had waited."""
+    dag = wait(condition=condition, fail_on=None, timeout=7200)
+    waiting = wait_of(dag, "wait", logical_date=DAY, conf={"customer": "acme"})
+    ended = waiting.given([], until=waiting.start + timedelta(days=1))
+    assert ended.error is not None
+    assert 'subject="acme"' in str(ended.error)
+    assert "param(" not in str(ended.error)
 
 
 def test_each_run_registers_its_own_values() -> None:

@@ -296,3 +296,19 @@ def test_braces_in_where_are_written_as_escapes_and_stored_conditions_with_them_
     assert len(rehearse(literal, [order("acme", text="{{ ds }}")])) == 1
     form = {"v": 1, "condition": {"event": {"exact": {"type": "a", "subject": "{{ ds }}"}}}}
     assert Condition.from_json(form).to_json() == form
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: event("t", subject="orders-%s" % param("customer")),  # noqa: UP031
+        lambda: event("t", subject=str(param("customer"))),
+        lambda: event("t", where="data.customer == '%s'" % param("customer")),  # noqa: UP031
+        lambda: event("t", filters=[Prefix(subject=str(param("customer")))]),
+    ],
+    ids=["percent", "str", "where", "filter"],
+)
+def test_a_parameter_that_was_put_into_a_text_is_an_error(make: Callable[[], object]) -> None:
+    """It was compared with the text param("customer")."""
+    with pytest.raises(ConditionError, match="cannot be a part of a text: give the whole text"):
+        make()
