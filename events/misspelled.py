@@ -42,6 +42,9 @@ def likely_mistakes(headers: Headers | None, value: bytes | None, missing: Colle
     for name, raw in headers or ():
         other = _OTHER_BINDING.fullmatch(name)
         if name.startswith("ce_"):
+            meant = re.sub(r"[^a-z0-9]", "", name[3:].lower())
+            if meant in missing:  # such as ce_ID, ce__id
+                wrong[name] = f"ce_{meant}"
             continue
         if _CONTENT_TYPE.fullmatch(name) and name != "content-type":
             wrong[name] = "content-type"
@@ -57,7 +60,7 @@ def likely_mistakes(headers: Headers | None, value: bytes | None, missing: Colle
             f"on Kafka {_list(names)} {'is' if len(names) == 1 else 'are'} no attribute of a CloudEvent: "
             f"write {_list(right)}"
         )
-    if not structured and set(missing) == set(REQUIRED) and _holds_structured(value):
+    if not structured and set(missing) == set(REQUIRED) and holds_event(value):
         found.append(
             "its value is a CloudEvent in JSON: give the record the header content-type with the value "
             "application/cloudevents+json"
@@ -70,7 +73,8 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(shown(name, 40) for name in names[:_SHOWN]) + more
 
 
-def _holds_structured(value: bytes | None) -> bool:
+def holds_event(value: bytes | None) -> bool:
+    """Returns whether the value is a CloudEvent in JSON, by its members."""
     try:
         members = msgspec.json.decode(value or b"", type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from ...events.event import Event
-from ...events.misspelled import is_misspelled
+from ...events.misspelled import holds_event, is_misspelled
 from ...events.plain import TYPE, is_plain
 from ..bus import Record
 from ..config import BusConfig
 
 
 class Hints:
-    """Counts, for each topic, records without an event, and records of CloudEvents that are read as plain."""
+    """Counts, for each topic, records without an event, and records of CloudEvents that are read as plain.
 
-    def __init__(self, config: BusConfig) -> None:
-        self._config = config
+    cloudevents: the listed topics that hold CloudEvents, as their owners say.
+    """
+
+    def __init__(self, config: BusConfig, cloudevents: Collection[str] = ()) -> None:
+        self._config, self._cloudevents = config, cloudevents
         self._without: Counter[str] = Counter()
         self._latest: dict[str, tuple[Record, Exception]] = {}
         self._plain: Counter[str] = Counter()
+        self._in_value: Counter[str] = Counter()
 
     def unreadable(self, record: Record, error: Exception) -> None:
         """Note a record without an event. Call this in the order of time, the latest first."""
@@ -27,8 +32,12 @@ class Hints:
 
     def read(self, record: Record, event: Event) -> None:
         """Note the event of a record."""
-        if event.type == TYPE and (not is_plain(record.headers) or is_misspelled(record.headers)):
+        if event.type != TYPE:
+            return
+        if not is_plain(record.headers) or is_misspelled(record.headers):
             self._plain[record.source.topic] += 1
+        elif holds_event(record.value):
+            self._in_value[record.source.topic] += 1
 
     def sentences(self) -> list[str]:
         without = [
@@ -42,4 +51,16 @@ class Hints:
             f"says they are CloudEvents, run: {self._config.command(f'topics add {topic} --cloudevents')}"
             for topic, number in sorted(self._plain.items())
         ]
-        return without + plain
+        in_value = [
+            f"{number} of the latest records of {topic} have a CloudEvent in JSON as their value, but no "
+            f"header content-type with the value application/cloudevents+json{self._and_listed(topic)}: they "
+            "count as records of the topic, not as the events that they hold."
+            for topic, number in sorted(self._in_value.items())
+        ]
+        return without + plain + in_value
+
+    def _and_listed(self, topic: str) -> str:
+        if topic in self._cloudevents:
+            return ""
+        command = self._config.command(f"topics add {topic} --cloudevents")
+        return f", and the topic is listed as plain ({command})"

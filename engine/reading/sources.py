@@ -77,8 +77,8 @@ def last_events(config: BusConfig, registry: Registry, count: int) -> LastEvents
         while size > MAX_BYTES and len(held) > 1:
             size -= _size(held.popleft())
     events, unreadable = [], 0
-    hints = Hints(config)
     cloudevents = () if registry.bus is None else registry.bus.cloudevents
+    hints = Hints(config, cloudevents)
     for record in sorted(held, key=lambda record: record.timestamp_ms, reverse=True):
         try:
             event = event_of(config, cloudevents, record)

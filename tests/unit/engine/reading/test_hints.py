@@ -17,12 +17,14 @@ HTTP = [("ce-id", b"1"), ("ce-source", b"/s"), ("ce-type", b"t"), ("ce-specversi
 BINARY = encode(Event.of("t", "/s", id="1"))[2]
 
 
-def hints(topic: str, *headers: Sequence[tuple[str, bytes]], value: bytes | None = b"{}") -> list[str]:
-    found = Hints(CONFIG)
+def hints(
+    topic: str, *headers: Sequence[tuple[str, bytes]], value: bytes | None = b"{}", listed: Sequence[str] = ()
+) -> list[str]:
+    found = Hints(CONFIG, listed)
     for offset, each in enumerate(headers):
         record = Record(TopicPartition(topic, 0), offset, 0, b"k", value, each)
         try:
-            found.read(record, event_of(CONFIG, (), record))
+            found.read(record, event_of(CONFIG, listed, record))
         except EventError as error:
             found.unreadable(record, error)
     return found.sentences()
@@ -40,8 +42,10 @@ def hints(topic: str, *headers: Sequence[tuple[str, bytes]], value: bytes | None
         ([("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t"), ("ce-specversion", b"1.0")],
          "'ce-specversion' is no attribute of a CloudEvent: write 'ce_specversion'"),
         ([("Content-Type", b"application/cloudevents+json")], "write 'content-type'"),
+        ([("ce_ID", b"1"), ("ce_source", b"/s"), ("ce_type ", b"t"), ("ce__specversion", b"1.0")],
+         "'ce_ID', 'ce_type ', 'ce__specversion' are no attribute of a CloudEvent: write 'ce_id', 'ce_type'"),
     ],
-    ids=["http", "http, right", "no prefix", "amqp", "one of four", "content type"],
+    ids=["http", "http, right", "no prefix", "amqp", "one of four", "content type", "other letters"],
 )  # fmt: skip
 def test_misspelled_headers_on_the_event_topic_are_named(
     headers: Sequence[tuple[str, bytes]], said: str
@@ -67,6 +71,16 @@ def test_cloudevents_of_a_topic_that_is_listed_as_plain_are_named(
     [sentence] = hints("orders", headers, headers, [("trace", b"x")])
     assert sentence.startswith("2 of the latest records of orders have headers of CloudEvents, but the topic")
     assert "airflow interlock topics add orders --cloudevents" in sentence
+
+
+@pytest.mark.parametrize(("listed", "command"), [((), True), (("orders",), False)])
+def test_a_cloudevent_in_json_on_a_listed_topic_is_named_too(listed: Sequence[str], command: bool) -> None:
+    """It is a plain record without its content type, so a matcher for its type never saw it."""
+    whole = b'{"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}'
+    [sentence] = hints("orders", [], [("trace", b"x")], value=whole, listed=listed)
+    assert sentence.startswith("2 of the latest records of orders have a CloudEvent in JSON as their value")
+    assert ("topics add orders --cloudevents" in sentence) is command
+    assert hints("orders", [], value=b'{"id": "1", "type": "t"}', listed=listed) == []
 
 
 def test_good_records_need_no_hint() -> None:
