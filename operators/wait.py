@@ -36,6 +36,7 @@ from .wait_arguments import (
     OnExpired,
     WaitArguments,
     bound_arguments,
+    check_key_of_run,
     check_rendered_key,
     check_rendered_values,
     check_timeout,
@@ -178,6 +179,8 @@ class EventSensor(BaseSensorOperator):
         if self._key_written is not NO_KEY:
             check_rendered_key(self._who, whole, self._key_written, self.key)
         key = self._canonical_key()
+        if key is not None:
+            check_key_of_run(self._who, (condition, fail_on), self._key_written, self._computed_key())
         since = self._since(context)
         subscription = task_identity(context, config.deployment)
         now = datetime.now(UTC)
@@ -265,7 +268,7 @@ class EventSensor(BaseSensorOperator):
         try:
             if self.key is None or self._canonical_key() != registered:
                 return None
-            return written_key(zoned_key(self.key, zone_of(self.get_dag())))
+            return written_key(self._computed_key())
         except ConditionError:
             return None
 
@@ -286,8 +289,11 @@ class EventSensor(BaseSensorOperator):
     def _canonical_key(self) -> str | None:
         if self.key is None:
             return None
-        key: Any = zoned_key(self.key, zone_of(self.get_dag()))
-        return canonical_key(key)
+        return canonical_key(self._computed_key())
+
+    def _computed_key(self) -> Any:
+        """Returns the rendered key with its days, hours, weeks and months computed."""
+        return zoned_key(self.key, zone_of(self.get_dag()))
 
     def _start(self, context: Context, now: datetime) -> _Start:
         """Returns the start of the first try since the last clear (ADR 17)."""

@@ -14,7 +14,7 @@ from jinja2.nativetypes import NativeEnvironment
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.param import Later, bound, checked_values
 from ..conditions.nodes.reachable import check_can_be_met
-from ..conditions.nodes.shapes import check_key_meets
+from ..conditions.nodes.shapes import check_key_meets, known
 from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import check_zoned_key
 from ..conditions.recipes.fail_on import with_fail_on
@@ -145,6 +145,17 @@ def check_rendered_key(who: str, condition: Condition, written: object, key: obj
             "a key, events with any key would count, so use a value that every run of the DAG has."
         )
     check_key_parts(who, condition, key)
+
+
+def check_key_of_run(who: str, conditions: Sequence[Condition | None], written: object, key: Any) -> None:
+    """Raises ConditionError if no event of one of the conditions can have the key of this run."""
+    try:
+        shapes = tuple(frozenset({known(canonical_key(part))}) for part in _parts(key))
+        for each in conditions:
+            if each is not None:
+                check_key_meets(each, shapes)
+    except ConditionError as e:
+        raise ConditionError(f"{who}: the key {_shown(written)} was rendered to {key!r}: {e}") from None
 
 
 def check_key_parts(who: str, condition: Condition, key: object) -> None:
@@ -304,8 +315,8 @@ def _check_key(
         whole.check_key(key is not NO_KEY)
     except ConditionError as e:
         raise ConditionError(f"{who}: {e}") from None
-    known = not is_rendered_later(key) or isinstance(key, str)
-    if known and key is not NO_KEY and key is not _UNKNOWN:
+    is_known = not is_rendered_later(key) or isinstance(key, str)
+    if is_known and key is not NO_KEY and key is not _UNKNOWN:
         check_key_parts(who, whole, key)
         if isinstance(key, (list, tuple)) and len(key) == 1:
             raise ConditionError(f"{who}: key is {_listed(key)}; give a single value by itself.")

@@ -11,6 +11,7 @@ from airflow.sdk import DAG, CronTriggerTimetable
 from interlock import dag_run, day, event, hour, month, week
 from interlock.conditions import ConditionError
 from interlock.operators import EventSensor, dispatch_dag
+from interlock.testing import wait_of
 from interlock.triggers.asset import ConditionTrigger
 
 BERLIN = "Europe/Berlin"
@@ -178,3 +179,28 @@ def test_filters_and_macros_of_the_dag_may_give_another_key() -> None:
 def test_parts_that_never_have_the_same_key_are_an_import_error(make: Callable[[Any], object]) -> None:
     with pytest.raises(ConditionError, match="these keys are never equal"):
         make(DS & LOGICAL)
+
+
+@pytest.mark.parametrize(
+    ("condition", "given", "told"),
+    [
+        (OF_DAY, "2026-11-20T00:00:00Z", "reads a day such as 2026-11-20: they are never equal"),
+        (OF_DAY, "20.11.2026", "reads a day such as 2026-11-20: they are never equal"),
+        (OF_MONTH, "2026-11-20", "reads a month such as 2026-11: they are never equal"),
+        (LOGICAL, "2026-11-20", "for exactly this time"),
+        (LOGICAL & ANY, "today", "for exactly this time"),
+    ],
+)
+def test_a_rendered_key_that_no_event_can_have_fails_the_task(condition: Any, given: str, told: str) -> None:
+    """It was known only in the run; the task waited until its timeout."""
+    dag = DAG("d", schedule=None)
+    wait(condition, "{{ dag_run.conf['key'] }}", dag)
+    with pytest.raises(ConditionError, match=f"the key .* was rendered to '{given}': .*{told}"):
+        wait_of(dag, "wait", logical_date="2026-11-20T00:00:00Z", conf={"key": given})
+
+
+def test_a_rendered_key_that_an_event_may_have_is_waited_for() -> None:
+    dag = DAG("d", schedule=None)
+    wait(OF_DAY, "{{ dag_run.conf['key'] }}", dag)
+    waiting = wait_of(dag, "wait", logical_date="2026-11-20T00:00:00Z", conf={"key": "20261120"})
+    assert waiting.key == "2026-11-20"
