@@ -150,7 +150,7 @@ def check_rendered_key(who: str, condition: Condition, written: object, key: obj
 def check_key_of_run(who: str, conditions: Sequence[Condition | None], written: object, key: Any) -> None:
     """Raises ConditionError if no event of one of the conditions can have the key of this run."""
     try:
-        shapes = tuple(frozenset({known(canonical_key(part))}) for part in _parts(key))
+        shapes = tuple(frozenset({known(canonical_key(cast("Any", part)))}) for part in _parts(key))
         for each in conditions:
             if each is not None:
                 check_key_meets(each, shapes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ _INSTANCE: Final = (_RUN, "data.map_index")
 _COMPLETIONS: Final = (*DAG_RUN.values(), *TASK_INSTANCE.values())
 # Types that a predicate for the completion events of Airflow alone refuses: of other events, with these ends.
 _OTHERS: Final = ("x", *SPARK_APPLICATION.values(), *(f"x{each}" for each in _COMPLETIONS))
+_TEXTS: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _PATHS: Final[Mapping[str, tuple[str, ...]]] = {"dag_run": (_RUN,), "task_instance": _INSTANCE}
 
 
@@ -83,9 +85,12 @@ def _kinds(each: Filter) -> frozenset[str] | None:
 @lru_cache(1000)
 def _tried(predicate: Sql | Where) -> frozenset[str] | None:
     """The kinds of event that an expression accepts; None if it does not ask for Airflow's by their type."""
-    if isinstance(predicate, Where) and "type" not in (predicate.attributes or ()):
+    source = predicate.source if isinstance(predicate, Where) else predicate.expression
+    reads = "type" in (predicate.attributes or ()) if isinstance(predicate, Where) else True
+    if not reads or "matches" in source:  # a pattern may accept any text
         return None
-    if any(outcome(predicate, {"type": each}) is not False for each in _OTHERS):
+    written = {one or other for one, other in _TEXTS.findall(source)} - {*_COMPLETIONS, ""}
+    if any(outcome(predicate, {"type": each}) is not False for each in (*_OTHERS, *sorted(written))):
         return None
     return _kinds_of_types(each for each in _COMPLETIONS if outcome(predicate, {"type": each}) is not False)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .matcher import Matcher
 
 _SIGNS: Final = ("{{", "{%")
-_PARAM_IN_TEXT: Final = re.compile(r"""param\("[A-Za-z_][A-Za-z0-9_]*"\)""")
+_PARAM_IN_TEXT: Final = re.compile(r"""param\(\\?"[A-Za-z_][A-Za-z0-9_]*\\?"\)""")
 
 
 def is_template(text: str) -> bool:

@@ -160,6 +160,9 @@ def test_runs_of_different_dags_with_one_run_id_count_apart() -> None:
     [
         (event(where="event.type in ['interlock.airflow.dag_run.succeeded', 'x.y']"), None),
         (event(where="event.type.endsWith('.dag_run.succeeded')"), None),
+        (event(where="event.type.matches('^(interlock.airflow.dag_run|y)')"), None),
+        (event(subject="a", filters=[Sql(f"type IN ('{RUNS}', 'x.y')")]), None),
+        (event(subject="a", filters=[Sql(f"type = '{RUNS}' OR type LIKE 'x.y%'")]), None),
         (event(where="event.type in ['interlock.airflow.dag_run.succeeded']", subject="a"), "data.run_id"),
         (
             event(where="event.type.startsWith('interlock.airflow.task_instance.')", subject="a"),
