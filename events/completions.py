@@ -19,6 +19,15 @@ from .schemas import AIRFLOW_DAG_RUN, AIRFLOW_TASK_INSTANCE, urn
 from .taxonomy import DAG_RUN, TASK_INSTANCE
 
 DAY: Final = "ds"  # extension attribute and member of data: the day of the logical date
+_OF_RUNS: Final = {
+    *("deployment", "dag_id", "run_id", "run_type", "run_after", "logical_date", DAY, "partition_key"),
+    *("data_interval_start", "data_interval_end", "state", "started_at", "ended_at"),
+}
+# {kind of event: the members of its data}: no other path is ever there.
+MEMBERS: Final = {
+    "dag_run": frozenset({*_OF_RUNS, "clear_number"}),
+    "task_instance": frozenset({*_OF_RUNS, "task_id", "map_index", "try_number"}),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,13 +41,6 @@ def _of_sql(term: Sql, known: Mapping[str, str]) -> bool | None:
     return None if not read or could_be_true(term.expression, known) else False
 
 
-def sql_attributes(term: Sql) -> frozenset[str]:
-    """The attributes that the expression reads."""
-    from .cesql import compile  # noqa: A004
-
-    return frozenset(compile(term.expression).attributes)
-
-
 def excluding(terms: Iterable[Filter]) -> tuple[Filter, Filter] | None:
     """Two prefixes, or two suffixes, of one attribute that no value has both; None if there are none."""
     seen: dict[tuple[type, str], tuple[str, Filter]] = {}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
+from ...events.completions import MEMBERS
 from ..errors import ConditionError
 from ..filters.dialects import Any, Exact
 from ..filters.filter import Filter, quoted
 from .by import paths_text
 from .combinations import AtLeast, Count
 from .condition import Condition, shortened
+from .counted import kinds_of
 from .matcher import Matcher
 from .param import OpenExact
 from .paths import Path, parse_path
@@ -49,12 +51,27 @@ def check_counts(condition: Condition) -> None:
 
 def _check_values(call: str, paths: Paths, matchers: Iterable[Matcher]) -> None:
     for matcher in matchers:
+        members = _members(matcher)
         for path in paths:
+            begin = (
+                f"{call}(..., distinct={quoted(path)}): {shortened(matcher)} never has a value there, so none"
+            )
             if not shapes_at(path, matcher):
                 raise ConditionError(
-                    f"{call}(..., distinct={quoted(path)}): {shortened(matcher)} never has a value there, so"
-                    " none of its events counts: a day has no hour, and only whole days can be added to it"
+                    f"{begin} of its events counts: a day has no hour, and only whole days can be added to it"
                 )
+            read = parse_path(path).members
+            if read is not None and members is not None and read[0] not in members:
+                listed = ", ".join(sorted(members))
+                raise ConditionError(f"{begin} of its events counts: the members of their data are {listed}")
+
+
+def _members(matcher: Matcher) -> frozenset[str] | None:
+    """The members of the data of its events; None if they are not known: they are for Airflow's events."""
+    kinds = kinds_of(matcher)
+    if not kinds or not kinds <= MEMBERS.keys():
+        return None
+    return frozenset().union(*(MEMBERS[kind] for kind in kinds))
 
 
 def _check_count(condition: Count, paths: Paths) -> None:

@@ -86,8 +86,7 @@ def _kinds(each: Filter) -> frozenset[str] | None:
 def _tried(predicate: Sql | Where) -> frozenset[str] | None:
     """The kinds of event that an expression accepts; None if it does not ask for Airflow's by their type."""
     source = predicate.source if isinstance(predicate, Where) else predicate.expression
-    reads = "type" in (predicate.attributes or ()) if isinstance(predicate, Where) else True
-    if not reads or "matches" in source:  # a pattern may accept any text
+    if "type" not in (predicate.attributes or ()) or "matches" in source:  # a pattern may accept any text
         return None
     written = {one or other for one, other in _TEXTS.findall(source)} - {*_COMPLETIONS, ""}
     if any(outcome(predicate, {"type": each}) is not False for each in (*_OTHERS, *sorted(written))):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ...events import taxonomy
 from ...events.attributes import CORE, shown
-from ...events.completions import DAY, airflow_source
+from ...events.completions import DAY, MEMBERS, airflow_source
 from ..errors import ConditionError
 from ..nodes.combinations import AnyOf
 from ..nodes.condition import Condition
@@ -42,14 +42,6 @@ _RUN_KEYS: Final = {
 _DATED: Final = ("logical_date", "ds")
 # What the events have: no other path is ever there. The data of Spark's events are those of the job.
 _ATTRIBUTES: Final = frozenset({*CORE, DAY})
-_OF_RUNS: Final = {
-    *("deployment", "dag_id", "run_id", "run_type", "run_after", "logical_date", "ds", "partition_key"),
-    *("data_interval_start", "data_interval_end", "state", "started_at", "ended_at"),
-}
-_DATA: Final = {
-    "dag_run": frozenset({*_OF_RUNS, "clear_number"}),
-    "task_instance": frozenset({*_OF_RUNS, "task_id", "map_index", "try_number"}),
-}
 MAX_DATES: Final = 1000
 # Arguments of ExternalTaskSensor and of event(), and what to write instead.
 _INSTEAD: Final = {
@@ -121,7 +113,7 @@ def dag_run(
     _refuse(who, others)
     dag, types = checked_name(who, "dag_id", dag_id), types_of(who, taxonomy.DAG_RUN, state)
     refuse_wildcard(who, "dag_id", dag, types)
-    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _DATA[who]).condition(
+    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, MEMBERS[who]).condition(
         types, dag, _source(who, deployment, dag), label
     )
 
@@ -171,7 +163,7 @@ def task_instance(
     dag, task = checked_name(who, "dag_id", dag_id), checked_name(who, "task_id", task_id)
     types = types_of(who, taxonomy.TASK_INSTANCE, state)
     refuse_wildcard(who, "dag_id and task_id", f"{dag}/{task}", types)
-    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, _DATA[who]).condition(
+    return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, MEMBERS[who]).condition(
         types, f"{dag}/{task}", _source(who, deployment, dag, task), label
     )
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ....conditions import filters as f_
-from ....conditions.filters.dialects import Comparison
-from ....conditions.filters.outcome import outcome, sql_attributes
+from ....conditions.filters.dialects import attributes_of
+from ....conditions.filters.outcome import outcome
 from ....conditions.nodes.matcher import Matcher
 from ....events.plain import TYPE as PLAIN
 from .registrations import read_condition
@@ -99,13 +99,7 @@ def _needed(matcher: Matcher) -> str | None:
 
 
 def _reads(term: Filter) -> bool:
-    if isinstance(term, Comparison):
-        return any(name in _READ for name, _ in term.pairs)
-    if isinstance(term, (f_.All, f_.Any)):
-        return any(map(_reads, term.filters))
-    if isinstance(term, f_.Sql):
-        return not _READ.isdisjoint(sql_attributes(term))
-    return isinstance(term, f_.Not) and _reads(term.filter)
+    return not _READ.isdisjoint(attributes_of(term))
 
 
 @lru_cache(4096)

@@ -99,6 +99,14 @@ def test_a_count_that_may_be_reached_is_no_error(name: str) -> None:
     check_counts(MAY[name]())
 
 
+def test_a_member_that_completion_events_do_not_have_is_an_error_that_lists_them() -> None:
+    for path in ("data.date", day("data.day", tz=UTC), "data.map_index"):
+        with pytest.raises(ConditionError, match="the members of their data are clear_number"):
+            check_counts(count(dag_run("x", by="ds"), 3, distinct=path))
+    check_counts(count(task_instance("x", "y", by="ds"), 3, distinct="data.map_index"))
+    check_counts(count(event("t"), 3, distinct="data.date"))
+
+
 @pytest.mark.parametrize("path", [hour("data.ds", tz=UTC), hour("ds", tz=BERLIN), "data.ds + 1h"])
 def test_a_path_that_never_has_a_value_is_an_error(path: str) -> None:
     for condition in (
