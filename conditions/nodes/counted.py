@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _RUN: Final = "data.run_id"
 _INSTANCE: Final = (_RUN, "data.map_index")
+_OF_AIRFLOW: Final = "interlock.airflow."  # no other types begin with this
 _COMPLETIONS: Final = (*DAG_RUN.values(), *TASK_INSTANCE.values())
 # Types that a predicate for the completion events of Airflow alone refuses: of other events, with these ends.
 _OTHERS: Final = ("x", *SPARK_APPLICATION.values(), *(f"x{each}" for each in _COMPLETIONS))
@@ -88,8 +89,9 @@ def _tried(predicate: Sql | Where) -> frozenset[str] | None:
     source = predicate.source if isinstance(predicate, Where) else predicate.expression
     if "type" not in (predicate.attributes or ()) or "matches" in source:  # a pattern may accept any text
         return None
-    written = {one or other for one, other in _TEXTS.findall(source)} - {*_COMPLETIONS, ""}
-    if any(outcome(predicate, {"type": each}) is not False for each in (*_OTHERS, *sorted(written))):
+    written = sorted({one or other for one, other in _TEXTS.findall(source)} - {""})
+    others = (*_OTHERS, *(each for each in written if not each.startswith(_OF_AIRFLOW)))
+    if any(outcome(predicate, {"type": each}) is not False for each in others):
         return None
     return _kinds_of_types(each for each in _COMPLETIONS if outcome(predicate, {"type": each}) is not False)
 
@@ -97,7 +99,7 @@ def _tried(predicate: Sql | Where) -> frozenset[str] | None:
 def _started(prefix: str) -> Iterator[str]:
     """The completion types of Airflow with this prefix; the prefix itself if there are others."""
     known = [each for each in _COMPLETIONS if each.startswith(prefix)]
-    return iter(known if prefix.startswith("interlock.airflow.") else [*known, prefix])
+    return iter(known if prefix.startswith(_OF_AIRFLOW) else [*known, prefix])
 
 
 def _kinds_of_types(types: Iterable[str]) -> frozenset[str]:
