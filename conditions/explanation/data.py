@@ -43,12 +43,18 @@ def no_key(paths: Iterable[str], event: Event) -> str | None:
         if members is not None:
             reason = unreadable(event) or _at(members, event)
         elif base not in event.attributes:
-            hint = f', but its data has a member "{base}": by="{DATA}{base}"' if _has(event, base) else ""
-            reason = f"it has no attribute {base}{hint}"
+            reason = in_data(base, event, f'by="{DATA}{base}"') or f"it has no attribute {base}"
         else:
             reason = None
         return reason or _unusable(parsed, value_at(path, event))
     return None
+
+
+def in_data(name: str, event: Event, write: str) -> str | None:
+    """That an attribute is missing and the data has a member of its name, and what to write; None if not."""
+    if name in event.attributes or not _has(event, name):
+        return None
+    return f'it has no attribute {name}, but its data has a member "{name}": {write}'
 
 
 def _unusable(path: Path, value: object) -> str | None:

@@ -11,9 +11,10 @@ from typing import Final
 
 from ...events.event import Event
 from ..filters.cel.where import Where
-from ..filters.dialects import Comparison
+from ..filters.dialects import Comparison, attributes_of
 from ..filters.filter import Filter, Verdict
-from .data import no_key, no_member, not_an_object, unreadable
+from ..nodes.paths import DATA
+from .data import in_data, no_key, no_member, not_an_object, unreadable
 from .likeness import cut_difference, difference, likeness
 from .near_miss import NearMiss
 from .wording import clean
@@ -55,6 +56,10 @@ def detailed(
         data = not_an_object(event) if failed else unreadable(event)
         if data is None and failed and any(each in (verdict.error or "") for each in _NO_MEMBER):
             data = no_member(term.members, event)
+        if data is not None:
+            return replace(miss, data=clean(data, MAX_TERM_CHARS))
+    for name in attributes_of(term) if verdict.attribute is None else (verdict.attribute,):
+        data = in_data(name, event, f'where="{DATA}{name} == ..."')
         if data is not None:
             return replace(miss, data=clean(data, MAX_TERM_CHARS))
     differs = likeness(term, event)

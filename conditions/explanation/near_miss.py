@@ -46,7 +46,8 @@ class NearMiss:
     read, and was released or dropped. "unknown": one of these two.
     refused: how many of the matcher's `terms` terms refused it.
     difference: how a text in the event differs from the wanted one that looks the same. data: what its data
-    look like, if they cannot be read as the term or the key needs.
+    look like, if they cannot be read as the term or the key needs; or that they have what was sought as an
+    attribute.
     """
 
     event: EventRef
@@ -105,7 +106,7 @@ class NearMiss:
             value = "none" if self.value is None else valued(self.value)
             if self.value is None and self._is_no_plain_attribute(self.attribute):
                 more += f"; a plain record has no {self.attribute}, because its headers are not read"
-            return f"{term} refused its {self.attribute}, {value}{differs}{more}"
+            return f"{term} refused its {self.attribute}, {value}{f': {data}' if data else ''}{differs}{more}"
         if self.why in ("no key", "no data"):
             path = printed(self.attribute or "")
             return f"no key at {path}{f': {data}' if data else ''}"

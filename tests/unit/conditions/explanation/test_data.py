@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from interlock.conditions import EMPTY, Matcher, event, explain
 from interlock.conditions.explanation.formats import looks_like
 from interlock.conditions.explanation.near_miss import NearMiss
+from interlock.conditions.filters import Any as AnyFilter
+from interlock.conditions.filters import Exact, Prefix, Sql
 from interlock.events import Event
 
 NOON_MS = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
@@ -170,6 +172,26 @@ def test_a_predicate_on_a_member_that_is_elsewhere_says_where_as_by_does(
     said = str(miss_of(event("t", where=where), data, region="eu"))
     assert "could not be evaluated: " in said
     assert told in said
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"day": "1"},
+        {"filters": [Prefix(day="1")]},
+        {"filters": [Sql("day = '1'")]},
+        {"filters": [AnyFilter(Exact(day="1"), Exact(day="2"))]},
+        {"where": "event.day == '1'"},
+        {"where": "has(event.day) && event.day == '1'"},
+    ],
+    ids=["exact", "prefix", "sql", "any", "where", "where that asks first"],
+)
+def test_an_attribute_that_is_a_member_of_the_data_is_explained_with_what_to_write(
+    terms: dict[str, Any],
+) -> None:
+    told = 'it has no attribute day, but its data has a member "day": where="data.day == ..."'
+    assert told in str(miss_of(event("t", **terms), {"day": "1"}))
+    assert "its data has" not in str(miss_of(event("t", **terms), {"other": "1"}))
 
 
 @given(st.binary(max_size=200))
