@@ -98,7 +98,7 @@ _TEXTS: Final = {
     "opened": "opened by {label} at {at}",
     "over": "ends at {at}",
     "other_windows": "{number} more open",
-    "refuted_windows": "in {number} more a negated event came",
+    "refuted_windows": "a negated event came in {number} more",
     "no_window": "no event has opened a window",
     "refuted": "an event came at {at}",
     "next_step": "step {number} is next",

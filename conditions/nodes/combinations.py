@@ -194,8 +194,8 @@ class Sequence(Condition):
 def at_least(n: int, *conditions: Condition, distinct: By | None = None) -> Condition:
     """Met when at least n of these conditions are; n = 1 gives their `|`, n = all of them their `&` (N2).
 
-    distinct: a path as in `by`, or several: the n conditions, which are matchers then, must be met by events
-    with different values there, such as approvals of different people (N4).
+    distinct: a path as in `by`, or several: n of the conditions must be met by events with different values
+    there, such as approvals of different people. All conditions must be matchers then (N4).
     """
     for number, condition in enumerate(conditions, 1):
         check_operand(f"argument {number} of at_least", condition, *_MET)
@@ -229,8 +229,8 @@ Distinct: TypeAlias = By | _OfMatcher | None
 def count(matcher: Matcher, n: int, *, distinct: Distinct = OF_MATCHER) -> Condition:
     """Met by n different events of the matcher; n = 1 gives the matcher itself.
 
-    distinct: a path as in `by`, or several: events with the same value there count once (Q5), so that a run
-    which was cleared and run again is one of 24. Default: the run for completion events of DAG runs, run and
+    distinct: a path as in `by`, or several: events with the same value there count once (Q5). So a run that
+    was cleared, and ended twice, counts once. Default: the run for completion events of DAG runs, run and
     map index for those of task instances, and None, every event, for other matchers.
     """
     if n == 1 and isinstance(matcher, Matcher) and not isinstance(n, bool):

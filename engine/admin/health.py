@@ -120,7 +120,7 @@ def _look_for_alterations(
         topic = topics[name]
         if topic is None:  # `check` reports it
             continue
-        kept = kind not in ("event", "dead-letter")  # of these two, the protocols need no old records
+        kept = kind not in ("event", "dead-letter")  # the protocols need no old records of these two
         if kept and registry.bus.topic_ids.get(kind, topic.id) != topic.id:
             health.problems.append(
                 f"Topic {name!r} was deleted and created again: its records are lost. {ANOTHER_BUS}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.2  # how soon the thread notices `close`; acknowledgements wake it
 CLOSE_S: Final = 10.0
-_SLICE: Final = 1000  # headers of records, after which a write lets other tasks run: a few milliseconds
+_SLICE: Final = 1000  # after so many record headers (a few ms) a write lets other tasks run
 
 _TOO_LARGE: Final = frozenset({10, 18})  # MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 _FORBIDDEN: Final = frozenset({29, 31})  # TOPIC_ and CLUSTER_AUTHORIZATION_FAILED
@@ -84,9 +84,9 @@ class EventProducer:
     async def write(self, events: Sequence[Event]) -> None:
         """Returns when all in-sync replicas have every event.
 
-        Raises NotSent if an event is too large: for any event topic, and then nothing is written, or for this
-        one, whose brokers refuse it. Raises NoRoom if the client's queue is full; UnreachableError if the
-        client refuses a record, or Kafka has not acknowledged in time. Except in the first case some of the
+        Raises NotSent if an event exceeds the limit of every event topic (then nothing is written), or the
+        lower limit of this one. Raises NoRoom if the client's queue is full; UnreachableError if the client
+        refuses a record, or Kafka has not acknowledged in time. Except in the first case some of the
         events may be written. When it has returned or raised, the client holds no record of these events. If
         the task is cancelled, the client may hold and write them all the same.
         """

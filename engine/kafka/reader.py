@@ -24,7 +24,7 @@ FETCH_BACKOFF_MS = 10
 # How long a fetch waits at a broker without new records (default 500 ms). Only then does the client report
 # the end of a partition, or read from a new position. An idle client costs 0.4 % of a core.
 FETCH_WAIT_MS = 50
-BRIEF_WAIT_MS = 1  # for readers that read single records at changing positions, and else nothing
+BRIEF_WAIT_MS = 1  # for readers that only read single records at changing positions
 # For engines. With the default fetch.min.bytes=1 each append answers a fetch, and the client sends the next.
 # Producers may append so often that the fetches delay transactions, and firings come later. So a fetch waits
 # for this many bytes, but no longer than this time; a shorter time makes an idle client cost more. Readers of
@@ -45,7 +45,7 @@ SMALL_BYTES = 256 * 1024  # of a chunk
 _HEADER_BYTES = 64  # of a header, beside name and value
 STALL_S = 30.0
 _DRAIN_AT_ONCE = 1000  # records at a time
-_partition = lru_cache(10_000)(TopicPartition)  # for each record: a look-up takes a third of creating one
+_partition = lru_cache(10_000)(TopicPartition)  # cached: a look-up takes a third of the time
 
 
 # If a header's name is not UTF-8, `headers()` of confluent_kafka 2.16.1 sets an error but also returns a list

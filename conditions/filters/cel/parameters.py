@@ -56,7 +56,7 @@ def _escape(char: str) -> str:
 
 
 def with_stand_ins(node: Node) -> Node:
-    """The tree with a short constant in place of each parameter: no values make it cost less."""
+    """The tree with a short constant in place of each parameter: it costs no more than with any values."""
     if _is_parameter(node):
         return _STAND_IN
     children = tuple(map(with_stand_ins, node.children))

@@ -301,7 +301,7 @@ def _constant_value(source: str) -> object:
     """The value of a constant expression, which is not null; the text of its error."""
     try:
         return _environment().compile(source).eval(data={}).value()
-    except RuntimeError:  # a part of a valid expression, but none by itself: nothing is known of it
+    except RuntimeError:  # a part of a valid expression, but not valid by itself
         return None
 
 

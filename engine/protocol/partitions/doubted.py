@@ -10,7 +10,8 @@ from ..outputs import Outputs
 from ..tasks.source_task import SourceTask
 from .offsets import OffsetChecks
 
-MOST_REFUSED: Final = 20  # records of a partition, then it is fetched again: each costs a few look-ups
+# After so many refused records a partition is fetched again: each costs a few look-ups.
+MOST_REFUSED: Final = 20
 
 
 class DoubtedPartitions:
@@ -21,7 +22,7 @@ class DoubtedPartitions:
 
     def __init__(self, bus: Bus, offsets: OffsetChecks) -> None:
         self._bus, self._offsets = bus, offsets
-        self._refused: dict[TopicPartition, int] = {}  # how many records of it
+        self._refused: dict[TopicPartition, int] = {}  # how many records
 
     def __contains__(self, tp: TopicPartition) -> bool:
         return tp in self._refused
@@ -55,7 +56,7 @@ class DoubtedPartitions:
         return True
 
     def fetch_again(self, sources: Mapping[TopicPartition, SourceTask]) -> bool:
-        """Fetch the doubted ones of these again; False if the client cannot fetch each by itself."""
+        """Fetch the doubted partitions among these again; False if the client cannot fetch each by itself."""
         doubted = [sources[tp] for tp in self._refused if tp in sources]
         self._refused.clear()
         return all(self._bus.seek(each.tp, each.position) for each in doubted)

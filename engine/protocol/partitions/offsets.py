@@ -21,7 +21,7 @@ from ..context import EngineContext
 
 # Look-ups that find nothing wrong may take this share of the time: each takes milliseconds. Topics of
 # transactional producers, and compacted topics, jump all the time. When the share is used up, a jump is
-# looked up only if it is longer than those of this partition that were.
+# looked up only if it is longer than each that was looked up in this partition.
 MOST_S: Final = 0.5
 IN_S: Final = 10.0
 MOST_HIDDEN: Final = 100  # offsets: a longer jump is looked up in any case
@@ -50,7 +50,7 @@ class OffsetChecks:
         self._reader: Reader | None = None
         self._usual: dict[TopicPartition, int] = {}  # the longest jump that was looked up
         self._claims: dict[tuple[TopicPartition, int], int] = {}  # {partition, claimed offset: true offset}
-        self._began, self._took = 0.0, 0.0  # of the present IN_S
+        self._began, self._took = 0.0, 0.0  # when the present IN_S began, and its share used
 
     def refusal(self, record: Record, position: int) -> Refusal | None:
         """Why this record cannot be at its offset; None if it is, or if MOST_S is used up.
@@ -59,12 +59,12 @@ class OffsetChecks:
         """
         tp, offset = record.source, record.offset
         if offset < position:
-            if self._first(tp, offset) == record:  # an earlier record hid it, and was not looked up
+            if self._first(tp, offset) == record:  # a record that was believed without a look-up hid it
                 return None
             return Refusal(_reason(record, "which lies before the records that were read"), position)
         began, jump = self._monotonic(), offset - position
         end = self._bus.fetched_end(tp)
-        if offset >= end:  # of an honest record only if the end is not known
+        if offset >= end:  # a true offset is below the end, if that is known
             end = self._ask_end(tp)
         if offset < end:
             if jump <= self._usual.get(tp, 0) and self._used_up(began):
@@ -134,9 +134,9 @@ class OffsetChecks:
         return self._look(tp, offset)[0]
 
     def _look(self, tp: TopicPartition, offset: int) -> tuple[Record | End, Record | End | None]:
-        """What a reader finds that starts at this offset, and what it returns next, if that has arrived.
+        """The first record that a reader gets from this offset on, and the next item, if that has arrived.
 
-        First the end if there is no record within END_S.
+        The partition's end in place of the record, if none comes within END_S.
         """
         try:
             return self._read(tp, offset)
