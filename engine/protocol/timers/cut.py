@@ -70,7 +70,7 @@ class Cuts:
 
     @property
     def waits_for(self) -> str | None:
-        """What timers wait for, once they have waited for long; None otherwise. For health."""
+        """What timers wait for, once they have waited for long; None otherwise. For waiting tasks."""
         if self._cut is not None and self._cut.reported:
             return self._cut.missing
         return self._late or None
