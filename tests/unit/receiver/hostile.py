@@ -8,6 +8,10 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from interlock.receiver import openlineage
+
+from tests.kit import lineage
+
 METHODS = ["POST"] * 12 + ["GET", "OPTIONS", "HEAD", "PUT", "CONNECT", "PRI", "post", "", "\x00"]
 REQUIRED = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 NAMES = ["subject", "time", "datacontenttype", "dataschema", "key", "A", "a-b", *REQUIRED]
@@ -73,8 +77,10 @@ class Hostile:
         return self._parts(whole)
 
     def _valid(self) -> bytes:
-        """A CloudEvent in one of the three modes."""
-        kind = self._random.randrange(3)
+        """A CloudEvent in one of the three modes, or an OpenLineage event."""
+        kind = self._random.randrange(4)
+        if kind == 3:
+            return self._lineage()
         if kind == 0:
             headers = [(f"ce-{name}", value) for name, value in REQUIRED.items()]
             return self._whole("POST", "/events", headers, self._body())
@@ -83,6 +89,23 @@ class Hostile:
             return self._whole("POST", "/events", [("content-type", STRUCTURED)], _dumped(form))
         batch = [form] * self._random.choice([0, 1, 100, 2000])
         return self._whole("POST", "/events", [("content-type", BATCH)], _dumped(batch))
+
+    def _lineage(self) -> bytes:
+        """An OpenLineage event in which one member may have any value; one, a batch, or compressed."""
+        chosen, form = self._random, lineage.of_spark()
+        at: Any = form
+        while isinstance(at, (dict, list)) and at and chosen.random() < 0.7:
+            name = chosen.choice(list(at) if isinstance(at, dict) else range(len(at)))
+            if chosen.random() < 0.3:
+                at[name] = self._json(3)
+            at = at[name]
+        headers = [("content-type", "application/json")]
+        if chosen.random() < 0.3:
+            return self._whole("POST", f"{openlineage.PATH}/batch", headers, _dumped([form] * 3))
+        body = _dumped(form)
+        if chosen.random() < 0.3:
+            headers, body = [*headers, ("content-encoding", "gzip")], gzip.compress(body)
+        return self._whole("POST", openlineage.PATH, headers, body)
 
     def _built(self) -> bytes:
         """A request of any parts."""
