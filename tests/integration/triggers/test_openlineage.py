@@ -1,4 +1,7 @@
-"""A Spark job with OpenLineage's listener, and nothing of Interlock, resumes tasks of a real Airflow."""
+"""A Spark job with OpenLineage's listener, and an Airflow with OpenLineage's provider, resume tasks.
+
+Neither has anything of Interlock.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +30,11 @@ from tests.kit.airflow import MIGRATED
 pytestmark = pytest.mark.long  # an Airflow of its own, and a jar of 43 MB
 
 CHECKSUMS = Path(__file__).with_name("openlineage.sha512")
+PROVIDER = Path(__file__).with_name("openlineage.txt")  # it would load in every Airflow of the environment
+UV = Path(sys.executable).with_name("uv")
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
 WAITS = """
-    from airflow.sdk import DAG
+    from airflow.sdk import DAG, task
     from interlock import dataset_written, openlineage_run
     from interlock.operators import EventSensor
 
@@ -38,6 +45,18 @@ WAITS = """
 
     with DAG("application", schedule=None):
         EventSensor(task_id="wait", condition=openlineage_run("daily_orders", "prod"))
+
+    with DAG("task_of_the_day", schedule=None):
+        run = openlineage_run("shop.load", "airflow-prod", by="nominal_time")
+        EventSensor(task_id="wait", condition=run, key="{{ ts }}")
+
+    with DAG("shop", schedule=None):
+
+        @task
+        def load():
+            pass
+
+        load()
 
     with DAG("failed", schedule=None):
         EventSensor(task_id="wait", condition=dataset_written(WAREHOUSE, "default.failed", measured=True))
@@ -76,7 +95,16 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path, say: Any, eventually: Callable[..., Any]) -> Iterator[Site]:
+def provider(tmp_path: Path) -> Path:
+    """A folder with OpenLineage's provider."""
+    command = ["--system-certs", "pip", "install", "--quiet", "--python", sys.executable, "--no-deps"]
+    command += ["--require-hashes", "--requirement", str(PROVIDER), "--target", str(tmp_path / "provider")]
+    subprocess.run([str(UV), *command], check=True)
+    return tmp_path / "provider"
+
+
+@pytest.fixture
+def site(tmp_path: Path, provider: Path, say: Any, eventually: Callable[..., Any]) -> Iterator[Site]:
     dags = tmp_path / "dags"
     dags.mkdir()
     (dags / "waits.py").write_text(textwrap.dedent(WAITS).replace("{folder}", str(tmp_path)))
@@ -84,20 +112,25 @@ def site(tmp_path: Path, say: Any, eventually: Callable[..., Any]) -> Iterator[S
         bus = BusConfig(name="lineage", client={"bootstrap.servers": broker.bootstrap_servers})
         create(bus, partitions=1)
         connection = {"conn_type": "kafka", "extra": dict(bus.client)}
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
         with LocalAirflow(
             tmp_path / "home",
             dags,
             migrated=MIGRATED,
             connections={"kafka_default": connection},
-            settings={("interlock", "bus"): bus.name},
+            settings={
+                ("interlock", "bus"): bus.name,
+                ("openlineage", "transport"): json.dumps({"type": "http", "url": url}),
+                ("openlineage", "namespace"): "airflow-prod",
+            },
+            environment={"PYTHONPATH": str(provider)},
         ) as airflow:
-            port = free_port()
             command = [sys.executable, "-m", "airflow", "interlock", "receiver", "--port", str(port)]
             with (tmp_path / "receiver.log").open("w") as log:
                 receiver = subprocess.Popen(
                     command, env=airflow.processes.environment, stdout=log, stderr=subprocess.STDOUT
                 )
-            url = f"http://127.0.0.1:{port}"
 
             def ready() -> bool:
                 assert receiver.poll() is None, (tmp_path / "receiver.log").read_text()
@@ -152,36 +185,43 @@ def submit(site: Site, say: Any) -> str:
     return done.stdout
 
 
-def test_a_job_with_the_listener_resumes_the_tasks_that_wait_for_its_table_and_its_end(
-    site: Site, say: Any, eventually: Callable[..., Any]
+def deferred(site: Site, dag_id: str, **run: Any) -> str:
+    """A run whose task waits; its id."""
+    site.airflow.api.unpause(dag_id)
+    run_id = site.airflow.api.trigger(dag_id, **run)
+    site.airflow.api.wait_for_task(dag_id, run_id, "wait", "deferred", timeout_s=120)
+    return str(run_id)
+
+
+def test_spark_and_airflow_with_openlineage_resume_the_tasks_that_wait_for_their_runs(
+    site: Site, say: Any
 ) -> None:
     api = site.airflow.api
-    waits = ("table", "application", "failed")
-    api.wait_for_dags(*waits, timeout_s=120)
-    runs = {}
-    for dag_id in waits:
-        api.unpause(dag_id)
-        runs[dag_id] = api.trigger(dag_id)
-        api.wait_for_task(dag_id, runs[dag_id], "wait", "deferred", timeout_s=120)
+    api.wait_for_dags("table", "application", "failed", "task_of_the_day", "shop", timeout_s=120)
+    waits = {dag_id: deferred(site, dag_id) for dag_id in ("table", "application", "failed")}
+    of_the_day = deferred(site, "task_of_the_day", logical_date=DAY)
+
+    api.unpause("shop")
+    run_id = api.trigger("shop", logical_date=DAY)
+    assert api.wait_for_run("shop", run_id) == "success"
+    assert api.wait_for_run("task_of_the_day", of_the_day) == "success", site.events()
+    assert ("openlineage.run.complete", "shop") in site.events()  # the DAG run
+
     log = submit(site, say)
-    say(f"events: {site.events()}")
     for dag_id in ("table", "application"):
-        assert api.wait_for_run(dag_id, runs[dag_id], timeout_s=120) == "success", (
-            site.events(),
-            log[-3000:],
-        )
-    output = api.xcom("table", runs["table"], "wait")
+        assert api.wait_for_run(dag_id, waits[dag_id]) == "success", (site.events(), log[-3000:])
+    output = api.xcom("table", waits["table"], "wait")
     [[written]] = output["events"].values()
     assert written["type"] == "openlineage.run.complete"
     assert written["source"] == "/openlineage/prod"
     assert written["subject"].startswith("daily_orders.")
     # The failed write names its table in a complete event too, but not how much was written.
-    [failed] = [
+    failed = [
         record
         for record in site.records()
         if record.header("ce_type") == "openlineage.run.complete"
         and "|default.failed " in (record.header("ce_outputs") or "")
     ]
-    assert "|default.failed " not in (failed.header("ce_measured") or "")
-    assert json.loads(failed.value or b"")["eventType"] == "COMPLETE"
-    assert api.task("failed", runs["failed"], "wait")["state"] == "deferred"
+    assert failed
+    assert all("|default.failed " not in (each.header("ce_measured") or "") for each in failed)
+    assert api.task("failed", waits["failed"], "wait")["state"] == "deferred"
