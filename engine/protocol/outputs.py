@@ -6,6 +6,7 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Final
 
+from ...events.sizes import record_bytes
 from ..bus import Committed, Headers, Output, Record, TopicPartition
 from ..config import KINDS, BusConfig
 from ..records.sizes import MAX_VALUE_BYTES
@@ -114,8 +115,7 @@ class Outputs:
             nothing = (record.timestamp_ms, record.key, record.value) == (-1, None, None)
             about[MISSING] = "headers, key, value" if nothing else "headers"
         key, value = record.key, record.value
-        size = len(key or b"") + len(value or b"") + sum(len(name) + len(raw or b"") for name, raw in own)
-        if size > MAX_VALUE_BYTES:  # brokers would refuse it, and the engine could never move past it
+        if record_bytes(key, value, own) > MAX_VALUE_BYTES:  # brokers would refuse it, for ever
             digest = hashlib.sha256(value or b"").hexdigest()
             about |= {"interlock_size": str(len(value or b"")), "interlock_sha256": digest}
             key, value = (part and part[:_PREFIX_BYTES] for part in (key, value))
@@ -123,4 +123,4 @@ class Outputs:
         headers = [*own, *((name, text.encode("utf-8", "replace")) for name, text in about.items())]
         self.records.append(Output(self._topics["dead-letter"], None, key, value, headers))
         self.dead_lettered.add(record.source if read_from is None else read_from)
-        self._bytes += len(value or b"")
+        self._bytes += record_bytes(key, value, headers)

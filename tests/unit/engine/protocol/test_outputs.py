@@ -17,6 +17,7 @@ from interlock.engine.protocol.outputs import (
     Outputs,
 )
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES, MAX_VALUE_BYTES
+from interlock.events.sizes import record_bytes
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 TP = TopicPartition("b-event", 3)
@@ -69,19 +70,25 @@ def test_it_is_full_by_records() -> None:
     assert gathered.full
 
 
-@pytest.mark.parametrize("kind", ["write", "dead_letter"])
-def test_it_is_full_by_bytes(kind: str) -> None:
+def test_it_is_full_by_bytes() -> None:
     gathered = outputs()
-
-    def add(size: int) -> None:
-        if kind == "write":
-            gathered.write("trigger", 0, None, b"x" * size)
-        else:
-            gathered.dead_letter(Record(TP, 0, 0, None, b"x" * size, None), "event", "bad", 0)
-
-    add(MAX_PASS_BYTES - 1)
+    gathered.write("trigger", 0, None, b"x" * (MAX_PASS_BYTES - 1))
     assert not gathered.full
-    add(1)
+    gathered.write("trigger", 0, None, b"x")
+    assert gathered.full
+
+
+@pytest.mark.parametrize("part", ["key", "value", "headers"])
+def test_it_is_full_by_what_dead_letters_hold_in_any_part(part: str) -> None:
+    """800 records without a value, and with headers of 1 MB, came into one transaction."""
+    gathered = outputs()
+    half = b"x" * (MAX_PASS_BYTES // 2)
+    record = Record(TP, 0, 0, None, None, None)._replace(
+        **{part: [("h", half)] if part == "headers" else half}
+    )
+    gathered.dead_letter(record, "event", "bad", 0)
+    assert not gathered.full
+    gathered.dead_letter(record, "event", "bad", 0)
     assert gathered.full
 
 
@@ -124,6 +131,19 @@ def test_a_record_too_large_for_a_dead_letter_is_named_by_size_hash_and_beginnin
     about = dead(value)
     assert about["interlock_size"] == str(len(value)).encode()
     assert about["interlock_sha256"] == hashlib.sha256(value).hexdigest().encode()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[("日" * 3_000_000, b"")], [("日", None)] * 1_700_000],
+    ids=["three bytes a letter", "many short ones"],
+)
+def test_headers_of_a_dead_letter_count_as_brokers_count_them(headers: Headers) -> None:
+    """A listed topic may hold records of more than 8 MiB; a dead letter of that size is refused for ever."""
+    gathered = outputs()
+    gathered.dead_letter(Record(TP, 7, 0, b"k", b"v", headers), "event", "bad", 0)
+    [output] = gathered.records
+    assert record_bytes(output.key, output.value, output.headers or ()) < MAX_INTERNAL_BYTES
 
 
 def test_a_long_reason_is_cut() -> None:
