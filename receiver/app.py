@@ -29,7 +29,7 @@ Observe = Callable[[str, int, int], None]
 _SHOWN: Final = 2000  # characters of a detail
 _EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, here and in the client's queue
 # A body up to this size is read in a few milliseconds, in which no other request is answered.
-_INLINE_BYTES: Final = 64 * 1024
+_INLINE_BYTES: Final = 16 * 1024
 
 
 class Writer(Protocol):

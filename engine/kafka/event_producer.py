@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.2  # how soon the thread notices `close`; acknowledgements wake it
 CLOSE_S: Final = 10.0
-_SLICE: Final = 1000  # after so many record headers (a few ms) a write lets other tasks run
+_SLICE: Final = 300  # after so many record headers (about a ms) a write lets other tasks run
 
 _TOO_LARGE: Final = frozenset({10, 18})  # MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 _FORBIDDEN: Final = frozenset({29, 31})  # TOPIC_ and CLUSTER_AUTHORIZATION_FAILED
