@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import jwt
@@ -266,3 +269,40 @@ def test_a_stated_algorithm_is_the_only_one_of_its_key() -> None:
     source = Source(document(jwk(RSA, "r", alg="RS512")))
     assert asyncio.run(admitted(source.tokens(), signed(alg="RS512"))) is SHOP
     assert refused(source.tokens(), signed(alg="RS256")).status == 401
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "says"),
+    [
+        (200, {}, PUBLISHED, None),
+        (404, {}, PUBLISHED, "404"),
+        (302, {"location": "http://169.254.169.254/"}, b"", "302"),
+        (200, {}, b"[" * (jwks.MOST_BYTES + 1), "larger than"),
+        (200, {}, b"nonsense", "malformed"),
+    ],
+    ids=["keys", "missing", "redirect", "large", "nonsense"],
+)
+def test_keys_are_fetched_from_their_url_and_nowhere_else(
+    status: int, headers: dict[str, str], body: bytes, says: str | None
+) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # the library's name
+            self.send_response(status)
+            for name, value in {**headers, "content-length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/keys"
+        if says is None:
+            assert set(jwks.fetched(url)) == {"r", "e", "d"}
+        else:
+            with pytest.raises(ValueError, match=says):
+                jwks.fetched(url)
+        thread.join()

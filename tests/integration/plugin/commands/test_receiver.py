@@ -8,22 +8,26 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 from interlock.events.kafka import decode
 from interlock.plugin.broker import LocalBroker
 
 from local.airflow import free_port
+from tests.kit.certificates import Authority
 
 TOKEN = "of-the-test"
 ROUNDS = 40
@@ -72,7 +76,13 @@ def start(bench: Any, tmp_path: Path, eventually: Any) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
     (tmp_path / "credentials.toml").write_text(FILE)
 
-    def run(*options: str, config: BusConfig | None = None, port: int = 0) -> Process:
+    def run(
+        *options: str,
+        config: BusConfig | None = None,
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        **environment: str,
+    ) -> Process:
         config, port = config or bench.config, port or free_port()
         command = [str(Path(sys.executable).parent / "airflow"), "interlock", "receiver", "--port", str(port)]
         command += ["--conn-id", "kafka_cli", "--bus", config.name]
@@ -81,18 +91,19 @@ def start(bench: Any, tmp_path: Path, eventually: Any) -> Iterator[Start]:
         with (tmp_path / "receiver.log").open("a") as out:
             popen = subprocess.Popen(
                 command,
-                env={**os.environ, "AIRFLOW_CONN_KAFKA_CLI": connection},
+                env={**os.environ, "AIRFLOW_CONN_KAFKA_CLI": connection, **environment},
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 text=True,
             )
         started.append(popen)
-        process = Process(popen, f"http://127.0.0.1:{port}", tmp_path / "receiver.log")
+        scheme = "http" if tls is None else "https"
+        process = Process(popen, f"{scheme}://127.0.0.1:{port}", tmp_path / "receiver.log")
 
         def ready() -> bool:
             assert popen.poll() is None, process.log
             try:
-                return httpx.get(f"{process.url}/readyz").status_code == 200
+                return httpx.get(f"{process.url}/readyz", verify=tls or True).status_code == 200
             except httpx.TransportError:
                 return False
 
@@ -203,6 +214,46 @@ def test_what_is_no_request_is_refused_and_the_receiver_continues(bench: Any, st
     assert b"application/problem+json" in process.raw(closing + b"content-length: 2\r\n\r\n{}")
     assert httpx.post(f"{process.url}/events", headers=headers("1")).status_code == 202
     assert written(bench.config) == ["1"]
+
+
+def test_a_client_certificate_may_write_and_the_topic_decides_how_large_an_event_may_be(
+    bench: Any, start: Start, tmp_path: Path
+) -> None:
+    """The credentials come from a connection; the topic takes less than an event may have elsewhere."""
+    authority = Authority(tmp_path / "tls")
+    server = authority.issue("server", "127.0.0.1")
+    credential = {"name": "shop", "client_cert": "CN=shop", "types": ["t"]}
+    tls = ssl.create_default_context(cafile=str(authority.file))
+    process = start(
+        "--credentials", "conn:senders", "--tls-client-ca", str(authority.file),
+        "--tls-cert", str(server.certificate), "--tls-key", str(server.key), "--allow-origin", "a.example.com",
+        tls=tls,
+        AIRFLOW_CONN_SENDERS=json.dumps({"conn_type": "generic", "extra": {"credential": [credential]}}),
+    )  # fmt: skip
+    post = f"{process.url}/events"
+    assert httpx.post(post, headers=headers("1"), verify=tls).status_code == 401  # no certificate, no token
+    asked = httpx.options(post, headers={"webhook-request-origin": "a.example.com"}, verify=tls)
+    assert asked.headers["webhook-allowed-origin"] == "a.example.com"
+    mine = authority.issue("shop")
+    tls.load_cert_chain(mine.certificate, mine.key)
+    admin = AdminClient(bench.config.client)
+    entry = ConfigEntry("max.message.bytes", "3000", incremental_operation=AlterConfigOpType.SET)
+    topic = ConfigResource(ResourceType.TOPIC, bench.config.topic("event"), incremental_configs=[entry])
+    admin.incremental_alter_configs([topic])[topic].result(30)
+    small = {name: value for name, value in headers("").items() if name != "authorization"}
+    with httpx.Client(verify=tls, timeout=60) as client, ThreadPoolExecutor(8) as pool:
+        large = client.post(post, headers={**small, "ce-id": "large"}, content=b"x" * 5000)
+        assert large.status_code == 413
+        assert bench.config.topic("event") in large.json()["detail"]
+        # Together in one batch of the client they are larger than the topic takes.
+        batch = [
+            {"specversion": "1.0", "source": "/s", "type": "t", "id": f"b{n}", "data": "x" * 500}
+            for n in range(50)
+        ]
+        kind = {"content-type": "application/cloudevents-batch+json"}
+        answers = pool.map(lambda _: client.post(post, headers=kind, content=json.dumps(batch)), range(8))
+        assert {answer.status_code for answer in answers} == {202}
+    assert {f"b{number}" for number in range(50)} == set(written(bench.config))
 
 
 @pytest.mark.long
