@@ -226,7 +226,8 @@ def test_a_client_certificate_may_write_and_the_topic_decides_how_large_an_event
     tls = ssl.create_default_context(cafile=str(authority.file))
     process = start(
         "--credentials", "conn:senders", "--tls-client-ca", str(authority.file),
-        "--tls-cert", str(server.certificate), "--tls-key", str(server.key), "--allow-origin", "a.example.com",
+        "--tls-cert", str(server.certificate), "--tls-key", str(server.key),
+        "--allow-origin", "a.example.com",
         tls=tls,
         AIRFLOW_CONN_SENDERS=json.dumps({"conn_type": "generic", "extra": {"credential": [credential]}}),
     )  # fmt: skip
