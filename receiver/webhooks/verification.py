@@ -117,7 +117,6 @@ class Signature:
         self, form: Form, keys: Sequence[bytes], window_s: int, clock: Callable[[], float] = time.time
     ) -> None:
         self._form, self._keys, self._window_s, self._clock = form, keys, window_s, clock
-        self._header = form.signatures.encode()
         self._signs = _PLACE.split(form.signs)  # literals and places by turns
 
     def check_headers(self, request: Request) -> None:
