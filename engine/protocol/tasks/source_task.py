@@ -155,7 +155,8 @@ class SourceTask:
             )
         else:
             event = decode(record.key, value, headers)
-        if len("".join(event.attributes.values())) > MAX_ATTRIBUTE_BYTES:  # cheaper than a sum
+        text = "".join(event.attributes.values())  # cheaper than a sum of lengths
+        if len(text) > MAX_ATTRIBUTE_BYTES // 4 and len(text.encode()) > MAX_ATTRIBUTE_BYTES:
             raise EventError(
                 f"its attributes exceed {MAX_ATTRIBUTE_BYTES} bytes, the limit: each match contains them"
             )

@@ -134,17 +134,18 @@ def test_a_filter_sees_data_that_do_not_travel() -> None:
     assert world.reached(w) == [0]
 
 
+@pytest.mark.parametrize("letter", ["s", "é", "日", "\U0001f600"])
 @pytest.mark.parametrize("plain", [False, True])
-def test_an_event_whose_attributes_fit_into_no_record_becomes_a_dead_letter(plain: bool) -> None:
+def test_an_event_whose_attributes_fit_into_no_record_becomes_a_dead_letter(plain: bool, letter: str) -> None:
     """Of a plain record the key becomes the subject."""
-    world = World()
+    world, large = World(), letter.encode() * (MAX_ATTRIBUTE_BYTES // len(letter.encode()) + 1)
     world.listed = plain
     world.register("w", "org.apache.kafka.record" if plain else "a", 0)
     if plain:
-        world.put(b"k" * (MAX_ATTRIBUTE_BYTES + 1), b"v", None)
+        world.put(large, b"v", None)
     else:
         key, value, headers = encode(Event.of("a", "/s", id="1"))
-        world.put(key, value, [*headers, ("ce_subject", b"s" * (MAX_ATTRIBUTE_BYTES + 1))])
+        world.put(key, value, [*headers, ("ce_subject", large)])
     world.run()
     assert len(world.dead) == 1
     assert world.matches == []
