@@ -16,7 +16,7 @@ from .evaluate.step import Tick, opened, step
 from .explanation import Explanation, Seen, explain
 from .explanation.explain import MAX_NEAR_MISSES, moment_of
 from .nodes.condition import Condition, not_a_condition
-from .nodes.key import KeyPart, canonical_key
+from .nodes.key import KeyPart, canonical_key, values_in
 from .nodes.paths import counted
 from .nodes.zoned import zoned_key
 
@@ -177,7 +177,8 @@ def played(
 
 
 def _check_parts(name: str, argument: str, condition: Condition, key: Key | None) -> None:
-    given = len(key) if isinstance(key, (tuple, list)) else 1
+    one = condition.key_parts == 1 and isinstance(key, str)  # a text that looks like several values (K15)
+    given = 1 if one else values_in(key)
     if key is not None and condition.keyed and given != condition.key_parts:
         raise ConditionError(
             f"{name}({argument}=) has {given} value(s), and the matchers read {condition.key_parts}: give a"

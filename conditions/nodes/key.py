@@ -50,6 +50,19 @@ def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
     return _limited(json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
 
 
+def values_in(key: object) -> int:
+    """How many values a key has: those of a list, also in its canonical text; 1 for any other."""
+    if isinstance(key, (tuple, list)):
+        return len(key)
+    if isinstance(key, str) and key.startswith("["):
+        try:
+            parts = json.loads(key)
+            return len(parts) if canonical_key(parts) == key else 1
+        except (ValueError, RecursionError):  # ConditionError is one
+            return 1
+    return 1
+
+
 def written_key(value: object) -> str:
     """The key as its author writes it, for showing it: a text unchanged, a number in digits (K17).
 

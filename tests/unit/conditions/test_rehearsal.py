@@ -206,6 +206,20 @@ def test_a_key_with_another_number_of_values_is_an_error(by: Any, key: Any, mess
 
 
 @pytest.mark.parametrize(
+    ("by", "key"),
+    [
+        (("subject", "data.day"), '["x","2026-11-20"]'),
+        ("subject", '["x","2026-11-20"]'),
+        ("subject", "[x"),
+        ("subject", '{"a": 1}'),
+    ],
+)
+def test_a_key_may_be_given_in_its_canonical_form(by: Any, key: str) -> None:
+    """K15: as the search after a timeout has it. For one path it is the text itself."""
+    assert rehearse(event("a", by=by), [], key=key) == []
+
+
+@pytest.mark.parametrize(
     ("condition", "events", "message"),
     [
         ("a & b", [], "argument 1 of rehearse is a str: write a condition"),

@@ -44,6 +44,14 @@ def test_an_event_that_no_matcher_accepts_is_a_near_miss_if_there_is_no_key() ->
     assert "near misses of orders:\n  - 1 of /s" in report
 
 
+def test_keys_of_several_values_are_explained() -> None:
+    pair = event("orders", by=["subject", "data.n"]) & event("rates", by=["subject", "data.n"])
+    report = str(
+        fires(pair, [Event.of("orders", "/s", subject="eu", time="2026-11-20T06:00:00Z", data={"n": 1})])
+    )
+    assert 'not met: rates missing, key ["eu","1"]' in report
+
+
 def test_no_events_are_allowed() -> None:
     assert str(fires(orders, [])).endswith("did not fire")
     assert "orders: nothing" in str(fires(orders, [], until="2026-11-20T06:00:00Z"))

@@ -52,6 +52,16 @@ def test_data_of_more_than_64_kib_becomes_a_dataref_even_if_most_of_it_is_blanks
     assert ("data" in given, given["dataref"]) == (False, "kafka:rehearsal/0/0")
 
 
+def test_a_wait_for_a_key_of_several_values_is_met_and_explained() -> None:
+    """given() raised an error about the number of values; so did the search after a timeout."""
+    of_region = event("orders", by=["data.date", "subject"], label="orders")
+    waiting = wait(of_region, key=["{{ ds }}", "eu"])
+    order = Event.of("orders", "/s", subject="eu", time="2026-11-20T06:00:00Z", data={"date": "20261120"})
+    assert waiting.given([order]).state == "success"
+    report = str(waiting.given([Event.of(**{**order.attributes, "subject": "us"}, data=order.data)]))
+    assert 'key ["2026-11-20","us"] (written ["20261120","us"]) here, ["2026-11-20","eu"] wanted' in report
+
+
 def test_events_from_before_the_wait_resume_it_at_its_start() -> None:
     early = [sent("orders", "2026-11-19T06:00"), sent("rates", "2026-11-19T06:00")]
     assert wait().given(early).at == datetime(2026, 11, 20, tzinfo=UTC)
