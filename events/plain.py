@@ -58,7 +58,7 @@ def event_of_record(
     if subject:
         attributes["subject"] = subject
     if value is not None:
-        attributes["datacontenttype"] = _content_type(value, headers)
+        attributes["datacontenttype"] = content_type(value, headers)
     return Event(attributes, value)
 
 
@@ -83,7 +83,8 @@ def _is_text(value: bytes) -> bool:
     return _CONTROL.search(value) is None
 
 
-def _content_type(value: bytes, headers: Sequence[tuple[str, bytes | None]] | None) -> str:
+def content_type(value: bytes, headers: Sequence[tuple[str, bytes | None]] | None = None) -> str:
+    """Returns the type in the header content-type; without one JSON, text or bytes, as the value is."""
     for name, raw in headers or ():
         if name == CONTENT_TYPE:
             given = _text(raw)

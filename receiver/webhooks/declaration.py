@@ -16,9 +16,10 @@ from ...events.attributes import CORE, is_name, shown
 from ...events.errors import EventError
 from ...events.event import Event
 from ...events.listed import is_own
+from ...events.template import in_uri
 from .endpoint import SHA256, Parts, Webhook
 from .presets import PRESETS
-from .template import Choice, in_uri
+from .template import Choice
 from .verification import FORMS, WINDOW_S, Form, Nothing, Signature, Token, Verification, after
 
 Texts = str | tuple[str, ...]

@@ -13,11 +13,12 @@ from urllib.parse import parse_qs
 
 from ...events.errors import EventError
 from ...events.event import Event
+from ...events.template import in_uri
 from ..answers import Answer, problem
 from ..endpoint import Request
 from ..grant import Grant
 from .body import data_of
-from .template import Choice, Values, in_uri
+from .template import Choice, Values
 from .verification import MILLISECONDS_FROM, Refused, Verification
 
 SHA256: Final = "sha256"
