@@ -1,4 +1,4 @@
-"""Operators, the sensor and `dispatch_dag`: what authors use in DAG files."""
+"""Operators, the sensor, `dispatch_dag` and `relay_dag`: what authors use in DAG files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .dispatch import dispatch_dag
 from .emit import EmitEventOperator, emit
+from .relay import relay_dag
 from .wait import EventSensor
 
 _SPARK_SUBMIT = "SparkSubmitEventOperator"
@@ -13,12 +14,19 @@ _SPARK_SUBMIT = "SparkSubmitEventOperator"
 if TYPE_CHECKING:
     from .spark_submit import SparkSubmitEventOperator
 
-    __all__ = ["EmitEventOperator", "EventSensor", "SparkSubmitEventOperator", "dispatch_dag", "emit"]
+    __all__ = [
+        "EmitEventOperator",
+        "EventSensor",
+        "SparkSubmitEventOperator",
+        "dispatch_dag",
+        "emit",
+        "relay_dag",
+    ]
 
 
 def __getattr__(name: str) -> object:
     if name == "__all__":  # read by `import *`, which must not fail without the Spark provider
-        names = ["EmitEventOperator", "EventSensor", "dispatch_dag", "emit"]
+        names = ["EmitEventOperator", "EventSensor", "dispatch_dag", "emit", "relay_dag"]
         return sorted([*names, _SPARK_SUBMIT]) if _spark_submit() is not None else names
     if name != _SPARK_SUBMIT:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
+from .continuous import TASK_ARGUMENTS, check_dag_id, continuous_dag
 from .run_arguments import RunTemplates, run_arguments
 from .run_creation import OpenFiring, RunCreator
 from .target import Target, passes_partition_keys
@@ -35,12 +35,6 @@ STATE_KEY: Final = "interlock.dispatch"  # in Airflow's task state store: True o
 STATE_KEPT: Final = timedelta(days=30)
 ACKNOWLEDGE_EVERY: Final = 50
 MAX_HELD: Final = 1000  # firings without a run; the trigger's arguments contain their places
-# A missing target must not end the run: @continuous would start the next one at once.
-RETRIES: Final = 1000
-RETRY_DELAY: Final = timedelta(seconds=10)  # a broker that restarts is back by then
-MAX_RETRY_DELAY: Final = timedelta(minutes=5)
-START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous needs a start date in the past
-_RESERVED: Final = ("schedule", "catchup", "max_active_runs", "max_consecutive_failed_dag_runs")
 
 _NO_RUN: Final = (
     "firings have no run yet: the log lines above name each with its reason. Correct the cause, such as an "
@@ -48,7 +42,6 @@ _NO_RUN: Final = (
 )
 
 MAX_IN_FLIGHT: Final = 1_000_000
-_DAG_ID: Final = re.compile(r"[\w.-]{1,250}")  # as Airflow's
 
 Places = Sequence[Sequence[int]]
 
@@ -92,11 +85,7 @@ def dispatch_dag(
 
     An edited condition is a new incarnation of the subscription: partly met keys are dropped.
     """
-    _check_dag_id(ArgumentChecks("dispatch_dag"), "dag_id", dag_id)
-    for name in _RESERVED:
-        if name in dag_arguments:
-            raise ValueError(f"dispatch_dag {dag_id!r}: {name} cannot be set; leave it out.")
-    with _dag(dag_id, dag_arguments) as dag:
+    with continuous_dag("dispatch_dag", dag_id, dag_arguments) as dag:
         DispatchOperator(
             task_id=TASK_ID,
             condition=condition,
@@ -113,43 +102,9 @@ def dispatch_dag(
             at_limit=at_limit,
             kafka_conn_id=kafka_conn_id,
             bus=bus,
-            retries=RETRIES,
-            retry_delay=RETRY_DELAY,
-            retry_exponential_backoff=2,
-            max_retry_delay=MAX_RETRY_DELAY,
-            # Override default_args: otherwise the run after a failed one would wait for ever.
-            depends_on_past=False,
-            wait_for_downstream=False,
+            **TASK_ARGUMENTS,
         )
     return dag
-
-
-def _dag(dag_id: str, arguments: Mapping[str, Any]) -> DAG:
-    """Returns the dispatcher without its task. Raises ValueError for arguments that Airflow refuses."""
-    checks = ArgumentChecks(f"dispatch_dag {dag_id!r}")
-    tags, default_args = arguments.get("tags"), arguments.get("default_args")
-    if tags is not None and (
-        not isinstance(tags, (list, tuple, set, frozenset)) or not all(isinstance(tag, str) for tag in tags)
-    ):
-        checks.fail("tags", tags, "a list of texts")
-    if default_args is not None and not (
-        isinstance(default_args, Mapping) and all(isinstance(name, str) for name in default_args)
-    ):
-        checks.fail("default_args", default_args, "a dict of names and values")
-    try:
-        return DAG(
-            dag_id,
-            schedule="@continuous",
-            catchup=False,
-            max_active_runs=1,
-            # Runs fail while a firing is held: a limit in [core] would let Airflow pause the dispatcher.
-            max_consecutive_failed_dag_runs=0,
-            **{"start_date": START, **arguments},
-        )
-    except Exception as e:  # Airflow's checks raise errors of many types
-        raise ValueError(
-            f"{checks.who}: Airflow refuses the arguments of the DAG, {', '.join(arguments)}: {e}"
-        ) from e
 
 
 class DispatchOperator(BaseOperator):
@@ -196,7 +151,7 @@ class DispatchOperator(BaseOperator):
         checks = ArgumentChecks(who, rendered=("logical_date", "note", "partition_key"))
         whole = check_unbound(checks, condition, None, param_values, self.get_template_env)
         whole.check_key(key_given=False)
-        _check_dag_id(checks, "trigger_dag_id", trigger_dag_id)
+        check_dag_id(checks, "trigger_dag_id", trigger_dag_id)
         if trigger_dag_id == self.dag_id:
             raise ValueError(f"{who}: trigger_dag_id names the dispatcher itself; name another DAG.")
         checks.moment("since", since)
@@ -408,11 +363,6 @@ class DispatchOperator(BaseOperator):
 
     def _config(self) -> BusConfig:
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
-
-
-def _check_dag_id(checks: ArgumentChecks, name: str, dag_id: object) -> None:
-    if not isinstance(dag_id, str) or not _DAG_ID.fullmatch(dag_id):
-        checks.fail(name, dag_id, "the id of a DAG: letters, digits, '_', '-' and '.', at most 250")
 
 
 def _default_since(context: Context, now: datetime) -> datetime:

@@ -1,0 +1,68 @@
+"""A DAG that always has one run, whose task defers: it goes on with the edited DAG file at each new run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from airflow.sdk import DAG
+
+from ..triggers.argument_checks import ArgumentChecks
+
+_START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous needs a start date in the past
+_RESERVED: Final = ("schedule", "catchup", "max_active_runs", "max_consecutive_failed_dag_runs")
+_DAG_ID: Final = re.compile(r"[\w.-]{1,250}")  # as Airflow's
+
+# Arguments of the DAG's task. A lasting failure must not end the run: @continuous would start the next one
+# at once.
+TASK_ARGUMENTS: Final[Mapping[str, Any]] = {
+    "retries": 1000,
+    "retry_delay": timedelta(seconds=10),  # a broker that restarts is back by then
+    "retry_exponential_backoff": 2,
+    "max_retry_delay": timedelta(minutes=5),
+    # Override default_args: otherwise the run after a failed one would wait for ever.
+    "depends_on_past": False,
+    "wait_for_downstream": False,
+}
+
+
+def continuous_dag(function: str, dag_id: str, arguments: Mapping[str, Any]) -> DAG:
+    """Returns the DAG without its task. Raises ValueError for what Airflow refuses, or what is set here.
+
+    function: what the author calls; for errors.
+    """
+    check_dag_id(ArgumentChecks(function), "dag_id", dag_id)
+    checks = ArgumentChecks(f"{function} {dag_id!r}")
+    for name in _RESERVED:
+        if name in arguments:
+            raise ValueError(f"{checks.who}: {name} cannot be set; leave it out.")
+    tags, default_args = arguments.get("tags"), arguments.get("default_args")
+    if tags is not None and (
+        not isinstance(tags, (list, tuple, set, frozenset)) or not all(isinstance(tag, str) for tag in tags)
+    ):
+        checks.fail("tags", tags, "a list of texts")
+    if default_args is not None and not (
+        isinstance(default_args, Mapping) and all(isinstance(name, str) for name in default_args)
+    ):
+        checks.fail("default_args", default_args, "a dict of names and values")
+    try:
+        return DAG(
+            dag_id,
+            schedule="@continuous",
+            catchup=False,
+            max_active_runs=1,
+            # Runs may fail, again and again: a limit in [core] would let Airflow pause the DAG.
+            max_consecutive_failed_dag_runs=0,
+            **{"start_date": _START, **arguments},
+        )
+    except Exception as e:  # Airflow's checks raise errors of many types
+        raise ValueError(
+            f"{checks.who}: Airflow refuses the arguments of the DAG, {', '.join(arguments)}: {e}"
+        ) from e
+
+
+def check_dag_id(checks: ArgumentChecks, name: str, dag_id: object) -> None:
+    if not isinstance(dag_id, str) or not _DAG_ID.fullmatch(dag_id):
+        checks.fail(name, dag_id, "the id of a DAG: letters, digits, '_', '-' and '.', at most 250")

@@ -1,0 +1,208 @@
+"""The trigger behind `relay_dag`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from ..engine.errors import ConfigError, NotSent
+from ..events.errors import EventError
+from ..events.visible import visible
+from .arguments import serialized
+from .connections import until_readable
+from .relay_messages import EventMaker, Message, imported, messages_of
+from .relay_source import Fired, fired_by
+from .relay_writer import EventWriter
+from .settings import read_bus_config
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+    from ..engine.config import BusConfig
+    from ..events.event import Event
+
+AtInvalid = Literal["stop", "skip"]
+
+READ_S: Final = 30.0  # how long a trigger that starts after `renew_at` tries to read its connection
+MAX_RESTART_PAUSE_S = 60.0
+SETTLE_S = 5.0  # how long the inner trigger may take at `renew_at` to acknowledge what was written last
+
+
+class RelayTrigger(BaseTrigger):
+    """Runs another trigger again and again, and writes what it fires as events, until `renew_at`.
+
+    It lets the inner trigger continue only when all in-sync replicas have the events of what it fired, so one
+    firing is in flight. It keeps trying while Kafka does not answer. If the inner trigger fails, it starts
+    again after a pause; it raises what the inner trigger raised if it still fails at `renew_at`. It raises at
+    once for a message that cannot become an event, unless `at_invalid` is "skip".
+
+    inner: the trigger's class path and the arguments of its constructor.
+    attributes: the arguments of `EventMaker`. acknowledge: import path of what is called after the write.
+    resume_not_before, renew_at: ISO 8601. It yields one event, after both (ADR 6).
+    """
+
+    def __init__(
+        self,
+        inner: Sequence[Any],
+        attributes: Mapping[str, str | None],
+        acknowledge: str | None,
+        at_invalid: AtInvalid,
+        kafka_conn_id: str,
+        bus: str,
+        deployment: str,
+        resume_not_before: str,
+        renew_at: str,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.inner = list(inner)
+        self.attributes = dict(attributes)
+        self.acknowledge = acknowledge
+        self.at_invalid = at_invalid
+        self.kafka_conn_id = kafka_conn_id
+        self.bus = bus
+        self.deployment = deployment
+        self.resume_not_before = resume_not_before
+        self.renew_at = renew_at
+        self._written = self._skipped = 0
+
+    def __repr__(self) -> str:
+        """Without the inner trigger's arguments, which may be secret: Airflow logs triggers."""
+        return f"<{type(self).__name__} of {self.inner[0]}>"
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return serialized(self)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        within_s = max(_seconds_until(self.renew_at), READ_S)
+        config = await until_readable(self._bus_config, self.kafka_conn_id, self.log, within_s)
+        if config is not None:
+            writer = EventWriter(config, self._bus_config, self.log)
+            try:
+                while _seconds_until(self.renew_at):
+                    await self._run_until_it_works(writer)
+            finally:
+                await writer.close()
+        await asyncio.sleep(_seconds_until(self.resume_not_before))
+        yield TriggerEvent({"outcome": "renew", "events": self._written, "skipped": self._skipped})
+
+    async def _run_until_it_works(self, writer: EventWriter) -> None:
+        """Runs the inner trigger once. After a failure without a finished message again, after a pause."""
+        from tenacity import AsyncRetrying, retry_if_not_exception_type, wait_random_exponential
+
+        maker = EventMaker(**self.attributes)
+        retrying = AsyncRetrying(
+            retry=retry_if_not_exception_type((EventError, NotSent, ConfigError)),
+            wait=wait_random_exponential(max=MAX_RESTART_PAUSE_S),
+            stop=lambda _: not _seconds_until(self.renew_at),
+            before_sleep=self._note_failure,
+            reraise=True,
+        )
+        async for attempt in retrying:
+            with attempt:
+                await self._run_once(maker, writer)
+
+    async def _run_once(self, maker: EventMaker, writer: EventWriter) -> None:
+        """Returns when the inner trigger ends, at `renew_at`, or if it fails after a finished message."""
+        kept = 0
+        inner = self._inner_trigger()
+        async with aclosing(fired_by(inner)) as source:  # type: ignore[type-var]
+            while True:
+                left = _seconds_until(self.renew_at)
+                try:
+                    async with asyncio.timeout(left or (SETTLE_S if kept else 0)) as limit:
+                        fired = await anext(source)
+                except StopAsyncIteration:
+                    if not kept:
+                        raise RuntimeError("it ended without a message") from None
+                    return
+                except Exception as e:
+                    if limit.expired():
+                        return
+                    if kept < 2:  # the inner trigger failed before it had finished a message
+                        raise
+                    self.log.warning("The inner trigger failed, and starts again: %s", visible(repr(e)))
+                    return
+                await self._keep(fired, inner, maker, writer)
+                kept += 1
+                if not left:  # the inner trigger is never without messages
+                    return
+
+    async def _keep(self, fired: Fired, inner: BaseTrigger, maker: EventMaker, writer: EventWriter) -> None:
+        """Returns when the bus has the events of what the inner trigger fired, and it is acknowledged."""
+        events: list[Event] = []
+        for message in self._messages(fired):
+            try:
+                events += maker.events_of(message)
+            except EventError as e:
+                self._refuse(f"message {message.id or message.digest}", e)
+        await self._write(writer, events)
+        if self.acknowledge is not None:
+            done = imported(self.acknowledge)(fired.payload, inner)
+            if isawaitable(done):
+                await done
+
+    def _messages(self, fired: Fired) -> list[Message]:
+        try:
+            return messages_of(fired.payload, fired.place)
+        except EventError as e:
+            self._refuse("a message", e)
+            return []
+
+    async def _write(self, writer: EventWriter, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        try:
+            await writer.write(events)
+        except NotSent as e:
+            if len(events) == 1:
+                self._refuse(f"event {events[0].id}", e)
+                return
+            for event in events:
+                await self._write(writer, [event])
+            return
+        self._written += len(events)
+
+    def _refuse(self, what: str, error: EventError | NotSent) -> None:
+        """Logs and counts what cannot become an event. Raises the error unless it is to be skipped."""
+        if self.at_invalid == "stop":
+            self.log.error(
+                "The relay stops at %s: %s. Correct the arguments of relay_dag or the source, or let it skip"
+                ' such messages: at_invalid="skip".',
+                visible(what),
+                visible(error),
+            )
+            raise error
+        self._skipped += 1
+        self.log.error("Skipped %s: %s", visible(what), visible(error))
+
+    def _note_failure(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        pause_s = state.next_action.sleep if state.next_action else 0.0
+        self.log.warning(
+            "The inner trigger failed, and starts again in %.0f s: %s", pause_s, visible(repr(error))
+        )
+
+    def _inner_trigger(self) -> BaseTrigger:
+        """Returns a new instance, as Airflow makes one for each run. Raises ConfigError if it cannot."""
+        path, arguments = self.inner
+        try:
+            made: BaseTrigger = imported(path)(**arguments)
+        except ConfigError:
+            raise
+        except Exception as e:
+            raise ConfigError(f"The trigger {path} cannot be made: {e!r}. Check its arguments.") from e
+        made.trigger_id = self.trigger_id
+        return made
+
+    async def _bus_config(self) -> BusConfig:
+        return await read_bus_config(self.kafka_conn_id, self.bus, self.deployment)
+
+
+def _seconds_until(moment: str) -> float:
+    return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())

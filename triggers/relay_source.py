@@ -1,0 +1,88 @@
+"""Runs another trigger inside a relay's: continuing after an event tells it that the event is kept."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from typing import Any, NamedTuple
+
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger
+
+
+class Fired(NamedTuple):
+    """What the inner trigger fired. place: where in the source it came from, if the source says so."""
+
+    payload: Any
+    place: str | None = None
+
+
+async def fired_by(trigger: BaseTrigger) -> AsyncIterator[Fired]:
+    """Runs the trigger once, until it ends, and cleans it up.
+
+    Whoever takes the next event says that the last one is kept: what the trigger does after its `yield`, such
+    as an acknowledgement, follows then. A trigger with a shared stream in Airflow's ack mode has its
+    producer advanced then. If the iterator is closed instead, neither happens.
+    """
+    try:
+        if not isinstance(trigger, BaseEventTrigger) or trigger.shared_stream_key() is None:
+            async with aclosing(_generator(trigger.run())) as events:
+                async for event in events:
+                    yield Fired(event.payload)
+            return
+        async with aclosing(_of_stream(trigger)) as shared:
+            async for fired in shared:
+                yield fired
+    finally:
+        with suppress(Exception):  # as Airflow does
+            await trigger.cleanup()
+
+
+async def _of_stream(trigger: BaseEventTrigger) -> AsyncIterator[Fired]:
+    from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome
+
+    arguments = trigger.serialize()[1]
+    kind = type(trigger)
+    if kind.create_shared_stream_producer.__func__ is BaseEventTrigger.create_shared_stream_producer.__func__:  # type: ignore[attr-defined]
+        async with (
+            aclosing(_generator(kind.open_shared_stream(arguments))) as raw,
+            aclosing(_generator(trigger.filter_shared_stream(raw))) as events,
+        ):
+            async for event in events:
+                yield Fired(event.payload)
+        return
+    producer = kind.create_shared_stream_producer(arguments)
+    place: Any = None
+
+    async def advanced() -> AsyncIterator[Any]:
+        nonlocal place
+        async with aclosing(_generator(producer.open_stream())) as stream:
+            async for raw, place in stream:  # read by the loop below
+                yield raw
+                # The trigger asks for the next one, so all events of this one are kept.
+                await producer.advance([AdvanceItem(place, AdvanceOutcome(acked=1, failed=0))])
+
+    try:
+        async with (
+            aclosing(_generator(advanced())) as raw,
+            aclosing(_generator(trigger.filter_shared_stream(raw))) as events,
+        ):
+            async for event in events:
+                yield Fired(event.payload, _place_text(place))
+    finally:
+        await producer.aclose()
+
+
+def _place_text(place: Any) -> str | None:
+    """Returns topic, partition and offset of a record, None of another source's place."""
+    parts = [getattr(place, name, None) for name in ("topic", "partition", "offset")]
+    return None if None in parts else "/".join(map(str, parts))
+
+
+def _generator(iterator: AsyncIterator[Any]) -> Any:
+    """Airflow declares iterators; triggers are async generators, which can be closed."""
+    return iterator if hasattr(iterator, "aclose") else _closable(iterator)
+
+
+async def _closable(iterator: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for each in iterator:
+        yield each
