@@ -70,6 +70,7 @@ class RelayTrigger(BaseTrigger):
         self.resume_not_before = resume_not_before
         self.renew_at = renew_at
         self._written = self._skipped = 0
+        self._failure: BaseException | None = None  # of the inner trigger, which is to start again
 
     def __repr__(self) -> str:
         """Without the inner trigger's arguments, which may be secret: Airflow logs triggers."""
@@ -85,6 +86,7 @@ class RelayTrigger(BaseTrigger):
             writer = EventWriter(config, self._bus_config, self.log)
             try:
                 while _seconds_until(self.renew_at):
+                    self._failure = None
                     await self._run_until_it_works(writer)
             finally:
                 await writer.close()
@@ -93,17 +95,19 @@ class RelayTrigger(BaseTrigger):
 
     async def _run_until_it_works(self, writer: EventWriter) -> None:
         """Runs the inner trigger once. After a failure without a finished message again, after a pause."""
-        from tenacity import AsyncRetrying, retry_if_not_exception_type, wait_random_exponential
+        from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
         maker = EventMaker(**self.attributes)
         retrying = AsyncRetrying(
-            retry=retry_if_not_exception_type((EventError, NotSent, ConfigError)),
+            retry=retry_if_exception(_may_pass),
             wait=wait_random_exponential(max=MAX_RESTART_PAUSE_S),
             stop=lambda _: not _seconds_until(self.renew_at),
             before_sleep=self._note_failure,
             reraise=True,
         )
         async for attempt in retrying:
+            if self._failure is not None and not _seconds_until(self.renew_at):
+                raise self._failure
             with attempt:
                 await self._run_once(maker, writer)
 
@@ -111,7 +115,7 @@ class RelayTrigger(BaseTrigger):
         """Returns when the inner trigger ends, at `renew_at`, or if it fails after a finished message."""
         kept = 0
         inner = self._inner_trigger()
-        async with aclosing(fired_by(inner)) as source:  # type: ignore[type-var]
+        async with aclosing(fired_by(inner)) as source:
             while True:
                 left = _seconds_until(self.renew_at)
                 try:
@@ -182,7 +186,7 @@ class RelayTrigger(BaseTrigger):
         self.log.error("Skipped %s: %s", visible(what), visible(error))
 
     def _note_failure(self, state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
+        error = self._failure = state.outcome.exception() if state.outcome else None
         pause_s = state.next_action.sleep if state.next_action else 0.0
         self.log.warning(
             "The inner trigger failed, and starts again in %.0f s: %s", pause_s, visible(repr(error))
@@ -202,6 +206,11 @@ class RelayTrigger(BaseTrigger):
 
     async def _bus_config(self) -> BusConfig:
         return await read_bus_config(self.kafka_conn_id, self.bus, self.deployment)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Returns whether the inner trigger is started again; not after a cancellation."""
+    return isinstance(error, Exception) and not isinstance(error, (EventError, NotSent, ConfigError))
 
 
 def _seconds_until(moment: str) -> float:

@@ -17,7 +17,7 @@ import msgspec
 from ..engine.errors import ConfigError
 from ..events.errors import EventError
 from ..events.event import Event
-from ..events.listed import OWN
+from ..events.listed import is_own
 from ..events.plain import content_type
 from ..events.template import Place, Template, in_uri, members_of, text_at
 
@@ -130,7 +130,7 @@ class EventMaker:
         self._templates = {name: _template(name, text) for name, text in given.items() if text is not None}
         self._function = function
         fixed = self._templates.get("type")
-        if fixed is not None and fixed.literals[0].startswith(OWN):
+        if fixed is not None and (is_own(fixed.literals[0]) or is_own(fixed.text)):
             raise ValueError(f"type {fixed.text!r} is Interlock's own: choose one that begins otherwise")
 
     def problems(self) -> list[str]:
@@ -153,7 +153,7 @@ class EventMaker:
         """Raises EventError if it cannot become an event, ConfigError if there is no such function."""
         events = [self._event(message)] if self._function is None else self._made(message)
         for event in events:
-            if event.type.startswith(OWN):
+            if is_own(event.type):
                 raise EventError(f"its type would be {event.type!r}, which is Interlock's own")
         return events
 

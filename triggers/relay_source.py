@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ class Fired(NamedTuple):
     place: str | None = None
 
 
-async def fired_by(trigger: BaseTrigger) -> AsyncIterator[Fired]:
+async def fired_by(trigger: BaseTrigger) -> AsyncGenerator[Fired, None]:
     """Runs the trigger once, until it ends, and cleans it up.
 
     Whoever takes the next event says that the last one is kept: what the trigger does after its `yield`, such
@@ -37,7 +37,7 @@ async def fired_by(trigger: BaseTrigger) -> AsyncIterator[Fired]:
             await trigger.cleanup()
 
 
-async def _of_stream(trigger: BaseEventTrigger) -> AsyncIterator[Fired]:
+async def _of_stream(trigger: BaseEventTrigger) -> AsyncGenerator[Fired, None]:
     from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome
 
     arguments = trigger.serialize()[1]

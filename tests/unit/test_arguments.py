@@ -15,10 +15,11 @@ import pytest
 from airflow.sdk import DAG
 from interlock import absent, at_least, conditions, count, dag_run, event, param, sequence
 from interlock.conditions import AllOf, Condition
-from interlock.operators import EmitEventOperator, EventSensor, dispatch_dag
+from interlock.operators import EmitEventOperator, EventSensor, dispatch_dag, relay_dag
 from interlock.triggers.asset import ConditionTrigger
 
 from tests.kit.arguments import Argument, PublicCallable, cases, check_argument
+from tests.unit.triggers.relaying import Once
 
 A, B = event("a"), event("b")
 KEYED = event("a", by="data.day")
@@ -280,6 +281,24 @@ CALLABLES = [
             "max_runs_in_flight": _ARG("count"),
             "renew_after": _ARG("timedelta"),
             **_LIMITS,
+            **_CONNECTION,
+        },
+    ),
+    PublicCallable(
+        "relay_dag",
+        relay_dag,
+        {"dag_id": "d", "trigger": Once(), "type": "a"},
+        {
+            "dag_id": _ARG("dag id"),
+            "trigger": _ARG("nothing"),
+            "type": _ARG("text"),
+            "source": _ARG("text", none=True),
+            "subject": _ARG("text", none=True),
+            "id": _ARG("nothing", none=True),
+            "event": _ARG("nothing", none=True),
+            "acknowledge": _ARG("nothing", none=True),
+            "at_invalid": _ARG("choice"),
+            "renew_after": _ARG("timedelta"),
             **_CONNECTION,
         },
     ),

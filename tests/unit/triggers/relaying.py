@@ -1,0 +1,178 @@
+"""A queue in memory, triggers that read it as Airflow's read theirs, and a producer that notes each write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, NamedTuple
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+from interlock import Event
+
+HERE = __name__
+
+
+class Queue:
+    """Messages that the source holds until they are acknowledged; an exception is raised instead.
+
+    steps: all that happened, in order. at_end: called when nothing is left.
+    """
+
+    now: Queue
+
+    def __init__(self, *held: Any) -> None:
+        self.held = deque(held)
+        self.steps: list[str] = []
+        self.at_end: Callable[[], None] = lambda: None
+        Queue.now = self
+
+    def first(self) -> Any:
+        found = self.held[0]
+        if isinstance(found, BaseException):
+            self.held.popleft()
+            raise found
+        self.steps.append(f"take {found}")
+        return found
+
+    def acknowledge(self) -> None:
+        found = self.held.popleft()
+        self.steps.append(f"acknowledge {found}")
+        if not self.held:
+            self.at_end()
+
+
+class Once(BaseEventTrigger):
+    """Fires one message and ends; acknowledges it after the `yield`, or before, as most of Airflow's do."""
+
+    def __init__(self, secret: str = "", *, first: bool = False) -> None:
+        super().__init__()
+        self.secret, self.first = secret, first
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{HERE}.{type(self).__name__}", {"secret": self.secret, "first": self.first}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        yield await self.one()
+        if not self.first:
+            await asyncio.sleep(0)
+            Queue.now.acknowledge()
+
+    async def one(self) -> TriggerEvent:
+        await asyncio.sleep(0)
+        found = TriggerEvent(Queue.now.first())
+        if self.first:
+            Queue.now.acknowledge()
+        return found
+
+    async def cleanup(self) -> None:
+        Queue.now.steps.append("clean up")
+
+
+class Endless(Once):
+    """Fires all messages in one run. Without any it waits for ever."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        if not Queue.now.held:
+            await asyncio.Event().wait()
+        while Queue.now.held:
+            yield await self.one()
+            if not self.first:
+                Queue.now.acknowledge()
+
+
+class Silent(Once):
+    """Ends without firing."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        Queue.now.at_end()
+        return
+        yield
+
+
+class Unacknowledging(Once):
+    """Leaves acknowledging to others."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        yield await self.one()
+
+
+async def acknowledge(payload: Any, trigger: Once) -> None:
+    assert isinstance(trigger, Unacknowledging)
+    await asyncio.sleep(0)
+    Queue.now.steps.append(f"call with {payload}")
+    Queue.now.acknowledge()
+
+
+class Place(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+
+
+class Stream(SharedStreamProducer):
+    async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
+        for offset in range(len(Queue.now.held)):
+            yield Queue.now.first(), Place("t", 0, offset)
+
+    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+        [item] = batch
+        assert item.outcome.is_clean
+        Queue.now.acknowledge()
+
+    async def aclose(self) -> None:
+        Queue.now.steps.append("close")
+
+
+class Shared(Once):
+    """Has a shared stream in ack mode, as Airflow's KafkaSharedStreamTrigger."""
+
+    def shared_stream_key(self) -> str:
+        return "all"
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> Stream:
+        assert kwargs == {"secret": "", "first": False}
+        return Stream()
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+        async for raw in shared_stream:
+            if raw != "other":
+                yield TriggerEvent(raw)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        raise NotImplementedError
+        yield
+
+
+class Producer:
+    """Notes the events that it writes; raises the next of `errors`, if any, and waits for `free`."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.errors: list[Exception | None] = []
+        self.made = self.closed = 0
+        self.free: asyncio.Event | None = None
+        self.is_writing = asyncio.Event()
+
+    def __call__(self, *_: Any) -> Producer:
+        self.made += 1
+        return self
+
+    async def write(self, events: Sequence[Event]) -> None:
+        self.is_writing.set()
+        await asyncio.sleep(0)
+        if self.free is not None:
+            await self.free.wait()
+        if self.errors and (error := self.errors.pop(0)) is not None:
+            raise error
+        self.events += events
+        Queue.now.steps += [f"write {(event.data or b'').decode()}" for event in events]
+
+    def close(self) -> None:
+        self.closed += 1
+
+    @property
+    def written(self) -> list[str]:
+        return [(event.data or b"").decode() for event in self.events]
