@@ -216,6 +216,7 @@ def test_what_is_no_request_is_refused_and_the_receiver_continues(bench: Any, st
     assert written(bench.config) == ["1"]
 
 
+@pytest.mark.long
 def test_a_client_certificate_may_write_and_the_topic_decides_how_large_an_event_may_be(
     bench: Any, start: Start, tmp_path: Path
 ) -> None:
