@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+import socket
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -18,6 +19,8 @@ MOST_HEADERS: Final = 200
 REST_S: Final = 10.0
 LINGER_S: Final = 1.0
 MOST_CONNECTIONS: Final = 2000  # of one process; fewer where it may not open so many files
+# Of the kernel, for one connection; else it would hold megabytes for a peer that does not read its answers.
+_SEND_BYTES: Final = 64 * 1024
 _REFUSED_AT_ONCE: Final = 200  # connections above the bound that get an answer; more are closed without one
 _OTHER_FILES: Final = 100  # of the Kafka client, the log, and whatever Airflow opens
 
@@ -71,6 +74,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.logger = _log
+        if (sent_over := transport.get_extra_info("socket")) is not None:
+            sent_over.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         self._names = names_of(transport.get_extra_info("peercert"))
         if len(self.connections) > self.most + _REFUSED_AT_ONCE:
             self._is_ending = True

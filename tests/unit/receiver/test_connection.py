@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging.config
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -374,3 +375,19 @@ def test_a_process_that_may_not_raise_its_limit_takes_fewer_connections(
     monkeypatch.setattr(module.resource, "getrlimit", lambda _: (1024, 4096))
     monkeypatch.setattr(module.resource, "setrlimit", refuse)
     assert module.reserve_connections() == 724
+
+
+def test_the_kernel_holds_a_bounded_amount_for_a_peer_that_does_not_read() -> None:
+    async def check(peer: Peer) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            before = ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            transport = Transport()
+            transport._extra = {"socket": ours}  # type: ignore[attr-defined]
+            again = Connection(peer.connection.config, ServerState(), {}, asyncio.get_running_loop())
+            again.connection_made(transport)
+            again.connection_lost(None)
+            after = ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)  # Linux doubles what is asked
+            assert after == 2 * 64 * 1024 != before
+
+    run(check)
