@@ -14,7 +14,7 @@ from ..nodes.matcher import Matcher
 from ..nodes.paths import counted, key_at, scalar_at
 from .checks import Check, Checks
 from .routes import Route, routes_of
-from .tree import Entry, Hit, Step, insert_hit, remove_hit, united
+from .tree import DistinctHit, Entry, Hit, Step, insert_hit, remove_hit, united
 
 T = TypeVar("T", bound=Hashable)
 
@@ -56,10 +56,12 @@ class MatcherIndex(Generic[T]):
         condition.check_key(key is not None)
         own = None if key is None else canonical_key(key)
         self._subscriptions[handle] = (condition, own)
+        kind: type[Hit[T]] = Hit
         if condition.distinct_paths:
             self._distinct[handle] = condition.distinct_paths
+            kind = DistinctHit
         for number, matcher in enumerate(condition.matchers):
-            hit = Hit(handle, (number,), UNKEYED if own is None else own)
+            hit = kind(handle, (number,), UNKEYED if own is None else own)
             for route in routes_of(matcher):
                 checks = [self._checks.use(each) for each in route.checks]
                 insert_hit(self._types, _type_of(route), _steps(route, matcher, own, checks), hit)
@@ -90,7 +92,7 @@ class MatcherIndex(Generic[T]):
         elif untyped is not None:
             entries = [typed, untyped]
         elif type(typed) is Hit:
-            return self._counted([typed], event) if self._distinct else [typed]
+            return [typed]
         else:
             entries = [typed]
         self._lookup_number += 1

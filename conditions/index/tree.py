@@ -32,6 +32,13 @@ class Hit(msgspec.Struct, Generic[T], frozen=True):
     values: dict[int, str] | None = None
 
 
+class DistinctHit(Hit[T], Generic[T], frozen=True):
+    """In the tree, a hit whose subscription has a count(distinct=): the event's values must be added to it.
+
+    A class of its own, so that a look-up that ends at any other hit need not ask.
+    """
+
+
 class Node(Generic[T]):
     """A node of the tree; fields that would be empty are None.
 
@@ -119,7 +126,7 @@ def remove_hit(entries: Entries[T], at: object, steps: list[Step], handle: T) ->
 
 def united(one: Hit[T], other: Hit[T]) -> Hit[T]:
     """One hit for two of the same handle and key."""
-    return Hit(one.handle, tuple(sorted({*one.matchers, *other.matchers})), one.key)
+    return type(one)(one.handle, tuple(sorted({*one.matchers, *other.matchers})), one.key)
 
 
 def _node(entries: Entries[T], at: object, entry: Entry[T] | None) -> Node[T]:
