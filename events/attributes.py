@@ -38,13 +38,17 @@ _USUAL_TIMESTAMP = re.compile(
 )
 _DAY_IN_EVERY_MONTH = "28"
 # RFC 3986, appendix A. `source` is a URI reference, `dataschema` a URI: no spaces, nothing but ASCII.
-_PCHAR = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})"
-_AUTHORITY = (
-    r"(?:(?:[A-Za-z0-9\-._~!$&'()*+,;=:]|%[0-9A-Fa-f]{2})*@)?"
-    r"(?:\[[0-9A-Za-z.:~!$&'()*+,;=_-]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
-)
-_HIER = rf"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/?(?:{_PCHAR}+(?:/{_PCHAR}*)*)?)"
-_TAIL = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+# A source may have a megabyte, so runs are possessive: they take no memory for steps back.
+_CHARS = r"A-Za-z0-9\-._~!$&'()*+,;="  # unreserved and sub-delims
+
+
+def _run(more: str) -> str:
+    return rf"(?:[{_CHARS}{more}]++|%[0-9A-Fa-f]{{2}})*+"
+
+
+_AUTHORITY = rf"(?:{_run(':')}@)?(?:\[[0-9A-Za-z.:~!$&'()*+,;=_-]+\]|{_run('')})(?::[0-9]*)?"
+_HIER = rf"(?://{_AUTHORITY}(?:/{_run(':@/')})?|/?(?!/){_run(':@/')})"
+_TAIL = rf"(?:\?{_run(':@/?')})?(?:#{_run(':@/?')})?"
 _URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*:{_HIER}{_TAIL}")
 _RELATIVE = re.compile(rf"(?![^/?#]*:){_HIER}{_TAIL}")
 # RFC 9110, section 8.3.1, and so RFC 2046: type/subtype, then parameters.

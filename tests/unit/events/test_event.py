@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
@@ -11,7 +12,7 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
 from interlock.events import Event, EventError
-from interlock.events.attributes import is_timestamp, parse_timestamp
+from interlock.events.attributes import is_timestamp, is_uri_reference, parse_timestamp
 
 
 def test_every_bad_argument_is_named_at_once() -> None:
@@ -177,3 +178,20 @@ def test_an_sdk_event_of_another_version_is_refused() -> None:
     sdk_event.get_attributes()["specversion"] = "0.3"
     with pytest.raises(EventError, match="specversion"):
         Event.from_cloudevent(sdk_event)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["/" + "a" * 100_000, "x:" + "a" * 100_000, "//" + "a" * 100_000, "/a" * 50_000, "/" + "%41" * 33_000,
+     "?" + "a" * 100_000, "#" + "a/" * 50_000],
+    ids=["path", "uri", "host", "segments", "escapes", "query", "fragment"],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["", " "], ids=["valid", "invalid"])
+def test_a_long_source_is_checked_without_memory_for_each_character(source: str, end: str) -> None:
+    text = source + end
+    tracemalloc.start()
+    try:
+        assert is_uri_reference(text) is (not end)
+        assert tracemalloc.get_traced_memory()[1] < len(text)
+    finally:
+        tracemalloc.stop()
