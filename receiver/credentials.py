@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .tokens import Tokens
 
 _BEARER: Final = b"bearer "
+# A request with one of these comes from a web page or through a proxy, so from anybody.
+_ELSEWHERE: Final = frozenset({b"origin", b"forwarded", b"x-forwarded-for", b"via"})
 _REALM: Final = 'Bearer realm="interlock"'
 UNKNOWN: Final = problem(
     401,
@@ -21,16 +23,23 @@ UNKNOWN: Final = problem(
     " client certificate that it knows.",
     www_authenticate=_REALM,
 )
+NOT_LOCAL: Final = problem(
+    403,
+    "Without --credentials this receiver takes events from programs on its machine, and this request comes from"
+    " a web page or through a proxy. Start it with --credentials, or with --allow-anonymous if only those who may"
+    " write can reach it.",
+)
 
 
 class Credentials:
     """The credentials of a receiver for one bus. Without a document, each request is ANYBODY's.
 
+    is_open: without a document also that of a web page or through a proxy; else it gets 403.
     A credential for other buses is as unknown as one that does not exist.
     """
 
-    def __init__(self, declared: Declared | None = None, bus: str = "") -> None:
-        self._required = declared is not None
+    def __init__(self, declared: Declared | None = None, bus: str = "", is_open: bool = False) -> None:
+        self._required, self._is_open = declared is not None, is_open
         self._by_digest: dict[str, Grant] = {}
         self._by_certificate: dict[str, Grant] = {}
         self._tokens: Tokens | None = None
@@ -58,7 +67,8 @@ class Credentials:
         A token is used before a certificate. 503 if the keys of its issuer cannot be fetched.
         """
         if not self._required:
-            return ANYBODY
+            is_local = self._is_open or not any(name in _ELSEWHERE for name, _ in request.headers)
+            return ANYBODY if is_local else NOT_LOCAL
         authorization = request.header(b"authorization")
         if authorization is not None and authorization[: len(_BEARER)].lower() == _BEARER:
             token = authorization[len(_BEARER) :].strip()
@@ -68,7 +78,8 @@ class Credentials:
             if grant is None and self._tokens is not None:
                 return await self._tokens.admit(token, digest, UNKNOWN)
             return grant or UNKNOWN
-        if authorization is None and self._by_certificate:
+        # `authorization` is None also if the header is repeated.
+        if self._by_certificate and not any(name == b"authorization" for name, _ in request.headers):
             for name, grant in self._by_certificate.items():  # in the document's order
                 if name in request.names:
                     return grant

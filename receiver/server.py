@@ -97,7 +97,8 @@ def served(
     """The app of one process, whose lifespan opens and closes its producer. declared: see `Options.check`."""
     if (options.credentials is None) != (declared is None):
         raise ValueError("declared is the document that options.credentials names")
-    receiver = Receiver(endpoints(options, Credentials(declared, config.name), webhooks), observe=observe)
+    credentials = Credentials(declared, config.name, is_open=options.allow_anonymous)
+    receiver = Receiver(endpoints(options, credentials, webhooks), observe=observe)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":

@@ -64,6 +64,9 @@ def requests() -> Iterator[tuple[str, list[tuple[bytes, bytes]], frozenset[str]]
     yield "a certificate for another bus", [], frozenset({"CN=bank"})
     yield "a certificate with other names", [], frozenset({"CN=spiffe://a/shop", "DNS:spiffe://a/shop"})
     yield "a wrong token with a certificate", [(b"authorization", b"Bearer x")], NAMES
+    wrong = (b"authorization", b"Bearer x")
+    yield "two wrong tokens with a certificate", [wrong, wrong], NAMES
+    yield "no scheme with a certificate", [(b"authorization", b"")], NAMES
 
 
 @pytest.mark.parametrize("path", sorted(made()))
@@ -107,6 +110,19 @@ def test_the_token_and_the_certificate_of_this_bus_may_write() -> None:
         assert (await ask(receiver, names=NAMES)).status == 202
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("name", [b"origin", b"forwarded", b"x-forwarded-for", b"via"])
+@pytest.mark.parametrize("path", ["/events", "/api/v1/lineage", "/api/v1/lineage/batch"])
+def test_web_pages_and_proxies_write_without_credentials_only_when_all_may(path: str, name: bytes) -> None:
+    async def status(is_open: bool, headers: list[tuple[bytes, bytes]]) -> int:
+        receiver = Receiver(endpoints(Options(), Credentials(is_open=is_open)))
+        receiver.writer = Bus()
+        return (await ask(receiver, [*BINARY, *headers], b"[]", path)).status
+
+    header = (name, b"null")
+    assert asyncio.run(status(False, [header])) == 403
+    assert asyncio.run(status(True, [header])) == asyncio.run(status(False, [])) != 403
 
 
 @pytest.mark.parametrize(
