@@ -82,7 +82,7 @@ def text_at(name: str, members: Sequence[str], value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value)
+        return bounded(name, str(value))
     return bounded(name, value) if isinstance(value, str) and value else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..events.event import Event
-from ..events.http import decode
+from ..events.http import MediaTypeError, decode
 from .answers import ACCEPTED, Answer, problem
 from .credentials import Credentials
 from .endpoint import MOST_EVENTS, Request
@@ -31,6 +31,9 @@ class CloudEvents:
         return await self._credentials.admit(request)
 
     def read(self, request: Request, body: bytes) -> list[Event]:
+        for name, value in request.headers:
+            if name == b"content-encoding" and value.lower() != b"identity":
+                raise MediaTypeError("send the body without content-encoding")
         return decode(request.headers, body, MOST_EVENTS)
 
     def answer(self, request: Request) -> Answer:

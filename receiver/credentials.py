@@ -25,9 +25,9 @@ UNKNOWN: Final = problem(
 )
 NOT_LOCAL: Final = problem(
     403,
-    "Without --credentials this receiver takes events from programs on its machine, and this request comes from"
-    " a web page or through a proxy. Start it with --credentials, or with --allow-anonymous if only those who may"
-    " write can reach it.",
+    "Without --credentials this receiver takes events from programs on its machine, and this request comes"
+    " from a web page or through a proxy. Start the receiver with --credentials, or with --allow-anonymous if"
+    " only those who may write can reach it.",
 )
 
 

@@ -118,6 +118,8 @@ def keys_of(document: bytes) -> dict[str | None, Key]:
     for entry in entries:
         if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
             continue
+        if "d" in entry:
+            continue  # a private key: who reads the document could sign
         possible = _RSA if entry.get("kty") == "RSA" else _CURVES.get(str(entry.get("crv")), ())
         stated = entry.get("alg")
         algorithms = tuple(each for each in possible if stated in (None, each))

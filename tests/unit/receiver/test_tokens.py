@@ -247,9 +247,10 @@ def test_without_keys_the_sender_is_told_to_come_again_and_the_log_names_the_url
         ([jwk(ec.generate_private_key(ec.SECP256K1()), "k")], []),
         ([{**jwk(RSA, "r"), "n": "!"}, 1, None, jwk(EC, "e")], ["e"]),
         ([{**jwk(EC, "e"), "kid": 1}], [None]),
+        ([{**jwk(RSA, "r"), **jwt.algorithms.RSAAlgorithm.to_jwk(RSA, as_dict=True)}, jwk(EC, "e")], ["e"]),
         ([], []),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_only_public_keys_for_signatures_are_used(entries: list[Any], usable: list[str | None]) -> None:
     if usable:

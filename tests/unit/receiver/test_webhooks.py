@@ -337,6 +337,7 @@ def test_a_time_is_rfc_3339_or_unix_time(text: str, wanted: str) -> None:
         (JSON, b"[" * 100_000 + b"]" * 100_000, 400, "nested too deeply"),
         (JSON, b'{"kind":"a","id":"1","id":"2"}', 400, "a member twice: 'id'"),
         (JSON, b'{"kind":"a","id":"1","x":[{"a":1,"\\u0061":2}]}', 400, "a member twice: 'a'"),
+        (JSON, b'{"kind":' + b"1" * 2049 + b',"id":"1"}', 400, "more than 2048 characters"),
         (JSON, b'{"kind":"' + b"a" * 2049 + b'","id":"1"}', 400, "more than 2048 characters"),
         (JSON, b'{"kind":"a\\nb","id":"1"}', 400, "control"),
         (JSON, b'{"kind":1.5,"id":"1"}', 400, "no type"),
