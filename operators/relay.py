@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from airflow.sdk import DAG, BaseHook, BaseOperator
 from airflow.triggers.base import BaseTrigger
 
+from ..events.visible import visible
 from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.relay import AtInvalid, RelayTrigger
 from ..triggers.relay_messages import EventMaker
@@ -130,7 +131,7 @@ class RelayOperator(BaseOperator):
             attributes["source"] = event_source(context, config.deployment)
         now = datetime.now(UTC)
         inner = self._trigger.serialize()
-        self.log.info("Relaying what %s fires to %s.", inner[0], config.describe())
+        self.log.info("Relaying what %s fires to %s.", visible(inner[0]), visible(config.describe()))
         self.defer(
             trigger=RelayTrigger(
                 inner=inner,

@@ -38,9 +38,9 @@ class RelayTrigger(BaseTrigger):
     """Runs another trigger again and again, and writes what it fires as events, until `renew_at`.
 
     It lets the inner trigger continue only when all in-sync replicas have the events of what it fired, so one
-    of its events is in flight. It keeps trying while Kafka does not answer. If the inner trigger fails, it starts
-    again after a pause; it raises what the inner trigger raised if it still fails at `renew_at`. It raises at
-    once for a message that cannot become an event, unless `at_invalid` is "skip".
+    of its events is in flight. It keeps trying while Kafka does not answer. If the inner trigger fails, it
+    starts again after a pause; it raises what the inner trigger raised if it still fails at `renew_at`. It
+    raises at once for a message that cannot become an event, unless `at_invalid` is "skip".
 
     inner: the trigger's class path and the arguments of its constructor.
     attributes: the arguments of `EventMaker`. acknowledge: import path of what is called after the write.

@@ -38,7 +38,7 @@ _CONNECTION = {"kafka_conn_id": _ARG("connection"), "bus": _ARG("bus", none=True
 _LIMITS = {"max_keys": _ARG("count"), "at_limit": _ARG("choice")}
 _RUN = {
     "state": _ARG("choice"),
-    "by": _ARG("path", none=True),
+    "by": _ARG("choice", none=True),  # a member of its events
     "offset": _ARG("duration or zero", "backwards", none=True),
     "dates": _ARG("nothing", none=True),
     "deployment": _ARG("text", none=True),
