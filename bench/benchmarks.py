@@ -130,6 +130,15 @@ BENCHMARKS: Final = {
             axis="events in a batch",
         ),
         Benchmark(
+            "receiver",
+            "receiver",
+            "events over HTTP",
+            "receiver.requests",
+            sizes=("EVENTS", "PARTITIONS"),
+            ratio="to the bare app for processor time and to the plain producer for the rest, in turns; for"
+            " events per second more is better, else less",
+        ),
+        Benchmark(
             "eventloop",
             "waits",
             "delay of the event loop in a process with a busy engine",
