@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from interlock.engine.config import BusConfig
 from interlock.events import Event
 from interlock.events.http import JSON_BATCH, encode
@@ -99,10 +99,17 @@ def _rate(
 
 
 def _write(config: BusConfig, producer: Producer, events: Sequence[Event]) -> None:
+    left = [len(events)]
+
+    def acknowledged(error: KafkaError | None, _: Message) -> None:
+        left[0] -= error is None
+
     for each in events:
         key, value, headers = encode_record(each)
-        put(producer, config.topic("event"), value, key, headers=headers)
-    if producer.flush(30):
+        put(producer, config.topic("event"), value, key, headers=headers, on_delivery=acknowledged)
+        producer.poll(0)
+    producer.flush(30)
+    if left[0]:
         raise SystemExit("bench: some events were not acknowledged")
 
 

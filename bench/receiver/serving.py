@@ -72,7 +72,7 @@ def main() -> None:
         )  # fmt: skip
     else:
         config, options = BusConfig(**json.loads(settings)), Options(host=HOST, port=int(port))
-        serve(served(config, options, lambda _path, _status, _events: None), options)
+        serve(served(config, options, None, lambda _path, _status, _events: None), options)
 
 
 if __name__ == "__main__":
