@@ -67,8 +67,29 @@ def every_endpoint() -> dict[str, Endpoint]:
     return endpoints(Options(allow_origin=["a.example.com"]), Credentials(), webhooks)
 
 
-async def serve(seed: int) -> tuple[asyncio.Server, int, Shaky]:
+class Served:
     """A listening receiver, its port and its bus."""
+
+    def __init__(self, server: asyncio.Server, state: ServerState, bus: Shaky) -> None:
+        self.port: int = server.sockets[0].getsockname()[1]
+        self.bus = bus
+        self._server, self._state = server, state
+
+    async def close(self) -> None:
+        """Closes its connections too: one that is left open is a warning in whichever test runs later."""
+        self._server.close()
+        await end_connections(self._state)
+
+
+async def end_connections(state: ServerState) -> None:
+    """Ends all connections of a server, and returns when none is left."""
+    while state.connections:
+        for each in list(state.connections):
+            each.transport.abort()  # type: ignore[union-attr]
+        await asyncio.sleep(0)
+
+
+async def serve(seed: int) -> Served:
     receiver = Receiver(every_endpoint())
     receiver.writer = bus = Shaky(seed)
     config = uvicorn.Config(receiver, **uvicorn_settings(Options()))
@@ -78,8 +99,7 @@ async def serve(seed: int) -> tuple[asyncio.Server, int, Shaky]:
     def connection() -> Any:
         return config.http_protocol_class(config, state, {}, loop)  # type: ignore[call-arg, operator]
 
-    server = await loop.create_server(connection, "127.0.0.1", 0)
-    return server, server.sockets[0].getsockname()[1], bus
+    return Served(await loop.create_server(connection, "127.0.0.1", 0), state, bus)
 
 
 async def attack(seed: int, port: int, goes_on: Callable[[], bool]) -> Counter[int]:
@@ -109,8 +129,7 @@ async def attack(seed: int, port: int, goes_on: Callable[[], bool]) -> Counter[i
 
 
 async def _host(seed: int) -> None:
-    _, port, _ = await serve(seed)
-    print(port, flush=True)
+    print((await serve(seed)).port, flush=True)
     await asyncio.Event().wait()
 
 

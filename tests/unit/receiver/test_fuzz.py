@@ -21,11 +21,11 @@ def test_no_request_gets_500_or_an_error_in_the_log(caplog: pytest.LogCaptureFix
         return left > 0
 
     async def check() -> None:
-        server, port, bus = await serve(seed)
-        found = await attack(seed, port, goes_on)
-        server.close()
+        served = await serve(seed)
+        found = await attack(seed, served.port, goes_on)
+        await served.close()
         assert set(found) <= ANSWERS | {0}, f"seed {seed}: {found}"
-        assert bus.written, f"seed {seed}: no request was valid"
+        assert served.bus.written, f"seed {seed}: no request was valid"
 
     asyncio.run(check())
     assert not [record for record in caplog.records if record.levelname == "ERROR"], f"seed {seed}"

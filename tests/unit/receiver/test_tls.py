@@ -20,6 +20,7 @@ from uvicorn.server import ServerState
 
 from tests.kit.certificates import Authority, Certificate
 from tests.unit.receiver.asking import Bus
+from tests.unit.receiver.fuzz import end_connections
 
 URI = "spiffe://example.com/ns/shop/sa/emitter"
 REQUEST = (
@@ -69,6 +70,7 @@ def run(
         async with asyncio.timeout(20):
             await check(authority, post)
         listening.close()
+        await end_connections(state)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
         runner.run(served())
