@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from .attributes import is_media_type
 from .event import Event
 from .kafka import CONTENT_TYPE
 
@@ -84,11 +85,11 @@ def _is_text(value: bytes) -> bool:
 
 
 def content_type(value: bytes, headers: Sequence[tuple[str, bytes | None]] | None = None) -> str:
-    """Returns the type in the header content-type; without one JSON, text or bytes, as the value is."""
+    """Returns the media type in the header content-type; without one JSON, text or bytes, as the value is."""
     for name, raw in headers or ():
         if name == CONTENT_TYPE:
             given = _text(raw)
-            if given and given.isascii() and "/" in given:
+            if given and is_media_type(given):
                 return given
     try:
         msgspec.json.decode(value)

@@ -137,6 +137,13 @@ def test_a_condition_matches_the_fields_of_a_plain_json_record() -> None:
     assert index.lookup(read(value=b'{"day": "2026-11-20", "n": 1}')) == []
 
 
+@pytest.mark.parametrize("header", [b"/", b"a b/c", b"text/", b"a/b c"])
+def test_a_header_that_is_no_media_type_does_not_count(header: bytes) -> None:
+    made = read(value=b"{}", headers=[("content-type", header)])
+    assert made.datacontenttype == "application/json"
+    assert decode(*encode(made)).attributes == made.attributes
+
+
 @given(
     st.none() | st.binary(max_size=50),
     st.none() | st.binary(max_size=200),
