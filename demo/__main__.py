@@ -130,7 +130,7 @@ def _start(broker: LocalBroker, airflow: LocalAirflow, feed: RatesFeed, progress
         feed.start()
     airflow.wait_ready(meanwhile=lambda: progress.waiting("for Airflow"))
     airflow.api.wait_for_dags(*DAGS)
-    feed.wait_ready(meanwhile=lambda: progress.waiting("for the receiver"))
+    feed.receiver.wait_ready(meanwhile=lambda: progress.waiting("for the receiver"))
     progress.say(f"Airflow up at {airflow.url} ({time.monotonic() - ready:.0f} s)")
 
 

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
@@ -24,6 +23,7 @@ from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.jars import cache_directory, class_path
 
 from local.airflow import LocalAirflow, free_port
+from local.receiver import LocalReceiver
 from local.topics import Record, read_all
 from tests.kit.airflow import MIGRATED
 
@@ -126,25 +126,10 @@ def site(tmp_path: Path, provider: Path, say: Any, eventually: Callable[..., Any
             },
             environment={"PYTHONPATH": str(provider)},
         ) as airflow:
-            command = [sys.executable, "-m", "airflow", "interlock", "receiver", "--port", str(port)]
-            with (tmp_path / "receiver.log").open("w") as log:
-                receiver = subprocess.Popen(
-                    command, env=airflow.processes.environment, stdout=log, stderr=subprocess.STDOUT
-                )
-
-            def ready() -> bool:
-                assert receiver.poll() is None, (tmp_path / "receiver.log").read_text()
-                try:
-                    return httpx.get(f"{url}/readyz").status_code == 200
-                except httpx.TransportError:
-                    return False
-
-            try:
-                eventually("the receiver is ready", ready, 120)
-                yield Site(airflow, bus, url, tmp_path)
-            finally:
-                receiver.terminate()
-                receiver.wait(40)
+            receiver = LocalReceiver(airflow, port=port)
+            receiver.start()
+            receiver.wait_ready()
+            yield Site(airflow, bus, url, tmp_path)
 
 
 def submit(site: Site, say: Any) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hmac
 import json
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from local.airflow import free_port
+from local.receiver import LocalReceiver
 
 PAGE = (Path(__file__).parents[3] / "docs" / "use" / "webhooks.md").read_text()
 TARGET = """
@@ -68,7 +66,7 @@ PUSH = {
 
 @pytest.mark.long
 def test_a_push_at_github_starts_one_run_of_the_target_however_often_it_is_delivered(
-    site: Any, tmp_path: Path, eventually: Any
+    site: Any, eventually: Any
 ) -> None:
     [dispatcher] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (site.airflow.dags_folder / "deploy_on_push.py").write_text(dispatcher + textwrap.dedent(TARGET))
@@ -85,9 +83,7 @@ def test_a_push_at_github_starts_one_run_of_the_target_however_often_it_is_deliv
     [run] = eventually("the dispatcher runs", lambda: site.api.runs("deploy_on_push"))
     site.api.wait_for_task("deploy_on_push", run["dag_run_id"], "dispatch", "deferred", timeout_s=90)
 
-    url, body = f"http://127.0.0.1:{(port := free_port())}", json.dumps(PUSH).encode()
-    command = [sys.executable, "-m", "airflow", "interlock", "receiver", "--port", str(port)]
-    command += ["--webhooks", "variable:webhooks", "--workers", "2"]
+    body = json.dumps(PUSH).encode()
     headers = {
         "content-type": "application/json",
         "user-agent": "GitHub-Hookshot/044aadd",
@@ -96,30 +92,20 @@ def test_a_push_at_github_starts_one_run_of_the_target_however_often_it_is_deliv
         "x-github-delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
         "x-hub-signature-256": f"sha256={hmac.new(b'a canary', body, 'sha256').hexdigest()}",
     }
-    with (tmp_path / "receiver.log").open("w") as log:
-        receiver = subprocess.Popen(
-            command, env=site.airflow.processes.environment, stdout=log, stderr=subprocess.STDOUT
-        )
-        try:
-
-            def ready() -> bool:
-                assert receiver.poll() is None, (tmp_path / "receiver.log").read_text()
-                try:
-                    return httpx.get(f"{url}/readyz").status_code == 200
-                except httpx.TransportError:
-                    return False
-
-            eventually("the receiver is ready", ready)
-            for _ in range(3):  # GitHub's "Redeliver"
-                answer = httpx.post(f"{url}/webhooks/github", headers=headers, content=body)
-                assert (answer.status_code, answer.content) == (200, b"")
-            forged = httpx.post(f"{url}/webhooks/github", headers=headers, content=body + b" ")
-            assert forged.status_code == 401
-        finally:
-            receiver.terminate()
-            receiver.wait(30)
+    receiver = LocalReceiver(site.airflow, "--webhooks", "variable:webhooks", "--workers", "2")
+    receiver.start()
+    try:
+        receiver.wait_ready()
+        url = f"{receiver.url}/webhooks/github"
+        for _ in range(3):  # GitHub's "Redeliver"
+            answer = httpx.post(url, headers=headers, content=body)
+            assert (answer.status_code, answer.content) == (200, b"")
+        forged = httpx.post(url, headers=headers, content=body + b" ")
+        assert forged.status_code == 401
+    finally:
+        receiver.stop()
     [started] = eventually("the target runs", lambda: site.api.runs("deploy"))
     assert site.api.wait_for_run("deploy", started["dag_run_id"]) == "success"
     assert site.api.xcom("deploy", started["dag_run_id"], "deploy") == PUSH["after"]
     assert len(site.api.runs("deploy")) == 1
-    assert "a canary" not in (tmp_path / "receiver.log").read_text()
+    assert "a canary" not in receiver.log.read_text()
