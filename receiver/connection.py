@@ -186,9 +186,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Answers a request that is not valid HTTP; uvicorn calls it."""
-        if self._is_answering() and not self._in_body:
-            self._end_after_answer()
-        elif not self._is_ending:
+        if not self._is_ending:
             self._refuse(problem(400, "The request is not valid HTTP/1.1."))
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -211,7 +209,10 @@ class Connection(HttpToolsProtocol):
         self.cycle.keep_alive = False
 
     def _refuse(self, answer: Answer) -> None:
-        """Closes the connection, after this answer if the request has none."""
+        """Closes the connection, after this answer if the request has none, or after the answer to come."""
+        if self._is_answering() and not self._in_body:
+            self._end_after_answer()
+            return
         self._is_ending = True
         self._stop_timer()
         self._unset_keepalive_if_required()

@@ -185,6 +185,32 @@ def test_a_request_gets_its_own_answer_whatever_follows_it(after: bytes, togethe
 
 
 @pytest.mark.parametrize(
+    ("request_", "after"),
+    [
+        (REQUEST, b"\r\n"),
+        (REQUEST.replace(b"host: x", b"connection: upgrade\r\nupgrade: h2c"), b"x"),
+    ],
+)
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_what_begins_no_request_is_bounded_and_the_request_before_it_gets_its_answer(
+    request_: bytes, after: bytes, is_answered: bool
+) -> None:
+    async def check(peer: Peer) -> None:
+        if not is_answered:
+            peer.bus.may_write.clear()
+        await peer.send(request_)
+        for _ in range(20):
+            await peer.send(after * 5000)
+        peer.bus.may_write.set()
+        await peer.rest()
+        assert peer.statuses[:1] == [202]
+        await peer.transport.closed.wait()
+        assert len(peer.bus.events) == 1
+
+    run(check)
+
+
+@pytest.mark.parametrize(
     ("first", "then"),
     [
         (b"POST /other HTTP/1.1\r\ncontent-length: 9\r\n\r\n", b"x"),
