@@ -16,15 +16,15 @@ _MEMBERS: Final = re.compile(r"(?:\.[^.]+)+", re.DOTALL)
 _IN_URI: Final = "%:/?#@!$&'()*+,;=-._~"
 
 Values = TypeVar("Values")
-# Returns the text of a place, None if there is none. Raises EventError.
+# Returns the text of a placeholder, None if there is none. Raises EventError.
 Place = Callable[[Values], str | None]
 
 
 class Template(Generic[Values]):
-    """A text with places in braces. Raises ValueError that says what to write.
+    """A text with placeholders in braces. Raises ValueError that says what to write.
 
-    place: returns what reads the place of this name, None if the name means nothing.
-    of, names: what has the values, and the names of places that there are; for errors.
+    place: returns what reads the placeholder of this name, None if the name means nothing.
+    of, names: what has the values, and the names that placeholders may have; for errors.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Template(Generic[Values]):
 
     @property
     def pattern(self) -> str:
-        """The text with `*` in each place, as a grant has it."""
+        """The text with `*` for each placeholder, as a grant has it."""
         return "*".join(self.literals)
 
     def fill(self, values: Values, encode: Callable[[str], str] = str) -> str | None:
@@ -68,7 +68,7 @@ def in_uri(value: str) -> str:
 
 
 def members_of(name: str, root: str) -> list[str] | None:
-    """Returns `["a", "b"]` of the place `root.a.b`; None if it does not begin with the root."""
+    """Returns `["a", "b"]` of the placeholder `root.a.b`; None if it does not begin with the root."""
     rest = name.removeprefix(root)
     return rest[1:].split(".") if rest != name and _MEMBERS.fullmatch(rest) else None
 

@@ -1,4 +1,4 @@
-"""A DAG that always has one run, whose task defers: it goes on with the edited DAG file at each new run."""
+"""A DAG that always has one run, whose task defers. Each new run uses the edited DAG file."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _read(text: str) -> Sequence[tuple[str, ...]]:
     """The members of `firing` that a template reads by fixed names."""
     try:
         tree = jinja2.Environment().parse(text)  # noqa: S701  # it renders nothing
-    except Exception:  # noqa: BLE001  # `ArgumentChecks.templates` tells what is wrong; extensions are unknown
+    except Exception:  # noqa: BLE001  # `ArgumentChecks.templates` says what is wrong; extensions are unknown
         return ()
     if any(
         tree.find_all((nodes.If, nodes.CondExpr, nodes.Test, nodes.And, nodes.Or, nodes.Assign, nodes.For))

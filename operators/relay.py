@@ -48,14 +48,14 @@ def relay_dag(
     a repeat counts once. docs/use/relay.md says which of Airflow's triggers acknowledge before it.
 
     trigger: any of Airflow's, such as `MessageQueueTrigger(scheme="sqs", ...)`.
-    type, source, subject, id: of the event; texts with `{data.NAME}`, a place in the message's JSON body, and
-        `{message.NAME}`, what the trigger says about the message. source defaults to `/deployment/dag/relay`,
-        id to a digest of the body and the queue's own message id.
+    type, source, subject, id: of the event; texts with `{data.NAME}`, a member of the message's JSON body,
+        and `{message.NAME}`, what the trigger says about the message. source defaults to
+        `/deployment/dag/relay`, id to a digest of the body and the queue's own message id.
     event: instead of these four, the import path of a function that gets the message, with `data`, `text`,
         `body`, `fields` and `id`, and returns an `Event`, a list of them, or None for no event.
-    acknowledge: import path of a function, also async, that is called with what the trigger fired and the
-        trigger when the events are written, for triggers that can leave acknowledging to others.
-    at_invalid: what happens at a message that cannot become an event, such as one without the id's place:
+    acknowledge: import path of a function, which may be async. When the events are written, it is called with
+        what the trigger fired and with the trigger. For triggers that let others acknowledge.
+    at_invalid: what happens at a message that cannot become an event, such as one without a value for the id:
         "stop" fails the task, which tries again later; "skip" logs an error and continues.
     renew_after: a run of the relay ends after this time, and the next one uses the edited DAG file.
     dag_arguments: arguments of the DAG, such as tags and default_args.
@@ -189,7 +189,7 @@ def _check_attributes(
         )
     for name in given:
         text = texts[name]
-        checks.text(name, text, "a text, with places such as {data.NAME}", most=2048)
+        checks.text(name, text, "a text, with placeholders such as {data.NAME}", most=2048)
     try:
         maker = EventMaker(function=None, **texts)
     except ValueError as e:

@@ -1,5 +1,4 @@
-"""Creates the runs of firings, and decides whether a failure is due to the firing or to the target
-(docs/use/dispatch.md)."""
+"""Creates runs of firings; decides whether a firing or the target caused a failure (docs/use/dispatch.md)."""
 
 from __future__ import annotations
 

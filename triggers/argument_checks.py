@@ -255,7 +255,7 @@ def _plain_jinja() -> Environment:
 
 
 def described(value: object) -> str:
-    """Returns the value for a message; of a value that may be long only its type."""
+    """Returns the value for a message; only its type if the value may be long."""
     if isinstance(value, (timedelta, datetime)):
         return repr(value)[:120]
     return shown(value)

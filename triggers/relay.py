@@ -37,10 +37,10 @@ SETTLE_S = 5.0  # how long the inner trigger may take at `renew_at` to acknowled
 class RelayTrigger(BaseTrigger):
     """Runs another trigger again and again, and writes what it fires as events, until `renew_at`.
 
-    It lets the inner trigger continue only when all in-sync replicas have the events of what it fired, so one
-    of its events is in flight. It keeps trying while Kafka does not answer. If the inner trigger fails, it
-    starts again after a pause; it raises what the inner trigger raised if it still fails at `renew_at`. It
-    raises at once for a message that cannot become an event, unless `at_invalid` is "skip".
+    It lets the inner trigger continue only when all in-sync replicas have the events of what it fired, so at
+    most one of its events is in flight. It keeps trying while Kafka does not answer. If the inner trigger
+    fails, it starts again after a pause; it raises what the inner trigger raised if it still fails at
+    `renew_at`. It raises at once for a message that cannot become an event, unless `at_invalid` is "skip".
 
     inner: the trigger's class path and the arguments of its constructor.
     attributes: the arguments of `EventMaker`. acknowledge: import path of what is called after the write.
@@ -94,7 +94,7 @@ class RelayTrigger(BaseTrigger):
         yield TriggerEvent({"outcome": "renew", "events": self._written, "skipped": self._skipped})
 
     async def _run_until_it_works(self, writer: EventWriter) -> None:
-        """Runs the inner trigger once. After a failure without a finished message again, after a pause."""
+        """Runs the inner trigger; again, after a pause, if it fails before it has finished a message."""
         from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
         maker = EventMaker(**self.attributes)

@@ -109,7 +109,7 @@ def _bytes(value: Any) -> bytes:
 
 
 class EventMaker:
-    """Makes events of messages: by texts with places, or by a function of the author.
+    """Makes events of messages: by texts with placeholders, or by a function of the author.
 
     texts: type, source, subject and id, with `{data.NAME}` and `{message.NAME}`. function: the import path of
     a function of a message that returns an event, several, or None; it is imported at the first message.
@@ -134,7 +134,7 @@ class EventMaker:
             raise ValueError(f"type {fixed.text!r} is Interlock's own: choose one that begins otherwise")
 
     def problems(self) -> list[str]:
-        """Returns what is wrong with the texts, as far as they have no places."""
+        """Returns what is wrong with the texts, as far as they have no placeholders."""
         fixed = {name: each.text for name, each in self._templates.items() if each.is_constant}
         try:
             Event.of(
@@ -146,7 +146,7 @@ class EventMaker:
         except EventError as e:
             return list(e.problems)
         if "id" in fixed:
-            return [f"id {fixed['id']!r} is the same for each message: give a place, such as {{data.NAME}}"]
+            return [f"id {fixed['id']!r} is the same for each message: add a placeholder like {{data.NAME}}"]
         return []
 
     def events_of(self, message: Message) -> list[Event]:

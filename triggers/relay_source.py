@@ -1,4 +1,4 @@
-"""Runs another trigger inside a relay's: continuing after an event tells it that the event is kept."""
+"""Runs another trigger inside a relay's, and lets it continue after an event only when the event is kept."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Fired(NamedTuple):
 async def fired_by(trigger: BaseTrigger) -> AsyncGenerator[Fired, None]:
     """Runs the trigger once, until it ends, and cleans it up.
 
-    Whoever takes the next event says that the last one is kept: what the trigger does after its `yield`, such
-    as an acknowledgement, follows then. A trigger with a shared stream in Airflow's ack mode has its
-    producer advanced then. If the iterator is closed instead, neither happens.
+    Take the next event only when the last one is kept: then the trigger continues after its `yield`, for
+    example to acknowledge, and the producer of a shared stream in Airflow's ack mode is advanced. If the
+    iterator is closed instead, neither happens.
     """
     try:
         if not isinstance(trigger, BaseEventTrigger) or trigger.shared_stream_key() is None:

@@ -47,7 +47,7 @@ class DoubtedPartitions:
         return True
 
     def refuse(self, source: SourceTask, record: Record, outputs: Outputs, now_ms: int) -> bool:
-        """Send a record that is not at the offset that it claims to the dead-letter topic; False if it is."""
+        """Send a record with a false offset to the dead-letter topic; False if its offset is true."""
         refusal = self._offsets.refusal(record, source.position)
         if refusal is None:
             return False
