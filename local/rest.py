@@ -131,9 +131,20 @@ class AirflowRest:
         return str(body["dag_run_id"])
 
     def backfill(self, dag_id: str, begin: datetime, end: datetime) -> None:
-        """Creates runs for the logical dates from `begin` to `end` that have none."""
+        """Creates runs for the logical dates from `begin` to `end` that have none; at least one has none.
+
+        While another process writes to SQLite, Airflow may record the backfill and then fail to create its
+        runs (503). Such a backfill is cancelled, and the next one is created.
+        """
         body = {"dag_id": dag_id, "from_date": begin.isoformat(), "to_date": end.isoformat()}
-        self._send("POST", "/api/v2/backfills", body)
+        for _ in range(ATTEMPTS):
+            self._send("POST", "/api/v2/backfills", body)
+            if any(run["run_type"] == "backfill" for run in self.runs(dag_id)):
+                return
+            for found in self._get("/api/v2/backfills", dag_id=dag_id)["backfills"]:
+                if found["completed_at"] is None:
+                    self._send("PUT", f"/api/v2/backfills/{found['id']}/cancel", {})
+        raise RestError(f"{dag_id}: no backfill of {begin} to {end} has a run")
 
     def delete(self, dag_id: str) -> None:
         """Deletes a DAG and its runs from the database."""

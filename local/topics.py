@@ -46,7 +46,7 @@ class Record:
             return None
 
 
-def read_all(bootstrap_servers: str, topic: str, timeout_s: float = 15.0) -> list[Record]:
+def read_all(bootstrap_servers: str, topic: str, timeout_s: float = 60.0) -> list[Record]:
     """Returns all committed records, in the order of timestamp, partition and offset."""
     records: list[Record] = []
     consumer = _consumer(bootstrap_servers)
