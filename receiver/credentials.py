@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from .answers import Answer, problem
-from .declared import Declared, certificate_name
+from .credentials_document import Declared, certificate_name
 from .endpoint import Request
 from .grant import ANYBODY, Grant, pattern
 

@@ -22,7 +22,7 @@ from ..engine.log import log
 from . import cloudevents, openlineage
 from .app import Limits, Observe, Receiver
 from .credentials import Credentials
-from .declared import Declared, is_loopback
+from .credentials_document import Declared, is_loopback
 from .endpoint import Endpoint
 from .handshake import check_origins
 from .webhooks.endpoint import Webhook

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from .answers import Answer, problem, try_again
-from .declared import Issuer
+from .credentials_document import Issuer
 from .grant import Grant
 from .jwks import Key, Keys, NoKeysError
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand
 
     from ...engine.config import BusConfig
-    from ...receiver.declared import Declared
+    from ...receiver.credentials_document import Declared
     from ...receiver.server import Options
     from ...receiver.webhooks.declaration import Secret
     from ...receiver.webhooks.endpoint import Webhook
@@ -134,7 +134,7 @@ def _declared(options: Options) -> Declared | None:
     from airflow.models.connection import Connection
 
     from ...engine.errors import ConfigError
-    from ...receiver.declared import read_document, read_file
+    from ...receiver.credentials_document import read_document, read_file
 
     origin = options.credentials
     if origin is None or not origin.startswith(_CONNECTION):

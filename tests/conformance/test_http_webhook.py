@@ -9,7 +9,7 @@ import pytest
 from interlock.receiver.app import Limits, Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
-from interlock.receiver.declared import Credential, Declared
+from interlock.receiver.credentials_document import Credential, Declared
 
 from tests.unit.receiver.asking import BINARY, Answered, Bus, ask
 

@@ -11,7 +11,7 @@ from interlock.events import Event
 from interlock.receiver.app import Limits, Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
-from interlock.receiver.declared import Credential, Declared
+from interlock.receiver.credentials_document import Credential, Declared
 from interlock.receiver.endpoint import Request
 from interlock.receiver.faults import Faults
 

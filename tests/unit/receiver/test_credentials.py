@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.errors import ConfigError
-from interlock.receiver.declared import Credential, Declared, Issuer, read_document, read_file
+from interlock.receiver.credentials_document import Credential, Declared, Issuer, read_document, read_file
 from interlock.receiver.server import Options
 
 DIGEST = hashlib.sha256(b"a token").hexdigest()

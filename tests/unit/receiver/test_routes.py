@@ -11,7 +11,7 @@ import pytest
 from interlock.receiver.app import Receiver
 from interlock.receiver.certificate import names_of
 from interlock.receiver.credentials import Credentials
-from interlock.receiver.declared import Credential, Declared, Issuer
+from interlock.receiver.credentials_document import Credential, Declared, Issuer
 from interlock.receiver.server import Options, endpoints
 from interlock.receiver.webhooks.declaration import Secret, read_webhooks
 from interlock.receiver.webhooks.presets import PRESETS

@@ -14,7 +14,7 @@ import uvloop
 from interlock.receiver.app import Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
-from interlock.receiver.declared import Credential, Declared
+from interlock.receiver.credentials_document import Credential, Declared
 from interlock.receiver.server import Options, uvicorn_settings
 from uvicorn.server import ServerState
 

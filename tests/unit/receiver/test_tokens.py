@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from interlock.receiver import jwks
 from interlock.receiver.answers import Answer
 from interlock.receiver.credentials import UNKNOWN
-from interlock.receiver.declared import Issuer
+from interlock.receiver.credentials_document import Issuer
 from interlock.receiver.grant import Grant
 from interlock.receiver.jwks import Key, Keys, keys_of
 from interlock.receiver.tokens import Tokens
