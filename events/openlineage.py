@@ -28,9 +28,9 @@ JOB: Final = "openlineage.job"
 DATASET: Final = "openlineage.dataset"
 # Extension attribute of events about runs and jobs: the references of all output datasets, also by their
 # other names, with a space before and after each. So a predicate finds a dataset without reading the data,
-# of which it would read no more than 256 KiB.
+# which it does not read beyond 256 KiB.
 OUTPUTS: Final = "outputs"
-# Extension attribute: those of them of which the event says how much was written (facet `outputStatistics`).
+# Extension attribute: the outputs for which the event says how much was written (facet `outputStatistics`).
 MEASURED: Final = "measured"
 
 _RUN_ID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
@@ -56,8 +56,8 @@ def dataset_reference(namespace: str, name: str) -> str:
 def from_openlineage(text: bytes) -> Event:
     """Returns the CloudEvent of a run, job or dataset event in JSON.
 
-    Raises EventError, which names every member that the specification asks for and that is missing or has
-    another form. Unknown members and facets are kept and not checked.
+    Raises EventError, which names every required member that is missing or of a wrong type. Unknown members
+    and facets are kept and not checked.
     """
     try:
         form = msgspec.json.decode(text)

@@ -23,7 +23,7 @@ Place = Callable[[Values], str | None]
 class Template(Generic[Values]):
     """A text with placeholders in braces. Raises ValueError that says what to write.
 
-    place: returns what reads the placeholder of this name, None if the name means nothing.
+    place: gets a placeholder's name; returns the function that reads its value, None if it means nothing.
     of, names: what has the values, and the names that placeholders may have; for errors.
     """
 

@@ -131,7 +131,7 @@ class RelayOperator(BaseOperator):
             attributes["source"] = event_source(context, config.deployment)
         now = datetime.now(UTC)
         inner = self._trigger.serialize()
-        self.log.info("Relaying what %s fires to %s.", visible(inner[0]), visible(config.describe()))
+        self.log.info("Relaying from %s to %s.", visible(inner[0]), visible(config.describe()))
         self.defer(
             trigger=RelayTrigger(
                 inner=inner,
@@ -184,8 +184,8 @@ def _check_attributes(
         return
     if texts["type"] is None:
         raise ValueError(
-            f'{checks.who}: give the type of the events, such as type="com.shop.order", or the import path of'
-            " a function that makes them as event."
+            f'{checks.who}: give the type of the events, such as type="com.shop.order", or, as event, the'
+            " import path of a function that makes them."
         )
     for name in given:
         text = texts[name]

@@ -86,7 +86,7 @@ class Receiver:
         endpoint = self._endpoints.get(path)
         if endpoint is not None:
             query = scope.get("query_string", b"")
-            request = Request(method, path, scope["headers"], query, _names(scope))
+            request = Request(method, path, scope["headers"], query, _certificate_names(scope))
             try:
                 if method == "POST":
                     answer, events = await self._take(endpoint, request, receive)
@@ -207,7 +207,7 @@ class Receiver:
                     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _names(scope: Scope) -> frozenset[str]:
+def _certificate_names(scope: Scope) -> frozenset[str]:
     extensions = scope.get("extensions")
     return extensions[EXTENSION][NAMES] if extensions and EXTENSION in extensions else frozenset()
 

@@ -16,7 +16,7 @@ from .certificate import EXTENSION, NAMES, names_of
 HEADERS_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
 # How long begun headers, the rest of a body that is already answered, or the peer's reading may take.
-REST_S: Final = 10.0
+SLOW_PEER_S: Final = 10.0
 LINGER_S: Final = 1.0
 MOST_CONNECTIONS: Final = 2000  # of one process; fewer where it may not open so many files
 # Of the kernel, for one connection; else it would hold megabytes for a peer that does not read its answers.
@@ -53,14 +53,14 @@ class Connection(HttpToolsProtocol):
 
     - Answers 431 and closes if headers, trailers or chunk extensions are too large. Trailers are discarded
       (RFC 9110, section 6.5.1).
-    - Closes if headers are incomplete after REST_S, or a body REST_S after its answer.
-    - Cuts a peer off that has not read its answers for REST_S, also if the connection is closing.
+    - Closes if headers are incomplete after SLOW_PEER_S, or a body SLOW_PEER_S after its answer.
+    - Cuts a peer off that has not read its answers for SLOW_PEER_S, also if the connection is closing.
     - Takes no request before the previous one is answered. What a peer sends early (pipelining) is discarded,
       and the connection closes after the answer; RFC 9112, section 9.3.2 lets the peer send it again.
-    - Beyond `most`, the number of connections, a new one gets 503 with Retry-After.
+    - Answers 503 with Retry-After to a connection beyond `most_connections`.
     """
 
-    most = MOST_CONNECTIONS
+    most_connections = MOST_CONNECTIONS
     _timer: asyncio.TimerHandle | None = None
     _abort_timer: asyncio.TimerHandle | None = None  # runs while the peer has to read answers
     _names: frozenset[str] = frozenset()  # of the peer's certificate
@@ -74,13 +74,13 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.logger = _log
-        if (sent_over := transport.get_extra_info("socket")) is not None:
-            sent_over.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+        if (sock := transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         self._names = names_of(transport.get_extra_info("peercert"))
-        if len(self.connections) > self.most + _REFUSED_AT_ONCE:
+        if len(self.connections) > self.most_connections + _REFUSED_AT_ONCE:
             self._is_ending = True
             transport.abort()
-        elif len(self.connections) > self.most:
+        elif len(self.connections) > self.most_connections:
             self._refuse(try_again(503, "The receiver has too many connections."))
         else:
             self._start_timer()
@@ -197,7 +197,7 @@ class Connection(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(REST_S, self._close)
+            self._timer = self.loop.call_later(SLOW_PEER_S, self._close)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -209,7 +209,7 @@ class Connection(HttpToolsProtocol):
         self.cycle.keep_alive = False
 
     def _refuse(self, answer: Answer) -> None:
-        """Closes the connection, after this answer if the request has none, or after the answer to come."""
+        """Closes the connection after this answer, or the app's if it is answering a complete request."""
         if self._is_answering() and not self._in_body:
             self._end_after_answer()
             return
@@ -243,7 +243,7 @@ class Connection(HttpToolsProtocol):
 
     def _start_abort_timer(self) -> None:
         if self._abort_timer is None:
-            self._abort_timer = self.loop.call_later(REST_S, self.transport.abort)
+            self._abort_timer = self.loop.call_later(SLOW_PEER_S, self.transport.abort)
 
     def _stop_abort_timer(self) -> None:
         if self._abort_timer is not None:

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from .answers import Answer, problem
-from .credentials_document import Declared, certificate_name
+from .credentials_document import Document, certificate_name
 from .endpoint import Request
 from .grant import ANYBODY, Grant, pattern
 
@@ -32,21 +32,21 @@ NOT_LOCAL: Final = problem(
 
 
 class Credentials:
-    """The credentials of a receiver for one bus. Without a document, each request is ANYBODY's.
+    """The credentials of a receiver for one bus.
 
-    is_open: without a document also that of a web page or through a proxy; else it gets 403.
+    Without a document, each request is granted ANYBODY; from a web page or through a proxy only if `is_open`.
     A credential for other buses is as unknown as one that does not exist.
     """
 
-    def __init__(self, declared: Declared | None = None, bus: str = "", is_open: bool = False) -> None:
-        self._required, self._is_open = declared is not None, is_open
+    def __init__(self, document: Document | None = None, bus: str = "", is_open: bool = False) -> None:
+        self._required, self._is_open = document is not None, is_open
         self._by_digest: dict[str, Grant] = {}
         self._by_certificate: dict[str, Grant] = {}
         self._tokens: Tokens | None = None
-        if declared is None:
+        if document is None:
             return
         claims: list[tuple[str, dict[str, str], Grant]] = []
-        for each in declared.credentials:
+        for each in document.credentials:
             if pattern(each.buses).fullmatch(bus) is None:
                 continue
             grant = Grant(each.name, each.types, each.sources, each.subjects)
@@ -59,7 +59,7 @@ class Credentials:
         if claims:
             from .tokens import Tokens
 
-            self._tokens = Tokens(declared.issuers, claims)
+            self._tokens = Tokens(document.issuers, claims)
 
     async def admit(self, request: Request) -> Grant | Answer:
         """What the sender may write; 401 if it has no credential, an unknown one, or one for other buses.
@@ -81,6 +81,6 @@ class Credentials:
         # `authorization` is None also if the header is repeated.
         if self._by_certificate and not any(name == b"authorization" for name, _ in request.headers):
             for name, grant in self._by_certificate.items():  # in the document's order
-                if name in request.names:
+                if name in request.certificate_names:
                     return grant
         return UNKNOWN

@@ -46,7 +46,7 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 @dataclass(frozen=True)
-class Declared:
+class Document:
     """The checked document."""
 
     credentials: Sequence[Credential]
@@ -58,7 +58,7 @@ class Declared:
         return [each.name for each in self.credentials if each.client_cert is not None]
 
 
-def read_file(file: Path) -> Declared:
+def read_file(file: Path) -> Document:
     """The document of a TOML file. Raises ConfigError naming the file, the credential and the fault."""
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -67,7 +67,7 @@ def read_file(file: Path) -> Declared:
     return read_document(document, str(file))
 
 
-def read_document(document: Mapping[str, object], origin: str) -> Declared:
+def read_document(document: Mapping[str, object], origin: str) -> Document:
     """Checks a document. Raises ConfigError naming origin, credential and fault, but no digest."""
     try:
         found = msgspec.convert(document, dict[str, list[dict[str, object]]])
@@ -91,7 +91,7 @@ def read_document(document: Mapping[str, object], origin: str) -> Declared:
             owner = owners.setdefault(each.token_sha256, each.name)
             if owner is not each.name:
                 raise ConfigError(f"{origin}: credentials {owner!r} and {each.name!r} have the same token.")
-    return Declared(credentials, issuers)
+    return Document(credentials, issuers)
 
 
 def certificate_name(text: str) -> str | None:
@@ -123,7 +123,7 @@ def _credential(what: str, given: dict[str, object], issuers: Sequence[Issuer]) 
         if credential.issuer is None and len(issuers) == 1:
             credential = msgspec.structs.replace(credential, issuer=issuers[0].issuer)
         if credential.issuer not in {each.issuer for each in issuers}:
-            raise ConfigError(f"{what}: issuer is not that of one of the [[issuer]] tables.")
+            raise ConfigError(f"{what}: issuer must be that of one of the [[issuer]] tables.")
     elif credential.issuer is not None:
         raise ConfigError(f"{what}: issuer is given without claims.")
     if not credential.types:

@@ -17,14 +17,14 @@ MOST_EVENTS: Final = 5000  # of one request
 class Request:
     """A request without its body. headers: in their order, names in lower case. query: not decoded.
 
-    names: those in the sender's verified client certificate (`certificate.names_of`).
+    certificate_names: those of the sender's verified client certificate (`certificate.names_of`).
     """
 
     method: str
     path: str
     headers: Sequence[tuple[bytes, bytes]]
     query: bytes = b""
-    names: frozenset[str] = frozenset()
+    certificate_names: frozenset[str] = frozenset()
 
     def header(self, name: bytes) -> bytes | None:
         """The value of a header that must not be repeated; None if it is missing or repeated."""

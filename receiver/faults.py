@@ -1,4 +1,4 @@
-"""Logs a fault that each request meets once a minute, not once for each request."""
+"""Logs a fault at most once a minute, however many requests meet it."""
 
 from __future__ import annotations
 

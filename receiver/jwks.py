@@ -22,7 +22,7 @@ _CURVES: Final = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",),
 
 
 class Key(NamedTuple):
-    """A public key, and the algorithms for which it may be used: asymmetric ones, never what a token says."""
+    """A public key and the algorithms that it may verify, all asymmetric; a token cannot add one."""
 
     public: Any
     algorithms: tuple[str, ...]
@@ -44,7 +44,7 @@ class Keys:
         fetch: Callable[[str], Mapping[str | None, Key]] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._url, self._fetch, self._now = url, fetch or fetched, now
+        self._url, self._fetch, self._now = url, fetch or fetch_keys, now
         self._keys: Mapping[str | None, Key] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._failed = False
@@ -65,7 +65,7 @@ class Keys:
         return key
 
     def refresh(self, after_s: float = FRESH_S) -> None:
-        """Starts to fetch the keys if no fetch goes on, and the last one began `after_s` ago."""
+        """Starts to fetch the keys, unless a fetch is under way or began less than `after_s` ago."""
         if self._task is None and self._now() - self._tried_at >= after_s:
             self._tried_at = self._now()
             self._task = asyncio.create_task(self._refresh())
@@ -90,7 +90,7 @@ class Keys:
         return self._keys.get(key_id)
 
 
-def fetched(url: str) -> dict[str | None, Key]:
+def fetch_keys(url: str) -> dict[str | None, Key]:
     """The usable keys at a URL. Blocks up to TOTAL_S. Raises an error of httpx, or ValueError."""
     import httpx
 

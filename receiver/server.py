@@ -22,7 +22,7 @@ from ..engine.log import log
 from . import cloudevents, openlineage
 from .app import Limits, Observe, Receiver
 from .credentials import Credentials
-from .credentials_document import Declared, is_loopback
+from .credentials_document import Document, is_loopback
 from .endpoint import Endpoint
 from .handshake import check_origins
 from .webhooks.endpoint import Webhook
@@ -49,10 +49,10 @@ class Options:
     tls_client_ca: str | None = None
     allow_origin: list[str] | None = None
 
-    def check(self, declared: Declared | None) -> None:
+    def check(self, document: Document | None) -> None:
         """Raises ConfigError if this could not be served, or would let anybody write.
 
-        declared: the document of `credentials`.
+        document: the document of `credentials`.
         """
         if self.credentials is None and not self.allow_anonymous and not is_loopback(self.host):
             raise ConfigError(
@@ -63,7 +63,7 @@ class Options:
             raise ConfigError("Give --tls-cert and --tls-key together.")
         if self.tls_client_ca is not None and self.tls_cert is None:
             raise ConfigError("--tls-client-ca needs --tls-cert and --tls-key.")
-        by_certificate = [] if declared is None else declared.by_certificate
+        by_certificate = [] if document is None else document.by_certificate
         if by_certificate and self.tls_client_ca is None:
             raise ConfigError(
                 f"Credential {by_certificate[0]!r} has a client_cert: give --tls-client-ca FILE."
@@ -87,17 +87,17 @@ def endpoints(
     return made | {webhook.path: webhook for webhook in webhooks}
 
 
-def served(
+def build_app(
     config: BusConfig,
     options: Options,
-    declared: Declared | None,
+    document: Document | None,
     observe: Observe,
     webhooks: Iterable[Webhook] = (),
 ) -> Callable[..., Any]:
-    """The app of one process, whose lifespan opens and closes its producer. declared: see `Options.check`."""
-    if (options.credentials is None) != (declared is None):
-        raise ValueError("declared is the document that options.credentials names")
-    credentials = Credentials(declared, config.name, is_open=options.allow_anonymous)
+    """The app of one process, whose lifespan opens and closes its producer. document: see `Options.check`."""
+    if (options.credentials is None) != (document is None):
+        raise ValueError("give the document that options.credentials names, and none if it names none")
+    credentials = Credentials(document, config.name, is_open=options.allow_anonymous)
     receiver = Receiver(endpoints(options, credentials, webhooks), observe=observe)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -110,7 +110,7 @@ def served(
 
 
 def serve(app: Callable[..., Any] | str, options: Options) -> None:
-    """Serves until a signal. app: the name of a function that makes it, if there are several workers."""
+    """Serves until a signal. app: with several workers the import path of the function that makes it."""
     import uvicorn
 
     uvicorn.run(app, factory=isinstance(app, str), **uvicorn_settings(options))
@@ -161,7 +161,7 @@ async def _lifespan(config: BusConfig, receiver: Receiver, receive: Any, send: A
     from .connection import Connection, reserve_connections
 
     await receive()  # lifespan.startup
-    Connection.most = reserve_connections()
+    Connection.most_connections = reserve_connections()
     try:
         producer = EventProducer(config, asyncio.get_running_loop(), DELIVERY_S)
     except ConfigError as error:

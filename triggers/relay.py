@@ -99,7 +99,7 @@ class RelayTrigger(BaseTrigger):
 
         maker = EventMaker(**self.attributes)
         retrying = AsyncRetrying(
-            retry=retry_if_exception(_may_pass),
+            retry=retry_if_exception(_is_retried),
             wait=wait_random_exponential(max=MAX_RESTART_PAUSE_S),
             stop=lambda _: not _seconds_until(self.renew_at),
             before_sleep=self._note_failure,
@@ -113,31 +113,31 @@ class RelayTrigger(BaseTrigger):
 
     async def _run_once(self, maker: EventMaker, writer: EventWriter) -> None:
         """Returns when the inner trigger ends, at `renew_at`, or if it fails after a finished message."""
-        kept = 0
+        relayed = 0
         inner = self._inner_trigger()
         async with aclosing(fired_by(inner)) as source:
             while True:
                 left = _seconds_until(self.renew_at)
                 try:
-                    async with asyncio.timeout(left or (SETTLE_S if kept else 0)) as limit:
+                    async with asyncio.timeout(left or (SETTLE_S if relayed else 0)) as limit:
                         fired = await anext(source)
                 except StopAsyncIteration:
-                    if not kept:
+                    if not relayed:
                         raise RuntimeError("it ended without a message") from None
                     return
                 except Exception as e:
                     if limit.expired():
                         return
-                    if kept < 2:  # the inner trigger failed before it had finished a message
+                    if relayed < 2:  # the inner trigger failed before it had finished a message
                         raise
                     self.log.warning("The inner trigger failed, and starts again: %s", visible(repr(e)))
                     return
-                await self._keep(fired, inner, maker, writer)
-                kept += 1
+                await self._relay(fired, inner, maker, writer)
+                relayed += 1
                 if not left:  # the inner trigger is never without messages
                     return
 
-    async def _keep(self, fired: Fired, inner: BaseTrigger, maker: EventMaker, writer: EventWriter) -> None:
+    async def _relay(self, fired: Fired, inner: BaseTrigger, maker: EventMaker, writer: EventWriter) -> None:
         """Returns when the bus has the events of what the inner trigger fired, and it is acknowledged."""
         events: list[Event] = []
         for message in self._messages(fired):
@@ -153,7 +153,7 @@ class RelayTrigger(BaseTrigger):
 
     def _messages(self, fired: Fired) -> list[Message]:
         try:
-            return messages_of(fired.payload, fired.place)
+            return messages_of(fired.payload, fired.position)
         except EventError as e:
             self._refuse("a message", e)
             return []
@@ -208,8 +208,8 @@ class RelayTrigger(BaseTrigger):
         return await read_bus_config(self.kafka_conn_id, self.bus, self.deployment)
 
 
-def _may_pass(error: BaseException) -> bool:
-    """Returns whether the inner trigger is started again; not after a cancellation."""
+def _is_retried(error: BaseException) -> bool:
+    """Returns whether the inner trigger starts again after this error; not after a cancellation."""
     return isinstance(error, Exception) and not isinstance(error, (EventError, NotSent, ConfigError))
 
 

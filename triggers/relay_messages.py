@@ -57,20 +57,20 @@ class Message:
         return hashlib.sha256(json.dumps(id_).encode() + self.body).hexdigest()[:_ID_CHARACTERS]
 
 
-def messages_of(payload: Any, place: str | None = None) -> list[Message]:
+def messages_of(payload: Any, position: str | None = None) -> list[Message]:
     """Returns the messages of what a trigger fired. Raises EventError if they cannot be read.
 
     Knows the forms of Airflow's triggers for SQS, Kinesis, Pub/Sub, Redis and Azure Service Bus. Any other
     payload is one message: a text or bytes as they are, another value as JSON.
 
-    place: where in the source it came from, if the trigger says so.
+    position: where in the source it came from, if the trigger says so.
     """
     try:
         if isinstance(payload, dict):
             found = _of_dict(payload)
             if found is not None:
                 return found
-        return [Message(_bytes(payload), id=place)]
+        return [Message(_bytes(payload), id=position)]
     except (KeyError, TypeError, ValueError, binascii.Error, RecursionError) as e:
         raise EventError(f"what the trigger fired cannot be read as a message: {type(e).__name__}") from e
 
@@ -129,12 +129,12 @@ class EventMaker:
         given = {"type": type, "source": source, "subject": subject, "id": id}
         self._templates = {name: _template(name, text) for name, text in given.items() if text is not None}
         self._function = function
-        fixed = self._templates.get("type")
-        if fixed is not None and (is_own(fixed.literals[0]) or is_own(fixed.text)):
-            raise ValueError(f"type {fixed.text!r} is Interlock's own: choose one that begins otherwise")
+        of_type = self._templates.get("type")
+        if of_type is not None and (is_own(of_type.literals[0]) or is_own(of_type.text)):
+            raise ValueError(f"type {of_type.text!r} is Interlock's own: choose one that begins otherwise")
 
     def problems(self) -> list[str]:
-        """Returns what is wrong with the texts, as far as they have no placeholders."""
+        """Returns what is wrong with the texts that have no placeholders."""
         fixed = {name: each.text for name, each in self._templates.items() if each.is_constant}
         try:
             Event.of(

@@ -1,4 +1,4 @@
-"""Runs another trigger inside a relay's, and lets it continue after an event only when the event is kept."""
+"""Runs another trigger inside a relay's, which lets it continue after an event once the event is written."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger
 
 
 class Fired(NamedTuple):
-    """What the inner trigger fired. place: where in the source it came from, if the source says so."""
+    """What the inner trigger fired. position: where in the source it came from, if the source says so."""
 
     payload: Any
-    place: str | None = None
+    position: str | None = None
 
 
 async def fired_by(trigger: BaseTrigger) -> AsyncGenerator[Fired, None]:
     """Runs the trigger once, until it ends, and cleans it up.
 
-    Take the next event only when the last one is kept: then the trigger continues after its `yield`, for
+    Take the next event only when the last one is written: then the trigger continues after its `yield`, for
     example to acknowledge, and the producer of a shared stream in Airflow's ack mode is advanced. If the
     iterator is closed instead, neither happens.
     """
@@ -51,15 +51,15 @@ async def _of_stream(trigger: BaseEventTrigger) -> AsyncGenerator[Fired, None]:
                 yield Fired(event.payload)
         return
     producer = kind.create_shared_stream_producer(arguments)
-    place: Any = None
+    position: Any = None
 
     async def advanced() -> AsyncIterator[Any]:
-        nonlocal place
+        nonlocal position
         async with aclosing(_generator(producer.open_stream())) as stream:
-            async for raw, place in stream:  # read by the loop below
+            async for raw, position in stream:  # read by the loop below
                 yield raw
-                # The trigger asks for the next one, so all events of this one are kept.
-                await producer.advance([AdvanceItem(place, AdvanceOutcome(acked=1, failed=0))])
+                # The trigger asks for the next one, so all events of this one are written.
+                await producer.advance([AdvanceItem(position, AdvanceOutcome(acked=1, failed=0))])
 
     try:
         async with (
@@ -67,14 +67,14 @@ async def _of_stream(trigger: BaseEventTrigger) -> AsyncGenerator[Fired, None]:
             aclosing(_generator(trigger.filter_shared_stream(raw))) as events,
         ):
             async for event in events:
-                yield Fired(event.payload, _place_text(place))
+                yield Fired(event.payload, _position_text(position))
     finally:
         await producer.aclose()
 
 
-def _place_text(place: Any) -> str | None:
-    """Returns topic, partition and offset of a record, None of another source's place."""
-    parts = [getattr(place, name, None) for name in ("topic", "partition", "offset")]
+def _position_text(position: Any) -> str | None:
+    """Returns topic, partition and offset of a Kafka record; None for another source."""
+    parts = [getattr(position, name, None) for name in ("topic", "partition", "offset")]
     return None if None in parts else "/".join(map(str, parts))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..engine.kafka.event_producer import EventProducer
     from ..events.event import Event
 
-WRITE_S: Final = 30.0  # how long the client tries to write an event before it is given again
+WRITE_S: Final = 30.0  # how long the client tries to write an event before the relay gives it the event again
 MAX_PAUSE_S = 30.0
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import psutil
 import uvicorn
 from interlock.engine.config import BusConfig
-from interlock.receiver.server import Options, serve, served
+from interlock.receiver.server import Options, build_app, serve
 
 HOST = "127.0.0.1"
 START_S = 60
@@ -72,7 +72,7 @@ def main() -> None:
         )  # fmt: skip
     else:
         config, options = BusConfig(**json.loads(settings)), Options(host=HOST, port=int(port))
-        serve(served(config, options, None, lambda _path, _status, _events: None), options)
+        serve(build_app(config, options, None, lambda _path, _status, _events: None), options)
 
 
 if __name__ == "__main__":

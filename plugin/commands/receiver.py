@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand
 
     from ...engine.config import BusConfig
-    from ...receiver.credentials_document import Declared
+    from ...receiver.credentials_document import Document
     from ...receiver.server import Options
     from ...receiver.webhooks.declaration import Secret
     from ...receiver.webhooks.endpoint import Webhook
@@ -84,20 +84,20 @@ def run(args: Namespace) -> None:
 
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
-    from ...receiver.server import serve, served
+    from ...receiver.server import build_app, serve
 
     if not 1 <= args.workers <= _MOST_WORKERS:
         raise SystemExit(f"--workers: give a number from 1 to {_MOST_WORKERS}.")
     config, options = bus_of(args), _options(args)
-    declared = _declared(options)
-    options.check(declared)
+    document = _credentials_document(options)
+    options.check(document)
     webhooks = _webhooks(options)
     require_usable(config)
     scheme = "http" if options.tls_cert is None else "https"
     log.info("Serving %s://%s:%d/events for %s.", scheme, options.host, options.port, config.describe())
     with suppress(KeyboardInterrupt):
         if options.workers == 1:
-            serve(served(config, options, declared, _observer(config), webhooks), options)
+            serve(build_app(config, options, document, _observer(config), webhooks), options)
         else:
             os.environ[_ARGUMENTS] = _encoded(args)
             serve(f"{__name__}:worker", options)
@@ -110,12 +110,12 @@ def worker() -> Callable[..., Any]:
     import os
     from argparse import Namespace
 
-    from ...receiver.server import end_with_parent, served
+    from ...receiver.server import build_app, end_with_parent
 
     end_with_parent()
     args = Namespace(**json.loads(os.environ[_ARGUMENTS]))
     config, options = bus_of(args), _options(args)
-    return served(config, options, _declared(options), _observer(config), _webhooks(options))
+    return build_app(config, options, _credentials_document(options), _observer(config), _webhooks(options))
 
 
 def _options(args: Namespace) -> Options:
@@ -126,7 +126,7 @@ def _options(args: Namespace) -> Options:
     return Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
 
 
-def _declared(options: Options) -> Declared | None:
+def _credentials_document(options: Options) -> Document | None:
     """The document that says who may write. Raises ConfigError naming its fault."""
     from pathlib import Path
 
@@ -160,9 +160,10 @@ def _webhooks(options: Options) -> list[Webhook]:
     if origin is None:
         return []
     if origin.startswith(_VARIABLE):
-        text = Variable.get_variable_from_secrets(origin.removeprefix(_VARIABLE))
+        name = origin.removeprefix(_VARIABLE)
+        text = Variable.get_variable_from_secrets(name)
         if text is None:
-            raise ConfigError(f"There is no Airflow Variable {origin.removeprefix(_VARIABLE)!r}.")
+            raise ConfigError(f"There is no Airflow Variable {name!r}, which --webhooks names.")
     else:
         try:
             text = Path(origin).read_text(encoding="utf-8")

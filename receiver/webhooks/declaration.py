@@ -17,10 +17,10 @@ from ...events.errors import EventError
 from ...events.event import Event
 from ...events.listed import is_own
 from ...events.template import in_uri
-from .endpoint import SHA256, Parts, Webhook
+from .endpoint import SHA256, AttributeChoices, Webhook
 from .presets import PRESETS
 from .template import Choice
-from .verification import FORMS, WINDOW_S, Form, Nothing, Signature, Token, Verification, after
+from .verification import SIGNINGS, WINDOW_S, Nothing, Signature, Signing, Token, Verification, after
 
 Texts = str | tuple[str, ...]
 
@@ -29,7 +29,7 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MOST_WINDOW_S: Final = 3600
 _WORDS: Final[Mapping[str, Sequence[str]]] = {
     "preset": tuple(PRESETS),
-    "verify": (*FORMS, "gitlab", "hmac", "token", "bearer", "basic", "none"),
+    "verify": (*SIGNINGS, "gitlab", "hmac", "token", "bearer", "basic", "none"),
     "hmac.encoding": ("hex", "base64"),
     "hmac.algorithm": ("sha1", "sha256", "sha384", "sha512"),
 }
@@ -130,7 +130,7 @@ def _check_names(prefix: str, given: object, struct: type[msgspec.Struct]) -> No
 
 def _webhook(declared: Declaration, secret_of: SecretOf) -> Webhook:
     default_source = f"/webhooks/{declared.name}"
-    parts = Parts(
+    attributes = AttributeChoices(
         type=_choice(declared, "type"),
         source=Choice("source", declared.source or default_source),
         id=_choice(declared, "id"),
@@ -140,7 +140,7 @@ def _webhook(declared: Declaration, secret_of: SecretOf) -> Webhook:
     )
     return Webhook(
         declared.name,
-        _checked(parts),
+        _checked(attributes),
         _verification(declared, secret_of),
         json_field=declared.json_field,
         ignore=declared.ignore,
@@ -160,32 +160,35 @@ def _choice(declared: Declaration, name: str) -> Choice:
     return Choice(name, texts)
 
 
-def _checked(parts: Parts) -> Parts:
-    for template in parts.type.templates:
+def _checked(attributes: AttributeChoices) -> AttributeChoices:
+    for template in attributes.type.templates:
         if is_own(template.pattern):
             raise ValueError(
                 f"type {template.text!r} is Interlock's own: it says what happened in Airflow and Spark, or"
                 " that the bus reads a plain record. Choose another"
             )
-    for template in parts.id.templates:
+    for template in attributes.id.templates:
         if template.is_constant and template.text != SHA256:
             raise ValueError(
                 f"id {template.text!r} is the same for each request, so that all but the first would count as"
                 ' repeats: write {data.NAME} or {header.NAME}, or "sha256"'
             )
-    for name in parts.extensions:
+    for name in attributes.extensions:
         if not is_name(name) or name in CORE:
-            raise ValueError(f"extensions.{name} is no extension: use lower-case letters and digits")
-    for template in parts.source.templates:
+            raise ValueError(
+                f"extensions.{name} is no extension: use lower-case letters and digits,"
+                " and no name of an attribute that CloudEvents defines"
+            )
+    for template in attributes.source.templates:
         if template.is_constant and in_uri(template.text) != template.text:
             raise ValueError(f"source {template.text!r} is no URI reference (RFC 3986)")
-    try:  # constant parts that no event may have
-        for type_ in parts.type.templates:
-            for source in parts.source.templates:
+    try:  # constant texts that no event may have
+        for type_ in attributes.type.templates:
+            for source in attributes.source.templates:
                 Event.of(type_.pattern, source.pattern.replace("*", "x"))
     except EventError as error:
         raise ValueError(str(error)) from None
-    return parts
+    return attributes
 
 
 def _verification(declared: Declaration, secret_of: SecretOf) -> Verification:
@@ -204,15 +207,15 @@ def _verification(declared: Declaration, secret_of: SecretOf) -> Verification:
             raise ValueError('verify = "none" uses neither secret nor window: remove them')
         return Nothing()
     secrets = _secrets(declared, secret_of)
-    form = FORMS.get(verify) if declared.hmac is None else _form(declared.hmac)
-    if declared.window is not None and (form is None or not form.has_time):
+    signing = SIGNINGS.get(verify) if declared.hmac is None else _signing(declared.hmac)
+    if declared.window is not None and (signing is None or not signing.has_time):
         raise ValueError(f"window has no effect: verify = {verify!r} signs no time. Remove it")
-    if form is not None:
+    if signing is not None:
         window = WINDOW_S if declared.window is None else declared.window
         if not 1 <= window <= _MOST_WINDOW_S:
             raise ValueError(f"window is {window}: give 1 to {_MOST_WINDOW_S} seconds")
         as_key = _standard_key if verify == "standard" else lambda secret: secret.password.encode()
-        return Signature(form, [as_key(each) for each in secrets], window)
+        return Signature(signing, [as_key(each) for each in secrets], window)
     if verify == "basic":
         pairs = [f"{each.login}:{each.password}".encode() for each in secrets]
         return Token("authorization", "Basic", [base64.b64encode(pair) for pair in pairs])
@@ -222,7 +225,7 @@ def _verification(declared: Declaration, secret_of: SecretOf) -> Verification:
     return Token(_header_name(declared.token_header or "x-gitlab-token"), "", tokens)
 
 
-def _form(given: Hmac) -> Form:
+def _signing(given: Hmac) -> Signing:
     header = _header_name(given.header)
     places = re.findall(r"\{([^{}]*)\}", given.signs)
     wrong = [place for place in places if place not in ("body", "timestamp") and not _is_header(place)]
@@ -238,7 +241,7 @@ def _form(given: Hmac) -> Form:
         )
     signs = re.sub(r"\{header\.([^{}]*)\}", lambda found: f"{{header.{found[1].lower()}}}", given.signs)
     timestamp = None if given.timestamp is None else _header_name(given.timestamp)
-    return Form(header, after(given.prefix), signs, timestamp, given.encoding, given.algorithm)
+    return Signing(header, after(given.prefix), signs, timestamp, given.encoding, given.algorithm)
 
 
 def _is_header(place: str) -> bool:

@@ -28,7 +28,7 @@ _CHALLENGE: Final = re.compile(r"[!-~]{1,1000}")  # printable ASCII
 
 
 @dataclass(frozen=True)
-class Parts:
+class AttributeChoices:
     """Where the attributes of an event come from."""
 
     type: Choice
@@ -42,8 +42,8 @@ class Parts:
 class Webhook:
     """Takes the requests that its verification lets pass.
 
-    ignore: types without an event. answers_challenge: to Slack's `url_verification`. verify_token: that of
-    Meta's GET.
+    ignore: types that become no event. answers_challenge: whether it answers Slack's `url_verification`.
+    verify_token: that of Meta's GET.
     """
 
     # Slack takes only 200 as a success, and would show a body (Slash commands, Responding to commands).
@@ -52,7 +52,7 @@ class Webhook:
     def __init__(
         self,
         name: str,
-        parts: Parts,
+        attributes: AttributeChoices,
         verification: Verification,
         *,
         json_field: str | None = None,
@@ -61,7 +61,7 @@ class Webhook:
         verify_token: bytes | None = None,
     ) -> None:
         self.name = name
-        self._parts, self._verification = parts, verification
+        self._attributes, self._verification = attributes, verification
         self._json_field, self._answers_challenge = json_field, answers_challenge
         self._verify_token = verify_token
         self._ignored = re.compile(
@@ -69,8 +69,8 @@ class Webhook:
         )
         self._grant = Grant(
             f"webhook {name!r}",
-            [template.pattern for template in parts.type.templates],
-            [template.pattern for template in parts.source.templates],
+            [template.pattern for template in attributes.type.templates],
+            [template.pattern for template in attributes.source.templates],
         )
 
     @property
@@ -93,19 +93,19 @@ class Webhook:
         if self._answers_challenge and isinstance(value, dict) and value.get("type") == "url_verification":
             return _echo(value.get("challenge"))
         values = Values(request, value)
-        parts = self._parts
-        type_ = _required(parts.type, values)
+        attributes = self._attributes
+        type_ = _required(attributes.type, values)
         if self._ignored.fullmatch(type_):
             return self.accepted
         event = Event.of(
             type_,
-            _required(parts.source, values, in_uri),
-            id=_id(parts.id, values, body),
-            subject=parts.subject.fill(values),
-            time=_time(parts.time.fill(values)),
+            _required(attributes.source, values, in_uri),
+            id=_id(attributes.id, values, body),
+            subject=attributes.subject.fill(values),
+            time=_time(attributes.time.fill(values)),
             data=data,
             datacontenttype="application/json",
-            **{name: choice.fill(values) for name, choice in parts.extensions.items()},
+            **{name: choice.fill(values) for name, choice in attributes.extensions.items()},
         )
         return [event]
 

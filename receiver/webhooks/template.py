@@ -22,7 +22,7 @@ class Values(NamedTuple):
 
 
 class Choice:
-    """Several templates, of which the first counts that a request can fill.
+    """Several templates; the first that a request can fill counts.
 
     Raises ValueError that says what to write.
     """

@@ -45,17 +45,17 @@ class Verification(Protocol):
         ...
 
     def check_body(self, request: Request, body: bytes) -> None:
-        """Raises Refused. `check_headers` did not."""
+        """Raises Refused for what is wrong with the body; called if `check_headers` did not raise."""
         ...
 
 
 @dataclass(frozen=True)
-class Form:
+class Signing:
     """How a sender signs.
 
     signatures: the header's name. split: returns its signatures, and the time if that is in there; raises
     Refused. signs: what is signed, with `{body}`, `{timestamp}` and `{header.NAME}`. timestamp: the header
-    with the time, unless it is beside the signatures.
+    with the time, if that is not in the header of the signatures.
     """
 
     signatures: str
@@ -94,11 +94,11 @@ def _standard(value: bytes) -> tuple[Sequence[bytes], bytes | None]:
     return [part[3:] for part in value.split(b" ") if part.startswith(b"v1,")], None
 
 
-FORMS: Final = {
-    "github": Form("x-hub-signature-256", after("sha256=")),
-    "slack": Form("x-slack-signature", after("v0="), "v0:{timestamp}:{body}", "x-slack-request-timestamp"),
-    "stripe": Form("stripe-signature", _stripe, "{timestamp}.{body}"),
-    "standard": Form(
+SIGNINGS: Final = {
+    "github": Signing("x-hub-signature-256", after("sha256=")),
+    "slack": Signing("x-slack-signature", after("v0="), "v0:{timestamp}:{body}", "x-slack-request-timestamp"),
+    "stripe": Signing("stripe-signature", _stripe, "{timestamp}.{body}"),
+    "standard": Signing(
         "webhook-signature",
         _standard,
         "{header.webhook-id}.{timestamp}.{body}",
@@ -114,10 +114,10 @@ class Signature:
     challenge = "Signature"
 
     def __init__(
-        self, form: Form, keys: Sequence[bytes], window_s: int, clock: Callable[[], float] = time.time
+        self, signing: Signing, keys: Sequence[bytes], window_s: int, clock: Callable[[], float] = time.time
     ) -> None:
-        self._form, self._keys, self._window_s, self._clock = form, keys, window_s, clock
-        self._signs = _PLACE.split(form.signs)  # literals and places by turns
+        self._signing, self._keys, self._window_s, self._clock = signing, keys, window_s, clock
+        self._signs = _PLACE.split(signing.signs)  # literals and places by turns
 
     def check_headers(self, request: Request) -> None:
         self._given(request)
@@ -127,27 +127,27 @@ class Signature:
         wanted = [self._signature(key, request, body, stamp) for key in self._keys]
         if not any(hmac.compare_digest(each, given) for each in wanted for given in signatures):
             raise Refused(
-                f"the signature in header {self._form.signatures} is not that of this body with the webhook's"
-                " secret"
+                f"the signature in header {self._signing.signatures} is not that of this body with the"
+                " webhook's secret"
             )
 
     def _given(self, request: Request) -> tuple[Sequence[bytes], bytes]:
-        """The signatures, as they would be written here, and the time; empty if none is signed."""
-        value = _once(request, self._form.signatures)
-        signatures, stamp = self._form.split(value)
+        """The signatures, written as `_signature` writes them, and the time; empty if none is signed."""
+        value = _once(request, self._signing.signatures)
+        signatures, stamp = self._signing.split(value)
         if not signatures:
-            raise Refused(f"header {self._form.signatures} has no signature of a known version")
+            raise Refused(f"header {self._signing.signatures} has no signature of a known version")
         if len(signatures) > _MOST_SIGNATURES:
-            raise Refused(f"header {self._form.signatures} has more than {_MOST_SIGNATURES} signatures")
-        if self._form.encoding == "hex":
+            raise Refused(f"header {self._signing.signatures} has more than {_MOST_SIGNATURES} signatures")
+        if self._signing.encoding == "hex":
             signatures = [each.lower() for each in signatures]
         for name in self._signs[1::2]:
             if name.startswith("header."):
                 _once(request, name.removeprefix("header."))
-        if not self._form.has_time:
+        if not self._signing.has_time:
             return signatures, b""
         if stamp is None:
-            stamp = _once(request, self._form.timestamp or "")
+            stamp = _once(request, self._signing.timestamp or "")
         if _UNIX_TIME.fullmatch(stamp) is None:
             raise Refused("the time of the signature is no Unix time")
         at = int(stamp) / (1000 if int(stamp) >= MILLISECONDS_FROM else 1)
@@ -161,7 +161,7 @@ class Signature:
         return signatures, stamp
 
     def _signature(self, key: bytes, request: Request, body: bytes, stamp: bytes) -> bytes:
-        code = hmac.new(key, digestmod=self._form.algorithm)
+        code = hmac.new(key, digestmod=self._signing.algorithm)
         for number, part in enumerate(self._signs):
             if number % 2 == 0:
                 code.update(part.encode())
@@ -172,7 +172,7 @@ class Signature:
             else:
                 code.update(_once(request, part.removeprefix("header.")))
         digest = code.digest()
-        return digest.hex().encode() if self._form.encoding == "hex" else base64.b64encode(digest)
+        return digest.hex().encode() if self._signing.encoding == "hex" else base64.b64encode(digest)
 
 
 class Token:
@@ -189,7 +189,7 @@ class Token:
             scheme, _, value = value.partition(b" ")
             if scheme.lower() != self._scheme.lower().encode():
                 raise Refused(f"header {self._header} is not of the scheme {self._scheme}")
-        # Digests have one length, so the comparison does not tell that of a token.
+        # Digests have one length, so the comparison does not reveal that of a token.
         given = hashlib.sha256(value.strip(b" ")).digest()
         if not any(hmac.compare_digest(given, each) for each in self._digests):
             raise Refused(f"header {self._header} does not have the webhook's secret")

@@ -9,7 +9,7 @@ import pytest
 from interlock.receiver.app import Limits, Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
-from interlock.receiver.credentials_document import Credential, Declared
+from interlock.receiver.credentials_document import Credential, Document
 
 from tests.unit.receiver.asking import BINARY, Answered, Bus, ask
 
@@ -17,19 +17,19 @@ SPECIFICATION = "https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/htt
 ORIGIN = (b"webhook-request-origin", b"Emitter.example.com")
 RATE = (b"webhook-request-rate", b"120")
 TOKEN_SHA256 = "1c8bfe8f801d79745c4631d09fff36c82aa37fc4cce4fc946683d7b336b63032"
-DECLARED = Declared([Credential(name="shop", types=("*",), token_sha256=TOKEN_SHA256)])
+DOCUMENT = Document([Credential(name="shop", types=("*",), token_sha256=TOKEN_SHA256)])
 
 
 def asked(
     headers: Sequence[tuple[bytes, bytes]],
     method: str = "OPTIONS",
     origins: Sequence[str] = ("emitter.example.com",),
-    declared: Declared | None = None,
+    document: Document | None = None,
     held_bytes: int = 10_000_000,
 ) -> Answered:
     async def check() -> Answered:
         receiver = Receiver(
-            {"/events": CloudEvents(Credentials(declared), origins)}, Limits(held_bytes=held_bytes)
+            {"/events": CloudEvents(Credentials(document), origins)}, Limits(held_bytes=held_bytes)
         )
         receiver.writer = Bus()
         return await ask(receiver, list(headers), method=method)
@@ -63,14 +63,14 @@ def test_an_unknown_event_format_gets_415() -> None:
 
 @pytest.mark.section("3.1", "a bearer token in the header Authorization is taken")
 def test_a_bearer_token_is_taken() -> None:
-    assert asked([*BINARY, (b"authorization", b"Bearer letmein")], "POST", declared=DECLARED).status == 202
-    assert asked(BINARY, "POST", declared=DECLARED).status == 401
+    assert asked([*BINARY, (b"authorization", b"Bearer letmein")], "POST", document=DOCUMENT).status == 202
+    assert asked(BINARY, "POST", document=DOCUMENT).status == 401
 
 
 @pytest.mark.section("4.1, 4.2", "a declared origin is granted, with any rate; no credential is needed")
 @pytest.mark.parametrize("rate", [[], [RATE]], ids=["without a rate", "with a rate"])
 def test_a_declared_origin_is_granted(rate: list[tuple[bytes, bytes]]) -> None:
-    answer = asked([ORIGIN, *rate], declared=DECLARED)
+    answer = asked([ORIGIN, *rate], document=DOCUMENT)
     assert answer.status == 200
     assert answer.headers["allow"] == "POST, OPTIONS"
     assert answer.headers["webhook-allowed-origin"] == "Emitter.example.com"

@@ -11,7 +11,7 @@ from interlock.events import Event
 from interlock.receiver.app import Limits, Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
-from interlock.receiver.credentials_document import Credential, Declared
+from interlock.receiver.credentials_document import Credential, Document
 from interlock.receiver.endpoint import Request
 from interlock.receiver.faults import Faults
 
@@ -29,7 +29,7 @@ def receiver(bus: Bus | None, credentials: Credentials | None = None, **limits: 
 
 def shop(**given: Any) -> Credentials:
     granted = {"types": ("com.shop.*",), **given}
-    return Credentials(Declared([Credential(name="shop", token_sha256=DIGEST, **granted)]), "prod")
+    return Credentials(Document([Credential(name="shop", token_sha256=DIGEST, **granted)]), "prod")
 
 
 def test_an_event_is_written_and_accepted() -> None:

@@ -225,12 +225,12 @@ def test_a_connection_with_half_a_request_closes(
 ) -> None:
     async def check(peer: Peer) -> None:
         await peer.send(first)
-        monkeypatch.setattr(module, "REST_S", 0.0)
+        monkeypatch.setattr(module, "SLOW_PEER_S", 0.0)
         await peer.send(then)
         await peer.transport.closed.wait()
         assert len(peer.statuses) == 1
 
-    monkeypatch.setattr(module, "REST_S", 0.01)
+    monkeypatch.setattr(module, "SLOW_PEER_S", 0.01)
     run(check)
 
 
@@ -308,7 +308,7 @@ def test_a_peer_that_does_not_read_its_answers_is_cut_off(monkeypatch: pytest.Mo
         await peer.send(REQUEST)
         await peer.transport.aborted.wait()
 
-    monkeypatch.setattr(module, "REST_S", 0.01)
+    monkeypatch.setattr(module, "SLOW_PEER_S", 0.01)
     run(check)
 
 
@@ -344,7 +344,7 @@ def test_a_close_that_waits_for_the_peer_to_read_ends(
         await end(peer)
         await peer.transport.aborted.wait()
 
-    monkeypatch.setattr(module, "REST_S", 0.01)
+    monkeypatch.setattr(module, "SLOW_PEER_S", 0.01)
     run(check)
 
 
@@ -365,7 +365,7 @@ def test_connections_beyond_the_bound_are_refused_then_cut(
         assert transport.aborted.is_set() == aborted
         again.connection_lost(None)
 
-    monkeypatch.setattr(Connection, "most", 2)
+    monkeypatch.setattr(Connection, "most_connections", 2)
     monkeypatch.setattr(module, "_REFUSED_AT_ONCE", 2)
     run(check)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.errors import ConfigError
-from interlock.receiver.credentials_document import Credential, Declared, Issuer, read_document, read_file
+from interlock.receiver.credentials_document import Credential, Document, Issuer, read_document, read_file
 from interlock.receiver.server import Options
 
 DIGEST = hashlib.sha256(b"a token").hexdigest()
@@ -41,8 +41,8 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (CERT.replace("CN=shop", "shop"), "'shop': client_cert is not of the form"),
         (CERT.replace("CN=shop", "CN="), "'shop': client_cert is not of the form"),
         (CERT.replace("CN=shop", "DNS:"), "'shop': client_cert is not of the form"),
-        (CLAIMS, "'shop': issuer is not that"),
-        (CLAIMS + 'issuer = "y"\n' + ISSUER, "'shop': issuer is not that"),
+        (CLAIMS, "'shop': issuer must be that"),
+        (CLAIMS + 'issuer = "y"\n' + ISSUER, "'shop': issuer must be that"),
         (CLAIMS.replace('sub = "a"', "") + ISSUER, "'shop': claims is empty"),
         (CLAIMS.replace('"a"', "1") + ISSUER, "'shop'.*claims"),
         (CLAIMS + ISSUER + ISSUER, "same issuer"),
@@ -90,9 +90,9 @@ def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
 def test_the_only_issuer_is_that_of_all_claims(tmp_path: Path) -> None:
     file = tmp_path / "credentials.toml"
     file.write_text(CLAIMS + ISSUER.replace("https://example.com", "http://127.0.0.1:8000"))
-    declared = read_file(file)
-    assert declared.credentials[0].issuer == "x"
-    assert declared.issuers == [Issuer(issuer="x", audience="i", jwks_url="http://127.0.0.1:8000/keys")]
+    document = read_file(file)
+    assert document.credentials[0].issuer == "x"
+    assert document.issuers == [Issuer(issuer="x", audience="i", jwks_url="http://127.0.0.1:8000/keys")]
 
 
 def test_a_document_of_a_connection_names_the_connection_in_its_errors() -> None:
@@ -100,8 +100,8 @@ def test_a_document_of_a_connection_names_the_connection_in_its_errors() -> None
         read_document({"password": "canary"}, "The extra of c")
 
 
-def declared(**given: str) -> Declared:
-    return Declared([Credential(name="shop", types=("*",), **given)])
+def document(**given: str) -> Document:
+    return Document([Credential(name="shop", types=("*",), **given)])
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_options_that_would_not_do_what_they_say_are_refused(
     options: dict[str, Any], given: dict[str, str], says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
-        Options(credentials="x", **options).check(declared(**given))
+        Options(credentials="x", **options).check(document(**given))

@@ -1,4 +1,4 @@
-"""Every endpoint of the receiver, as `served` makes them, asked without a right to write."""
+"""Every endpoint of the receiver, as the command makes them, asked without a right to write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from interlock.receiver.app import Receiver
 from interlock.receiver.certificate import names_of
 from interlock.receiver.credentials import Credentials
-from interlock.receiver.credentials_document import Credential, Declared, Issuer
+from interlock.receiver.credentials_document import Credential, Document, Issuer
 from interlock.receiver.server import Options, endpoints
 from interlock.receiver.webhooks.declaration import Secret, read_webhooks
 from interlock.receiver.webhooks.presets import PRESETS
@@ -28,7 +28,7 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-DECLARED = Declared(
+DOCUMENT = Document(
     [
         Credential(name="token", types=("*",), token_sha256=digest(CANARY), buses=("prod",)),
         Credential(name="other", types=("*",), token_sha256=digest(OTHER), buses=("test",)),
@@ -45,7 +45,7 @@ def made(options: Options | None = None) -> dict[str, object]:
     webhooks = "".join(f'[[webhook]]\nname = "{name}"\npreset = "{name}"\nsecret = "c"\n' for name in PRESETS)
     secrets = {"c": Secret(CANARY, KEY)}
     found = read_webhooks(webhooks, "a test", secrets.get)
-    return dict(endpoints(options, Credentials(DECLARED, "prod"), found))
+    return dict(endpoints(options, Credentials(DOCUMENT, "prod"), found))
 
 
 def requests() -> Iterator[tuple[str, list[tuple[bytes, bytes]], frozenset[str]]]:

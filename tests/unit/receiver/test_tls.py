@@ -14,7 +14,7 @@ import uvloop
 from interlock.receiver.app import Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
-from interlock.receiver.credentials_document import Credential, Declared
+from interlock.receiver.credentials_document import Credential, Document
 from interlock.receiver.server import Options, uvicorn_settings
 from uvicorn.server import ServerState
 
@@ -38,11 +38,11 @@ def run(
     options = Options(
         tls_cert=str(server.certificate), tls_key=str(server.key), tls_client_ca=str(authority.file)
     )
-    declared = Declared([Credential(name="shop", types=("*",), client_cert=client_cert)])
-    options.check(declared)
+    document = Document([Credential(name="shop", types=("*",), client_cert=client_cert)])
+    options.check(document)
 
     async def served() -> None:
-        receiver = Receiver({"/events": CloudEvents(Credentials(declared))})
+        receiver = Receiver({"/events": CloudEvents(Credentials(document))})
         receiver.writer = Bus()
         config = uvicorn.Config(receiver, **uvicorn_settings(options))
         config.load()

@@ -302,8 +302,8 @@ def test_keys_are_fetched_from_their_url_and_nowhere_else(
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/keys"
         if says is None:
-            assert set(jwks.fetched(url)) == {"r", "e", "d"}
+            assert set(jwks.fetch_keys(url)) == {"r", "e", "d"}
         else:
             with pytest.raises(ValueError, match=says):
-                jwks.fetched(url)
+                jwks.fetch_keys(url)
         thread.join()

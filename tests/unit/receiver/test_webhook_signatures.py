@@ -9,7 +9,7 @@ import hmac
 import pytest
 from interlock.receiver.endpoint import Request
 from interlock.receiver.webhooks.declaration import Secret, read_webhooks
-from interlock.receiver.webhooks.verification import FORMS, Refused, Signature, Verification
+from interlock.receiver.webhooks.verification import SIGNINGS, Refused, Signature, Verification
 
 BODY = b'{"a":1}'
 NOW = 1_700_000_000
@@ -48,7 +48,7 @@ def form(name: str, *secrets: str, now: float = NOW, window: int = 300) -> Signa
         base64.b64decode(each.removeprefix("whsec_")) if name == "standard" else each.encode()
         for each in secrets
     ]
-    return Signature(FORMS[name], keys, window, lambda: now)
+    return Signature(SIGNINGS[name], keys, window, lambda: now)
 
 
 def check(verification: Verification, given: Request, body: bytes = BODY) -> None:
