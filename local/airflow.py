@@ -160,7 +160,7 @@ class LocalAirflow:
             time.sleep(0.3)
             missing = self._not_ready()
 
-    def cli(self, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def cli(self, *arguments: str, timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
         """Runs an `airflow` command in this Airflow's environment; output and errors are in `.stdout`."""
         return subprocess.run(
             [sys.executable, "-m", "airflow", *arguments],
@@ -184,7 +184,7 @@ class LocalAirflow:
         self.processes.kill(killed)
 
     def start_triggerer(
-        self, *options: str, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None
+        self, *options: str, timeout_s: float = 180.0, environment: Mapping[str, str] | None = None
     ) -> str:
         """Starts one more triggerer and returns its name when it is alive.
 
