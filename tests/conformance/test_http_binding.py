@@ -128,7 +128,7 @@ def test_batches_are_arrays() -> None:
     assert decode([BATCH], b"[]") == []
 
 
-@pytest.mark.section("3.3", "a wrong event in a batch is named, and refuses the batch")
+@pytest.mark.section("3.3", "a batch with a wrong event is refused, and the event is named")
 @pytest.mark.parametrize("body", [b"{}", b"[1", b"", json.dumps([FORM, {**FORM, "type": ""}]).encode()])
 def test_a_wrong_batch_is_refused_whole(body: bytes) -> None:
     with pytest.raises(EventError, match=r"batch|event 2 of 2: attribute type"):
