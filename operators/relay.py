@@ -126,16 +126,13 @@ class RelayOperator(BaseOperator):
 
     def execute(self, context: Context) -> NoReturn:
         config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
-        attributes = dict(self.attributes)
-        if attributes["function"] is None and attributes["source"] is None:
-            attributes["source"] = event_source(context, config.deployment)
         now = datetime.now(UTC)
         inner = self._trigger.serialize()
         self.log.info("Relaying from %s to %s.", visible(inner[0]), visible(config.describe()))
         self.defer(
             trigger=RelayTrigger(
                 inner=inner,
-                attributes=attributes,
+                attributes=self.attributes_in(context, config.deployment),
                 acknowledge=self.acknowledge,
                 at_invalid=self.at_invalid,
                 kafka_conn_id=self.kafka_conn_id,
@@ -146,6 +143,12 @@ class RelayOperator(BaseOperator):
             ),
             method_name="resume",
         )
+
+    def attributes_in(self, context: Context, deployment: str) -> dict[str, str | None]:
+        """Returns the arguments of EventMaker, with the default source."""
+        if self.attributes["function"] is None and self.attributes["source"] is None:
+            return {**self.attributes, "source": event_source(context, deployment)}
+        return dict(self.attributes)
 
     def resume(self, context: Context, event: dict[str, Any]) -> int:  # noqa: ARG002  # Airflow passes it
         """Ends the run, so that the next one begins. Returns how many events were written."""

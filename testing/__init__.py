@@ -1,4 +1,4 @@
-"""Tests of conditions, waiting tasks and dispatchers without Kafka: "given these events, does it fire?"
+"""Tests of conditions, waiting tasks, dispatchers and relays without Kafka: "given this, does it fire?"
 
 Pytest fixtures are in `interlock.testing.fixtures`, a plugin that must be named in conftest.py.
 """
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .dags import dags_in
     from .dispatch import DispatchedRun, runs_of
     from .events import dag_run_end, record, spark_application_end, task_instance_end
+    from .relay import events_of
     from .wait import WaitingTask, WaitResult, wait_of
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "WaitingTask",
     "dag_run_end",
     "dags_in",
+    "events_of",
     "fires",
     "record",
     "runs_of",
@@ -35,6 +37,7 @@ _MODULES = dict.fromkeys(__all__, ".events") | {
     "WaitResult": ".wait",
     "WaitingTask": ".wait",
     "dags_in": ".dags",
+    "events_of": ".relay",
     "fires": ".condition",
     "runs_of": ".dispatch",
     "wait_of": ".wait",

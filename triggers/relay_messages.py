@@ -195,8 +195,8 @@ def imported(path: str) -> Callable[..., Any]:
         found = getattr(import_module(module), name)
     except Exception as e:  # the module's own code may raise anything
         raise ConfigError(
-            f"{path} cannot be imported in the triggerer: {type(e).__name__}: {e}. Put its module where DAG"
-            " processor, workers and triggerers can import it."
+            f"{path} cannot be imported: {type(e).__name__}: {e}. Put its module where DAG"
+            " processor, workers and triggerers can import it, such as Airflow's plugins folder."
         ) from e
     if not callable(found):
         raise ConfigError(f"{path} is no function.")

@@ -179,7 +179,7 @@ def test_a_function_makes_one_event_several_or_none() -> None:
     [
         ("fails", EventError, r"fails raised KeyError"),
         ("text", EventError, r"text returned list: return an Event, a list or None"),
-        ("unknown", ConfigError, r"unknown cannot be imported in the triggerer: AttributeError"),
+        ("unknown", ConfigError, r"unknown cannot be imported: AttributeError"),
         ("SQS", ConfigError, r"SQS is no function"),
     ],
 )
