@@ -151,7 +151,7 @@ class RelayOperator(BaseOperator):
         return dict(self.attributes)
 
     def resume(self, context: Context, event: dict[str, Any]) -> int:  # noqa: ARG002  # Airflow passes it
-        """Ends the run, so that the next one begins. Returns how many events were written."""
+        """Ends the run, so that the next one begins. Returns how many events its last triggerer wrote."""
         written, skipped = int(event["events"]), int(event["skipped"])
         self.log.info("%d events were written.", written)
         if skipped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -16,10 +17,12 @@ from ..events.errors import EventError
 from ..events.visible import visible
 from .arguments import serialized
 from .connections import until_readable
+from .relay_counts import RelayCounts
 from .relay_messages import EventMaker, Message, imported, messages_of
 from .relay_source import Fired, fired_by
 from .relay_writer import EventWriter
 from .settings import read_bus_config
+from .stats import airflow_stats
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -83,12 +86,14 @@ class RelayTrigger(BaseTrigger):
         within_s = max(_seconds_until(self.renew_at), READ_S)
         config = await until_readable(self._bus_config, self.kafka_conn_id, self.log, within_s)
         if config is not None:
-            writer = EventWriter(config, self._bus_config, self.log)
+            self._counts = RelayCounts(airflow_stats(), self._tags(), self.log)
+            writer = EventWriter(config, self._bus_config, self.log, self._counts)
             try:
                 while _seconds_until(self.renew_at):
                     self._failure = None
                     await self._run_until_it_works(writer)
             finally:
+                self._counts.close()
                 await writer.close()
         await asyncio.sleep(_seconds_until(self.resume_not_before))
         yield TriggerEvent({"outcome": "renew", "events": self._written, "skipped": self._skipped})
@@ -109,7 +114,12 @@ class RelayTrigger(BaseTrigger):
             if self._failure is not None and not _seconds_until(self.renew_at):
                 raise self._failure
             with attempt:
-                await self._run_once(maker, writer)
+                try:
+                    await self._run_once(maker, writer)
+                except Exception as e:
+                    if _is_retried(e):
+                        self._counts.add("trigger_failures")
+                    raise
 
     async def _run_once(self, maker: EventMaker, writer: EventWriter) -> None:
         """Returns when the inner trigger ends, at `renew_at`, or if it fails after a finished message."""
@@ -130,6 +140,7 @@ class RelayTrigger(BaseTrigger):
                         return
                     if relayed < 2:  # the inner trigger failed before it had finished a message
                         raise
+                    self._counts.add("trigger_failures")
                     self.log.warning("The inner trigger failed, and starts again: %s", visible(repr(e)))
                     return
                 await self._relay(fired, inner, maker, writer)
@@ -140,12 +151,16 @@ class RelayTrigger(BaseTrigger):
     async def _relay(self, fired: Fired, inner: BaseTrigger, maker: EventMaker, writer: EventWriter) -> None:
         """Returns when the bus has the events of what the inner trigger fired, and it is acknowledged."""
         events: list[Event] = []
-        for message in self._messages(fired):
+        messages, begun = self._messages(fired), time.monotonic()
+        for message in messages:
             try:
                 events += maker.events_of(message)
             except EventError as e:
                 self._refuse(f"message {message.id or message.digest}", e)
-        await self._write(writer, events)
+        if events:
+            await self._write(writer, events)
+            self._counts.written_in(time.monotonic() - begun)
+        self._counts.add("messages", len(messages))
         if self.acknowledge is not None:
             done = imported(self.acknowledge)(fired.payload, inner)
             if isawaitable(done):
@@ -156,11 +171,10 @@ class RelayTrigger(BaseTrigger):
             return messages_of(fired.payload, fired.position)
         except EventError as e:
             self._refuse("a message", e)
+            self._counts.add("messages")
             return []
 
     async def _write(self, writer: EventWriter, events: Sequence[Event]) -> None:
-        if not events:
-            return
         try:
             await writer.write(events)
         except NotSent as e:
@@ -171,9 +185,11 @@ class RelayTrigger(BaseTrigger):
                 await self._write(writer, [event])
             return
         self._written += len(events)
+        self._counts.add("events", len(events))
 
     def _refuse(self, what: str, error: EventError | NotSent) -> None:
         """Logs and counts what cannot become an event. Raises the error unless it is to be skipped."""
+        self._counts.add("rejected")
         if self.at_invalid == "stop":
             self.log.error(
                 "The relay stops at %s: %s. Correct the arguments of relay_dag or the source, or let it skip"
@@ -202,7 +218,13 @@ class RelayTrigger(BaseTrigger):
         except Exception as e:
             raise ConfigError(f"The trigger {path} cannot be made: {e!r}. Check its arguments.") from e
         made.trigger_id = self.trigger_id
+        made.task_instance = self.task_instance
         return made
+
+    def _tags(self) -> dict[str, str]:
+        tags = {"bus": self.bus, "deployment": self.deployment}
+        task = self.task_instance  # None outside a triggerer
+        return tags if task is None else {**tags, "dag_id": task.dag_id}
 
     async def _bus_config(self) -> BusConfig:
         return await read_bus_config(self.kafka_conn_id, self.bus, self.deployment)

@@ -15,19 +15,28 @@ if TYPE_CHECKING:
     from ..engine.config import BusConfig
     from ..engine.kafka.event_producer import EventProducer
     from ..events.event import Event
+    from .relay_counts import RelayCounts
 
 WRITE_S: Final = 30.0  # how long the client tries to write an event before the relay gives it the event again
 MAX_PAUSE_S = 30.0
 
 
 class EventWriter:
-    """Writes events to the bus. read_config: returns the bus with the current connection.
+    """Writes events to the bus.
+
+    read_config: returns the bus with the current connection. counts: gets each write that failed.
 
     The caller awaits each write, so a relay takes no more from its source than Kafka takes.
     """
 
-    def __init__(self, config: BusConfig, read_config: Callable[[], Awaitable[BusConfig]], log: Any) -> None:
-        self._config, self._read_config, self._log = config, read_config, log
+    def __init__(
+        self,
+        config: BusConfig,
+        read_config: Callable[[], Awaitable[BusConfig]],
+        log: Any,
+        counts: RelayCounts,
+    ) -> None:
+        self._config, self._read_config, self._log, self._counts = config, read_config, log, counts
         self._producer: EventProducer | None = None
         self._problem: str | None = None
 
@@ -75,6 +84,7 @@ class EventWriter:
         return self._producer
 
     async def _note(self, state: RetryCallState) -> None:
+        self._counts.add("write_failures")
         problem = str(state.outcome.exception()) if state.outcome else ""
         if problem != self._problem:
             self._problem = problem

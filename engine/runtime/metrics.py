@@ -91,7 +91,7 @@ class Publisher:
         for name, metric in SAMPLES.items():
             samples: list[float] = getattr(stats, name)
             setattr(stats, name, [])
-            for seconds in _evenly(samples):
+            for seconds in evenly(samples):
                 self._sink.timing(f"interlock.{metric}", seconds * 1000, tags=self._tags)
         self._increments(self._counts())
         size = self._status.size
@@ -136,8 +136,8 @@ def _lag(of: list[Position]) -> int:
     return sum(each.lag or 0 for each in of)
 
 
-def _evenly(samples: list[float]) -> list[float]:
-    """At most MOST_SAMPLES of the samples, evenly spaced by rank, minimum and maximum included."""
+def evenly(samples: list[float]) -> list[float]:
+    """Returns at most MOST_SAMPLES of the samples, evenly spaced by rank, minimum and maximum included."""
     if len(samples) <= MOST_SAMPLES:
         return samples
     ranked, step = sorted(samples), (len(samples) - 1) / (MOST_SAMPLES - 1)

@@ -41,6 +41,16 @@ class Collector(Answering):
         """As `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` has it."""
         return f"http://127.0.0.1:{self.port}/v1/metrics"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of an Airflow process that sends its metrics here, each second."""
+        return {
+            "AIRFLOW__METRICS__OTEL_ON": "True",
+            "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf",
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": self.endpoint,
+            "OTEL_METRIC_EXPORT_INTERVAL": "1000",
+        }
+
     def answer(self, headers: Message, body: bytes) -> Answer:
         if headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)

@@ -42,13 +42,7 @@ def collector(site: Any) -> Iterator[Collector]:
     with Collector() as collector:
         site.airflow.kill_triggerer()
         site.airflow.start_triggerer(
-            environment={
-                "AIRFLOW__METRICS__OTEL_ON": "True",
-                "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf",
-                "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": collector.endpoint,
-                "OTEL_METRIC_EXPORT_INTERVAL": "1000",
-                "AIRFLOW__LOGGING__JSON_LOGS": "True",
-            }
+            environment={**collector.environment, "AIRFLOW__LOGGING__JSON_LOGS": "True"}
         )
         yield collector
         site.airflow.kill_triggerer()
@@ -60,7 +54,7 @@ def documented() -> dict[str, str]:
     rows = re.findall(
         r"^\| (`interlock\..*?) \| (counter|timing|gauge)\b", OPERATING.read_text(), re.MULTILINE
     )
-    return {name: kind for names, kind in rows for name in re.findall(r"`(interlock\.\w+)`", names)}
+    return {name: kind for names, kind in rows for name in re.findall(r"`(interlock\.[\w.]+)`", names)}
 
 
 @pytest.mark.long

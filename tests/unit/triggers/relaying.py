@@ -1,17 +1,27 @@
-"""A queue in memory, triggers that read it as Airflow's read theirs, and a producer that notes each write."""
+"""A queue in memory, triggers that read it as Airflow's read theirs, a producer that notes each write, and
+relays of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from interlock import Event
+from interlock.triggers import relay as module
+from interlock.triggers import relay_writer
+from interlock.triggers.relay import RelayTrigger
+
+from tests.unit.triggers.connecting import GOOD, Connections, in_seconds
 
 HERE = __name__
+SHOP = {"type": "com.shop.order", "source": "/shop", "subject": None, "id": None, "function": None}
 
 
 class Queue:
@@ -176,3 +186,40 @@ class Producer:
     @property
     def written(self) -> list[str]:
         return [(event.data or b"").decode() for event in self.events]
+
+
+def a_producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
+    """The producer of each relay of the test, whose pauses are short."""
+    made = Producer()
+    monkeypatch.setattr("interlock.engine.kafka.event_producer.EventProducer", made)
+    Connections(monkeypatch, GOOD)
+    monkeypatch.setattr(module, "MAX_RESTART_PAUSE_S", 0.001)
+    monkeypatch.setattr(module, "SETTLE_S", 0.001)
+    monkeypatch.setattr(relay_writer, "MAX_PAUSE_S", 0.001)
+    return made
+
+
+def a_relay(trigger: Once, **changes: Any) -> RelayTrigger:
+    kwargs = {
+        "inner": trigger.serialize(), "attributes": SHOP, "acknowledge": None, "at_invalid": "stop",
+        "kafka_conn_id": "kafka_default", "bus": "b", "deployment": "d", "resume_not_before": in_seconds(0),
+        "renew_at": in_seconds(60),
+    }  # fmt: skip
+    return RelayTrigger(**{**kwargs, **changes})
+
+
+async def run(relay: RelayTrigger) -> dict[str, Any]:
+    """Runs the relay until the queue is empty."""
+
+    def renew() -> None:
+        relay.renew_at = in_seconds(0)
+
+    Queue.now.at_end = renew
+    [event] = [each async for each in relay.run()]
+    json.dumps(event.payload, allow_nan=False)
+    payload: dict[str, Any] = event.payload
+    return payload
+
+
+def relayed(inner: Once, **changes: Any) -> dict[str, Any]:
+    return asyncio.run(run(a_relay(inner, **changes)))

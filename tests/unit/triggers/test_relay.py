@@ -12,12 +12,12 @@ from airflow.sdk.serde import deserialize, serialize
 from interlock.engine.errors import ConfigError, NoRoom, NotSent, UnreachableError
 from interlock.events.errors import EventError
 from interlock.triggers import relay as module
-from interlock.triggers import relay_writer
 from interlock.triggers.relay import RelayTrigger
 
 from tests.unit.triggers.connecting import GOOD, Connections, in_seconds
 from tests.unit.triggers.relaying import (
     HERE,
+    SHOP,
     Endless,
     Once,
     Producer,
@@ -25,9 +25,12 @@ from tests.unit.triggers.relaying import (
     Shared,
     Silent,
     Unacknowledging,
+    a_producer,
+    a_relay,
+    relayed,
+    run,
 )
 
-SHOP = {"type": "com.shop.order", "source": "/shop", "subject": None, "id": None, "function": None}
 EACH_IN_TURN = [
     "take a",
     "write a",
@@ -40,41 +43,9 @@ EACH_IN_TURN = [
 ]
 
 
-def a_relay(trigger: Once, **changes: Any) -> RelayTrigger:
-    kwargs = {
-        "inner": trigger.serialize(), "attributes": SHOP, "acknowledge": None, "at_invalid": "stop",
-        "kafka_conn_id": "kafka_default", "bus": "b", "deployment": "d", "resume_not_before": in_seconds(0),
-        "renew_at": in_seconds(60),
-    }  # fmt: skip
-    return RelayTrigger(**{**kwargs, **changes})
-
-
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
-    made = Producer()
-    monkeypatch.setattr("interlock.engine.kafka.event_producer.EventProducer", made)
-    Connections(monkeypatch, GOOD)
-    monkeypatch.setattr(module, "MAX_RESTART_PAUSE_S", 0.001)
-    monkeypatch.setattr(module, "SETTLE_S", 0.001)
-    monkeypatch.setattr(relay_writer, "MAX_PAUSE_S", 0.001)
-    return made
-
-
-async def run(relay: RelayTrigger) -> dict[str, Any]:
-    """Runs the relay until the queue is empty."""
-
-    def renew() -> None:
-        relay.renew_at = in_seconds(0)
-
-    Queue.now.at_end = renew
-    [event] = [each async for each in relay.run()]
-    json.dumps(event.payload, allow_nan=False)
-    payload: dict[str, Any] = event.payload
-    return payload
-
-
-def relayed(inner: Once, **changes: Any) -> dict[str, Any]:
-    return asyncio.run(run(a_relay(inner, **changes)))
+    return a_producer(monkeypatch)
 
 
 async def cancelled(relay: RelayTrigger, producer: Producer) -> None:
