@@ -279,7 +279,7 @@ class Site:
 
     def __init__(self, airflow: LocalAirflow, broker: LocalBroker, port_down: int) -> None:
         self.airflow, self.broker, self.port_down = airflow, broker, port_down
-        self.api = airflow.api
+        self.api, self.plugins = airflow.api, airflow.home / "plugins"
         self.bus = BusConfig(client={"bootstrap.servers": broker.bootstrap_servers})
 
     def deferred(self, dag_id: str, **arguments: Any) -> str:
@@ -317,6 +317,7 @@ def site(
         (dags / name).write_text(textwrap.dedent(text))
     for path in (*(HERE / "dags").glob("*.py"), HERE.parents[2] / "dags_examples" / "settle_on_trades.py"):
         shutil.copy(path, dags)
+    (folder / "home" / "plugins").mkdir(parents=True)  # before a process notes that it is missing
     port_down = free_port()
 
     def kafka(servers: str) -> dict[str, Any]:

@@ -1,13 +1,15 @@
-"""Relays of a real Redis and of another Kafka cluster, whose process is killed again and again."""
+"""Relays of a real Redis and of another Kafka cluster, in processes and in an Airflow that are killed."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +28,8 @@ from redis import Redis
 from local.airflow import free_port
 from local.topics import read_all
 
+from .collector import Collector
+
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[3]
 PROCESS = """
@@ -37,6 +41,44 @@ async def main():
         print(event.payload)
 
 asyncio.run(main())
+"""
+DAGS = """
+    from __future__ import annotations
+
+    from datetime import timedelta
+
+    from airflow.sdk import DAG, task
+    from interlock import event
+    from interlock.operators import EventSensor, dispatch_dag, relay_dag
+    from redis_list import RedisListTrigger
+
+    relay_dag(
+        "relay_orders",
+        trigger=RedisListTrigger("orders", "redis_orders"),
+        type="com.shop.order.{data.state}",
+        source="/shop/orders",
+        subject="{data.id}",
+        id="{data.id}",
+        renew_after=timedelta(minutes=1),
+    )
+
+    dispatch_dag(
+        "ship_paid_orders",
+        condition=event("com.shop.order.paid", by="subject", label="paid"),
+        trigger_dag_id="ship",
+        conf={"order": "{{ firing.key }}"},
+    )
+
+    with DAG("ship", schedule=None):
+
+        @task
+        def ship(dag_run=None) -> str:
+            return dag_run.conf["order"]
+
+        ship()
+
+    with DAG("close_shop", schedule=None):
+        EventSensor(task_id="wait", condition=event("com.shop.order.last"))
 """
 
 
@@ -231,3 +273,81 @@ def test_airflows_trigger_of_a_kafka_message_is_run_for_each_message(
     trigger = MessageQueueTrigger(scheme="kafka", topics=["awaited"], kafka_config_id="other")
     relays.start(*trigger.serialize())
     eventually("all are written", lambda: {e.data for e in relays.events()} == bodies, deadline_s=120)
+
+
+@pytest.fixture
+def collector(site: Any) -> Iterator[Collector]:
+    """Takes the metrics of a triggerer that a test starts; afterwards there is one without metrics."""
+    with Collector() as collector:
+        yield collector
+    site.airflow.kill_triggerer()
+    site.airflow.start_triggerer()
+
+
+def orders(count: int) -> list[bytes]:
+    """In order. Every tenth is there twice, as its sender sent it again; five are paid, the last is last."""
+
+    def order(n: int) -> bytes:
+        state = "last" if n == count - 1 else "paid" if n % (count // 5) == 0 else "open"
+        return json.dumps({"id": f"o{n}", "state": state}).encode()
+
+    return [body for n in range(count) for body in [order(n)] * (2 if n % 10 == 0 else 1)]
+
+
+def test_a_relay_in_an_airflow_whose_triggerer_is_killed_starts_a_run_for_each_order_and_a_waiting_task(
+    site: Any, redis: Redis, redis_port: int, collector: Collector, eventually: Any
+) -> None:
+    api, path = site.api, "tests.integration.triggers.redis_queue"
+    (site.plugins / "redis_list.py").write_text(importlib.import_module(path)._TEXT)
+    (site.airflow.dags_folder / "shop.py").write_text(textwrap.dedent(DAGS))
+    uri = f"redis://127.0.0.1:{redis_port}"
+    for command in (("connections", "add", "redis_orders", "--conn-uri", uri), ("dags", "reserialize")):
+        done = site.airflow.cli(*command, timeout_s=240)
+        assert done.returncode == 0, done.stdout
+    closing = site.deferred("close_shop")
+    first = {}
+    for dag_id, task_id in (("ship_paid_orders", "dispatch"), ("relay_orders", "relay")):
+        api.unpause(dag_id)
+        [run] = eventually(f"{dag_id} runs", lambda dag_id=dag_id: api.runs(dag_id))
+        first[dag_id] = run["dag_run_id"]
+        api.wait_for_task(dag_id, run["dag_run_id"], task_id, "deferred", timeout_s=90)
+    api.unpause("ship")
+
+    bodies = orders(5000)
+    redis.lpush("orders", *bodies)
+    eventually("it relays", lambda: redis.llen("orders") < len(bodies) - 1000, 120)
+    site.airflow.kill_triggerer()
+    assert redis.llen("orders") > 0
+    site.airflow.start_triggerer(environment=collector.environment)
+    assert api.wait_for_run("close_shop", closing, timeout_s=300) == "success"
+
+    records = read_all(site.bus.bootstrap_servers, site.bus.topic("event"))
+    events = [decode(record.key, record.value, list(record.headers)) for record in records]
+    relayed = [event for event in events if event.source == "/shop/orders"]
+    assert {event.data for event in relayed} == set(bodies)
+    assert len({event.identity for event in relayed}) == 5000
+    assert not redis.llen("orders")
+    eventually("the last is acknowledged", lambda: not redis.llen("orders:taken"))
+    paid = {f"o{n}" for n in range(0, 5000, 1000)}
+    eventually("each paid order has its run", lambda: len(api.runs("ship")) == len(paid))
+    for run in (runs := api.runs("ship")):
+        assert api.wait_for_run("ship", run["dag_run_id"]) == "success"
+    assert sorted(run["conf"]["order"] for run in runs) == sorted(paid)
+
+    relay = first["relay_orders"]
+    assert api.wait_for_run("relay_orders", relay, timeout_s=120) == "success"
+    assert api.task("relay_orders", relay, "relay")["try_number"] == 1
+    assert "Relaying from redis_list.RedisListTrigger" in site.log("relay_orders", relay, "relay")
+    redis.lpush("orders", b'{"id": "later", "state": "paid"}')
+    eventually("the next run of the relay relays", lambda: len(api.runs("ship")) == len(paid) + 1, 120)
+    counted = {
+        (f"airflow.interlock.relay.{name}", "relay_orders") for name in ("messages", "events", "write_time")
+    }
+    eventually(
+        "its metrics came",
+        lambda: counted <= {(p.name, p.attributes.get("dag_id")) for p in list(collector.points)},
+    )
+    for dag_id in first:
+        api.pause(dag_id)
+    [run] = [run for run in api.runs("relay_orders") if run["state"] == "running"]
+    api.mark("relay_orders", run["dag_run_id"], "relay", "failed")
