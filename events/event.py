@@ -17,6 +17,7 @@ import msgspec
 from . import attributes as _attributes
 from . import content
 from .errors import EventError
+from .usual import of_json, remember
 
 if TYPE_CHECKING:
     from cloudevents.core.v1.event import CloudEvent
@@ -207,6 +208,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         A member that appears twice is an error, because readers disagree on which of them counts (RFC 8259,
         section 4).
         """
+        if (usual := of_json(text)) is not None:
+            return cls(*usual)
         try:
             members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
             _refuse_repeated(members, text)
@@ -319,6 +322,7 @@ def _with_base64(texts: dict[str, str], encoded: object, problems: list[str]) ->
 def _validated(texts: dict[str, str], data: bytes | None, problems: list[str]) -> Event:
     found = _attributes.find_problems(texts)
     if not found and not problems:
+        remember(texts)
         return Event(texts, data)
     # An attribute with an invalid value has a dummy in `texts`; do not report problems of the dummy.
     reported = {problem.split(" ")[1] for problem in problems if problem.startswith("attribute ")}

@@ -16,6 +16,7 @@ import msgspec
 from .attributes import find_problems, shown
 from .errors import EventError
 from .event import Event
+from .usual import of_http, remember
 
 JSON_EVENT: Final = "application/cloudevents+json"
 JSON_BATCH: Final = "application/cloudevents-batch+json"
@@ -54,6 +55,8 @@ def decode(
     an event of a batch is wrong, the error names it, and no event is returned.
     """
     headers = list(headers)
+    if (usual := of_http(headers)) is not None:
+        return [Event(usual, body or None)]
     types = [value for name, value in headers if name == _CONTENT_TYPE]
     if len(types) > 1:
         raise EventError("header content-type appears twice")
@@ -143,6 +146,7 @@ def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event
     problems += find_problems(attributes)
     if problems:
         raise EventError(problems)
+    remember(attributes)
     # The request's own trace context must not replace that of the event, which is in ce- headers.
     return Event(
         {**{name: text for name, text in traces.items() if text.isprintable()}, **attributes}, body or None

@@ -9,30 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .attributes import (
-    REQUIRED,
-    SPECVERSION,
-    USUAL_NAMES,
-    find_problems,
-    is_timestamp,
-    shown,
-)
+from .attributes import REQUIRED, USUAL_NAMES, find_problems, shown
 from .content import JSON
 from .errors import EventError
 from .event import Event
 from .misspelled import likely_mistakes
+from .usual import USUAL_TYPES, are_usual, remember
 
 CONTENT_TYPE = "content-type"
 _PREFIX = "ce_"
 _CLOUDEVENTS = b"application/cloudevents"
 _STRUCTURED_PREFIX = _CLOUDEVENTS.decode()
-# The content types of usual events. Only another one is checked for being a media type.
-_USUAL_TYPES = frozenset({JSON, "text/plain", "application/json; charset=utf-8", "application/octet-stream"})
-# A topic has few sources and schemas, each on many events: those that `_decode` has checked.
-_NO_SCHEMA = "urn:none"
-_valid_sources: set[str] = set()
-_valid_schemas = {_NO_SCHEMA}
-_REMEMBERED, _REMEMBERED_CHARS = 4096, 256  # a sender must not fill the memory
 # {header name: attribute} of the usual attributes.
 _USUAL = {_PREFIX + name: name for name in USUAL_NAMES - {"datacontenttype"}}
 _USUAL[CONTENT_TYPE] = "datacontenttype"
@@ -68,21 +55,9 @@ def _usual(headers: Sequence[tuple[str, bytes | None]] | None) -> dict[str, str]
     """
     try:
         attributes = {_USUAL[name]: raw.decode() for name, raw in headers or ()}  # type: ignore[union-attr]
-        version, time = attributes["specversion"], attributes.get("time")
-        attributes["id"], attributes["source"], attributes["type"]
-    except (LookupError, AttributeError, UnicodeDecodeError):  # unusual, missing, null, not UTF-8
+    except (LookupError, AttributeError, UnicodeDecodeError):  # unusual, null, not UTF-8
         return None
-    values = attributes.values()
-    if (
-        version != SPECVERSION
-        or "" in values
-        or len(attributes) != len(headers or ())  # a duplicate header
-        or not "".join(values).isprintable()
-        or (time is not None and not is_timestamp(time))
-        or attributes.get("datacontenttype", JSON) not in _USUAL_TYPES
-        or attributes["source"] not in _valid_sources
-        or attributes.get("dataschema", _NO_SCHEMA) not in _valid_schemas
-    ):
+    if len(attributes) != len(headers or ()) or not are_usual(attributes):  # the first: a repeated header
         return None
     return attributes
 
@@ -114,17 +89,8 @@ def _decode(value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | N
     found = find_problems(attributes)
     if found or problems:
         raise EventError(_explained(attributes, problems, found, headers, value))
-    _remember(_valid_sources, attributes["source"])
-    _remember(_valid_schemas, attributes.get("dataschema", _NO_SCHEMA))
+    remember(attributes)
     return Event(attributes, value)
-
-
-def _remember(valid: set[str], text: str) -> None:
-    if len(text) <= _REMEMBERED_CHARS and text not in valid:
-        if len(valid) >= _REMEMBERED:
-            valid.clear()
-            valid.add(_NO_SCHEMA)
-        valid.add(text)
 
 
 def encode(event: Event) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
@@ -137,7 +103,7 @@ def encode(event: Event) -> tuple[bytes | None, bytes | None, list[tuple[str, by
     attributes = event.attributes
     key = attributes.get("partitionkey") or attributes.get("subject") or attributes["source"]
     stated = attributes.get("datacontenttype", JSON)
-    if stated not in _USUAL_TYPES and stated[:23].lower() == _STRUCTURED_PREFIX:
+    if stated not in USUAL_TYPES and stated[:23].lower() == _STRUCTURED_PREFIX:
         return key.encode(), event.to_json_bytes(), [(CONTENT_TYPE, _STRUCTURED[0].encode())]
     headers = [
         (CONTENT_TYPE if name == "datacontenttype" else _PREFIX + name, text.encode())

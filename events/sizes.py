@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 # max.message.bytes of event topics, and the limit of emitters.
@@ -11,6 +12,8 @@ MAX_EVENT_BYTES: Final = 1024 * 1024
 # attributes, and the deltas of its timestamp and offset, which are 0 for the only record of a batch.
 _BATCH_BYTES: Final = 61
 _FIXED_BYTES: Final = 3
+_CHARACTER_BYTES: Final = 4  # at most, in UTF-8
+_LENGTHS_BYTES: Final = 10  # at most, of a header's name and value
 _ONE_BYTE: Final = 64  # a smaller length takes one byte
 
 
@@ -20,6 +23,12 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tuple
     for name, raw in headers:
         body += _with_length(name.encode()) + _with_length(raw)
     return _BATCH_BYTES + _varint(body) + body
+
+
+def is_small(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> bool:
+    """Returns whether a record is certainly below MAX_EVENT_BYTES, in less time than its size takes."""
+    length = sum(map(len, chain.from_iterable(headers))) + len(key or b"") + len(value or b"")
+    return _CHARACTER_BYTES * length + _LENGTHS_BYTES * (len(headers) + 10) < MAX_EVENT_BYTES
 
 
 def _with_length(part: bytes | None) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from interlock.events.sizes import record_bytes
+from hypothesis import given
+from hypothesis import strategies as st
+from interlock.events.sizes import MAX_EVENT_BYTES, is_small, record_bytes
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,16 @@ def test_key_value_and_headers_count_with_their_lengths(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]], size: int
 ) -> None:
     assert record_bytes(key, value, headers) == size
+
+
+@given(st.integers(0, 12_000), st.integers(0, 300), st.sampled_from("né𝒳"), st.integers(0, MAX_EVENT_BYTES))
+def test_a_record_that_counts_as_small_is_within_the_limit(
+    headers: int, length: int, character: str, value: int
+) -> None:
+    record = b"k" * length, b"v" * value, [(character * length, b"h")] * headers
+    assert not is_small(*record) or record_bytes(*record) <= MAX_EVENT_BYTES
+
+
+def test_a_usual_record_counts_as_small() -> None:
+    assert is_small(b"k", b"v" * 200_000, [("ce_id", b"1")] * 20)
+    assert is_small(None, None, [])

@@ -1,0 +1,132 @@
+"""A usual event is read the short way once its source was seen, so each is read before and after that."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from interlock import Event, EventError
+from interlock.events import http, kafka
+from interlock.events.usual import are_usual, of_http, of_json
+
+_sources = itertools.count()
+NAMES = ("specversion", "id", "type", "subject", "time", "datacontenttype", "sequence", "custom")
+TIME, JSON = "2026-11-20T06:00:00Z", "application/json"
+VALUES = ("1.0", "com.example.a", TIME, JSON, "text/plain", "", 'a "b"', "\x07", "é")
+DATA = ('{"a": "b"}', "null", '"text"', "[1,", '{"a":1,"a":2}', "NaN", '"\\ud800"')
+TEXTS = st.sampled_from(VALUES)
+
+
+def outcome(read: Callable[[], Event]) -> Any:
+    try:
+        event = read()
+    except EventError as error:
+        return error.problems
+    return dict(event.attributes), event.data, event.to_json_dict()
+
+
+def both(read: Callable[[str], Event]) -> None:
+    """Reads an event of a new source, then again when the source is known."""
+    source = f"/usual/{next(_sources)}"
+    first = outcome(lambda: read(source))
+    Event.of("t", source)
+    assert outcome(lambda: read(source)) == first
+
+
+usual_members = st.fixed_dictionaries(
+    {"specversion": st.just("1.0"), "id": st.just("1"), "type": st.just("t")},
+    optional={"time": st.just(TIME), "datacontenttype": st.just(JSON), "subject": TEXTS},
+)
+odd_members = st.lists(
+    st.tuples(
+        st.sampled_from([*NAMES, "data", "data_base64"]),
+        TEXTS | st.sampled_from([None, True, 5, {"a": 1}, ["x"], "eA=="]),
+    ),
+    max_size=2,
+)
+
+
+@given(
+    usual_members,
+    odd_members,
+    st.none() | st.sampled_from(DATA),
+    st.sampled_from([(",", ":"), (", ", ": ")]),
+    st.booleans(),
+)
+def test_json_has_the_same_event_or_fault_as_when_it_is_read_closely(
+    usual: dict[str, str],
+    odd: list[tuple[str, Any]],
+    raw: str | None,
+    marks: tuple[str, str],
+    is_escaped: bool,
+) -> None:
+    def read(source: str) -> Event:
+        pairs = [*usual.items(), ("source", source), *odd]
+        members = [f"{json.dumps(name)}{marks[1]}{json.dumps(value)}" for name, value in pairs]
+        if raw is not None:
+            members.append(f'"data"{marks[1]}{raw}')
+        text = "{" + marks[0].join(members) + "}"
+        return Event.from_json_bytes((text.replace('"id"', '"\\u0069d"') if is_escaped else text).encode())
+
+    both(read)
+
+
+odd_headers = st.lists(
+    st.tuples(
+        st.sampled_from([*(f"ce-{name}" for name in NAMES), "content-type", "traceparent", "host"]),
+        TEXTS | st.sampled_from(["%C3%A9", "%zz", '"quoted"', "application/cloudevents+json"]),
+    ),
+    max_size=3,
+)
+
+
+PLAIN = {"specversion": "1.0", "id": "1", "type": "t"}
+
+
+@given(usual_members, odd_headers, st.sampled_from([b"", b"{}"]))
+@example(PLAIN, [("ce-subject", "%C3%A9")], b"")
+@example(PLAIN, [("ce-subject", '"quoted"')], b"")
+@example(PLAIN, [("ce-subject", "\xc3\xa9")], b"")  # UTF-8
+@example(PLAIN, [("traceparent", "00-a-b-01")], b"")
+def test_http_headers_have_the_same_event_or_fault_as_when_they_are_read_closely(
+    usual: dict[str, str], odd: list[tuple[str, str]], body: bytes
+) -> None:
+    def read(source: str) -> Event:
+        pairs = [*((f"ce-{name}", text) for name, text in usual.items()), ("ce-source", source), *odd]
+        return http.decode([(name.encode(), text.encode("latin-1")) for name, text in pairs], body)[0]
+
+    both(read)
+
+
+@given(usual_members, odd_headers)
+def test_a_record_has_the_same_event_or_fault_as_when_it_is_read_closely(
+    usual: dict[str, str], odd: list[tuple[str, str]]
+) -> None:
+    def read(source: str) -> Event:
+        pairs = [
+            *usual.items(),
+            ("source", source),
+            *((name.removeprefix("ce-"), text) for name, text in odd),
+        ]
+        return kafka.decode(None, b"{}", [(f"ce_{name}", text.encode()) for name, text in pairs])
+
+    both(read)
+
+
+def test_a_usual_event_is_read_the_short_way() -> None:
+    usual = Event.of("t", "/usual", id="1", subject="s", data={"a": "b"})
+    headers, body = http.encode(usual)
+    sent = [(name.encode(), text.encode()) for name, text in headers]
+    assert of_http(sent) == usual.attributes
+    assert of_json(usual.to_json_bytes()) == (usual.attributes, body)
+    assert are_usual(usual.attributes)
+
+
+@pytest.mark.parametrize("text", [b"[]", b"{", b"\xff", b'{"id":1}', b"[" * 100_000])
+def test_what_is_no_event_is_left_to_the_close_reading(text: bytes) -> None:
+    assert of_json(text) is None
