@@ -7,11 +7,11 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...events.event import Event
 from ...events.kafka import encode
-from ...events.sizes import MAX_EVENT_BYTES, record_bytes
+from ...events.sizes import MAX_EVENT_BYTES, is_small, record_bytes
 from ..config import BusConfig
 from ..errors import NoRoom, NotSent, UnreachableError
 from .clients import ClientErrors, connect, error_text
@@ -19,67 +19,100 @@ from .clients import ClientErrors, connect, error_text
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
-POLL_S: Final = 0.2  # how soon the thread notices `close`; acknowledgements wake it
+POLL_S: Final = 0.2  # how soon a client's thread notices that it should end; acknowledgements wake it
 CLOSE_S: Final = 10.0
+FEW: Final = 1
+LINGER_MS: Final = 2
 _SLICE: Final = 300  # after so many record headers (about a ms) a write lets other tasks run
 
 _TOO_LARGE: Final = frozenset({10, 18})  # MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 _FORBIDDEN: Final = frozenset({29, 31})  # TOPIC_ and CLUSTER_AUTHORIZATION_FAILED
 _MISSING: Final = frozenset({3, -188})  # UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC
 
-_Record = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+_Record = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
+_Way = Literal["at once", "together", "alone"]
+# How the records of a write are sent. alone: each in a batch of its own.
+_WAYS: Final[dict[_Way, dict[str, object]]] = {
+    "at once": {"linger_ms": 0},
+    "together": {"linger_ms": LINGER_MS},
+    "alone": {"linger_ms": 0, "batch_num_messages": 1},
+}
+
+
+class _Client:
+    """A Kafka client, and a thread that takes its acknowledgements."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="interlock-acknowledgements", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ends the thread when no record is left; does not wait for that."""
+        self._ended.set()
+
+    def close(self) -> None:
+        """Ends; blocks up to CLOSE_S for the acknowledgements that are due."""
+        self.end()
+        self.producer.flush(CLOSE_S)
+        self._thread.join(POLL_S + 1)
+
+    def _poll(self) -> None:
+        while not self._ended.is_set() or len(self.producer):
+            self.producer.poll(POLL_S)
 
 
 class EventProducer:
     """Writes events to the event topic of a bus, for the tasks of one event loop.
 
-    acks=all and idempotent. One thread takes the acknowledgements, and wakes the loop once for all that came
-    together. `timeout_s`: how long the client tries to write a record.
-    Raises ConfigError if the client refuses a property of the connection.
+    acks=all and idempotent. A write is sent at once while at most FEW others are under way. Otherwise its
+    records wait up to LINGER_MS for those of more writes: a request to Kafka with many records takes a
+    fraction of the processor time. Each way of sending has a client of its own, which has its own linger.ms.
+    `timeout_s`: how long a client tries to write a record. Raises ConfigError if the client refuses a
+    property of the connection.
     """
 
     def __init__(self, config: BusConfig, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
+        from confluent_kafka import KafkaException
+
+        self._refusal = KafkaException  # not imported anew for each write
         self._config, self._loop = config, loop
         self._topic = config.topic("event")
         self._errors = ClientErrors()
-        self._done: deque[_Request] = deque()
-        self._closed = threading.Event()
         self._timeout_s = timeout_s
-        self._earlier: list[Producer] = []  # unusable, but the failure of some records is not reported yet
-        self._lone: Producer | None = None  # sends each record in a batch of its own
-        self._producer = self._connect()
-        self._thread = threading.Thread(target=self._poll, name="interlock-acknowledgements", daemon=True)
-        self._thread.start()
+        self._writing = 0  # writes whose records a client has
+        self._done: deque[_Request] = deque()
+        self._is_woken = False  # the event loop will take what is done
+        self._clients: dict[_Way, _Client] = {}
+        self._unusable: list[_Client] = []
+        self._client("at once")
 
-    def _connect(self, **more: object) -> Producer:
-        from confluent_kafka import Producer
+    def _client(self, way: _Way) -> _Client:
+        client = self._clients.get(way)
+        if client is None:
+            from confluent_kafka import Producer
 
-        return connect(
-            Producer,
-            self._config,
-            self._errors,
-            acks="all",
-            enable_idempotence=True,
-            partitioner="murmur2_random",
-            linger_ms=0,
-            delivery_timeout_ms=int(self._timeout_s * 1000),
-            topic_metadata_propagation_max_ms=int(self._timeout_s * 500),
-            message_max_bytes=MAX_EVENT_BYTES,
-            **more,
-        )
+            producer = connect(
+                Producer,
+                self._config,
+                self._errors,
+                acks="all",
+                enable_idempotence=True,
+                partitioner="murmur2_random",
+                delivery_timeout_ms=int(self._timeout_s * 1000),
+                topic_metadata_propagation_max_ms=int(self._timeout_s * 500),
+                message_max_bytes=MAX_EVENT_BYTES,
+                **_WAYS[way],
+            )
+            client = self._clients[way] = _Client(producer)
+        return client
 
-    def _lone_producer(self) -> Producer:
-        if self._lone is None:
-            self._lone = self._connect(batch_num_messages=1)
-        return self._lone
-
-    def _replace(self, producer: Producer) -> None:
-        others = (each for each in self._earlier if len(each) and each is not producer)
-        self._earlier = [*others, producer]
-        if producer is self._producer:
-            self._producer = self._connect()
-        elif producer is self._lone:
-            self._lone = None
+    def _replace(self, way: _Way, client: _Client) -> None:
+        if self._clients.get(way) is client:
+            del self._clients[way]
+            client.end()
+            self._unusable = [*(each for each in self._unusable if len(each.producer)), client]
 
     async def write(self, events: Sequence[Event]) -> None:
         """Returns when all in-sync replicas have every event.
@@ -93,11 +126,12 @@ class EventProducer:
         records = await self._encoded(events)
         if not records:
             return
-        error = await self._written(self._producer, records)
+        way: _Way = "at once" if self._writing <= FEW else "together"
+        error = await self._written(way, records)
         if error is not None and error.code() in _TOO_LARGE:
             # The brokers compare a whole batch with the topic's limit, and a batch may hold the records of
             # several writes. Only a record that is refused alone is too large.
-            error = await self._written(self._lone_producer(), records)
+            error = await self._written("alone", records)
             if error is not None and error.code() in _TOO_LARGE:
                 raise self._too_large(records)
         if error is not None:
@@ -108,8 +142,7 @@ class EventProducer:
         headers = 0
         for event in events:
             record = encode(event)
-            size = record_bytes(*record)
-            if size > MAX_EVENT_BYTES:
+            if not is_small(*record) and (size := record_bytes(*record)) > MAX_EVENT_BYTES:
                 raise NotSent(
                     f"Event {event.id!r} of {event.source!r} has {size} bytes as a record with key and"
                     f" headers; the limit is {MAX_EVENT_BYTES}. Store large data elsewhere, and send a"
@@ -122,35 +155,38 @@ class EventProducer:
                 await asyncio.sleep(0)
         return records
 
-    async def _written(self, producer: Producer, records: Sequence[_Record]) -> KafkaError | None:
+    async def _written(self, way: _Way, records: Sequence[_Record]) -> KafkaError | None:
         """Returns the error of a record that is not written, when the client holds none of them."""
         request = _Request(len(records), self._loop.create_future())
-        refused = await self._hand_over(producer, records, request)
-        if request.reported < request.expected:
-            await request.future
+        self._writing += 1
+        try:
+            refused = await self._hand_over(way, records, request)
+            if request.reported < request.expected:
+                await request.future
+        finally:
+            self._writing -= 1
         if refused is not None:
             raise refused
         return request.error
 
     async def _hand_over(
-        self, producer: Producer, records: Sequence[_Record], request: _Request
+        self, way: _Way, records: Sequence[_Record], request: _Request
     ) -> NoRoom | UnreachableError | NotSent | None:
         """Gives the client the records until it refuses one; returns why it did."""
-        from confluent_kafka import KafkaException
-
-        report = partial(self._report, request)
+        client = self._client(way)
+        produce, report = client.producer.produce, partial(self._report, request)
         handed = 0
         for number, (key, value, headers) in enumerate(records):
             try:
-                producer.produce(self._topic, value, key, headers=list(headers), on_delivery=report)
+                produce(self._topic, value, key, headers=list(headers), on_delivery=report)
             except BufferError:
                 request.expected = number
                 return NoRoom(f"{self._config.describe()} takes no more records now; send again later.")
-            except KafkaException as error:
+            except self._refusal as error:
                 request.expected = number
                 found = error.args[0]
                 if found.fatal():  # this client never writes again
-                    self._replace(producer)
+                    self._replace(way, client)
                 return self._too_large(records) if found.code() in _TOO_LARGE else self._unreachable(found)
             handed += len(headers)
             if handed > _SLICE:
@@ -179,36 +215,27 @@ class EventProducer:
         )
 
     def close(self) -> None:
-        """Ends the thread; blocks up to CLOSE_S for the acknowledgements that are due. Idempotent."""
-        self._closed.set()
-        self._thread.join()
-        for producer in (self._producer, *self._others()):
-            producer.flush(CLOSE_S)
-
-    def _others(self) -> list[Producer]:
-        return [*self._earlier, *(() if self._lone is None else (self._lone,))]
+        """Ends the threads; blocks up to CLOSE_S for the acknowledgements that are due. Idempotent."""
+        for client in (*self._clients.values(), *self._unusable):
+            client.close()
 
     def _report(self, request: _Request, error: KafkaError | None, _: Message) -> None:
+        """Called in the thread of a client."""
         if error is not None:
             request.error = error
         request.reported += 1
         if request.reported == request.expected:
             self._done.append(request)
-            if len(self._done) == 1:  # else the loop is already woken
+            if not self._is_woken:
+                self._is_woken = True
                 self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
+        self._is_woken = False  # first: what is done from now on wakes the loop again
         while self._done:
-            request = self._done[0]
+            request = self._done.popleft()
             if not request.future.done():  # its task may be cancelled
                 request.future.set_result(None)
-            self._done.popleft()
-
-    def _poll(self) -> None:
-        while not self._closed.is_set():
-            self._producer.poll(POLL_S)
-            for producer in self._others():
-                producer.poll(0)
 
 
 class _Request:

@@ -23,6 +23,7 @@ class Client:
 
     def __init__(self, room: int = 1000, refusal: Exception | None = None) -> None:
         self.taken: list[Any] = []
+        self.settings: dict[str, Any] = {}
         self._room, self._refusal = room, refusal or BufferError("queue full")
         self._due: queue.Queue[Callable[[], None]] = queue.Queue()
 
@@ -55,7 +56,12 @@ def run(
     monkeypatch: pytest.MonkeyPatch, clients: list[Client], check: Callable[[EventProducer], Awaitable[None]]
 ) -> None:
     left = list(clients)
-    monkeypatch.setattr(event_producer, "connect", lambda *_, **__: left.pop(0))
+
+    def connect(*_: Any, **settings: Any) -> Client:
+        left[0].settings = settings
+        return left.pop(0)
+
+    monkeypatch.setattr(event_producer, "connect", connect)
     monkeypatch.setattr(event_producer, "POLL_S", 0.01)
 
     async def made() -> None:
@@ -92,6 +98,23 @@ def test_a_write_ends_when_every_event_is_acknowledged(monkeypatch: pytest.Monke
         await producer.write([])
 
     run(monkeypatch, [client], check)
+
+
+def test_a_write_beside_several_others_waits_for_more_records_and_a_lone_one_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_once, together = Client(), Client()
+
+    async def check(producer: EventProducer) -> None:
+        for _ in range(2):  # the clients stay
+            tasks = [await begun(producer, 1) for _ in range(5)]
+            assert [len(at_once.taken), len(together.taken)] == [2, 3]
+            together.report()
+            at_once.report()
+            await asyncio.gather(*tasks)
+        assert at_once.settings["linger_ms"] == 0 < together.settings["linger_ms"]
+
+    run(monkeypatch, [at_once, together], check)
 
 
 def test_one_event_that_is_not_acknowledged_fails_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
