@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from http import HTTPStatus
 
 import msgspec
@@ -20,6 +21,7 @@ class Answer:
     content_type: str = "application/problem+json"
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    @cached_property
     def raw_headers(self) -> list[tuple[bytes, bytes]]:
         """The headers as ASGI takes them."""
         headers = dict(self.headers)

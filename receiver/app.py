@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from ..engine.errors import NoRoom, NotSent, UnreachableError
@@ -15,10 +15,10 @@ from ..events.errors import EventError
 from ..events.event import Event
 from ..events.http import BatchTooLargeError, MediaTypeError
 from .answers import HEALTHY, Answer, problem, try_again
-from .certificate import EXTENSION, NAMES
 from .endpoint import MOST_EVENTS, Endpoint, Request
 from .faults import Faults
 from .grant import Grant
+from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -28,8 +28,9 @@ Observe = Callable[[str, int, int], None]
 
 _SHOWN: Final = 2000  # characters of a detail
 _EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, here and in the client's queue
-# A body up to this size is read in a few milliseconds, in which no other request is answered.
-_INLINE_BYTES: Final = 16 * 1024
+# A body up to this size is read in a few milliseconds, in which no other request is answered: a hundred
+# usual events in half of one.
+_INLINE_BYTES: Final = 32 * 1024
 
 
 class Writer(Protocol):
@@ -77,7 +78,7 @@ class Receiver:
         if scope["type"] != "http":
             raise ValueError(f"the receiver serves HTTP, not {scope['type']}")
         answer = await self._answer(scope, receive)
-        await send({"type": "http.response.start", "status": answer.status, "headers": answer.raw_headers()})
+        await send({"type": "http.response.start", "status": answer.status, "headers": answer.raw_headers})
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.body", "body": body})
 
@@ -85,11 +86,13 @@ class Receiver:
         path, method = scope["path"], scope["method"]
         endpoint = self._endpoints.get(path)
         if endpoint is not None:
-            query = scope.get("query_string", b"")
-            request = Request(method, path, scope["headers"], query, _certificate_names(scope))
+            query, extensions = scope.get("query_string", b""), scope.get("extensions") or {}
+            names = extensions[CLIENT_CERTIFICATE][NAMES] if CLIENT_CERTIFICATE in extensions else frozenset()
+            request = Request(method, path, scope["headers"], query, names)
+            body_s = None if WHOLE_BODY in extensions else self._limits.body_s
             try:
                 if method == "POST":
-                    answer, events = await self._take(endpoint, request, receive)
+                    answer, events = await self._take(endpoint, request, receive, body_s)
                 else:
                     answer, events = endpoint.answer(request), 0
             except Exception:  # noqa: BLE001  # a fault in here goes to the log, not to the sender
@@ -105,7 +108,9 @@ class Receiver:
             return HEALTHY if ready else try_again(503, detail)
         return problem(404, f"There is no {path[:200]!r}: send events to /events.")
 
-    async def _take(self, endpoint: Endpoint, request: Request, receive: Receive) -> tuple[Answer, int]:
+    async def _take(
+        self, endpoint: Endpoint, request: Request, receive: Receive, body_s: float | None
+    ) -> tuple[Answer, int]:
         grant = await endpoint.admit(request)
         if isinstance(grant, Answer):
             return grant, 0
@@ -117,19 +122,20 @@ class Receiver:
         size = int(length) if length.isdigit() else self._limits.body_bytes
         if size > self._limits.body_bytes:
             return self._too_large(), 0
-        size += _EVENT_BYTES + sum(len(name) + len(value) for name, value in request.headers)
+        size += _EVENT_BYTES + sum(map(len, chain.from_iterable(request.headers)))
         if self._held + size > self._limits.held_bytes:
             return self._full(), 0
         self._held += size
         try:
-            body = await self._body(receive)
+            body = await self._body(receive, body_s)
             if body is None:
                 return self._too_large(), 0
             is_small = len(body) <= _INLINE_BYTES and request.header(b"content-encoding") is None
-            read = partial(self._events, endpoint, grant, request, body)
-            events = (
-                read() if is_small else await asyncio.get_running_loop().run_in_executor(self._large, read)
-            )
+            if is_small:
+                events = self._events(endpoint, grant, request, body)
+            else:
+                loop = asyncio.get_running_loop()
+                events = await loop.run_in_executor(self._large, self._events, endpoint, grant, request, body)
             if isinstance(events, Answer):
                 return events, 0
             more = _EVENT_BYTES * max(0, len(events) - 1)
@@ -189,11 +195,11 @@ class Receiver:
     def _full(self) -> Answer:
         return try_again(429, "The receiver's memory for requests is full; send the same events again.")
 
-    async def _body(self, receive: Receive) -> bytes | None:
+    async def _body(self, receive: Receive, body_s: float | None) -> bytes | None:
         """The body; None if it is too large. Raises TimeoutError."""
         parts: list[bytes] = []
         left = self._limits.body_bytes
-        async with asyncio.timeout(self._limits.body_s):
+        async with asyncio.timeout(body_s):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -205,11 +211,6 @@ class Receiver:
                 parts.append(part)
                 if not message.get("more_body", False):
                     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _certificate_names(scope: Scope) -> frozenset[str]:
-    extensions = scope.get("extensions")
-    return extensions[EXTENSION][NAMES] if extensions and EXTENSION in extensions else frozenset()
 
 
 def _shown(problems: Iterable[str]) -> str:

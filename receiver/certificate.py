@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
-
-# Where the connection puts the names into the ASGI scope's "extensions".
-EXTENSION: Final = "interlock.client_cert"
-NAMES: Final = "names"
+from typing import Any
 
 
 def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:

@@ -31,9 +31,10 @@ class CloudEvents:
         return await self._credentials.admit(request)
 
     def read(self, request: Request, body: bytes) -> list[Event]:
-        for name, value in request.headers:
-            if name == b"content-encoding" and value.lower() != b"identity":
-                raise MediaTypeError("send the body without content-encoding")
+        if b"content-encoding" in request.names:
+            for name, value in request.headers:
+                if name == b"content-encoding" and value.lower() != b"identity":
+                    raise MediaTypeError("send the body without content-encoding")
         return decode(request.headers, body, MOST_EVENTS)
 
     def answer(self, request: Request) -> Answer:

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import resource
 import socket
+from itertools import chain
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .answers import Answer, problem, try_again
-from .certificate import EXTENSION, NAMES, names_of
+from .certificate import names_of
+from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
 
 HEADERS_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
@@ -121,7 +123,8 @@ class Connection(HttpToolsProtocol):
             limits = f"at most {MOST_HEADERS} headers, and {HEADERS_BYTES} bytes with the request line"
             self._refuse(problem(431, f"Send {limits}."))
         elif not self._is_answering() and self.timeout_keep_alive_task is None:
-            self._start_timer()  # an empty line between requests has stopped uvicorn's keep-alive timer
+            # Headers are incomplete, or an empty line has stopped uvicorn's keep-alive timer.
+            self._start_timer()
 
     def on_message_begin(self) -> None:
         if self._is_answering():
@@ -130,8 +133,7 @@ class Connection(HttpToolsProtocol):
             self._in_headers = True
             super().on_message_begin()
             if self._names:
-                self.scope["extensions"] = {EXTENSION: {NAMES: self._names}}
-            self._start_timer()
+                self.scope["extensions"] = {CLIENT_CERTIFICATE: {NAMES: self._names}}
 
     def on_url(self, url: bytes) -> None:
         if self._in_headers:
@@ -145,7 +147,7 @@ class Connection(HttpToolsProtocol):
         if not self._in_headers:
             return
         self._in_headers = False
-        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        size = len(self.url) + sum(map(len, chain.from_iterable(self.headers)))
         if size > HEADERS_BYTES or len(self.headers) > MOST_HEADERS:
             self._too_large = True  # an exception in here would be answered with 400
             return
@@ -165,6 +167,7 @@ class Connection(HttpToolsProtocol):
         self._in_body = False
         self._unread = 0
         if self._is_answering():
+            self.scope.setdefault("extensions", {})[WHOLE_BODY] = {}
             super().on_message_complete()
         else:
             self._stop_timer()
@@ -223,7 +226,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.waiting_for_100_continue = False
             self.cycle.message_event.set()
         if not is_answered:
-            headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers())
+            headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
             self.transport.write(
                 STATUS_LINE[answer.status] + headers + b"connection: close\r\n\r\n" + answer.body
             )

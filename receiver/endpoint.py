@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final, Protocol
 
 from ..events.event import Event
 from .answers import Answer
 from .grant import Grant
 
+_NAME: Final = itemgetter(0)
 MOST_EVENTS: Final = 5000  # of one request
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """A request without its body. headers: in their order, names in lower case. query: not decoded.
 
-    certificate_names: those of the sender's verified client certificate (`certificate.names_of`).
+    certificate_names: those of the sender's verified client certificate (`certificate.names_of`). names:
+    those of its headers.
     """
 
     method: str
@@ -25,9 +28,15 @@ class Request:
     headers: Sequence[tuple[bytes, bytes]]
     query: bytes = b""
     certificate_names: frozenset[str] = frozenset()
+    names: frozenset[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = frozenset(map(_NAME, self.headers))
 
     def header(self, name: bytes) -> bytes | None:
         """The value of a header that must not be repeated; None if it is missing or repeated."""
+        if name not in self.names:
+            return None
         found = [value for each, value in self.headers if each == name]
         return found[0] if len(found) == 1 else None
 

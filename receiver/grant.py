@@ -34,14 +34,16 @@ class Grant:
     def refusal(self, event: Event) -> str | None:
         """Why this event may not be written; None if it may."""
         types = self._own_types if is_own(event.type) else self._types
-        for what, allowed, text in (
-            ("type", types, event.type),
-            ("source", self._sources, event.source),
-            ("subject", self._subjects, event.subject or ""),
-        ):
-            if allowed.fullmatch(text) is None:
-                return f"{self.name} may not write events of {what} {text[:200]!r}"
+        if types.fullmatch(event.type) is None:
+            return self._refused("type", event.type)
+        if self._sources.fullmatch(event.source) is None:
+            return self._refused("source", event.source)
+        if self._subjects.fullmatch(event.subject or "") is None:
+            return self._refused("subject", event.subject or "")
         return None
+
+    def _refused(self, what: str, text: str) -> str:
+        return f"{self.name} may not write events of {what} {text[:200]!r}"
 
 
 ANYBODY = Grant("a request without a credential", ["*"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.events import Event
 from interlock.receiver.app import Receiver
-from interlock.receiver.certificate import EXTENSION, NAMES
+from interlock.receiver.scope import CLIENT_CERTIFICATE, NAMES
 
 BINARY = [(b"ce-specversion", b"1.0"), (b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t")]
 BATCH = (b"content-type", b"application/cloudevents-batch+json")
@@ -68,5 +68,5 @@ async def ask(
         messages.append(message)
 
     scope = {"type": "http", "path": path, "method": method, "headers": headers}
-    await receiver({**scope, "extensions": {EXTENSION: {NAMES: names}}}, receive, send)
+    await receiver({**scope, "extensions": {CLIENT_CERTIFICATE: {NAMES: names}}}, receive, send)
     return Answered(messages)

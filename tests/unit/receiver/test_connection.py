@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from interlock.events import Event
 from interlock.receiver import connection as module
-from interlock.receiver.app import Receiver
+from interlock.receiver.app import Limits, Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.connection import Connection
 from interlock.receiver.credentials import Credentials
@@ -76,9 +76,9 @@ class Transport(asyncio.Transport):
 class Peer:
     """The other side of a connection to a receiver."""
 
-    def __init__(self) -> None:
+    def __init__(self, **limits: float) -> None:
         self.bus, self.transport = Bus(), Transport()
-        receiver = Receiver({"/events": CloudEvents(Credentials())})
+        receiver = Receiver({"/events": CloudEvents(Credentials())}, Limits(**limits))  # type: ignore[arg-type]
         receiver.writer = self.bus
         config = uvicorn.Config(receiver, http=Connection, ws="none", lifespan="off", log_config=None)
         config.load()
@@ -99,10 +99,10 @@ class Peer:
         return [int(part[:3]) for part in self.transport.sent.split(b"HTTP/1.1 ")[1:]]
 
 
-def run(check: Callable[[Peer], Awaitable[None]]) -> None:
+def run(check: Callable[[Peer], Awaitable[None]], **limits: float) -> None:
     async def made() -> None:
         async with asyncio.timeout(20):  # of a connection that never closes
-            peer = Peer()
+            peer = Peer(**limits)
             await check(peer)
             peer.connection.connection_lost(None)
 
@@ -182,6 +182,17 @@ def test_a_request_gets_its_own_answer_whatever_follows_it(after: bytes, togethe
         assert peer.transport.closed.is_set()
 
     run(check)
+
+
+def test_a_body_that_does_not_arrive_in_time_is_abandoned_and_one_that_is_there_is_read() -> None:
+    async def check(peer: Peer) -> None:
+        await peer.send(REQUEST)
+        assert peer.statuses == [202]
+        await peer.send(REQUEST[:-1])
+        await peer.transport.closed.wait()
+        assert peer.statuses == [202, 408]
+
+    run(check, body_s=0.0)
 
 
 @pytest.mark.parametrize(
