@@ -65,15 +65,20 @@ _TRACE: Final = frozenset({b"traceparent", b"tracestate"})
 def of_http(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
     """The attributes of an event in binary mode of the HTTP binding."""
     attributes: dict[str, str] = {}
+    found = 0
     for name, raw in headers:
         attribute = _OF_HTTP.get(name)
-        if attribute is None:
-            if name[:3] == b"ce-" or name in _TRACE:
+        if attribute is not None:
+            found += 1
+            try:
+                attributes[attribute] = raw.decode("ascii")
+            except UnicodeDecodeError:
                 return None
-        elif attribute in attributes or b"%" in raw or b'"' in raw or not raw.isascii():
+        elif name[:3] == b"ce-" or name in _TRACE:
             return None
-        else:
-            attributes[attribute] = raw.decode()
+    text = "".join(attributes.values())
+    if found != len(attributes) or "%" in text or '"' in text:  # the first: a header is repeated
+        return None
     return attributes if are_usual(attributes) else None
 
 

@@ -197,20 +197,25 @@ class Receiver:
 
     async def _body(self, receive: Receive, body_s: float | None) -> bytes | None:
         """The body; None if it is too large. Raises TimeoutError."""
+        if body_s is None:
+            return await self._parts(receive)
+        async with asyncio.timeout(body_s):
+            return await self._parts(receive)
+
+    async def _parts(self, receive: Receive) -> bytes | None:
         parts: list[bytes] = []
         left = self._limits.body_bytes
-        async with asyncio.timeout(body_s):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise EventError("the connection ended before the body did")
-                part = message.get("body", b"")
-                left -= len(part)
-                if left < 0:
-                    return None
-                parts.append(part)
-                if not message.get("more_body", False):
-                    return parts[0] if len(parts) == 1 else b"".join(parts)
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise EventError("the connection ended before the body did")
+            part = message.get("body", b"")
+            left -= len(part)
+            if left < 0:
+                return None
+            parts.append(part)
+            if not message.get("more_body", False):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _shown(problems: Iterable[str]) -> str:

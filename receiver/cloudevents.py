@@ -31,7 +31,7 @@ class CloudEvents:
         return await self._credentials.admit(request)
 
     def read(self, request: Request, body: bytes) -> list[Event]:
-        if b"content-encoding" in request.names:
+        if b"content-encoding" in request.last:
             for name, value in request.headers:
                 if name == b"content-encoding" and value.lower() != b"identity":
                     raise MediaTypeError("send the body without content-encoding")

@@ -141,7 +141,7 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_headers:  # else a trailer
-            super().on_header(name, value)
+            HttpToolsProtocol.on_header(self, name, value)  # for each header; super() takes longer
 
     def on_headers_complete(self) -> None:
         if not self._in_headers:

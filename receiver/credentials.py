@@ -67,7 +67,7 @@ class Credentials:
         A token is used before a certificate. 503 if the keys of its issuer cannot be fetched.
         """
         if not self._required:
-            is_local = self._is_open or request.names.isdisjoint(_ELSEWHERE)
+            is_local = self._is_open or _ELSEWHERE.isdisjoint(request.last)
             return ANYBODY if is_local else NOT_LOCAL
         authorization = request.header(b"authorization")
         if authorization is not None and authorization[: len(_BEARER)].lower() == _BEARER:
@@ -79,7 +79,7 @@ class Credentials:
                 return await self._tokens.admit(token, digest, UNKNOWN)
             return grant or UNKNOWN
         # `authorization` is None also if the header is repeated.
-        if self._by_certificate and b"authorization" not in request.names:
+        if self._by_certificate and b"authorization" not in request.last:
             for name, grant in self._by_certificate.items():  # in the document's order
                 if name in request.certificate_names:
                     return grant

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Final, Protocol
 
 from ..events.event import Event
 from .answers import Answer
 from .grant import Grant
 
-_NAME: Final = itemgetter(0)
 MOST_EVENTS: Final = 5000  # of one request
 
 
@@ -19,8 +17,8 @@ MOST_EVENTS: Final = 5000  # of one request
 class Request:
     """A request without its body. headers: in their order, names in lower case. query: not decoded.
 
-    certificate_names: those of the sender's verified client certificate (`certificate.names_of`). names:
-    those of its headers.
+    certificate_names: those of the sender's verified client certificate (`certificate.names_of`). last: each
+    header's last value by its name.
     """
 
     method: str
@@ -28,15 +26,15 @@ class Request:
     headers: Sequence[tuple[bytes, bytes]]
     query: bytes = b""
     certificate_names: frozenset[str] = frozenset()
-    names: frozenset[bytes] = field(init=False)
+    last: dict[bytes, bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.names = frozenset(map(_NAME, self.headers))
+        self.last = dict(self.headers)
 
     def header(self, name: bytes) -> bytes | None:
         """The value of a header that must not be repeated; None if it is missing or repeated."""
-        if name not in self.names:
-            return None
+        if name not in self.last or len(self.last) == len(self.headers):
+            return self.last.get(name)
         found = [value for each, value in self.headers if each == name]
         return found[0] if len(found) == 1 else None
 

@@ -29,11 +29,15 @@ class Grant:
         self.name = name
         self._types = pattern(types)
         self._own_types = pattern(filter(is_own, types))
+        self._is_any = all("*" in each for each in (types, sources, subjects))
         self._sources, self._subjects = pattern(sources), pattern(subjects)
 
     def refusal(self, event: Event) -> str | None:
         """Why this event may not be written; None if it may."""
-        types = self._own_types if is_own(event.type) else self._types
+        is_own_type = is_own(event.type)
+        if self._is_any and not is_own_type:
+            return None
+        types = self._own_types if is_own_type else self._types
         if types.fullmatch(event.type) is None:
             return self._refused("type", event.type)
         if self._sources.fullmatch(event.source) is None:
