@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 CHOSEN_FILE = Path(__file__).with_name("chosen.json")
-ROTATING = 1_000
+ROTATING = 700
 # Beyond the seeds that are searched for chosen ones and planted faults.
 _FIRST, _SPAN = 1_000_000, 2**32
 
