@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from local.polling import poll
 from local.spark_conf import jvm_options
 from tests.kit.budget import Budget, read_budget
+from tests.kit.commit import commit_number
 from tests.kit.scheduling import GroupScheduling, rank_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
 os.environ["JDK_JAVA_OPTIONS"] = jvm_options()
 
 
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its option
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(commit_number())
     if not hasattr(config, "workerinput"):  # the workers of a distributed run send their reports here
         tier = "long" if config.option.markexpr == "long" else "test"
         config.pluginmanager.register(Budget(read_budget(tier)))

@@ -7,8 +7,9 @@ The others follow from the commit's hash, so that each commit tries worlds that 
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
+
+from tests.kit.commit import commit_number
 
 CHOSEN_FILE = Path(__file__).with_name("chosen.json")
 ROTATING = 700
@@ -23,7 +24,4 @@ def chosen() -> list[int]:
 
 def first_of_commit() -> int:
     """The first of the seeds that belong to the checked-out commit. Without git always the same one."""
-    done = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=CHOSEN_FILE.parent, capture_output=True, text=True, check=False
-    )
-    return _FIRST + int(done.stdout.strip() or "0", 16) % _SPAN
+    return _FIRST + commit_number() % _SPAN
