@@ -45,6 +45,7 @@ class Limits:
 
     body_bytes: int = 1024 * 1024
     held_bytes: int = 64 * 1024 * 1024
+    unproven_bytes: int = 16 * 1024 * 1024  # of held_bytes: for senders that only their body can prove
     body_s: float = 10.0
     events: int = MOST_EVENTS  # of one request
     attributes: int = 200  # of one event
@@ -58,6 +59,8 @@ class Receiver:
     writer: None while the receiver starts or shuts down; requests are then refused with 503.
     Requests in memory are bounded by `limits.held_bytes`. Before its body is read, a request counts with the
     size of its headers and its content-length (without one: `limits.body_bytes`), then also with its events.
+    Senders that are proven by a signature of the body get only a part, `limits.unproven_bytes`, until it is
+    checked: anybody can begin such a request, and must not keep out those with a token.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class Receiver:
         self.writer: Writer | None = None
         self.is_ready: Callable[[], bool] = lambda: True
         self._endpoints, self._limits, self._observe = endpoints, limits, observe
-        self._held = 0
+        self._held = self._unproven = 0
         self._faults = Faults()  # why Kafka did not acknowledge
         # One thread, so that large bodies take at most half of the time from the event loop.
         self._large = ThreadPoolExecutor(1, "interlock-large-bodies")
@@ -123,9 +126,14 @@ class Receiver:
         if size > self._limits.body_bytes:
             return self._too_large(), 0
         size += _EVENT_BYTES + sum(map(len, chain.from_iterable(request.headers)))
-        if self._held + size > self._limits.held_bytes:
+        unproven = size if endpoint.needs_body else 0
+        if (
+            self._held + size > self._limits.held_bytes
+            or self._unproven + unproven > self._limits.unproven_bytes
+        ):
             return self._full(), 0
         self._held += size
+        self._unproven += unproven
         try:
             body = await self._body(receive, body_s)
             if body is None:
@@ -138,6 +146,8 @@ class Receiver:
                 events = await loop.run_in_executor(self._large, self._events, endpoint, grant, request, body)
             if isinstance(events, Answer):
                 return events, 0
+            self._unproven -= unproven
+            unproven = 0
             more = _EVENT_BYTES * max(0, len(events) - 1)
             more += max(0, sum(len(event.data or b"") for event in events) - len(body))  # was compressed
             if self._held + more > self._limits.held_bytes:
@@ -165,6 +175,7 @@ class Receiver:
             ), 0
         finally:
             self._held -= size
+            self._unproven -= unproven
         return endpoint.accepted, len(events)
 
     def _events(

@@ -23,6 +23,7 @@ class CloudEvents:
     """
 
     accepted = ACCEPTED
+    needs_body = False
 
     def __init__(self, credentials: Credentials, origins: Iterable[str] = ()) -> None:
         self._credentials, self._origins = credentials, frozenset(each.lower() for each in origins)

@@ -42,10 +42,12 @@ class Request:
 class Endpoint(Protocol):
     """Makes events of the POST requests to a path. It writes nothing itself.
 
-    accepted: the answer when the events are written.
+    accepted: the answer when the events are written. needs_body: only `read` can tell whether the sender is who
+    it says; `admit` cannot yet.
     """
 
     accepted: Answer
+    needs_body: bool
 
     async def admit(self, request: Request) -> Grant | Answer:
         """What the sender may write, or the answer to a sender that may not; before the body is read."""

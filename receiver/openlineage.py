@@ -30,6 +30,8 @@ class Lineage:
     read: the events in a body. accepted: the answer that the API states.
     """
 
+    needs_body = False
+
     def __init__(
         self, credentials: Credentials, read: Callable[[bytes], Sequence[Event]], accepted: Answer
     ) -> None:

@@ -48,6 +48,7 @@ class Webhook:
 
     # Slack takes only 200 as a success, and would show a body (Slash commands, Responding to commands).
     accepted = Answer(200)
+    needs_body = True  # for the signature
 
     def __init__(
         self,

@@ -209,6 +209,38 @@ def test_what_is_held_is_bounded_and_free_again_after_the_answer() -> None:
     asyncio.run(check())
 
 
+def test_senders_that_are_not_proven_yet_leave_room_for_the_others() -> None:
+    class NeedsBody(CloudEvents):
+        needs_body = True
+
+    async def never() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def ignored(_message: dict[str, Any]) -> None: ...
+
+    async def check() -> None:
+        paths = {"/signed": NeedsBody(Credentials()), "/events": CloudEvents(Credentials())}
+        bounded = Receiver(paths, Limits(held_bytes=100_000, unproven_bytes=10_000))
+        bounded.writer = bus = Bus()
+        headers = [*BINARY, (b"content-length", b"2000")]
+        scope = {"type": "http", "path": "/signed", "method": "POST", "headers": headers}
+        begun = [asyncio.create_task(bounded(scope, never, ignored)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert (await ask(bounded, headers, path="/signed")).status == 429
+        assert (await ask(bounded, headers)).status == 202
+        begun.pop().cancel()
+        await asyncio.sleep(0)
+        bus.may_write.clear()
+        waiting = [asyncio.create_task(ask(bounded, headers, path="/signed")) for _ in range(5)]
+        await asyncio.sleep(0)
+        bus.may_write.set()  # proven requests, which wait for Kafka, take no part of it
+        assert [(await each).status for each in waiting] == [202] * 5
+        begun.pop().cancel()
+
+    asyncio.run(check())
+
+
 def test_headers_and_each_event_of_a_batch_count_as_held() -> None:
     async def check() -> None:
         bus = Bus()
