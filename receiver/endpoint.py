@@ -42,8 +42,8 @@ class Request:
 class Endpoint(Protocol):
     """Makes events of the POST requests to a path. It writes nothing itself.
 
-    accepted: the answer when the events are written. needs_body: only `read` can tell whether the sender is who
-    it says; `admit` cannot yet.
+    accepted: the answer when the events are written. needs_body: only `read` can tell whether the sender is
+    who it says; `admit` cannot yet.
     """
 
     accepted: Answer
