@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow.sdk.plugins_manager import AirflowPlugin
 
 
@@ -26,6 +28,21 @@ def _listeners() -> list[object]:
     return [CompletionListener(settings)] if settings.kinds else []
 
 
+class _FastapiApps:
+    """What the API server mounts. Made when it asks, so that no other process imports FastAPI for it."""
+
+    def __get__(self, _instance: object, _owner: type) -> list[Any]:
+        from airflow.sdk.configuration import conf
+
+        connection = conf.get("interlock", "receiver_in_api_server", fallback="").strip()
+        if not connection:
+            return []
+        from .api_server import fastapi_apps
+
+        return fastapi_apps(connection)
+
+
 class InterlockPlugin(AirflowPlugin):
     name = "interlock"
+    fastapi_apps: Any = _FastapiApps()
     listeners = _listeners()

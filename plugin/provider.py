@@ -81,6 +81,12 @@ def get_provider_info() -> dict[str, Any]:
                         default="5",
                         kind="float",
                     ),
+                    "receiver_in_api_server": _option(
+                        "Airflow connection of type kafka with which the API server writes the events that "
+                        "its users POST to /interlock/events. Empty: it takes none. docs/use/http.md says "
+                        "who may write and what a request costs; airflow interlock receiver takes more.",
+                        example="kafka_default",
+                    ),
                     "resume_margin": _option(
                         "A deferred task is resumed no earlier than [workers] min_heartbeat_interval "
                         "plus this many seconds after its deferral, so that the scheduler has seen the "

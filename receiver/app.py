@@ -54,7 +54,8 @@ class Limits:
 class Receiver:
     """Writes the events that an endpoint makes of a request; GET /healthz and /readyz are probes.
 
-    endpoints: by their path.
+    endpoints: by their path, below the path at which another app mounts this one (`root_path` of ASGI).
+    has_probes: without them /healthz and /readyz do not exist.
 
     writer: None while the receiver starts or shuts down; requests are then refused with 503.
     Requests in memory are bounded by `limits.held_bytes`. Before its body is read, a request counts with the
@@ -68,11 +69,13 @@ class Receiver:
         endpoints: Mapping[str, Endpoint],
         limits: Limits = Limits(),
         observe: Observe = lambda _path, _status, _events: None,
+        has_probes: bool = True,
     ) -> None:
         self.writer: Writer | None = None
         self.is_ready: Callable[[], bool] = lambda: True
         self._endpoints, self._limits, self._observe = endpoints, limits, observe
         self._held = self._unproven = 0
+        self._probes = ("/healthz", "/readyz") if has_probes else ()
         self._faults = Faults()  # why Kafka did not acknowledge
         # One thread, so that large bodies take at most half of the time from the event loop.
         self._large = ThreadPoolExecutor(1, "interlock-large-bodies")
@@ -86,7 +89,8 @@ class Receiver:
         await send({"type": "http.response.body", "body": body})
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        path, method = scope["path"], scope["method"]
+        root, method = scope.get("root_path", ""), scope["method"]
+        path = scope["path"].removeprefix(root)
         endpoint = self._endpoints.get(path)
         if endpoint is not None:
             query, extensions = scope.get("query_string", b""), scope.get("extensions") or {}
@@ -103,13 +107,13 @@ class Receiver:
                 answer, events = try_again(500, "The receiver's log has the reason."), 0
             self._observe(path, answer.status, events)
             return answer
-        if path in ("/healthz", "/readyz"):
+        if path in self._probes:
             if method not in ("GET", "HEAD"):
                 return problem(405, f"Probe with GET, not {method}.", allow="GET, HEAD")
             ready = path == "/healthz" or (self.writer is not None and self.is_ready())
             detail = "The cluster does not answer, or the receiver is shutting down."
             return HEALTHY if ready else try_again(503, detail)
-        return problem(404, f"There is no {path[:200]!r}: send events to /events.")
+        return problem(404, f"There is no {scope['path'][:200]!r}: send events to {root}/events.")
 
     async def _take(
         self, endpoint: Endpoint, request: Request, receive: Receive, body_s: float | None

@@ -8,8 +8,7 @@ from typing import Final
 from ..events.event import Event
 from ..events.http import MediaTypeError, decode
 from .answers import ACCEPTED, Answer, problem
-from .credentials import Credentials
-from .endpoint import MOST_EVENTS, Request
+from .endpoint import MOST_EVENTS, Request, Senders
 from .grant import Grant
 from .handshake import answer_options
 
@@ -17,7 +16,7 @@ PATH: Final = "/events"
 
 
 class CloudEvents:
-    """Takes the events that the credential of the request may write.
+    """Takes the events that the sender of the request may write.
 
     origins: senders that OPTIONS allows to send here; `*` is any.
     """
@@ -25,11 +24,11 @@ class CloudEvents:
     accepted = ACCEPTED
     needs_body = False
 
-    def __init__(self, credentials: Credentials, origins: Iterable[str] = ()) -> None:
-        self._credentials, self._origins = credentials, frozenset(each.lower() for each in origins)
+    def __init__(self, senders: Senders, origins: Iterable[str] = ()) -> None:
+        self._senders, self._origins = senders, frozenset(each.lower() for each in origins)
 
     async def admit(self, request: Request) -> Grant | Answer:
-        return await self._credentials.admit(request)
+        return await self._senders.admit(request)
 
     def read(self, request: Request, body: bytes) -> list[Event]:
         if b"content-encoding" in request.last:

@@ -69,18 +69,25 @@ class Credentials:
         if not self._required:
             is_local = self._is_open or _ELSEWHERE.isdisjoint(request.last)
             return ANYBODY if is_local else NOT_LOCAL
-        authorization = request.header(b"authorization")
-        if authorization is not None and authorization[: len(_BEARER)].lower() == _BEARER:
-            token = authorization[len(_BEARER) :].strip()
+        token = bearer_token(request)
+        if token is not None:
             # The time of this look-up can reveal digests, not tokens.
             digest = hashlib.sha256(token).hexdigest()
             grant = self._by_digest.get(digest)
             if grant is None and self._tokens is not None:
                 return await self._tokens.admit(token, digest, UNKNOWN)
             return grant or UNKNOWN
-        # `authorization` is None also if the header is repeated.
+        # The token is None also if the header is repeated.
         if self._by_certificate and b"authorization" not in request.last:
             for name, grant in self._by_certificate.items():  # in the document's order
                 if name in request.certificate_names:
                     return grant
         return UNKNOWN
+
+
+def bearer_token(request: Request) -> bytes | None:
+    """The token of the header `authorization`; None if it is missing, repeated or of another scheme."""
+    value = request.header(b"authorization")
+    if value is None or value[: len(_BEARER)].lower() != _BEARER:
+        return None
+    return value[len(_BEARER) :].strip()

@@ -39,6 +39,14 @@ class Request:
         return found[0] if len(found) == 1 else None
 
 
+class Senders(Protocol):
+    """Recognises the sender of a request by its headers or certificate: `credentials.Credentials`."""
+
+    async def admit(self, request: Request) -> Grant | Answer:
+        """What the sender may write, or the answer to a sender that may not."""
+        ...
+
+
 class Endpoint(Protocol):
     """Makes events of the POST requests to a path. It writes nothing itself.
 

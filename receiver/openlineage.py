@@ -14,8 +14,7 @@ from ..events.http import MediaTypeError
 from ..events.openlineage import from_openlineage, from_openlineage_batch
 from ..events.sizes import MAX_EVENT_BYTES
 from .answers import Answer, problem
-from .credentials import Credentials
-from .endpoint import MOST_EVENTS, Endpoint, Request
+from .endpoint import MOST_EVENTS, Endpoint, Request, Senders
 from .grant import Grant
 
 PATH: Final = "/api/v1/lineage"
@@ -25,20 +24,18 @@ _CHARSET: Final = re.compile(rb"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 
 
 class Lineage:
-    """Takes the events that the credential of the request may write.
+    """Takes the events that the sender of the request may write.
 
     read: the events in a body. accepted: the answer that the API states.
     """
 
     needs_body = False
 
-    def __init__(
-        self, credentials: Credentials, read: Callable[[bytes], Sequence[Event]], accepted: Answer
-    ) -> None:
-        self._credentials, self._read, self.accepted = credentials, read, accepted
+    def __init__(self, senders: Senders, read: Callable[[bytes], Sequence[Event]], accepted: Answer) -> None:
+        self._senders, self._read, self.accepted = senders, read, accepted
 
     async def admit(self, request: Request) -> Grant | Answer:
-        return await self._credentials.admit(request)
+        return await self._senders.admit(request)
 
     def read(self, request: Request, body: bytes) -> Sequence[Event] | Answer:
         stated = request.header(b"content-type")
@@ -62,11 +59,11 @@ class Lineage:
         return problem(405, f"Send OpenLineage events with POST, not {request.method}.", allow="POST")
 
 
-def endpoints(credentials: Credentials) -> dict[str, Endpoint]:
+def endpoints(senders: Senders) -> dict[str, Endpoint]:
     """The endpoints by their paths."""
     return {
-        PATH: Lineage(credentials, lambda body: [from_openlineage(body)], Answer(200)),
-        BATCH_PATH: Lineage(credentials, lambda body: from_openlineage_batch(body, MOST_EVENTS), Answer(204)),
+        PATH: Lineage(senders, lambda body: [from_openlineage(body)], Answer(200)),
+        BATCH_PATH: Lineage(senders, lambda body: from_openlineage_batch(body, MOST_EVENTS), Answer(204)),
     }
 
 

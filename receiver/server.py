@@ -23,7 +23,7 @@ from . import cloudevents, openlineage
 from .app import Limits, Observe, Receiver
 from .credentials import Credentials
 from .credentials_document import Document, is_loopback
-from .endpoint import Endpoint
+from .endpoint import Endpoint, Senders
 from .handshake import check_origins
 from .webhooks.endpoint import Webhook
 
@@ -76,14 +76,12 @@ class Options:
                 raise ConfigError(f"There is no file {path}.")
 
 
-def endpoints(
-    options: Options, credentials: Credentials, webhooks: Iterable[Webhook] = ()
-) -> dict[str, Endpoint]:
+def endpoints(options: Options, senders: Senders, webhooks: Iterable[Webhook] = ()) -> dict[str, Endpoint]:
     """Every endpoint by its path."""
     made: dict[str, Endpoint] = {
-        cloudevents.PATH: cloudevents.CloudEvents(credentials, options.allow_origin or ())
+        cloudevents.PATH: cloudevents.CloudEvents(senders, options.allow_origin or ())
     }
-    made |= openlineage.endpoints(credentials)
+    made |= openlineage.endpoints(senders)
     return made | {webhook.path: webhook for webhook in webhooks}
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CONNECTION = "kafka_default"
 SECTION = "interlock"
+RECEIVER = "receiver_in_api_server"  # the option that `receiver_connection` reads
 _MAX_HOURS = timedelta.max / timedelta(hours=1)
 
 
@@ -98,6 +99,14 @@ def listener_settings() -> ListenerSettings:
         connection=conf.get(SECTION, "listener_conn_id", fallback=DEFAULT_CONNECTION),
         timeout_s=timeout_s,
     )
+
+
+def receiver_connection() -> str:
+    """Returns the connection with which the API server writes events that come by HTTP; "": it takes none."""
+    from airflow.sdk.configuration import conf
+
+    connection: str = conf.get(SECTION, RECEIVER, fallback="")
+    return connection.strip()
 
 
 def kinds_of(text: str, what: str) -> frozenset[str]:

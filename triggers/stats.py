@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..engine.config import BusConfig
     from ..engine.runtime.metrics import Sink
 
@@ -48,6 +50,18 @@ def count_acknowledged(sink: Sink | None, config: BusConfig, count: int) -> None
     """Counts acknowledged firings."""
     if sink is not None and count:
         sink.incr("interlock.acknowledged", count, tags={"bus": config.name, "deployment": config.deployment})
+
+
+def request_counter(sink: Sink | None, bus: str, deployment: str) -> Callable[[str, int, int], None]:
+    """Returns what counts a receiver's requests and events: called with path, status, written events."""
+    tags = {"bus": bus, "deployment": deployment}
+
+    def count(path: str, status: int, events: int) -> None:
+        if sink is not None:
+            sink.incr("interlock.receiver.requests", 1, tags={**tags, "path": path, "status": str(status)})
+            sink.incr("interlock.receiver.events", events, tags={**tags, "path": path})
+
+    return count
 
 
 class _Stats:

@@ -70,7 +70,8 @@ def _findings(args: Namespace) -> list[Finding]:
     except InterlockError as error:  # an invalid setting is a finding already
         known = {finding.text for finding in unusable}
         return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in known)
-    return [*unusable, *_listeners(args.conn_id), *diagnose(config, info, args.role or ROLES)]
+    others = [*_listeners(args.conn_id), *_receiver(args.conn_id)]
+    return [*unusable, *others, *diagnose(config, info, args.role or ROLES)]
 
 
 def _listeners(conn_id: str) -> list[Finding]:
@@ -89,6 +90,23 @@ def _listeners(conn_id: str) -> list[Finding]:
         f"The listener uses connection {listener.connection!r}, which was not checked. Run: "
         f"airflow interlock doctor --conn-id {listener.connection} --role emit"
     )
+    return [Finding("settings", "note", text)]
+
+
+def _receiver(conn_id: str) -> list[Finding]:
+    """Returns a note if the API server takes events over HTTP."""
+    from ...engine.admin.findings import Finding
+    from ...triggers.settings import RECEIVER, SECTION, receiver_connection
+
+    connection = receiver_connection()
+    if not connection:
+        return []
+    text = (
+        f"The API server takes events from its users at /interlock/events ([{SECTION}] {RECEIVER}),"
+        f" and writes them with connection {connection!r}"
+    )
+    check = f"airflow interlock doctor --conn-id {connection} --role emit"
+    text += "." if connection == conn_id else f", which was not checked. Run: {check}"
     return [Finding("settings", "note", text)]
 
 

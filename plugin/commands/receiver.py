@@ -194,14 +194,6 @@ def _encoded(args: Namespace) -> str:
 
 def _observer(config: BusConfig) -> Callable[[str, int, int], None]:
     """Counts requests and events in Airflow's metrics, if this Airflow offers them."""
-    from ...triggers.stats import initialised_stats
+    from ...triggers.stats import initialised_stats, request_counter
 
-    sink = initialised_stats()
-    tags = {"bus": config.name, "deployment": config.deployment}
-
-    def observe(path: str, status: int, events: int) -> None:
-        if sink is not None:
-            sink.incr("interlock.receiver.requests", 1, tags={**tags, "path": path, "status": str(status)})
-            sink.incr("interlock.receiver.events", events, tags={**tags, "path": path})
-
-    return observe
+    return request_counter(initialised_stats(), config.name, config.deployment)

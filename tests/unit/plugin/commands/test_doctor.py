@@ -84,6 +84,26 @@ def test_another_connection_of_the_listener_is_a_note_with_the_command_to_check_
     assert [text.partition("airflow interlock doctor ")[2] for text in found] == expected
 
 
+@pytest.mark.parametrize(
+    ("conn_id", "expected"),
+    [
+        ("kafka_default", ["writes them with connection 'kafka_default'."]),
+        (" events_prod ", ["--conn-id events_prod --role emit"]),
+        ("", []),
+    ],
+)
+def test_an_api_server_that_takes_events_is_a_note_with_its_connection(
+    conn_id: str, expected: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(CONNECTION))
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__RECEIVER_IN_API_SERVER", conn_id)
+    monkeypatch.setattr(doctor, "diagnose", lambda *_: iter([Finding("bus", "wrong", "x")]))
+    found = [text for check, text in findings(capsys) if check == "settings"]
+    assert len(found) == len(expected)
+    assert all(text.endswith(end) for text, end in zip(found, expected, strict=True))
+    assert all("/interlock/events" in text for text in found)
+
+
 def test_two_versions_of_pyspark_in_one_folder_are_wrong_even_without_a_connection(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -277,13 +277,23 @@ def test_an_invalid_setting_is_logged_and_registers_nothing(
     assert "[interlock] listener = 'dag_runs': give dag_run or task_instance" in caplog.text
 
 
-def test_loading_the_plugin_loads_no_kafka_client() -> None:
+def test_loading_the_plugin_loads_no_kafka_client_and_nothing_of_the_receiver() -> None:
+    """Every process of Airflow loads it, and only the API server asks for what it mounts."""
     code = (
-        "import sys, interlock.plugin.entry, interlock.plugin.completions.listener\n"
-        "print('confluent_kafka' in sys.modules)"
+        "import os, sys, interlock.plugin.entry as entry\n"
+        "receiver = ('fastapi', 'starlette', 'interlock.receiver', 'interlock.plugin.api_server')\n"
+        "loaded = [name for name in receiver if name in sys.modules]\n"
+        "del os.environ['AIRFLOW__INTERLOCK__RECEIVER_IN_API_SERVER']\n"
+        "assert entry.InterlockPlugin.fastapi_apps == []\n"
+        "loaded += [name for name in receiver if name in sys.modules]\n"
+        "import interlock.plugin.completions.listener\n"
+        "print([*loaded, *(name for name in ('confluent_kafka',) if name in sys.modules)])"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == "False"
+    environment = {**os.environ, "AIRFLOW__INTERLOCK__RECEIVER_IN_API_SERVER": "kafka_default"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_hooks_match_airflows_specifications() -> None:
