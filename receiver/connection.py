@@ -122,7 +122,7 @@ class Connection(HttpToolsProtocol):
         if self._too_large or self._unread > HEADERS_BYTES:
             limits = f"at most {MOST_HEADERS} headers, and {HEADERS_BYTES} bytes with the request line"
             self._refuse(problem(431, f"Send {limits}."))
-        elif not self._is_answering() and self.timeout_keep_alive_task is None:
+        elif not self._is_answering() and (self._in_headers or self.timeout_keep_alive_task is None):
             # Headers are incomplete, or an empty line has stopped uvicorn's keep-alive timer.
             self._start_timer()
 

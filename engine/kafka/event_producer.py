@@ -6,7 +6,9 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...events.event import Event
@@ -28,6 +30,8 @@ _SLICE: Final = 300  # after so many record headers (about a ms) a write lets ot
 _TOO_LARGE: Final = frozenset({10, 18})  # MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 _FORBIDDEN: Final = frozenset({29, 31})  # TOPIC_ and CLUSTER_AUTHORIZATION_FAILED
 _MISSING: Final = frozenset({3, -188})  # UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC
+_FATAL: Final = -150
+_PURGED: Final = frozenset({-151, -152})  # of a client that failed: from its queue, under way
 
 _Record = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
 _Way = Literal["at once", "together", "alone"]
@@ -40,27 +44,30 @@ _WAYS: Final[dict[_Way, dict[str, object]]] = {
 
 
 class _Client:
-    """A Kafka client, and a thread that takes its acknowledgements."""
+    """A Kafka client, and a thread that takes its acknowledgements.
+
+    failure: the fatal error after which this client never writes again.
+    """
 
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
+        self.failure: KafkaError | None = None
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._poll, name="interlock-acknowledgements", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._poll, name="interlock-acknowledgements", daemon=True)
+        self.thread.start()
 
     def end(self) -> None:
         """Ends the thread when no record is left; does not wait for that."""
         self._ended.set()
 
-    def close(self) -> None:
-        """Ends; blocks up to CLOSE_S for the acknowledgements that are due."""
-        self.end()
-        self.producer.flush(CLOSE_S)
-        self._thread.join(POLL_S + 1)
-
     def _poll(self) -> None:
+        from confluent_kafka import KafkaException
+
         while not self._ended.is_set() or len(self.producer):
-            self.producer.poll(POLL_S)
+            try:
+                self.producer.poll(POLL_S)
+            except KafkaException as error:  # a fatal error is raised here; reports of the records follow
+                self.failure = error.args[0]
 
 
 class EventProducer:
@@ -85,11 +92,16 @@ class EventProducer:
         self._done: deque[_Request] = deque()
         self._is_woken = False  # the event loop will take what is done
         self._clients: dict[_Way, _Client] = {}
-        self._unusable: list[_Client] = []
+        self._ending: list[threading.Thread] = []  # of clients that are replaced
         self._client("at once")
 
     def _client(self, way: _Way) -> _Client:
         client = self._clients.get(way)
+        if client is not None and client.failure is not None:
+            client.end()
+            # Its thread frees it, because that may take a while.
+            self._ending = [*(each for each in self._ending if each.is_alive()), client.thread]
+            client = None
         if client is None:
             from confluent_kafka import Producer
 
@@ -107,12 +119,6 @@ class EventProducer:
             )
             client = self._clients[way] = _Client(producer)
         return client
-
-    def _replace(self, way: _Way, client: _Client) -> None:
-        if self._clients.get(way) is client:
-            del self._clients[way]
-            client.end()
-            self._unusable = [*(each for each in self._unusable if len(each.producer)), client]
 
     async def write(self, events: Sequence[Event]) -> None:
         """Returns when all in-sync replicas have every event.
@@ -158,22 +164,24 @@ class EventProducer:
     async def _written(self, way: _Way, records: Sequence[_Record]) -> KafkaError | None:
         """Returns the error of a record that is not written, when the client holds none of them."""
         request = _Request(len(records), self._loop.create_future())
+        client = self._client(way)
         self._writing += 1
         try:
-            refused = await self._hand_over(way, records, request)
+            refused = await self._hand_over(client, records, request)
             if request.reported < request.expected:
                 await request.future
         finally:
             self._writing -= 1
         if refused is not None:
             raise refused
+        if request.error is not None and request.error.code() in _PURGED:
+            return client.failure or request.error
         return request.error
 
     async def _hand_over(
-        self, way: _Way, records: Sequence[_Record], request: _Request
+        self, client: _Client, records: Sequence[_Record], request: _Request
     ) -> NoRoom | UnreachableError | NotSent | None:
         """Gives the client the records until it refuses one; returns why it did."""
-        client = self._client(way)
         produce, report = client.producer.produce, partial(self._report, request)
         handed = 0
         for number, (key, value, headers) in enumerate(records):
@@ -185,8 +193,8 @@ class EventProducer:
             except self._refusal as error:
                 request.expected = number
                 found = error.args[0]
-                if found.fatal():  # this client never writes again
-                    self._replace(way, client)
+                if found.code() == _FATAL:  # the reason comes from the client's thread
+                    found = client.failure = client.failure or found
                 return self._too_large(records) if found.code() in _TOO_LARGE else self._unreachable(found)
             handed += len(headers)
             if handed > _SLICE:
@@ -216,8 +224,11 @@ class EventProducer:
 
     def close(self) -> None:
         """Ends the threads; blocks up to CLOSE_S for the acknowledgements that are due. Idempotent."""
-        for client in (*self._clients.values(), *self._unusable):
-            client.close()
+        for client in self._clients.values():
+            client.end()
+        ends = monotonic() + CLOSE_S
+        for thread in (*(client.thread for client in self._clients.values()), *self._ending):
+            thread.join(max(0.0, ends - monotonic()))
 
     def _report(self, request: _Request, error: KafkaError | None, _: Message) -> None:
         """Called in the thread of a client."""
@@ -228,7 +239,8 @@ class EventProducer:
             self._done.append(request)
             if not self._is_woken:
                 self._is_woken = True
-                self._loop.call_soon_threadsafe(self._answer)
+                with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                    self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
         self._is_woken = False  # first: what is done from now on wakes the loop again

@@ -14,6 +14,7 @@ from interlock.receiver.app import Limits, Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.connection import Connection
 from interlock.receiver.credentials import Credentials
+from interlock.receiver.server import KEEP_ALIVE_S
 from uvicorn.server import ServerState
 
 LINE = b"POST /events HTTP/1.1\r\nhost: x\r\n"
@@ -80,7 +81,14 @@ class Peer:
         self.bus, self.transport = Bus(), Transport()
         receiver = Receiver({"/events": CloudEvents(Credentials())}, Limits(**limits))  # type: ignore[arg-type]
         receiver.writer = self.bus
-        config = uvicorn.Config(receiver, http=Connection, ws="none", lifespan="off", log_config=None)
+        config = uvicorn.Config(
+            receiver,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            timeout_keep_alive=KEEP_ALIVE_S,
+        )
         config.load()
         self.connection = Connection(config, ServerState(), {}, asyncio.get_running_loop())
         self.connection.connection_made(self.transport)
@@ -229,6 +237,11 @@ def test_what_begins_no_request_is_bounded_and_the_request_before_it_gets_its_an
         (b"POST /events HTTP/1.1\r\ncontent-length: 9000000\r\n\r\n", b"x" * 100),
         (REQUEST, b"\r\n"),
         (REQUEST, b"P"),
+        (b"POST /other HTTP/1.1\r\ncontent-length: 9\r\n\r\n", b"x" * 9 + b"P"),
+        (
+            b"POST /other HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n",
+            b"0\r\n\r\nPOST /events H",
+        ),
     ],
 )
 def test_a_connection_with_half_a_request_closes(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,7 +16,9 @@ from interlock.events import Event
 from tests.unit.engine.kafka.clients import CONFIG
 
 UNKNOWN_TOPIC = KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC, "no such topic"))
-FATAL = KafkaException(KafkaError(KafkaError._FATAL, "out of order", fatal=True))
+# As librdkafka's client raises it: `produce` without a reason and not marked as fatal, `poll` once with both.
+REFUSED = KafkaException(KafkaError(KafkaError._FATAL, "Unable to produce message: Local: Fatal error"))
+FATAL = KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "out of order", fatal=True))
 
 
 class Client:
@@ -41,15 +44,18 @@ class Client:
             self._due.put(lambda each=each: each(error, None))
         self.taken = []
 
+    def fail(self, error: Exception) -> None:
+        def raised() -> None:
+            raise error
+
+        self._due.put(raised)
+
     def poll(self, timeout: float) -> int:
         try:
             self._due.get(timeout=timeout or None, block=timeout > 0)()
         except queue.Empty:
             return 0
         return 1
-
-    def flush(self, timeout: float) -> int:
-        return len(self.taken)
 
 
 def run(
@@ -165,20 +171,75 @@ def test_a_refused_write_ends_when_the_client_holds_none_of_its_events(
     run(monkeypatch, [client], check)
 
 
-def test_after_a_fatal_error_another_client_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = Client(1, FATAL), Client()
+def test_after_a_refusal_for_a_fatal_error_another_client_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Client(1, REFUSED), Client()
 
     async def check(producer: EventProducer) -> None:
         task = await begun(producer, 2)
         other = await begun(producer, 1)
         assert not task.done()
-        first.report(FATAL.args[0])  # what the first client held fails
-        with pytest.raises(UnreachableError, match="out of order"):
+        first.report(KafkaError(KafkaError._PURGE_QUEUE))  # what the first client held
+        with pytest.raises(UnreachableError, match="Fatal error"):
             await task
         second.report()
         await other
 
     run(monkeypatch, [first, second], check)
+
+
+@pytest.mark.parametrize("code", [KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT])
+def test_a_fatal_error_ends_the_writes_with_its_reason_and_the_next_one_has_another_client(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    first, second = Client(), Client()
+
+    async def check(producer: EventProducer) -> None:
+        tasks = [await begun(producer, 2), await begun(producer, 1)]
+        first.fail(FATAL)
+        first.report(KafkaError(code))
+        for task in tasks:
+            with pytest.raises(UnreachableError, match="out of order"):
+                await task
+        task = await begun(producer, 1)
+        second.report()
+        await task
+
+    run(monkeypatch, [first, second], check)
+
+
+def test_closing_waits_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, waited = [Client(1, REFUSED), Client(), Client()], [0.0]
+    monkeypatch.setattr(event_producer, "monotonic", lambda: sum(waited))
+
+    async def check(producer: EventProducer) -> None:
+        tasks = [await begun(producer, 1)]
+        with pytest.raises(UnreachableError):
+            await producer.write(events(1))
+        tasks += [await begun(producer, 1), await begun(producer, 1)]
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "join", lambda _, timeout: waited.append(timeout))
+            producer.close()
+        assert sum(waited) == event_producer.CLOSE_S
+        for client in clients:
+            client.report()
+        await asyncio.gather(*tasks)
+
+    run(monkeypatch, clients, check)
+
+
+def test_an_acknowledgement_after_the_loop_has_closed_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, producers = Client(), []
+
+    async def check(producer: EventProducer) -> None:
+        producers.append(producer)
+        monkeypatch.setattr(event_producer, "CLOSE_S", 0.0)
+        (await begun(producer, 1)).cancel()
+
+    run(monkeypatch, [client], check)
+    monkeypatch.setattr(event_producer, "CLOSE_S", 20.0)
+    client.report()
+    client.report()
+    producers[0].close()  # an error in the thread fails the test
 
 
 def test_a_cancelled_write_disturbs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
