@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
-from .attributes import find_problems, shown
+from .attributes import REQUIRED, SPECVERSION, find_problems, shown
 from .errors import EventError
 from .event import Event
 from .usual import of_http, remember
@@ -143,7 +143,9 @@ def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event
         problems.insert(
             0, f"the request is not a CloudEvent: no ce- headers and no content-type {JSON_EVENT}"
         )
-    problems += find_problems(attributes)
+    absent = [name for name in REQUIRED if name not in attributes]
+    problems += [f"attribute {name} is missing: send it as header ce-{name}" for name in absent]
+    problems += find_problems({**dict.fromkeys(absent, SPECVERSION), **attributes})
     if problems:
         raise EventError(problems)
     remember(attributes)

@@ -113,7 +113,7 @@ class Receiver:
             ready = path == "/healthz" or (self.writer is not None and self.is_ready())
             detail = "The cluster does not answer, or the receiver is shutting down."
             return HEALTHY if ready else try_again(503, detail)
-        return problem(404, f"There is no {scope['path'][:200]!r}: send events to {root}/events.")
+        return problem(404, f"There is no {scope['path'][:200]!r}: send CloudEvents to {root}/events.")
 
     async def _take(
         self, endpoint: Endpoint, request: Request, receive: Receive, body_s: float | None

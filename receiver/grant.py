@@ -47,7 +47,13 @@ class Grant:
         return None
 
     def _refused(self, what: str, text: str) -> str:
-        return f"{self.name} may not write events of {what} {text[:200]!r}"
+        refusal = f"{self.name} may not write events of {what} {text[:200]!r}"
+        is_own_type = what == "type" and is_own(text)
+        return (
+            f"{refusal}: it needs a credential that names this type of Interlock's own"
+            if is_own_type
+            else refusal
+        )
 
 
 ANYBODY = Grant("a request without a credential", ["*"])
