@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +34,7 @@ _ALIASES_OF_FIXED = frozenset({"request.required.acks", "message.timeout.ms", "d
 _TOPIC_UNKNOWN_MS = 5_000
 # The client reports a timeout itself; if it has not done so this much later, it hangs.
 _REPORT_GRACE_S = 5.0
+_FATAL = -150  # after it this client never sends again
 # Shorter values are redacted in messages only if their name suggests a secret: "1" is everywhere.
 _REDACT_FROM = 4
 _SECRET_WORDS = ("password", "secret", "token", "key", "username", "jaas", "oauth", "credential")
@@ -110,7 +111,7 @@ class Emitter:
                 self._send(producer, event, number, answers, deadline)
             while any(answer is None for answer in answers) and time.monotonic() < deadline:
                 # Unlike poll(), flush() sends records at once instead of waiting to batch them.
-                if not producer.flush(0.1):
+                if not self._served(producer.flush):
                     break  # the client has no records left, so no more answers will come
             delivered = [answer for answer in answers if isinstance(answer, Delivery)]
             if len(delivered) == len(batch):
@@ -192,10 +193,24 @@ class Emitter:
                 if time.monotonic() >= deadline:
                     answers[number] = "the client's send queue stayed full"
                     return
-                producer.poll(0.1)
+                self._served(producer.poll)
             except KafkaException as error:
                 answers[number] = _text_of(error)
+                if error.args[0].code() == _FATAL:
+                    self._producer = None
                 return
+
+    def _served(self, serve: Callable[[float], int]) -> int:
+        """Takes answers for 0.1 s; returns 0 if no more will come. After a fatal error drops the client."""
+        from confluent_kafka import KafkaException
+
+        try:
+            return serve(0.1)
+        except (KafkaException, SystemError) as error:  # SystemError: an answer came with the fatal error
+            self._producer = None
+            cause = error.__cause__ or error
+            self._last_error = _text_of(cause) if isinstance(cause, Exception) else None
+            return 1
 
     def _note_error(self, error: Any) -> None:
         self._last_error = error.str()

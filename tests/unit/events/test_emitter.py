@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from interlock.events import EmitError, Emitter, Event
 from interlock.events.sizes import MAX_EVENT_BYTES
 from interlock.plugin.broker.ports import free_ports
@@ -120,3 +121,54 @@ def test_a_client_without_records_and_without_an_answer_is_not_waited_for(
         pytest.raises(EmitError, match="the client gave no answer"),
     ):
         emitter.emit(Event.of("type", "/test"), timeout_s=3600)
+
+
+FATAL = KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "out of order", fatal=True))
+# As the client raises it while a fatal error waits, and from a callback.
+REFUSED = KafkaException(KafkaError(KafkaError._FATAL, "Unable to produce message: Local: Fatal error"))
+IN_ANSWER = SystemError("returned a result with an exception set")
+IN_ANSWER.__cause__ = FATAL
+
+
+@pytest.mark.parametrize(
+    ("call", "error"), [("produce", REFUSED), ("flush", FATAL), ("flush", IN_ANSWER), ("poll", FATAL)]
+)
+def test_a_fatal_error_is_an_emit_error_and_the_next_emit_has_another_client(
+    monkeypatch: pytest.MonkeyPatch, call: str, error: Exception
+) -> None:
+    made: list[Lingering] = []
+
+    class Failing(Lingering):
+        def __init__(self, settings: dict[str, Any]) -> None:
+            super().__init__(settings)
+            made.append(self)
+            self._fails: dict[str, Exception] = {}
+            if len(made) == 1:
+                self._fails = {"produce": BufferError("full")} if call == "poll" else {}
+                self._fails[call] = error
+
+        def _fail(self, name: str) -> None:
+            if (error := self._fails.pop(name, None)) is not None:
+                raise error
+
+        def produce(self, *given: object, **more: Any) -> None:
+            self._fail("produce")
+            if len(made) > 1:
+                super().produce(*given, **more)
+            elif call == "poll":
+                raise REFUSED
+
+        def poll(self, timeout_s: float) -> int:
+            self._fail("poll")
+            return 0
+
+        def flush(self, timeout_s: float) -> int:
+            self._fail("flush")
+            return super().flush(timeout_s)
+
+    monkeypatch.setattr("confluent_kafka.Producer", Failing)
+    with Emitter({"bootstrap.servers": "nowhere"}, "t") as emitter:
+        with pytest.raises(EmitError, match="Fatal error" if call == "produce" else "out of order"):
+            emitter.emit(Event.of("type", "/test"))
+        assert emitter.emit(Event.of("type", "/test")) == ("t", 0, 7)
+    assert len(made) == 2
