@@ -22,14 +22,14 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def raw_headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers as ASGI takes them."""
+    def raw_headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """The headers in bytes. ASGI takes them as a list, which middleware may change."""
         headers = dict(self.headers)
         if self.status != HTTPStatus.NO_CONTENT:  # RFC 9110, section 8.6
             headers["content-length"] = str(len(self.body))
         if self.body:
             headers["content-type"] = self.content_type
-        return [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+        return tuple((name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items())
 
 
 def problem(status: int, detail: str, **headers: str) -> Answer:

@@ -84,7 +84,8 @@ class Receiver:
         if scope["type"] != "http":
             raise ValueError(f"the receiver serves HTTP, not {scope['type']}")
         answer = await self._answer(scope, receive)
-        await send({"type": "http.response.start", "status": answer.status, "headers": answer.raw_headers})
+        headers = [*answer.raw_headers]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.body", "body": body})
 

@@ -22,6 +22,8 @@ from interlock.plugin import entry
 from interlock.plugin.api_server import Users, bus_of, fastapi_apps, made
 from interlock.receiver import late_producer
 from jwt import ExpiredSignatureError, InvalidTokenError
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 
 EVENTS, LINEAGE = "/interlock/events", "/interlock/api/v1/lineage"
 BUS = BusConfig(name="prod", client={"bootstrap.servers": "192.0.2.1:1"})
@@ -90,6 +92,9 @@ async def mounted(
     users = manager or Manager()
     app, server = made(Users(lambda: users), read), FastAPI()
     server.mount("/interlock", app)
+    # As in Airflow, where the first one makes each answer a stream, and the second compresses streams.
+    server.add_middleware(BaseHTTPMiddleware, dispatch=lambda request, call_next: call_next(request))
+    server.add_middleware(GZipMiddleware, minimum_size=1024)
     transport = httpx.ASGITransport(server)
     async with (
         httpx.AsyncClient(transport=transport, base_url="http://airflow") as client,
@@ -224,6 +229,23 @@ def test_a_token_that_is_too_long_does_not_reach_airflow() -> None:
         async with mounted(manager) as client:
             assert (await client.post(EVENTS, headers=headers("x" * 8193))).status_code == 401
         assert manager.tokens == []
+
+    run(check)
+
+
+def test_an_answer_that_airflow_has_compressed_is_the_same_the_next_time() -> None:
+    """Middleware changes the headers of an answer in place, and equal answers are one object."""
+
+    async def check() -> None:
+        async with mounted() as client:
+            for _ in range(3):
+                for token, says in (
+                    (None, "A cookie does not count"),
+                    ("nobody", "does not accept the token"),
+                ):
+                    answer = await client.post(EVENTS, headers=headers(token))
+                    assert answer.headers["content-encoding"] == "gzip"
+                    assert says in answer.json()["detail"]
 
     run(check)
 
