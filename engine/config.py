@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..events.proof import Proof, ProofError
 from ..events.properties import refused
 from .errors import ConfigError
 
@@ -82,6 +83,10 @@ class BusConfig:
                 "Remove it from the connection's extra (a token endpoint needs an https:// address), or let "
                 "an administrator add it to [interlock] allowed_client_properties."
             )
+        try:
+            _ = self.proof
+        except ProofError as error:
+            raise ConfigError(f"Connection {self.connection!r}: {error}.") from None
 
     @classmethod
     def from_extra(
@@ -117,6 +122,11 @@ class BusConfig:
     def group(self) -> str:
         """The consumer group of the bus's engines."""
         return f"{self.name}-engine"
+
+    @cached_property
+    def proof(self) -> Proof | None:
+        """What proves that an emitter of this bus made an event; None if the connection has no secret."""
+        return Proof.of(self.client, self.topic("event"))
 
     @cached_property
     def identity(self) -> str:

@@ -14,6 +14,7 @@ from .emitter_arguments import BOOTSTRAP, check_emitter, check_timeout, checked_
 from .errors import EmitError
 from .event import Event
 from .kafka import encode
+from .proof import Proof, ProofError, without_proof
 from .sizes import MAX_EVENT_BYTES, record_bytes
 from .tokens import OAUTH_CB, token_callback
 
@@ -61,6 +62,8 @@ class Emitter:
 
     The size limit of an event is that of event topics (MAX_EVENT_BYTES), or `message.max.bytes` of `client`
     for a topic with another limit. It applies to the uncompressed record with key and headers.
+    With an `interlock.proof.secret` in `client`, events of Interlock's own types get a proof
+    (docs/operate/proof.md).
     It connects at `connect` or the first emit. Threads may share an emitter; forked processes may not.
     Messages and logs contain no values of `client` except bootstrap.servers. A wrong argument, here or of a
     method, raises EmitError before anything connects.
@@ -69,6 +72,10 @@ class Emitter:
     def __init__(self, client: Mapping[str, str], topic: str, *, logger: logging.Logger = log) -> None:
         check_emitter(client, topic, logger)
         self._client = dict(client)
+        try:
+            self._proof = Proof.of(client, topic)
+        except ProofError as error:
+            raise EmitError(f"cannot emit to topic {topic}: {error}") from None
         self._topic = topic
         most = str(client.get(_MOST_BYTES, ""))
         self._most_bytes = int(most) if most.isdecimal() else MAX_EVENT_BYTES
@@ -141,7 +148,9 @@ class Emitter:
 
         self._last_error = None
         settings: dict[str, Any] = {
-            name: value for name, value in self._client.items() if name not in _ALIASES_OF_FIXED
+            name: value
+            for name, value in without_proof(self._client).items()
+            if name not in _ALIASES_OF_FIXED
         }
         settings.update(_FIXED)
         settings["delivery.timeout.ms"] = timeout_ms
@@ -177,7 +186,7 @@ class Emitter:
             else:
                 answers[number] = Delivery(message.topic(), message.partition(), message.offset())
 
-        key, value, headers = encode(event)
+        key, value, headers = encode(event if self._proof is None else self._proof.signed(event))
         size = record_bytes(key, value, headers)
         if size > self._most_bytes:
             answers[number] = _TooLarge(

@@ -7,7 +7,7 @@ spark.interlock.bus
 spark.interlock.client.config.file
     A file of librdkafka's client properties, one `name=value` per line; a key or certificate (`ssl.key.pem`)
     on one line, with `\\n` for its line ends. Put secrets here: every user of the machine can read a command
-    line.
+    line. It may have the `interlock.proof` properties of the bus's connection too.
 spark.interlock.delivery.timeout
     How long to wait at the end for the brokers' acknowledgement: `10s` by default, also as `500ms` or `1m`.
 spark.interlock.events
@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Final
 
 from ..events.errors import InterlockError
+from ..events.proof import Proof, ProofError
 from ..events.properties import refused
 
 PREFIX: Final = "spark.interlock."
@@ -104,15 +105,29 @@ def read_settings(configuration: Mapping[str, str]) -> Settings:
         raise CompletionError(
             f"{DATA}{taken[0]}: {taken[0]!r} is reserved for Interlock; choose another name"
         )
+    topic = f"{get(BUS) or 'interlock'}-event"
+    _proof(client, topic)
     return Settings(
         client=client,
-        topic=f"{get(BUS) or 'interlock'}-event",
+        topic=topic,
         timeout_s=_seconds(get(TIMEOUT) or "10s"),
         kinds=kinds_of(get(EVENTS)),
         started=flag(get, STARTED),
         data=data,
         reports=Path(folder) if (folder := get(REPORTS)) else None,
     )
+
+
+def proof_in(path: str | None, bus: str) -> Proof | None:
+    """The proof that a client file asks for, for readers of the bus's event topic. CompletionError."""
+    return None if path is None else _proof(_client_file(Path(path)), f"{bus}-event")
+
+
+def _proof(client: Mapping[str, str], topic: str) -> Proof | None:
+    try:
+        return Proof.of(client, topic)
+    except ProofError as error:
+        raise CompletionError(f"{CLIENT_FILE}: {error}") from None
 
 
 def flag(get: Callable[[str], str | None], name: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, cast
 
 from interlock.conditions import Condition, event
@@ -20,11 +21,20 @@ from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events import Event, kafka
+from interlock.events.completions import DagRun, DagRunCompletion
 
 from ..lines import report
 from .load import OPEN, PAIR, one, unmatched
 
 CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+PROVING: Final = BusConfig(
+    name="b",
+    client={
+        **CONFIG.client,
+        "interlock.proof.secret": "s" * 48,
+        "interlock.proof.from": "2020-01-01T00:00:00Z",
+    },
+)
 EVENTS, TRIGGERS, SUBSCRIPTIONS = (
     TopicPartition(f"b-{kind}", 0) for kind in ("event", "trigger", "subscription")
 )
@@ -37,9 +47,9 @@ PASS: Final = 2_500  # records of the trigger hop between two commits
 class Hops:
     """An engine that owns one partition of each hop, with the pair and `others` more subscriptions."""
 
-    def __init__(self, others: int = 0) -> None:
+    def __init__(self, others: int = 0, config: BusConfig = CONFIG) -> None:
         context = EngineContext.of(
-            cast(Bus, None), CONFIG, PARTS
+            cast(Bus, None), config, PARTS
         )  # the hops read and write nothing themselves
         self.registry, self.index = context.registry, context.index
         self._register("pair", PAIR)
@@ -90,9 +100,28 @@ def records(events: list[Event]) -> list[Record]:
 Work = Callable[[], None]
 
 
-def event_hop(events: list[Event], others: int) -> Callable[[], Work]:
+def own(number: int) -> Event:
+    """A completion event, as the listener emits one: 470 bytes of data."""
+    moment = datetime(2026, 11, 20, 6, 0, 0, number % 1_000_000, UTC)
+    run = DagRun(
+        deployment="prod",
+        dag_id="rates_ingest",
+        run_id=f"scheduled__2026-11-20T06:00:00.{number:06}+00:00",
+        run_type="scheduled",
+        run_after=moment,
+        logical_date=moment,
+        data_interval_start=moment,
+        data_interval_end=moment,
+    )
+    return DagRunCompletion(run=run, state="success", started_at=moment, ended_at=moment).event()
+
+
+def event_hop(events: list[Event], others: int, config: BusConfig = CONFIG) -> Callable[[], Work]:
+    """The event hop of a bus with this configuration, whose emitters sign what it needs signed."""
+
     def prepare() -> Work:
-        hops, given = Hops(others), records(events)
+        sign = (lambda each: each) if config.proof is None else config.proof.signed
+        hops, given = Hops(others, config), records([sign(each) for each in events])
 
         def work() -> None:
             for record in given:
@@ -126,10 +155,14 @@ def run(_at: str) -> None:
     """Measures microseconds of processor time per event, for each hop."""
     names = [f"{n}" for n in range(OPEN)]
     pairs = [one(f"pair.{half}", name, name) for half in ("first", "second") for name in names]
+    completions = [own(number) for number in range(len(pairs))]
     works = {
         "event hop, an event that matches nothing": event_hop(list(unmatched(len(pairs))), 0),
         "event hop, an event of a pair": event_hop(pairs, 0),
         "trigger hop, an event of a pair, its state written": trigger_hop(pairs, PASS),
+        "event hop, an own event that matches nothing": event_hop(completions, 0),
+        "event hop, an own event with its proof": event_hop(completions, 0, PROVING),
+        "event hop, another event on a bus with proofs": event_hop(list(unmatched(len(pairs))), 0, PROVING),
     }
     least = dict.fromkeys(works, float("inf"))
     for _ in range(TURNS):

@@ -8,9 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Final
 
 from ...conditions.explanation.wording import counted
+from ...events.attributes import format_timestamp
+from ...events.proof import Proof
 from ..config import KINDS, BusConfig
 from ..errors import EngineError, TopicsError
 from ..kafka import probe
@@ -95,11 +98,20 @@ def connection(config: BusConfig) -> Finding:
         text += f", {mechanism}"
     excepted = ", ".join(sorted(config.allowed_client_properties & config.client.keys()))
     text += f"; allowed only by [interlock] allowed_client_properties: {excepted}." if excepted else "."
+    if config.proof is not None:
+        text += _about(config.proof)
     remote = not all(server.strip().startswith(_LOCAL) for server in config.bootstrap_servers.split(","))
     if remote and not protocol.endswith("SSL"):
         text += " Anybody on the network can read and change the traffic: configure TLS on the brokers."
         return Finding("connection", "note", text)
     return Finding("connection", "ok", text)
+
+
+def _about(proof: Proof) -> str:
+    if proof.from_ms is None:
+        return " Interlock's own events get a proof; none needs one, since interlock.proof.from is not set."
+    since = format_timestamp(datetime.fromtimestamp(proof.from_ms / 1000, UTC))
+    return f" Interlock's own events need a proof from {since} on."
 
 
 def broker(version: str | None) -> Finding:

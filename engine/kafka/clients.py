@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...events.client_log import client_logger
+from ...events.proof import without_proof
 from ...events.tokens import OAUTH_CB, token_callback
 from ..config import BusConfig
 from ..errors import ConfigError, UnreachableError
@@ -98,7 +99,7 @@ def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str
         # Reconnect within a second to a broker that has come back.
         "reconnect.backoff.max.ms": 1000,
         "topic.metadata.refresh.interval.ms": 30000,
-        **config.client,
+        **without_proof(config.client),
         "logger": client_log,
         **{key.replace("_", "."): value for key, value in own.items()},
         "error_cb": errors,

@@ -145,9 +145,9 @@ class EventProducer:
 
     async def _encoded(self, events: Sequence[Event]) -> list[_Record]:
         records: list[_Record] = []
-        headers = 0
+        headers, proof = 0, self._config.proof
         for event in events:
-            record = encode(event)
+            record = encode(event if proof is None else proof.signed(event))
             if not is_small(*record) and (size := record_bytes(*record)) > MAX_EVENT_BYTES:
                 raise NotSent(
                     f"Event {event.id!r} of {event.source!r} has {size} bytes as a record with key and"

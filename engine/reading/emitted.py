@@ -23,11 +23,12 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
 
-from ..bus import TopicPartition
+from ...events.errors import EventError
+from ..bus import Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, TopicsError
 from ..kafka.admin import Admin
-from .sources import read_between
+from .sources import event_of, read_between
 
 EventIdentity = tuple[str, str]  # source and id
 
@@ -39,7 +40,8 @@ CLOCK_MARGIN_MS: Final = 5 * 60 * 1000
 class Emitted:
     """The events in the event topic, up to its end when this object is created.
 
-    Finds events in binary mode only, as Interlock and most producers write them: it reads only headers.
+    Finds events in binary mode only, as Interlock and most producers write them: it reads only headers, but
+    the whole event if it needs a proof. An event without the proof that it needs is not found.
     now_s: this machine's clock. Raises TopicsError if the topic is missing.
     """
 
@@ -76,9 +78,17 @@ class Emitted:
             source, id_ = headers.get("ce_source"), headers.get("ce_id")
             if source is not None and id_ is not None:
                 identity = (source.decode("utf-8", "replace"), id_.decode("utf-8", "replace"))
-                if identity in wanted:
+                if identity in wanted and self._is_accepted(record):
                     found.add(identity)
         return found
+
+    def _is_accepted(self, record: Record) -> bool:
+        if self._config.proof is not None:
+            try:
+                event_of(self._config, (), record)
+            except EventError:
+                return False
+        return True
 
     def _check_removed(self, admin: Admin, starts: Mapping[TopicPartition, int], since_ms: int) -> None:
         lows = admin.start_offsets(starts)  # after `starts`: what is removed in between counts

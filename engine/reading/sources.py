@@ -48,7 +48,10 @@ def event_of(config: BusConfig, cloudevents: Collection[str], record: Record) ->
             record.headers,
             cloudevents=record.source.topic in cloudevents,
         )
-    return decode(record.key, record.value, record.headers)
+    event = decode(record.key, record.value, record.headers)
+    if config.proof is not None:
+        config.proof.check(event, record.timestamp_ms)
+    return event
 
 
 class LastEvents(NamedTuple):

@@ -31,6 +31,7 @@ from ...events.event import Event
 from ...events.kafka import CONTENT_TYPE, decode
 from ...events.listed import event_of_listed
 from ...events.plain import TYPE as PLAIN
+from ...events.proof import Proof
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,10 +98,12 @@ class Record(NamedTuple):
     headers: _Headers
 
 
-def rows_of(raw: DataFrame, bus: str, cloudevents: Collection[str] = ()) -> DataFrame:
+def rows_of(
+    raw: DataFrame, bus: str, cloudevents: Collection[str] = (), proof: Proof | None = None
+) -> DataFrame:
     """Rows (SCHEMA) of the records in `raw`, which has the connector's columns with `includeHeaders`.
 
-    cloudevents: the listed topics that hold CloudEvents (`Bus.cloudevents`).
+    cloudevents: the listed topics that hold CloudEvents (`Bus.cloudevents`). proof: `Bus.proof`.
     Batch or stream, in any order; one row per record. Memory per core: BATCH_RECORDS records or BATCH_BYTES,
     if `spark.sql.execution.arrow.maxRecordsPerBatch` and `maxBytesPerBatch` are set to them.
     """
@@ -109,27 +112,29 @@ def rows_of(raw: DataFrame, bus: str, cloudevents: Collection[str] = ()) -> Data
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
-            yield read_batch(batch, bus, topics)
+            yield read_batch(batch, bus, topics, proof)
 
     columns = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
     return raw.select(*columns).mapInArrow(read, SCHEMA)
 
 
-def read_batch(batch: Any, bus: str, cloudevents: Collection[str] = ()) -> Any:
+def read_batch(batch: Any, bus: str, cloudevents: Collection[str] = (), proof: Proof | None = None) -> Any:
     """Converts an Arrow batch of records to one of rows."""
-    rows = [row_of(record, bus, cloudevents) for record in _records(batch)]
+    rows = [row_of(record, bus, cloudevents, proof) for record in _records(batch)]
     columns = zip(*rows, strict=True) if rows else ([] for _ in ARROW)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ARROW)
 
 
-def row_of(record: Record, bus: str, cloudevents: Collection[str] = ()) -> tuple[object, ...]:
+def row_of(
+    record: Record, bus: str, cloudevents: Collection[str] = (), proof: Proof | None = None
+) -> tuple[object, ...]:
     """The row of a record, in the order of SCHEMA."""
     kind = record.topic.removeprefix(f"{bus}-")
     if kind in ("action", "subscription") and record.topic.startswith(f"{bus}-"):
         return _other_row(record, kind, None)
     try:
-        return _event_row(record, *_event_of(record, bus, cloudevents))
+        return _event_row(record, *_event_of(record, bus, cloudevents, proof))
     except EventError as error:
         return _other_row(record, "unreadable", str(error))
 
@@ -150,7 +155,9 @@ def type_key(name: str) -> str:
     return f"{_OTHERS.sub('_', name[:60])}~{digest}"
 
 
-def _event_of(record: Record, bus: str, cloudevents: Collection[str]) -> tuple[Event, _Headers]:
+def _event_of(
+    record: Record, bus: str, cloudevents: Collection[str], proof: Proof | None
+) -> tuple[Event, _Headers]:
     """The event as the engine reads it, and the headers that are not its attributes."""
     if any(_NOT_UTF8 in name for name, _ in record.headers):  # the engine's client cannot read such a record
         raise EventError("the name of a header is not UTF-8")
@@ -169,6 +176,8 @@ def _event_of(record: Record, bus: str, cloudevents: Collection[str]) -> tuple[E
             return event, record.headers
     else:
         event = decode(record.key, record.value, record.headers)
+        if proof is not None:
+            proof.check(event, record.timestamp_ms)
     if event.data is not record.value:  # structured: the attributes are in the value
         return event, record.headers
     return event, [header for header in record.headers if not _is_attribute(*header)]

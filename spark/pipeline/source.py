@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ..settings import FOLDER, JAVA_FILE, PREFIX, read_settings
+from ...events.proof import Proof
+from ..settings import CLIENT_FILE, FOLDER, JAVA_FILE, PREFIX, proof_in, read_settings
 from . import PipelineError, packages
 from .connector import connector_options
 
@@ -30,10 +31,14 @@ _SENTENCES: Final = {
 
 @dataclass(frozen=True)
 class Bus:
-    """Reads the topics of a bus. options: the connector's, valid inside `connected`."""
+    """Reads the topics of a bus. options: the connector's, valid inside `connected`.
+
+    proof: what its events are checked by, as in the engine.
+    """
 
     name: str
     options: Mapping[str, str] = field(repr=False)
+    proof: Proof | None = None
     _read: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def topic(self, kind: str) -> str:
@@ -129,9 +134,10 @@ def connected(spark: SparkSession) -> Iterator[Bus]:
         client = read_settings({key: value for key, value in known.items() if value is not None}).client
     else:
         client = {}
+    proof = proof_in(known[CLIENT_FILE], name)
     with connector_options(client, java_file=java_file, folder=folder) as options:
         try:
-            yield Bus(name, options)
+            yield Bus(name, options, proof)
         except (Py4JJavaError, PySparkException) as error:
             if "find data source: kafka" in str(error):
                 raise PipelineError(

@@ -62,7 +62,7 @@ class SourceTask:
         self.suspects = context.parts.suspects(metadata)
         self._index, self._partitions, self._stats = context.index, start.partitions, context.stats
         self._listed, self._resumed, self._registry = start.listed, start.resumed, context.registry
-        self._new_scans = context.parts.scans
+        self._new_scans, self._proof = context.parts.scans, context.config.proof
         self.position, self.applied = committed.offset, metadata.R
         self.scans = self._new_scans(metadata.g)
         self._last_commit = (committed.offset, metadata.R, metadata.g)
@@ -155,6 +155,8 @@ class SourceTask:
             )
         else:
             event = decode(record.key, value, headers)
+            if self._proof is not None:
+                self._proof.check(event, record.timestamp_ms)
         text = "".join(event.attributes.values())  # cheaper than a sum of lengths
         if len(text) > MAX_ATTRIBUTE_BYTES // 4 and len(text.encode()) > MAX_ATTRIBUTE_BYTES:
             raise EventError(

@@ -88,7 +88,7 @@ def archive(spark: SparkSession, bus: Bus, options: Options) -> int:
         failOnDataLoss="false" if options.accept_loss else "true",
     )
     writer = (
-        rows_of(stream, bus.name, bus.cloudevents(spark))
+        rows_of(stream, bus.name, bus.cloudevents(spark), bus.proof)
         .writeStream.queryName("archive")
         .option("checkpointLocation", checkpoint.root)
         .foreachBatch(batches.write)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from ....events.proof import Proof
+
 # The number of tasks assumes that all events match; adaptive execution joins small ones. A task sorts some
 # 50,000 matches in memory. All matches of one key are in one task, however many.
 _EVENTS_A_TASK: Final = 50_000
@@ -68,11 +70,15 @@ class Log:
 
     @staticmethod
     def of_records(
-        raw: DataFrame, bus: str, until_ms: int | None = None, cloudevents: Collection[str] = ()
+        raw: DataFrame,
+        bus: str,
+        until_ms: int | None = None,
+        cloudevents: Collection[str] = (),
+        proof: Proof | None = None,
     ) -> Log:
         """The log of a bus's topics (`Bus.batch`). Reads only their timestamps.
 
-        cloudevents: as for `rows_of`. Leaves out records with later timestamps that arrive meanwhile.
+        cloudevents, proof: as for `rows_of`. Leaves out records with later timestamps that arrive meanwhile.
         """
         from pyspark.sql import functions as f
 
@@ -84,7 +90,7 @@ class Log:
         ).collect()[0]
         if until_ms is None:
             until_ms = 0 if found.last_ms is None else found.last_ms + 1
-        rows = rows_of(raw.where(stamp < until_ms), bus, cloudevents)
+        rows = rows_of(raw.where(stamp < until_ms), bus, cloudevents, proof)
         return Log(rows, until_ms, found.least_type == 1, found.records)
 
 

@@ -124,7 +124,7 @@ def log_of(spark: SparkSession, options: Options) -> Iterator[Log]:
         topics = bus.sources(spark)
         raw = bus.batch(spark, topics, since_ms=since_ms, until_ms=options.until_ms)
         with logged_progress(spark, f"reading timestamps of {', '.join(topics)}"):
-            log = Log.of_records(raw, bus.name, options.until_ms, bus.cloudevents(spark))
+            log = Log.of_records(raw, bus.name, options.until_ms, bus.cloudevents(spark), bus.proof)
         yield log
 
 

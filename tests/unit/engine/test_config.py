@@ -224,3 +224,30 @@ def test_what_a_client_needs_wins_over_what_the_connection_says() -> None:
     given = settings(made({"linger.ms": 500, "error_cb": "mine"}), errors, linger_ms=0, group_id="g")
     assert (given["linger.ms"], given["group.id"], given["error_cb"]) == (0, "g", errors)
     assert given["bootstrap.servers"] == "broker:9092"
+
+
+CANARY = "canary-secret-" + "c" * 32
+
+
+def test_the_settings_of_the_proof_are_the_buss_and_no_client_gets_them() -> None:
+    config = made({"interlock.proof.secret": CANARY, "interlock.proof.from": "2026-12-01T00:00:00Z"})
+    assert config.proof is not None
+    assert (config.proof.topic, config.proof.from_ms) == ("b-event", 1_796_083_200_000)
+    assert not [name for name in settings(config, ClientErrors()) if name.startswith("interlock")]
+    assert CANARY not in f"{config!r} {config.proof!r} {config.describe()}"
+    assert made({}).proof is None
+
+
+@pytest.mark.parametrize("value", ["short-canary", "canary with blanks in it, long enough", True, 7])
+def test_a_secret_that_cannot_be_used_is_refused_by_name(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"'kafka_default': interlock\.proof\.secret is not") as refused:
+        made({"interlock.proof.secret": value})
+    assert "canary" not in str(refused.value)
+
+
+def test_a_connection_with_another_secret_is_another_one() -> None:
+    """So the engine gets new clients, and with them the new secret."""
+    assert (
+        made({"interlock.proof.secret": CANARY}).identity
+        != made({"interlock.proof.secret": "x" * 32}).identity
+    )

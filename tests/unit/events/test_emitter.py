@@ -172,3 +172,27 @@ def test_a_fatal_error_is_an_emit_error_and_the_next_emit_has_another_client(
             emitter.emit(Event.of("type", "/test"))
         assert emitter.emit(Event.of("type", "/test")) == ("t", 0, 7)
     assert len(made) == 2
+
+
+def test_an_emitter_with_a_secret_gives_the_client_nothing_of_it_and_signs_what_it_sends() -> None:
+    client = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "interlock.proof.secret": SECRET * 3,
+        "interlock.proof.secret.accepted": SECRET * 4,
+        "interlock.proof.from": "2026-12-01T00:00:00Z",
+    }
+    sent: list[Any] = []
+    with Emitter(client, "some-event") as emitter:
+        emitter.connect(1.0)  # the client refuses names that it does not know
+        producer: Any = SimpleNamespace(produce=lambda *_, headers, **__: sent.append(dict(headers)))
+        for kind in ("interlock.airflow.dag_run.succeeded", "com.shop.orders.done"):
+            emitter._send(producer, Event.of(kind, "/s"), 0, [None], 0.0)
+    assert ["ce_interlockproof" in headers for headers in sent] == [True, False]
+
+
+def test_a_secret_that_cannot_be_used_is_an_error_without_its_value() -> None:
+    client = {"bootstrap.servers": "127.0.0.1:1", "interlock.proof.secret": SECRET}
+    with pytest.raises(EmitError, match=r"some-event: interlock\.proof\.secret is not usable") as caught:
+        Emitter(client, "some-event")
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None

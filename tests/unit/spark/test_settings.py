@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from interlock.spark.settings import CompletionError, read_settings
+from interlock.engine.config import BusConfig
+from interlock.spark.settings import CompletionError, client_file, proof_in, read_settings
 
 SERVERS = "spark.interlock.bootstrap.servers"
 FILE = "spark.interlock.client.config.file"
@@ -102,3 +103,34 @@ def test_a_switch_is_true_in_any_case() -> None:
 def test_a_key_in_the_client_file_may_have_its_lines_escaped(tmp_path: Path) -> None:
     conf = with_file(tmp_path, "bootstrap.servers=a:9092\nssl.key.pem=-----BEGIN\\nabc\\n-----END\n")
     assert read_settings(conf).client["ssl.key.pem"] == "-----BEGIN\nabc\n-----END"
+
+
+CANARY = "canary-secret-" + "c" * 32
+
+
+def test_the_client_file_of_a_submitting_task_has_the_secret_of_the_proof(tmp_path: Path) -> None:
+    """Not the Spark configuration, which the UI and the event log show."""
+    extra = {"bootstrap.servers": "a:9092", "interlock.proof.secret": CANARY}
+    bus = BusConfig.from_extra(extra, name="b", deployment="d", connection="c")
+    conf = {**with_file(tmp_path, client_file(bus.client)), "spark.interlock.bus": "b"}
+    settings = read_settings(conf)
+    assert settings.client == bus.client
+    assert CANARY not in repr(settings)
+    found = proof_in(conf[FILE], "b")
+    assert found is not None
+    assert bus.proof is not None
+    assert (found.topic, found.secrets) == (settings.topic, bus.proof.secrets)
+    assert proof_in(None, "b") is None
+
+
+def test_a_secret_that_cannot_be_used_is_refused_without_its_value(tmp_path: Path) -> None:
+    conf = with_file(tmp_path, "bootstrap.servers=a:9092\ninterlock.proof.secret=canary\n")
+    with pytest.raises(CompletionError, match=r"file: interlock\.proof\.secret is not usable") as caught:
+        read_settings(conf)
+    assert "canary" not in str(caught.value)
+
+
+def test_a_secret_in_the_spark_configuration_is_refused_without_its_value() -> None:
+    with pytest.raises(CompletionError, match=r"unknown setting spark\.interlock\.proof\.secret") as caught:
+        read_settings({SERVERS: "a:9092", "spark.interlock.proof.secret": CANARY})
+    assert CANARY not in str(caught.value)

@@ -8,7 +8,9 @@ from datetime import timedelta
 
 import pytest
 from airflow.sdk import Connection
+from airflow.sdk.log import redact
 from interlock.engine.errors import ConfigError
+from interlock.events.proof import ACCEPTED, FROM, SECRET
 from interlock.triggers.settings import (
     ListenerSettings,
     Settings,
@@ -125,3 +127,9 @@ def test_an_invalid_number_is_named(
     set_section(monkeypatch, **{name: text})
     with pytest.raises(ConfigError, match=f"{name} = '{text}'"):
         read()
+
+
+def test_airflow_masks_the_secrets_of_proofs_in_a_connections_extra() -> None:
+    """It looks for certain words in the names of members."""
+    extra = {SECRET: "canary", ACCEPTED: "canary", FROM: "2026-12-01T00:00:00Z"}
+    assert redact(extra, "extra") == {SECRET: "***", ACCEPTED: "***", FROM: "2026-12-01T00:00:00Z"}

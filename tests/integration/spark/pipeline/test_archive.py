@@ -9,6 +9,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from interlock import Event
+from interlock.events import Emitter
+from interlock.events.proof import FROM, SECRET, Proof
+from interlock.events.taxonomy import DAG_RUN_SUCCEEDED
 from interlock.spark.pipeline import PipelineError
 from interlock.spark.pipeline.archive import ingest, read
 from interlock.spark.pipeline.archive.compaction import compact
@@ -24,6 +29,7 @@ from interlock.spark.pipeline.archive.ingest import Options, archive
 from interlock.spark.pipeline.archive.layout import MARKER, Folder, write_folder
 from interlock.spark.pipeline.archive.retention import first_day, remove_before
 from interlock.spark.pipeline.archive.runs import begin
+from interlock.spark.pipeline.backtest.backtest import Log
 from interlock.spark.pipeline.rows import KINDS
 
 from local.topics import read_all
@@ -153,6 +159,28 @@ def test_an_event_is_archived_unchanged(spark: SparkSession, site: Site, tmp_pat
         "headers": [{"key": "trace", "value": b"\xfe"}],
         "problem": None,
     }
+
+
+@pytest.mark.long
+def test_a_completion_without_the_proof_that_the_bus_asks_for_is_no_event_and_spark_shows_no_secret(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    secret = {SECRET: "canary" * 8}
+    proof = Proof.of({**secret, FROM: "2020-01-01T00:00:00Z"}, site.topic())
+    bus = replace(site.bus, proof=proof)
+    send(site, range(1), type_=DAG_RUN_SUCCEEDED)  # forged
+    with Emitter({"bootstrap.servers": site.servers, **secret}, site.topic()) as emitter:
+        emitter.emit(Event.of(DAG_RUN_SUCCEEDED, "/prod/ledger", id="real"))
+    archive(spark, bus, Options(str(tmp_path), topics=[site.topic()]))
+    rows = read(spark, str(tmp_path), KINDS).collect()
+    assert {(row.kind, row.id) for row in rows} == {("unreadable", None), ("event", "real")}
+    log = Log.of_records(bus.batch(spark, [site.topic()]), site.name, proof=proof)
+    assert [row.id for row in log.rows.where("kind = 'event'").collect()] == ["real"]
+    plan = log.rows._jdf.queryExecution().toString()  # type: ignore[operator, misc]  # as the UI shows it
+    assert "MapInArrow" in plan
+    assert "canary" not in plan
+    files = [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert not [each for each in files if b"canary" in each.read_bytes()]
 
 
 @pytest.mark.parametrize(

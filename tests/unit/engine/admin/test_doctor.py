@@ -76,6 +76,25 @@ def test_a_connection_shows_protocol_mechanism_and_exceptions_but_no_other_value
 
 
 @pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "own events get a proof; none needs one, since interlock.proof.from is not set."),
+        ({"interlock.proof.from": "2026-12-01T01:00:00+01:00"}, "need a proof from 2026-12-01T00:00:00Z on."),
+    ],
+    ids=["a secret", "and a time"],
+)
+def test_a_connection_says_which_events_need_a_proof_and_shows_no_secret(
+    settings: dict[str, str], said: str
+) -> None:
+    canary = "canary" * 6
+    client = {"bootstrap.servers": "a:1", "security.protocol": "SSL", "interlock.proof.secret": canary}
+    text = doctor.connection(BusConfig(client={**client, **settings})).text
+    assert text.startswith("Connection 'kafka_default': SSL. Interlock's own events")
+    assert said in text
+    assert canary not in text
+
+
+@pytest.mark.parametrize(
     ("version", "level"), [(None, "note"), ("", "note"), ("2.7", "note"), ("3.1", "ok"), ("4.1", "ok")]
 )
 def test_brokers_older_than_what_is_tried_are_noted(version: str | None, level: str) -> None:

@@ -4,10 +4,12 @@ import asyncio
 import queue
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from interlock.engine.config import BusConfig
 from interlock.engine.errors import NoRoom, NotSent, UnreachableError
 from interlock.engine.kafka import event_producer
 from interlock.engine.kafka.event_producer import EventProducer
@@ -59,7 +61,10 @@ class Client:
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, clients: list[Client], check: Callable[[EventProducer], Awaitable[None]]
+    monkeypatch: pytest.MonkeyPatch,
+    clients: list[Client],
+    check: Callable[[EventProducer], Awaitable[None]],
+    config: BusConfig = CONFIG,
 ) -> None:
     left = list(clients)
 
@@ -72,7 +77,7 @@ def run(
 
     async def made() -> None:
         async with asyncio.timeout(20):  # of a write that never ends
-            producer = EventProducer(CONFIG, asyncio.get_running_loop(), 10)
+            producer = EventProducer(config, asyncio.get_running_loop(), 10)
             try:
                 await check(producer)
             finally:
@@ -80,6 +85,31 @@ def run(
 
     asyncio.run(made())
     assert not left
+
+
+def test_events_of_interlocks_own_types_get_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver's credential may write them: then the receiver is their emitter."""
+    client = Client()
+    sent: list[dict[str, bytes]] = []
+
+    def produce(*_: object, headers: list[tuple[str, bytes]], on_delivery: Any) -> None:
+        sent.append(dict(headers))
+        client.taken.append(on_delivery)
+
+    monkeypatch.setattr(client, "produce", produce)
+    secret = {"interlock.proof.secret": "s" * 32}
+    config = replace(CONFIG, client={**CONFIG.client, **secret})
+
+    async def check(producer: EventProducer) -> None:
+        own = Event.of("interlock.airflow.dag_run.succeeded", "/s")
+        task = asyncio.create_task(producer.write([own, *events(1)]))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        client.report()
+        await task
+
+    run(monkeypatch, [client], check, config)
+    assert ["ce_interlockproof" in headers for headers in sent] == [True, False]
 
 
 def events(number: int) -> list[Event]:

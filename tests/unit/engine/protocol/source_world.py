@@ -82,6 +82,7 @@ class World:
         self.committed = Committed(0, "")
         self.matches: list[tuple[int, MatchRecord]] = []  # trigger partition and match, in log order
         self.dead: list[bytes | None] = []
+        self.reasons: list[str] = []  # of the dead letters
         self.commits = 0
         self.listed = False
         self.scanning = self._scanning()
@@ -176,6 +177,7 @@ class World:
                 self.matches.append((output.partition, match))
             else:
                 self.dead.append(output.value)
+                self.reasons.append((dict(output.headers or ())["interlock_reason"] or b"").decode())
         self.committed = outputs.offsets[TP]
         assert len(self.committed.metadata.encode()) <= 4095
         task.committed()

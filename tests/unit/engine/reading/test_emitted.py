@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from interlock.engine.reading import emitted as module
 from interlock.engine.reading.emitted import CLOCK_MARGIN_MS, Emitted
 from interlock.events import Event
 from interlock.events.kafka import encode
+from interlock.events.proof import Proof
+from interlock.events.taxonomy import DAG_RUN_SUCCEEDED
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 HOUR, DAY = 3_600_000, 86_400_000
@@ -28,6 +31,8 @@ class Log:
         self.partitions = partitions
         self.settings: dict[str, str] | None = MONTH
         self.settings_asked = 0
+        self.type = "t"
+        self.proof: Proof | None = None  # of the events at odd offsets
 
     def low(self, tp: TopicPartition) -> int:
         return self.partitions[tp.partition][0]
@@ -46,10 +51,15 @@ class Log:
         for tp, start in starts.items():
             for offset in range(start, ends[tp]):
                 stamp = self.stamps(tp)[offset - self.low(tp)]
-                yield Record(tp, offset, stamp, *encode(Event.of("t", "/s", id=f"{tp.partition}@{offset}")))
+                event = Event.of(self.type, "/s", id=f"{tp.partition}@{offset}")
+                if self.proof is not None and offset % 2:
+                    event = self.proof.signed(event)
+                yield Record(tp, offset, stamp, *encode(event))
 
 
-def told(monkeypatch: pytest.MonkeyPatch, log: Log, since_ms: int = SINCE) -> set[str]:
+def told(
+    monkeypatch: pytest.MonkeyPatch, log: Log, since_ms: int = SINCE, config: BusConfig = CONFIG
+) -> set[str]:
     """The ids of the events that lie there since then."""
 
     class Admin:
@@ -77,7 +87,7 @@ def told(monkeypatch: pytest.MonkeyPatch, log: Log, since_ms: int = SINCE) -> se
     monkeypatch.setattr(module, "Admin", Admin)
     monkeypatch.setattr(module, "read_between", log.read)
     wanted = [("/s", f"{p}@{offset}") for p in range(len(log.partitions)) for offset in range(10)]
-    return {id_ for _, id_ in Emitted(CONFIG, lambda: NOW / 1000).among(wanted, since_ms)}
+    return {id_ for _, id_ in Emitted(config, lambda: NOW / 1000).among(wanted, since_ms)}
 
 
 def test_where_nothing_was_removed_no_settings_are_queried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,3 +157,14 @@ def test_a_size_never_empties_a_partition(monkeypatch: pytest.MonkeyPatch) -> No
     log = Log((5, []))
     log.settings = MONTH | {"retention.bytes": "1000"}
     assert told(monkeypatch, log) == set()
+
+
+def test_an_event_without_the_proof_that_it_needs_was_not_emitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Someone forged it, and reconcile should emit the real one."""
+    since = datetime.fromtimestamp((SINCE + HOUR) / 1000, UTC).isoformat()
+    client = {**CONFIG.client, "interlock.proof.secret": "s" * 32, "interlock.proof.from": since}
+    config = BusConfig(name="b", client=client)
+    log = Log((0, [SINCE, SINCE, SINCE + HOUR, SINCE + HOUR]))
+    log.type, log.proof = DAG_RUN_SUCCEEDED, config.proof
+    assert told(monkeypatch, log, config=config) == {"0@0", "0@1", "0@3"}
+    assert told(monkeypatch, log) == {"0@0", "0@1", "0@2", "0@3"}

@@ -12,6 +12,7 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.reading.sources import event_of
 from interlock.events.errors import EventError
+from interlock.events.proof import Proof
 from interlock.spark.pipeline.rows import SCHEMA, Record, day_of, read_batch, row_of, type_key
 
 BUS = "orders"
@@ -38,8 +39,14 @@ def record(
     return Record(name.lstrip("/"), 3, 41, timestamp_ms, 1, key, value, headers or [])
 
 
-def row(of: Record) -> dict[str, Any]:
-    return dict(zip(SCHEMA.names, row_of(of, BUS, ("/clicks",)), strict=True))
+PROOF = {"interlock.proof.secret": "s" * 32, "interlock.proof.from": "2025-11-20T00:00:00Z"}
+VALID = b"1.110a369c.b3b006d918eaca0504343ad714be3b2deb80aafbaee71a3e2ed92576e9a381f4"
+OWN = [(name, b"interlock.x" if name == "ce_type" else raw) for name, raw in BINARY]
+
+
+def row(of: Record, settings: dict[str, str] | None = None) -> dict[str, Any]:
+    proof = Proof.of(settings or {}, f"{BUS}-event")
+    return dict(zip(SCHEMA.names, row_of(of, BUS, ("/clicks",), proof), strict=True))
 
 
 def test_the_row_of_an_event_has_its_attributes_its_data_and_its_records_position() -> None:
@@ -104,15 +111,20 @@ READ_AS_THE_ENGINE_DOES: dict[str, Record] = {
     "structured and deep": record(b'{"data":' + b"[" * 100_000, STRUCTURED),
     "structured without a value": record(None, STRUCTURED),
     "a batch of events": record(b"[]", [("content-type", b"application/cloudevents-batch+json")]),
+    "of an own type": record(b"{}", OWN),
+    "of an own type before proofs": record(b"{}", OWN, timestamp_ms=STAMP - 1000),
+    "of an own type with a wrong proof": record(b"{}", [*OWN, ("ce_interlockproof", b"1.x.y")]),
+    "of an own type with its proof": record(b"{}", [*OWN, ("ce_interlockproof", VALID)]),
     "a huge type": record(b"{}", [*BINARY[:3], ("ce_type", b"t" * 900_000)]),
 }
 
 
+@pytest.mark.parametrize("settings", [{}, PROOF], ids=["", "with proofs"])
 @pytest.mark.parametrize("name", READ_AS_THE_ENGINE_DOES)
-def test_a_record_is_read_as_the_engine_reads_it(name: str) -> None:
+def test_a_record_is_read_as_the_engine_reads_it(name: str, settings: dict[str, str]) -> None:
     given = READ_AS_THE_ENGINE_DOES[name]
-    config = BusConfig(BUS, client={"bootstrap.servers": "localhost:1"})
-    found = row(given)
+    config = BusConfig(BUS, client={"bootstrap.servers": "localhost:1", **settings})
+    found = row(given, settings)
     try:
         event = event_of(
             config,
@@ -137,6 +149,20 @@ def test_a_record_is_read_as_the_engine_reads_it(name: str) -> None:
         assert (found["kind"], found["value"]) == ("event", None)
         assert (dict(found["attributes"]), found["data"]) == (event.attributes, event.data)
         assert (found["id"], found["source"], found["type"]) == (event.id, event.source, event.type)
+
+
+def test_an_event_of_an_own_type_without_the_proof_that_it_needs_is_no_event() -> None:
+    kinds = {
+        name.removeprefix("of an own type"): row(given, PROOF)["kind"]
+        for name, given in READ_AS_THE_ENGINE_DOES.items()
+        if name.startswith("of an own type")
+    }
+    assert kinds == {
+        "": "unreadable",
+        " before proofs": "event",
+        " with a wrong proof": "unreadable",
+        " with its proof": "event",
+    }
 
 
 def test_headers_are_kept_when_the_attributes_are_in_the_value() -> None:

@@ -1,0 +1,48 @@
+"""Where the jobs of the pipeline get the proof of a bus from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from interlock.spark.pipeline.source import connected
+from interlock.spark.settings import CompletionError
+
+CANARY = "canary-secret-" + "c" * 32
+CONF = "spark.interlock."
+
+
+def session(folder: Path, text: str, *, java: bool) -> Any:
+    """A session that has a client file with this text."""
+    client, java_file = folder / "client.properties", folder / "java.properties"
+    client.write_text(text)
+    java_file.write_text("bootstrap.servers=a:1\n")
+    conf = {f"{CONF}bus": "bank", f"{CONF}client.config.file": str(client)}
+    if java:
+        conf[f"{CONF}java.client.config.file"] = str(java_file)
+    return SimpleNamespace(conf=conf)
+
+
+@pytest.mark.parametrize("java", [False, True], ids=["", "beside a Java file"])
+def test_the_proof_is_in_the_client_file_and_spark_gets_nothing_of_it(tmp_path: Path, java: bool) -> None:
+    text = f"bootstrap.servers=a:1\ninterlock.proof.secret={CANARY}\n"
+    with connected(session(tmp_path, text, java=java)) as bus:
+        assert bus.proof is not None
+        assert bus.proof.topic == "bank-event"
+        assert "interlock.proof" not in str(dict(bus.options))
+        assert CANARY not in repr(bus)
+
+
+def test_without_a_secret_there_is_no_proof(tmp_path: Path) -> None:
+    with connected(session(tmp_path, "bootstrap.servers=a:1\n", java=False)) as bus:
+        assert bus.proof is None
+
+
+def test_a_secret_that_cannot_be_used_is_refused_beside_a_java_file_too(tmp_path: Path) -> None:
+    with (
+        pytest.raises(CompletionError, match=r"interlock\.proof\.secret is not usable"),
+        connected(session(tmp_path, "interlock.proof.secret=short\n", java=True)),
+    ):
+        pass
