@@ -38,7 +38,7 @@ class KafkaWriter:
         )
 
     def write(self, output: Output, on_delivery: Callable[[str | None], None] | None = None) -> None:
-        from confluent_kafka import KafkaException
+        from confluent_kafka import KafkaError, KafkaException
 
         try:
             self._producer.produce(
@@ -51,7 +51,8 @@ class KafkaWriter:
         except BufferError as e:
             raise NoRoom(str(e)) from e
         except KafkaException as e:
-            if e.args[0].fatal():
+            # After a fatal error produce raises _FATAL, which is not itself marked as fatal.
+            if e.args[0].fatal() or e.args[0].code() == KafkaError._FATAL:
                 raise UnreachableError(f"The producer failed: {e.args[0].str()}.") from e
             raise NotSent(e.args[0].str()) from e
 

@@ -61,6 +61,7 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
         (BufferError("full"), NoRoom),
         (failure(KafkaError.MSG_SIZE_TOO_LARGE), NotSent),
         (failure(KafkaError._FATAL, fatal=True), UnreachableError),
+        (failure(KafkaError._FATAL), UnreachableError),  # as the client raises it after a fatal error
     ],
 )
 def test_a_record_that_is_not_taken_says_what_the_writer_is_still_good_for(
