@@ -135,8 +135,9 @@ BENCHMARKS: Final = {
             "events over HTTP",
             "receiver.requests",
             sizes=("EVENTS", "PARTITIONS"),
-            ratio="to the bare app for processor time and to the plain producer for the rest, in turns; for"
-            " events per second more is better, else less",
+            ratio="to the bare app for processor time and to the plain producer for the rest, in turns; of"
+            " two workers to Knative's receiver; for events and requests per second more is better, else"
+            " less",
         ),
         Benchmark(
             "eventloop",

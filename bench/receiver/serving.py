@@ -1,13 +1,15 @@
-"""A process that serves HTTP: the receiver, or a bare app on the same server that answers 202 to all."""
+"""A server's process: the receiver, or a bare app on the same server that answers 202 to all."""
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Final, Self
 
 import psutil
 import uvicorn
@@ -16,7 +18,9 @@ from interlock.receiver.server import Options, build_app, serve
 
 HOST = "127.0.0.1"
 START_S = 60
-KINDS = ("bare", "receiver")
+_SETTINGS: Final = "INTERLOCK_BENCH_RECEIVER"  # what a worker serves
+
+Start = Callable[[int], "subprocess.Popen[bytes]"]  # starts a server on this port
 
 
 async def bare(_scope: Any, receive: Any, send: Any) -> None:
@@ -30,13 +34,11 @@ async def bare(_scope: Any, receive: Any, send: Any) -> None:
 class Serving:
     """The process, while in its block. port: where it answers."""
 
-    def __init__(self, kind: str, config: BusConfig) -> None:
+    def __init__(self, start: Start) -> None:
         with socket.socket() as taken:
             taken.bind((HOST, 0))
             self.port: int = taken.getsockname()[1]
-        settings = json.dumps({"name": config.name, "client": dict(config.client)})
-        command = [sys.executable, "-m", "bench.receiver.serving", kind, str(self.port), settings]
-        self._popen = subprocess.Popen(command)
+        self._popen = start(self.port)
         self._process = psutil.Process(self._popen.pid)
 
     def __enter__(self) -> Self:
@@ -58,21 +60,34 @@ class Serving:
         self._popen.wait()
 
     def cpu_s(self) -> float:
-        """Processor time of all its threads so far."""
-        times = self._process.cpu_times()
-        return float(times.user + times.system)
+        """Processor time of all its threads and workers so far."""
+        times = [each.cpu_times() for each in (self._process, *self._process.children(recursive=True))]
+        return float(sum(each.user + each.system for each in times))
+
+
+def starting(kind: str, config: BusConfig, workers: int = 1) -> Start:
+    """How to start this module. kind: "bare" or "receiver"."""
+    settings = json.dumps({"name": config.name, "client": dict(config.client)})
+    command = [sys.executable, "-m", "bench.receiver.serving", kind, str(workers)]
+    return lambda port: subprocess.Popen([*command, str(port)], env={**os.environ, _SETTINGS: settings})
+
+
+def receiver() -> Callable[..., Any]:
+    """The receiver's app of one process."""
+    config = BusConfig(**json.loads(os.environ[_SETTINGS]))
+    return build_app(config, Options(), None, lambda _path, _status, _events: None)
 
 
 def main() -> None:
-    kind, port, settings = sys.argv[1:]
+    kind, workers, port = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if kind == "bare":
         uvicorn.run(
-            bare, host=HOST, port=int(port), ws="none", lifespan="off", access_log=False, log_config=None,
+            bare, host=HOST, port=port, ws="none", lifespan="off", access_log=False, log_config=None,
             server_header=False, proxy_headers=False,
         )  # fmt: skip
     else:
-        config, options = BusConfig(**json.loads(settings)), Options(host=HOST, port=int(port))
-        serve(build_app(config, options, None, lambda _path, _status, _events: None), options)
+        app = receiver() if workers == 1 else "bench.receiver.serving:receiver"
+        serve(app, Options(host=HOST, port=port, workers=workers))
 
 
 if __name__ == "__main__":
