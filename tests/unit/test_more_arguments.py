@@ -17,9 +17,10 @@ from interlock import Event, event
 from interlock.conditions import explain_rehearsal, filters, rehearse
 from interlock.conditions.filters import Exact, filter_from_json
 from interlock.events import Emitter
-from interlock.operators import EventSensor, SparkSubmitEventOperator, dispatch_dag
+from interlock.operators import EventSensor, SparkSubmitEventOperator, dispatch_dag, relay_dag
 
-from tests.kit.arguments import ROOT, Argument, PublicCallable, cases, check_argument
+from tests.kit.arguments import ROOT, VALUES, Argument, PublicCallable, cases, check_argument
+from tests.unit.triggers.relaying import Once
 
 A, B = event("a"), event("b")
 KEYED = event("a", by="data.day")
@@ -83,6 +84,8 @@ KEY = _ARG(
     none=True,
 )
 EVENTS = _ARG("nothing", "nothing")
+# A relay takes what a trigger fires, whatever it is, if it can be written as JSON.
+FIRED = _ARG("nothing", *(VALUES.keys() - {"object", "function", "class", "dict of objects", "surrogate"}))
 RUN = {
     "at": _ARG("moment"),
     "logical_date": MOMENT,
@@ -271,6 +274,12 @@ CALLABLES = [
         interlock.testing.runs_of,
         {"dag": _dispatcher(), "events": [SENT]},
         {"dag": _ARG("nothing"), "events": EVENTS, "until": MOMENT},
+    ),
+    PublicCallable(
+        "events_of",
+        lambda dag, fired: interlock.testing.events_of(dag, fired),
+        {"dag": relay_dag("r", trigger=Once(), type="t"), "fired": "text"},
+        {"dag": _ARG("nothing"), "fired": FIRED},
     ),
     PublicCallable(
         "wait_of",

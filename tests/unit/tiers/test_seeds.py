@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from tests.simulation.choose import choose
 
 def commit(monkeypatch: pytest.MonkeyPatch, name: str) -> int:
     answer = SimpleNamespace(stdout=f"{name}\n" if name else "")
-    monkeypatch.setattr(seeds.subprocess, "run", lambda *_, **__: answer)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
     return seeds.first_of_commit()
 
 
