@@ -85,7 +85,10 @@ KEY = _ARG(
 )
 EVENTS = _ARG("nothing", "nothing")
 # A relay takes what a trigger fires, whatever it is, if it can be written as JSON.
-FIRED = _ARG("nothing", *(VALUES.keys() - {"object", "function", "class", "dict of objects", "surrogate"}))
+FIRED = _ARG(
+    "nothing",
+    *(VALUES.keys() - {"object", "function", "class", "dict of objects", "dict by numbers", "surrogate"}),
+)
 RUN = {
     "at": _ARG("moment"),
     "logical_date": MOMENT,
