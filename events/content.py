@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -13,6 +14,13 @@ from .attributes import shown
 from .errors import EventError
 
 JSON = "application/json"
+# JSON data in more levels are not read. Below Python's recursion limit, to which the caller's frames count
+# too: so the same data are read or refused wherever that happens.
+MOST_LEVELS: Final = 500
+_SHORT: Final = 2 * MOST_LEVELS  # valid JSON up to this length has no more levels
+_BRACKETS: Final = b"[{]}"
+_STEPS: Final = bytes.maketrans(_BRACKETS, b"\x01\x01\xff\xff")  # 1 and -1 as signed bytes
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(_BRACKETS))
 # "*/json" or "*/*+json" once parameters are stripped (CloudEvents JSON format 1.0.2, section 3.1.1).
 _JSON_TYPE = re.compile(r"\s*[^/;\s]+/(?:[^/;\s]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
 _TEXT_TYPE = re.compile(r"\s*text/", re.IGNORECASE)
@@ -72,13 +80,26 @@ def parse(data: bytes | None, content_type: str | None) -> object:
 
 
 def parse_json(text: bytes) -> object:
-    """Returns the value of a JSON text. Raises EventError if it is invalid or nested too deeply."""
+    """Returns the value of a JSON text. Raises EventError if it is invalid or has more than MOST_LEVELS."""
     try:
-        return msgspec.json.decode(text)
-    except RecursionError as error:
-        raise EventError("data is nested too deeply to be read as JSON") from error
+        if len(text) <= _SHORT or not is_deep(text):
+            return msgspec.json.decode(text)
+    except RecursionError:
+        pass
     except (msgspec.MsgspecError, ValueError) as error:
         raise EventError(f"data is not valid JSON: {_cause(error)}") from error
+    raise EventError(f"data is nested too deeply to be read as JSON: in more than {MOST_LEVELS} levels")
+
+
+def is_deep(text: bytes) -> bool:
+    """Returns whether a JSON text has more than MOST_LEVELS levels; either, if it is not valid."""
+    if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
+        return False
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside = b"".join(text.split(b'"')[::2])  # brackets in strings do not count
+    steps = outside.translate(_STEPS, _NO_BRACKETS)
+    return max(accumulate(memoryview(steps).cast("b")), default=0) > MOST_LEVELS
 
 
 def serialize(data: object, content_type: str | None) -> bytes:

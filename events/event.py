@@ -217,7 +217,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
             rest: dict[str, object] = {name: msgspec.json.decode(value) for name, value in members.items()}
             stated = rest.get("datacontenttype")
             if raw is not None and not (isinstance(stated, str) and not content.is_json(stated)):
-                # Only to check that it is valid JSON.
+                # Only to check that it can be read.
                 content.parse_json(bytes(raw))
             elif raw is not None:
                 rest["data"] = msgspec.json.decode(raw)

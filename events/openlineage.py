@@ -16,10 +16,11 @@ from urllib.parse import quote
 import msgspec
 
 from .attributes import find_problems, format_timestamp, is_timestamp, kind, shown
-from .content import JSON
+from .content import JSON, parse_json
 from .errors import EventError
 from .event import Event
 from .http import BatchTooLargeError
+from .strict_json import refuse_repeated
 
 RUN_TYPES: Final[Mapping[str, str]] = {
     state: f"openlineage.run.{state}" for state in ("start", "running", "complete", "fail", "abort", "other")
@@ -35,6 +36,8 @@ MEASURED: Final = "measured"
 
 _RUN_ID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _DATE_AND_TIME: Final = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[Tt][0-9]{2}[0-9:.,]*(?:[Zz]|[+-][0-9:]+)?")
+_MARK: Final = b'"'
+_ESCAPED_MARK: Final = b"\\u0022"  # which is encoded as one
 _DIGEST_CHARS: Final = 32
 _MOST_PROBLEMS: Final = 20
 _READABLE: Final = "/:@!$&()*+,;="  # in a URI's path beside letters, digits and -._~; no quote, for CEL
@@ -56,16 +59,13 @@ def dataset_reference(namespace: str, name: str) -> str:
 def from_openlineage(text: bytes) -> Event:
     """Returns the CloudEvent of a run, job or dataset event in JSON.
 
-    Raises EventError, which names every required member that is missing or of a wrong type. Unknown members
-    and facets are kept and not checked.
+    Raises EventError, which names every required member that is missing or of a wrong type, and for an object
+    with a member twice. Unknown members and facets are kept and not checked.
     """
-    try:
-        form = msgspec.json.decode(text)
-        content = msgspec.json.encode(form, order="sorted")
-    except RecursionError as error:
-        raise EventError("the event's JSON is nested too deeply") from error
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise EventError(f"the event is not valid JSON: {error}") from error
+    form = parse_json(text)
+    content = msgspec.json.encode(form, order="sorted")
+    if text.count(_MARK) != content.count(_MARK) or _ESCAPED_MARK in text:  # else no name is lost
+        refuse_repeated(text)
     if not isinstance(form, dict):
         raise EventError(f"an OpenLineage event is a JSON object, not {kind(form)}")
     read = _Members(form)

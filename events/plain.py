@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec
-
 from .attributes import is_media_type
+from .content import parse_json
+from .errors import EventError
 from .event import Event
 from .kafka import CONTENT_TYPE
 
@@ -92,7 +92,7 @@ def content_type(value: bytes, headers: Sequence[tuple[str, bytes | None]] | Non
             if given and is_media_type(given):
                 return given
     try:
-        msgspec.json.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        parse_json(value)
+    except EventError:
         return "text/plain" if _is_text(value) else "application/octet-stream"
     return "application/json"

@@ -12,7 +12,7 @@ from typing import Final, TypedDict
 import msgspec
 
 from .attributes import SPECVERSION, USUAL_NAMES, is_timestamp
-from .content import JSON
+from .content import JSON, parse_json
 
 # The content types of usual events. Only another one is checked for being a media type.
 USUAL_TYPES: Final = frozenset(
@@ -109,8 +109,8 @@ def of_json(text: bytes) -> tuple[dict[str, str], bytes | None] | None:
         raw = members.pop("data", None)
         data = None if raw is None else bytes(raw)  # type: ignore[arg-type]
         if data is not None:
-            msgspec.json.decode(data)  # only to check that it is valid JSON
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+            parse_json(data)  # only to check that it can be read
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # EventError is a ValueError
         return None
     # Each member has two quotation marks around its name, and two around its text. If the event has more, a
     # member is repeated or has a name that is not here, or a text has marks within.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -13,6 +12,7 @@ from ...events import content
 from ...events.attributes import shown
 from ...events.errors import EventError
 from ...events.http import MediaTypeError
+from ...events.strict_json import parse_strictly
 from ..endpoint import Request
 
 MOST_FIELDS: Final = 1000
@@ -35,7 +35,7 @@ def data_of(request: Request, body: bytes, json_field: str | None) -> tuple[byte
     if charset is not None and charset[1].lower() not in ("utf-8", "utf8"):
         raise MediaTypeError(f"the charset {shown(charset[1])} is not supported: send UTF-8")
     if stated and content.is_json(stated):
-        return body, _strict_json(body)
+        return body, parse_strictly(body)
     if stated.partition(";")[0].strip().lower() != _FORM:
         raise MediaTypeError(
             f"content-type {shown(stated)} is not supported: send application/json or {_FORM}"
@@ -43,27 +43,8 @@ def data_of(request: Request, body: bytes, json_field: str | None) -> tuple[byte
     fields = _fields(body)
     if json_field is not None and list(fields) == [json_field]:
         text = fields[json_field].encode()
-        return text, _strict_json(text)
+        return text, parse_strictly(text)
     return msgspec.json.encode(fields), fields
-
-
-def _strict_json(text: bytes) -> object:
-    """The value of a JSON text. An object with a member twice is an error: readers differ on which counts."""
-    value = content.parse_json(text)
-    try:
-        # parse_int: int() refuses numbers of more than 4,300 digits.
-        json.loads(text, object_pairs_hook=_refuse_repeated, parse_int=str)
-    except RecursionError:
-        raise EventError("data is nested too deeply to be read as JSON") from None
-    return value
-
-
-def _refuse_repeated(members: list[tuple[str, Any]]) -> None:
-    seen: set[str] = set()
-    for name, _ in members:
-        if name in seen:
-            raise EventError(f"the JSON has a member twice: {shown(name)}")
-        seen.add(name)
 
 
 def _fields(body: bytes) -> dict[str, str]:

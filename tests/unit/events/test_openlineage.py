@@ -203,6 +203,35 @@ def test_what_is_no_event_is_refused(sent: bytes) -> None:
         from_openlineage(sent)
 
 
+RUN = json.dumps(
+    run_event(run={"runId": RUN_ID, "facets": {"say": {"it": 'a "b"', "\u00e9": [{"n": 1}]}}}),
+    separators=(",", ":"),
+).encode()
+REPEATS = [
+    (b'"job":', b'"job":{"namespace":"x","name":"y"},"job":', "'job'"),
+    (b'"name":"shop.load"', b'"name":"shop.load","name":"shop.load"', "'name'"),
+    (b'"name":"shop.load"', b'"n\\u0061me":"other","name":"shop.load"', "'name'"),
+    (b'{"n":1}', b'{"n":1,"n":1}', "'n'"),
+    (b'"it":', b'"it":null,"it":', "'it'"),
+    (b'"it":"a \\"b\\""', b'"it":1,"it":"\\u0022\\u0022"', "'it'"),  # as many quotation marks when encoded
+]
+
+
+@pytest.mark.parametrize(("old", "new", "name"), REPEATS)
+def test_a_member_that_appears_twice_is_refused_at_any_level(old: bytes, new: bytes, name: str) -> None:
+    assert RUN.count(old) == 1
+    with pytest.raises(EventError, match=f"a member twice: {name}"):
+        from_openlineage(RUN.replace(old, new))
+    with pytest.raises(EventError, match=f"event 2 of 2: the JSON has a member twice: {name}"):
+        from_openlineage_batch(b"[" + RUN + b"," + RUN.replace(old, new) + b"]", 9)
+
+
+def test_quotation_marks_written_as_escapes_are_no_repeat() -> None:
+    escaped = RUN.replace(b'\\"', b"\\u0022")
+    assert escaped != RUN
+    assert from_openlineage(escaped).identity == from_openlineage(RUN).identity
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -6,12 +6,14 @@ import itertools
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from interlock import Event, EventError
 from interlock.events import http, kafka
+from interlock.events.content import MOST_LEVELS
 from interlock.events.usual import are_usual, of_http, of_json
 
 _sources = itertools.count()
@@ -116,6 +118,90 @@ def test_a_record_has_the_same_event_or_fault_as_when_it_is_read_closely(
         return kafka.decode(None, b"{}", [(f"ce_{name}", text.encode()) for name, text in pairs])
 
     both(read)
+
+
+KNOWN = "/usual/known"
+
+
+def either_way(read: Callable[[], Event]) -> None:
+    """Reads an event of a known source as usual, then without the short ways."""
+    Event.of("t", KNOWN)
+    found = outcome(read)
+    with (
+        patch("interlock.events.event.of_json", return_value=None),
+        patch("interlock.events.http.of_http", return_value=None),
+        patch("interlock.events.kafka._usual", return_value=None),
+    ):
+        assert outcome(read) == found
+
+
+def changed(text: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
+    for at, length, piece in changes:
+        at %= len(text) + 1
+        text = text[:at] + piece + text[at + length :]
+    return text
+
+
+PIECES = [
+    b'"', b"\\", b'\\"', b"\\u0022", b"\\ud800", b"\\/", b"{", b"}", b"[", b"]", b",", b":", b" ", b"\t",
+    b"\x00", b"\x0b", b"\xc3\xa9", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xe2\x80\xa8",
+    b"\xef\xbf\xbf", b"null", b"true", b"NaN", b"-0", b"1e999", b"1.0", b"01", b"9" * 5000, b',"id":"2"',
+    b',"data":1', b'"data"', b'"id"', b',"data_base64":"eA=="', b',"subject":""', b',"subject":null',
+    b',"sequence":5', b',"x":{"y":[]}', b"[" * 600, b'{"a":' * 600, b"[" * 600 + b"]" * 600, b"%C3%A9",
+    b"%zz", b"%", b"application/json", b"text/plain", b";charset=utf-8",
+]  # fmt: skip
+changes = st.lists(
+    st.tuples(st.integers(0, 400), st.integers(0, 8), st.sampled_from(PIECES) | st.binary(max_size=4)),
+    max_size=3,
+)
+MEMBERS = json.dumps(
+    {"specversion": "1.0", "id": "1", "source": KNOWN, "type": "t", "subject": "s", "time": TIME}
+).encode()[:-1]
+
+
+@given(st.sampled_from([b"", *(b',"data":' + each.encode() for each in DATA)]), changes)
+@settings(max_examples=150)
+@example(b',"data":1', [])
+@example(b',"data":"\xff"', [])
+def test_any_json_has_the_same_event_or_fault_either_way(
+    data: bytes, changed_at: list[tuple[int, int, bytes]]
+) -> None:
+    text = changed(MEMBERS + data + b"}", changed_at)
+    either_way(lambda: Event.from_json_bytes(text))
+
+
+@pytest.mark.parametrize("form", ["[%s]", '{"a":%s}'], ids=["lists", "objects"])
+def test_json_in_any_number_of_levels_is_read_or_refused_either_way(form: str) -> None:
+    around, inside = form.split("%s")[0], form.split("%s")[1]
+    read = []
+    for levels in (MOST_LEVELS - 1, MOST_LEVELS, MOST_LEVELS + 1, *range(700, 1000, 3)):
+        data = around * levels + "1" + inside * levels
+        text = MEMBERS + b',"data":' + data.encode() + b"}"
+        either_way(lambda text=text: Event.from_json_bytes(text))  # type: ignore[misc]
+        read += [levels] * isinstance(outcome(lambda text=text: Event.from_json_bytes(text))[0], dict)  # type: ignore[misc]
+    assert read[-1] == MOST_LEVELS
+
+
+headers = st.lists(
+    st.tuples(
+        st.sampled_from([*(f"ce-{name}" for name in NAMES), "ce-", "content-type", "traceparent", "ce_id"])
+        | st.text("ce-_idCE", max_size=6),
+        st.sampled_from(PIECES) | st.sampled_from([each.encode() for each in VALUES]) | st.binary(max_size=6),
+    ),
+    max_size=3,
+)
+BINARY = [(f"ce-{name}", value.encode()) for name, value in {**PLAIN, "source": KNOWN}.items()]
+
+
+@given(headers, st.integers(0, len(BINARY)), st.sampled_from([b"", b"{}", b"[" * 600]))
+@settings(max_examples=100)
+def test_any_headers_have_the_same_event_or_fault_either_way(
+    more: list[tuple[str, bytes]], left: int, body: bytes
+) -> None:
+    sent = BINARY[:left] + more + BINARY[left:]
+    either_way(lambda: http.decode([(name.encode(), value) for name, value in sent], body)[0])
+    record = [(name.replace("ce-", "ce_", 1), value) for name, value in sent]
+    either_way(lambda: kafka.decode(None, body, record))
 
 
 def test_a_usual_event_is_read_the_short_way() -> None:
