@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from math import isfinite
 from typing import Any, Final
 
 import msgspec
 
 from ..engine.errors import ConfigError
+from ..events.content import parse_json
 from ..events.errors import EventError
 from ..events.event import Event
 from ..events.listed import is_own
@@ -23,6 +25,7 @@ from ..events.template import Place, Template, in_uri, members_of, text_at
 
 _NAMES: Final = "{data.NAME} or {message.NAME}"
 _ID_CHARACTERS: Final = 32
+_PATH_CHARS: Final = 200  # in an error
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class Message:
     def data(self) -> Any:
         """The value of the body if it is JSON, else None."""
         try:
-            return msgspec.json.decode(self.body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return parse_json(self.body)
+        except EventError:
             return None
 
     @property
@@ -61,7 +64,7 @@ def messages_of(payload: Any, position: str | None = None) -> list[Message]:
     """Returns the messages of what a trigger fired. Raises EventError if they cannot be read.
 
     Knows the forms of Airflow's triggers for SQS, Kinesis, Pub/Sub, Redis and Azure Service Bus. Any other
-    payload is one message: a text or bytes as they are, another value as JSON.
+    payload is one message: a text or bytes as they are, another value as JSON, which has no NaN or Infinity.
 
     position: where in the source it came from, if the trigger says so.
     """
@@ -71,6 +74,8 @@ def messages_of(payload: Any, position: str | None = None) -> list[Message]:
             if found is not None:
                 return found
         return [Message(_bytes(payload), id=position)]
+    except EventError:
+        raise
     except (KeyError, TypeError, ValueError, binascii.Error, RecursionError) as e:
         raise EventError(f"what the trigger fired cannot be read as a message: {type(e).__name__}") from e
 
@@ -105,7 +110,26 @@ def _decoded(text: str | bytes) -> bytes:
 def _bytes(value: Any) -> bytes:
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
-    return value.encode() if isinstance(value, str) else msgspec.json.encode(value, order="sorted")
+    if isinstance(value, str):
+        return value.encode()
+    text = msgspec.json.encode(value, order="sorted")
+    if b"null" in text:  # msgspec writes NaN and Infinity as null, which is another value
+        _refuse_not_finite(msgspec.to_builtins(value), "payload")
+    return text
+
+
+def _refuse_not_finite(value: Any, path: str) -> None:
+    if isinstance(value, float) and not isfinite(value):
+        raise EventError(
+            f"what the trigger fired has {value} at {path}, which JSON does not have: let it fire null, a"
+            " text, or the message as it came"
+        )
+    if isinstance(value, dict):
+        for name, each in value.items():
+            _refuse_not_finite(each, f"{path}.{name}" if len(path) < _PATH_CHARS else path)
+    elif isinstance(value, (list, tuple)):
+        for number, each in enumerate(value):
+            _refuse_not_finite(each, f"{path}[{number}]" if len(path) < _PATH_CHARS else path)
 
 
 class EventMaker:

@@ -87,7 +87,9 @@ EVENTS = _ARG("nothing", "nothing")
 # A relay takes what a trigger fires, whatever it is, if it can be written as JSON.
 FIRED = _ARG(
     "nothing",
-    *(VALUES.keys() - {"object", "function", "class", "dict of objects", "dict by numbers", "surrogate"}),
+    *VALUES.keys()
+    - {"object", "function", "class", "dict of objects", "dict by numbers", "surrogate"}
+    - {"nan", "infinite", "dict of nan"},
 )
 RUN = {
     "at": _ARG("moment"),

@@ -86,6 +86,28 @@ def test_a_payload_that_cannot_be_read_is_an_error_without_its_content(payload: 
 
 
 @pytest.mark.parametrize(
+    ("payload", "where"),
+    [
+        (float("nan"), "nan at payload"),
+        ({"rate": float("inf"), "at": None}, "inf at payload.rate"),
+        ([None, {"rates": (1.5, float("-inf"))}], r"-inf at payload\[1\].rates\[1\]"),
+        ({"message_batch": [SQS | {"Body": {"x": float("nan")}}]}, "nan at payload.x"),
+    ],
+    ids=["alone", "member", "nested", "batch"],
+)
+def test_nan_and_infinity_are_refused_with_their_place(payload: Any, where: str) -> None:
+    """They would be null, another value."""
+    with pytest.raises(EventError, match=f"fired has {where}, which JSON does not have: let it fire null"):
+        messages_of(payload)
+
+
+def test_text_that_holds_nan_is_kept_as_text() -> None:
+    [message] = messages_of('{"rate": NaN}')
+    event = event_of(message)
+    assert (event.data, event.datacontenttype, message.data) == (b'{"rate": NaN}', "text/plain", None)
+
+
+@pytest.mark.parametrize(
     ("body", "type_"),
     [
         (b'{"a": 1}', "application/json"),
@@ -94,8 +116,10 @@ def test_a_payload_that_cannot_be_read_is_an_error_without_its_content(payload: 
         (b"hello", "text/plain"),
         (b"", "text/plain"),
         (b"\xff\x00", "application/octet-stream"),
+        (b"[" * 500 + b"]" * 500, "application/json"),
+        (b"[" * 501 + b"]" * 501, "text/plain"),
     ],
-    ids=["object", "number", "null", "text", "empty", "bytes"],
+    ids=["object", "number", "null", "text", "empty", "bytes", "levels", "too many levels"],
 )
 def test_the_body_is_the_data_unchanged_with_its_type(body: bytes, type_: str) -> None:
     event = event_of(Message(body))
