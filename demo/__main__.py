@@ -2,7 +2,8 @@
 
 The last line of output is a JSON object.
 Environment: KEEP=1 keeps everything running afterwards until Ctrl-C. FAULT=<name> makes something go wrong
-(several names separated by commas: one story each, two at a time; an empty name is the story without one).
+(names separated by commas: a story for each, two at a time; by +: in the same story; an empty name is the story
+without a fault).
 DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); each start empties it, so it must be
 new, empty, or made by the demo. DEMO_PORT is the UI's port (default: a free one). Exit code: 0 if all checks
 pass; 1, with the reason, if a check fails or a part does not start; 130 on Ctrl-C. Always stops everything
@@ -247,12 +248,19 @@ def _stop(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> Non
 
 
 def _chosen_faults(names: str) -> list[Fault]:
-    faults = []
-    for name in names.split(","):
-        if name and name not in FAULTS:
+    return [_chosen_fault(each) if each else NONE for each in names.split(",")]
+
+
+def _chosen_fault(names: str) -> Fault:
+    for name in names.split("+"):
+        if name not in FAULTS:
             raise DemoError(f"unknown FAULT={name}; choose among {', '.join(FAULTS)}")
-        faults.append(FAULTS[name] if name else NONE)
-    return faults
+    chosen = [FAULTS[name] for name in names.split("+")]
+    rates = [fault.rates for fault in chosen if fault.rates]
+    if len(rates) > 1:
+        raise DemoError(f"FAULT={names}: a story has one fault of its rates; put a comma between these")
+    description = "; ".join(fault.description for fault in chosen)
+    return Fault(names, description, *rates, twice=any(fault.twice for fault in chosen))
 
 
 if __name__ == "__main__":

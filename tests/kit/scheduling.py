@@ -6,6 +6,7 @@ writes the group into a private attribute that pytest has renamed.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from xdist.scheduler import LoadScopeScheduling
@@ -29,10 +30,26 @@ FIRST: Final = (
     "simulation/",
     "invariants/",
 )
-# They compute and start no services. The others wait for their services much of the time.
+# They start no services.
 COMPUTING: Final = ("simulation/", "invariants/", "conformance/", "unit/")
-# More processes at a time with Airflows, Sparks and brokers run into their deadlines on two cores.
-WAITING_PROCESSES: Final = 3
+# They run an Airflow, a Spark, or engines under load, for minutes.
+HEAVY: Final = (
+    "integration/triggers/",
+    "integration/spark/pipeline/",
+    "integration/demo/",
+    "integration/chaos/",
+)
+# With more processes at a time that run Airflows, Sparks and brokers, tests miss their deadlines on two cores.
+HEAVY_PROCESSES: Final = 2
+WAITING_PROCESSES: Final = 4  # these two among them
+
+
+class Kind(Enum):
+    """What a test asks of the machine."""
+
+    COMPUTING = "a core"
+    WAITING = "a broker or another service; it waits for it much of the time"
+    HEAVY = "services that together keep a core busy for minutes"
 
 
 def group_of(nodeid: str) -> str:
@@ -47,26 +64,39 @@ def rank_of(nodeid: str) -> int:
     return next((place for place, path in enumerate(FIRST) if nodeid.startswith(path)), len(FIRST))
 
 
-class GroupScheduling(LoadScopeScheduling):
-    """Gives each process one group at a time.
+def kind_of(nodeid: str) -> Kind:
+    """What a test asks of the machine."""
+    if nodeid.startswith(HEAVY):
+        return Kind.HEAVY
+    return Kind.COMPUTING if nodeid.startswith(COMPUTING) else Kind.WAITING
 
-    While as many as WAITING_PROCESSES run tests that wait for services, a further process gets tests that
-    compute, if there are any left.
+
+class GroupScheduling(LoadScopeScheduling):
+    """Gives each process one group at a time: the first one that the bounds allow beside the other processes.
+
+    The bounds are HEAVY_PROCESSES and WAITING_PROCESSES. When they allow no group that is left, the first one runs.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        waiting = [each for each in self.assigned_work if each is not node and self._waits(each)]
-        computing = next((group for group in self.workqueue if group.startswith(COMPUTING)), None)
-        if len(waiting) >= WAITING_PROCESSES and computing is not None:
-            self.workqueue.move_to_end(computing, last=False)
+        kinds = [self._kinds(each) for each in self.assigned_work if each is not node]
+        heavy = sum(Kind.HEAVY in each for each in kinds)
+        waiting = sum(bool(each & {Kind.HEAVY, Kind.WAITING}) for each in kinds)
+        allowed = {Kind.COMPUTING}
+        if waiting < WAITING_PROCESSES:
+            allowed |= {Kind.WAITING} if heavy >= HEAVY_PROCESSES else {Kind.WAITING, Kind.HEAVY}
+        group = next((group for group, tests in self.workqueue.items() if kind(tests) in allowed), None)
+        if group is not None:
+            self.workqueue.move_to_end(group, last=False)
         super()._assign_work_unit(node)
 
-    def _waits(self, node: WorkerController) -> bool:
-        """Whether the process has tests left that wait for services."""
-        return any(
-            not group.startswith(COMPUTING) and not all(tests.values())
-            for group, tests in self.assigned_work[node].items()
-        )
+    def _kinds(self, node: WorkerController) -> set[Kind]:
+        """The kinds of the groups of which the process has tests left."""
+        return {kind(tests) for tests in self.assigned_work[node].values() if not all(tests.values())}
+
+
+def kind(tests: dict[str, bool]) -> Kind:
+    """The kind of a group, whose tests are all of one kind."""
+    return kind_of(next(iter(tests)))

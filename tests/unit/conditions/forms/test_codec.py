@@ -236,29 +236,30 @@ def nested(levels: int, wrap: Callable[[Any], Any], inner: Any) -> Any:
     return inner
 
 
+# Made in the test: each process that collects the tests would hold these million objects.
 @pytest.mark.parametrize(
-    ("node", "message"),
+    ("make", "message"),
     [
-        (nested(100_000, lambda inner: {"all": [inner]}, {}), "more than 32 levels"),
-        (nested(100_000, lambda inner: {"not": inner}, {}), "more than 32 levels"),
-        (nested(100_000, lambda inner: {"count": {"of": inner, "n": 2}}, {}), "more than 32 levels"),
-        ({"event": {"filters": [nested(100_000, lambda inner: {"not": inner}, {})]}}, "too large together"),
-        ({"event": {"filters": [nested(100, lambda inner: {"all": [inner]}, {})]}}, "more than 16 levels"),
-        ({"event": {"exact": nested(100_000, lambda inner: [inner], "x")}}, "too large together"),
-        ({"event": {"by": nested(100_000, lambda inner: [inner], "x")}}, "too large together"),
-        ({"all": [{"event": {"exact": {"type": "a"}}}] * 100_000}, "more than 256 nodes"),
-        ({"event": {"filters": [{"any": [{"sql": "x"}] * 100_000}]}}, "too large together"),
-        ({"event": {"exact": {"type": "x" * 2_000_000}}}, "too large together"),
-        ({"event": {"exact": {"x" * 2_000_000: "x"}}}, "too large together"),
-        ({"event": {"exact": {f"a{n}": "x" for n in range(100_000)}}}, "too large together"),
-        ({"event": {"exact": {f"a{n}": "x" for n in range(300)}}}, "have 300 terms: at most 256"),
-        ({"event": {"filters": [{"sql": " " * 5000}]}}, "too large together"),
+        (lambda: nested(100_000, lambda inner: {"all": [inner]}, {}), "more than 32 levels"),
+        (lambda: nested(100_000, lambda inner: {"not": inner}, {}), "more than 32 levels"),
+        (lambda: nested(100_000, lambda inner: {"count": {"of": inner, "n": 2}}, {}), "more than 32 levels"),
+        (lambda: {"event": {"filters": [nested(100_000, lambda inner: {"not": inner}, {})]}}, "too large together"),
+        (lambda: {"event": {"filters": [nested(100, lambda inner: {"all": [inner]}, {})]}}, "more than 16 levels"),
+        (lambda: {"event": {"exact": nested(100_000, lambda inner: [inner], "x")}}, "too large together"),
+        (lambda: {"event": {"by": nested(100_000, lambda inner: [inner], "x")}}, "too large together"),
+        (lambda: {"all": [{"event": {"exact": {"type": "a"}}}] * 100_000}, "more than 256 nodes"),
+        (lambda: {"event": {"filters": [{"any": [{"sql": "x"}] * 100_000}]}}, "too large together"),
+        (lambda: {"event": {"exact": {"type": "x" * 2_000_000}}}, "too large together"),
+        (lambda: {"event": {"exact": {"x" * 2_000_000: "x"}}}, "too large together"),
+        (lambda: {"event": {"exact": {f"a{n}": "x" for n in range(100_000)}}}, "too large together"),
+        (lambda: {"event": {"exact": {f"a{n}": "x" for n in range(300)}}}, "have 300 terms: at most 256"),
+        (lambda: {"event": {"filters": [{"sql": " " * 5000}]}}, "too large together"),
         (
-            {"all": [{"event": {"where": f"data.x == {n}{' ' * 900}"}} for n in range(5)]},
+            lambda: {"all": [{"event": {"where": f"data.x == {n}{' ' * 900}"}} for n in range(5)]},
             "4,096 in where and sql",
         ),
         (
-            {
+            lambda: {
                 "all": [
                     {"event": {"filters": [{"any": [{"exact": {"type": f"{n}.{m}"}} for m in range(250)]}]}}
                     for n in range(99)
@@ -269,7 +270,8 @@ def nested(levels: int, wrap: Callable[[Any], Any], inner: Any) -> Any:
     ],
     ids=lambda value: value if isinstance(value, str) else "node",
 )  # fmt: skip
-def test_reading_stops_at_the_limits(node: Any, message: str) -> None:
+def test_reading_stops_at_the_limits(make: Callable[[], Any], message: str) -> None:
+    node = make()
     try:
         with pytest.raises(ConditionError) as caught:
             from_json(form(node))

@@ -26,7 +26,7 @@ from .runs import examples
 from .test_step_against_oracle import compare
 
 # The same cases as without a fault; a fault that they do not show would not be found in CI either.
-MOST = 4_000
+MOST = 1_500
 STEP = sys.modules["interlock.conditions.evaluate.step"]  # the package has a function of its name
 Patch = pytest.MonkeyPatch
 
