@@ -5,6 +5,7 @@ The broker cannot be skipped: without Java 17 the tests that ask for it fail and
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -49,6 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    # The collected tests live until the end: without this, each full collection of garbage walks them all.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
