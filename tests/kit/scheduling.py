@@ -39,7 +39,7 @@ HEAVY: Final = (
     "integration/demo/",
     "integration/chaos/",
 )
-# With more processes at a time that run Airflows, Sparks and brokers, tests miss their deadlines on two cores.
+# With more Airflows, Sparks and brokers at a time, tests miss their deadlines on two cores.
 HEAVY_PROCESSES: Final = 2
 WAITING_PROCESSES: Final = 4  # these two among them
 
@@ -74,7 +74,8 @@ def kind_of(nodeid: str) -> Kind:
 class GroupScheduling(LoadScopeScheduling):
     """Gives each process one group at a time: the first one that the bounds allow beside the other processes.
 
-    The bounds are HEAVY_PROCESSES and WAITING_PROCESSES. When they allow no group that is left, the first one runs.
+    The bounds are HEAVY_PROCESSES and WAITING_PROCESSES. When they allow no group that is left, the first
+    one runs.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -1,7 +1,7 @@
 """The demo as a user runs it, with its own broker, Airflow and Spark.
 
-Each start takes half a minute, so `make test` starts one demo with two stories for all faults: repeated events
-and lost rates, and misdated rates. The long tier runs it without a fault too, and ends it in other ways.
+Each start takes half a minute, so `make test` starts one demo with two stories for all faults: repeated
+events and lost rates, and misdated rates. The long tier runs it without a fault too, and ends it otherwise.
 """
 
 from __future__ import annotations

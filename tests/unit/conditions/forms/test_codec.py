@@ -243,8 +243,14 @@ def nested(levels: int, wrap: Callable[[Any], Any], inner: Any) -> Any:
         (lambda: nested(100_000, lambda inner: {"all": [inner]}, {}), "more than 32 levels"),
         (lambda: nested(100_000, lambda inner: {"not": inner}, {}), "more than 32 levels"),
         (lambda: nested(100_000, lambda inner: {"count": {"of": inner, "n": 2}}, {}), "more than 32 levels"),
-        (lambda: {"event": {"filters": [nested(100_000, lambda inner: {"not": inner}, {})]}}, "too large together"),
-        (lambda: {"event": {"filters": [nested(100, lambda inner: {"all": [inner]}, {})]}}, "more than 16 levels"),
+        (
+            lambda: {"event": {"filters": [nested(100_000, lambda inner: {"not": inner}, {})]}},
+            "too large together",
+        ),
+        (
+            lambda: {"event": {"filters": [nested(100, lambda inner: {"all": [inner]}, {})]}},
+            "more than 16 levels",
+        ),
         (lambda: {"event": {"exact": nested(100_000, lambda inner: [inner], "x")}}, "too large together"),
         (lambda: {"event": {"by": nested(100_000, lambda inner: [inner], "x")}}, "too large together"),
         (lambda: {"all": [{"event": {"exact": {"type": "a"}}}] * 100_000}, "more than 256 nodes"),
