@@ -94,7 +94,7 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-# Two cores: three processes whose tests wait for services, and one that computes meanwhile. A file, or a group
+# Two cores: four processes whose tests wait for services, and one that computes meanwhile. A file, or a group
 # of files, runs in one process (tests/kit/scheduling.py).
 TEST_PROCESSES ?= 5
 TESTED := $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
