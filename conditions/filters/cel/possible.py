@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from itertools import combinations
+from typing import Final
 
-from ....events.attributes import REQUIRED, SPECVERSION
+from ....events.attributes import REQUIRED
 from ..possible import Search
-from .ast import Node, quoted
+from .ast import Node
+from .facts import Fact, bounds_of, is_inexact, is_text, numbers_equal_to, solved_facts
 from .reads import path
-from .texts import TEXTS
 
 # The value of a constant expression in CEL, or the text of its error; None if the library refuses it.
 Evaluate = Callable[[str], object]
@@ -18,35 +19,16 @@ Text = Callable[[Node], str | None]
 Ways = Sequence[Sequence[tuple[Node, bool]]]
 
 MAX_EVALUATIONS: Final = 200
-# Beyond it the library compares integers with floating-point numbers inexactly.
-_EXACT: Final = 2**53
 _MIRRORED: Final = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPPOSITE: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _LOWER: Final = frozenset({">", ">="})
 _UPPER: Final = frozenset({"<", "<="})
-_RANGES: Final = {
-    "size": (0, None), "getMonth": (0, 11), "getDate": (1, 31), "getDayOfMonth": (0, 30),
-    "getDayOfWeek": (0, 6), "getDayOfYear": (0, 365),
-}  # fmt: skip
-# Of a timestamp; a duration may have any number of them.
-_RANGES_OF_TIME: Final = {
-    "getHours": (0, 23), "getMinutes": (0, 59), "getSeconds": (0, 59), "getMilliseconds": (0, 999),
-}  # fmt: skip
 _TYPES: Final = frozenset(
     {"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"}
 )
 # {function: what it makes}, which no value of JSON is; "bytes" also for the literals.
 _NOT_JSON: Final = {"timestamp": "a timestamp", "duration": "a duration", "bytes": "bytes", "type": "a type"}
 _NOT_STRICT: Final = frozenset({"_&&_", "_||_", "_?_:_"})  # they do not need each of their operands
-
-
-class Fact(NamedTuple):
-    """What an atom says about one term: its relation to a constant, or to the constants of a list."""
-
-    term: Node
-    relation: str
-    constant: Node
-    text: str
 
 
 class CelSearch(Search[Node]):
@@ -96,7 +78,9 @@ class CelSearch(Search[Node]):
         if (node, not outcome) in held or self._never(node, outcome):
             return False
         facts = self._facts(node, outcome)
-        if any(not self._holds(one, bound) for one in facts for bound in _bounds(one.term)):
+        if any(not self._holds(one, bound) for one in facts for bound in bounds_of(one.term)):
+            return False
+        if any(one.term == two.term and not self._holds(one, two) for one, two in combinations(facts, 2)):
             return False
         return all(self._agree((node, outcome), facts, other) for other in held)
 
@@ -108,6 +92,8 @@ class CelSearch(Search[Node]):
             short, long = sorted((affix[2], another[2]), key=len)
             if not (long.startswith(short) if affix[1] == "startsWith" else long.endswith(short)):
                 return False
+        if _is_reversed(atom, other) or _is_reversed(other, atom):
+            return False
         others = self._facts(*other)
         if any(one.term == two.term and not self._holds(one, two) for one in facts for two in others):
             return False
@@ -115,15 +101,18 @@ class CelSearch(Search[Node]):
 
     def _agrees_with(self, facts: Sequence[Fact], other: tuple[Node, bool]) -> bool:
         """Whether the other atom can have its outcome with the texts that these facts give to its terms."""
-        for fact in facts:
-            if fact.relation == "==" and fact.constant.kind == "const" and _is_text(fact.constant):
-                valued = _replaced(other[0], fact.term, fact.constant)
-                constant = None if valued is other[0] else self._text(valued)
-                if constant is not None and not self._true(
-                    f"dyn({constant}) == {'true' if other[1] else 'false'}"
-                ):
-                    return False
-        return True
+        return all(self._agrees_with_value(fact, other) for fact in facts if fact.relation == "==")
+
+    def _agrees_with_value(self, fact: Fact, other: tuple[Node, bool]) -> bool:
+        values: Sequence[Node] = [fact.constant] if is_text(fact.constant) else []
+        if fact.constant.number is not None and self._is_json(fact.term):
+            values = numbers_equal_to(fact.constant.number)
+        for value in values:
+            valued = _replaced(other[0], fact.term, value)
+            constant = None if valued is other[0] else self._text(valued)
+            if constant is None or self._true(f"dyn({constant}) == {'true' if other[1] else 'false'}"):
+                return True
+        return not values
 
     def _ways_of_loop(self, node: Node, outcome: bool) -> Ways | None:
         """exists and exists_one are true only if their predicate is, for an element."""
@@ -188,7 +177,7 @@ class CelSearch(Search[Node]):
         sign = node.name.strip("_")
         if node.name == "@in":
             constant = self._text(node.children[1])
-            if constant is None or node.children[1].kind != "list" or _is_inexact(node.children[1]):
+            if constant is None or node.children[1].kind != "list" or is_inexact(node.children[1]):
                 return []
             return [Fact(node.children[0], "in" if outcome else "not in", node.children[1], constant)]
         if sign not in _MIRRORED:
@@ -198,13 +187,13 @@ class CelSearch(Search[Node]):
             (*node.children[::-1], _MIRRORED[sign]),
         ):
             constant = self._text(other)
-            if constant is None or _is_inexact(other):
+            if constant is None or is_inexact(other):
                 continue
             if outcome:
-                return [Fact(one, relation, other, constant)]
+                return [Fact(one, relation, other, constant), *solved_facts(one, relation, other)]
             if relation == "==":
                 return [Fact(one, "!=", other, constant)]
-            return [Fact(one, _OPPOSITE[relation], other, constant)] if _bounds(one) else []
+            return [Fact(one, _OPPOSITE[relation], other, constant)] if bounds_of(one) else []
         return []
 
     def _holds(self, one: Fact, two: Fact) -> bool:
@@ -258,6 +247,17 @@ def _affix(node: Node, outcome: bool) -> tuple[Node, str, str] | None:
     return None if sought.kind != "const" or sought.text is None else (term, node.name, sought.text)
 
 
+def _is_reversed(one: tuple[Node, bool], other: tuple[Node, bool]) -> bool:
+    """Whether one atom says a < b, and the other b < a or b <= a."""
+    (less, is_less), (more, is_more) = one, other
+    if not (is_less and is_more) or less.name not in ("_<_", "_>_"):
+        return False
+    same = less.children == more.children
+    mirrored = _MIRRORED[less.name.strip("_")]
+    names = (f"_{mirrored}_", f"_{mirrored}=_") if same else (less.name, f"{less.name[:-1]}=_")
+    return more.name in names and (same or less.children == more.children[::-1])
+
+
 def _with_members(node: Node) -> Node:
     """The expression with a.x for a['x'], which read the same member."""
     children = tuple(map(_with_members, node.children))
@@ -270,36 +270,6 @@ def _with_members(node: Node) -> Node:
 
 def _call(name: str, *children: Node) -> Node:
     return Node("call", name, children=children)
-
-
-def _bounds(term: Node) -> list[Fact]:
-    """The least and the greatest value of a function, for any argument; the only one of `specversion`."""
-    if path(term, "event") == ("specversion",):
-        return [_fact(term, "==", quoted(SPECVERSION))]
-    if term.kind != "call":
-        return []
-    ranges = _RANGES_OF_TIME if _is_timestamp(term.children[0]) else {}
-    low, high = {**_RANGES, **ranges}.get(term.name, (None, None))
-    bounds = [_fact(term, ">=", str(low))] if low is not None else []
-    return bounds + ([_fact(term, "<=", str(high))] if high is not None else [])
-
-
-def _is_timestamp(node: Node) -> bool:
-    return node.kind == "call" and node.name == "timestamp"
-
-
-def _fact(term: Node, relation: str, literal: str) -> Fact:
-    return Fact(term, relation, Node("const", literal=literal), literal)
-
-
-def _is_text(node: Node) -> bool:
-    return TEXTS.fullmatch(node.literal) is not None
-
-
-def _is_inexact(node: Node) -> bool:
-    if node.number is not None and not abs(node.number) < _EXACT:
-        return True
-    return any(map(_is_inexact, node.children))
 
 
 def _attribute_tested(node: Node) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ....events.attributes import REQUIRED
+from . import solved
 from .bounds import bounds, is_only_text, text_bounds
 from .functions import CASTING, find
 from .like import MANY, Tokens, tokens
@@ -93,6 +94,7 @@ def facts(node: Node, outcome: bool) -> Facts:
     found.texts += [implied for each in found.texts for implied in _implied(each)]
     reasons = [*map(reason, found.numbers), *map(reason, found.texts)]
     found.reason = found.reason or next(filter(None, reasons), None)
+    found.numbers += [part for each in found.numbers for part in solved.implied(each)]
     return found
 
 

@@ -354,6 +354,16 @@ NEVER_TRUE = [
     "timestamp(data.t) > timestamp('2027-01-01T00:00:00Z') && timestamp(data.t) < timestamp(0)",
     "(data.x == 1 || data.y == 2) && data.x != 1 && data.y != 2", "data.x == data.y && data.x != data.y",
     "size(data.x) > 3 && size(data.x) < 2", "event.type == 'abc' && size(event.type) > 5",
+    "data.x >= 6 && data.x * 2 == 10", "10 == 2 * data.x && data.x >= 6.0", "data.x * 2 == 11",
+    "data.x + 1 > 6 && data.x < 6 && data.x + 1 < 7", "3 - data.x > 0 && data.x > 2",
+    "-data.x > 5 && data.x > -5", "data.x / 2 == 5 && data.x > 11", "data.x / -2 == 5 && data.x > -10",
+    "(data.x + 1) * 3 > 30 && data.x < 10", "data.x * -2 > 10 && data.x > -6",
+    "data.x + 1.5 > 10.0 && data.x < 8.0", "data.x * 0.5 > 10.0 && data.x < 19.9",
+    "data.x == 5 && data.x * data.x == 26", "data.x == 5 && data.x % 2 == 0", "size(data.x) * 2 == 3",
+    "int(event.level) * 2 > 9 && int(event.level) < 5", "data.x * 2 >= 10 && data.x in [3, 4]",
+    "data.x % 2 == 2", "data.x % -2 < -1", "data.a < data.b && data.b < data.a",
+    "data.a < data.b && data.b <= data.a",
+    "data.a > data.b && data.a <= data.b", "data.a > data.b && data.b > data.a",
 ]  # fmt: skip
 MAYBE_TRUE = [
     "data.x == 1 || data.x == b'a'", "duration(data.d).getHours() == 30", "bytes(data.x) == b'a'",
@@ -364,6 +374,14 @@ MAYBE_TRUE = [
     "has(data.x) && !has(data.x.y)", "data.l.all(i, i == 1 && i == 2)", "!(data.x == b'a')",
     "data.l.exists(i, i == 1) && data.l.exists(i, i == 2)", "event.type == 'abc' && event.type.matches('b')",
     "data.l.exists(bytes, bytes == 'a')", "data.x == 1 && data.x + 1.0 > 1.0",
+    "data.x >= 5 && data.x * 2 == 10", "data.x * 2.0 == 11.0", "data.x + 0.1 > 0.3 && data.x < 0.2",
+    "data.x / 2 == 5 && data.x > 10", "data.x / 2 == 0 && data.x == -1", "data.x % 2 == 1 && data.x > 5",
+    "data.x == 5 && data.x / 2.0 == 2.5", "data.x * 0 == 0 && data.x > 6", "data.x * 2 > 9 && data.x < 6",
+    "data.x * 2 != 10 && data.x == 6", "data.x * 1e-300 == 0.0 && data.x < 1.0",
+    "data.x == 0 && 1.0 / data.x < 0.0",
+    "data.a <= data.b && data.b <= data.a", "data.a < data.b && data.a <= data.b", "data.x % 2 == -1",
+    "data.a < data.b && data.b > data.a", "!(data.a < data.b) && !(data.b < data.a)",
+    "data.x + 1e300 == 1e300 && data.x > 5.0", "(data.x == 5 ? data.x * 2 : data.x) == 10",
 ]  # fmt: skip
 
 
@@ -384,10 +402,14 @@ ATOMS = st.sampled_from(
         "data.x == 1", "data.x != 1", "data.x > 1", "data.x <= 1", "data.x < 2", "data.x == 'a'",
         "data.x > 'a'", "data['x'] == 2",
         "data.x in [1, 'a']", "data.x in ['b']", "has(data.x)", "'x' in data", "data.x", "data.x == true",
-        "data.y == data.x", "data.y == 2", "size(data.x) > 1", "size(data.x) == 1", "data.x == [1]",
+        "data.y == data.x", "data.y == 2",
+        "data.y < data.x", "data.x < data.y", "data.x <= data.y",
+        "size(data.x) > 1", "size(data.x) == 1", "data.x == [1]",
         "data.x.startsWith('a')", "data.x.startsWith('ab')", "event.type == 'a'",
         "event.type.startsWith('b')", "event['type'] == 'b'",
         "has(event.subject)", "event.subject == 's'", "data.x.exists(i, i == 1)", "data.x == null",
+        "data.x * 2 == 2", "data.x + 1 > 2", "3 - data.x < 2", "-data.x < -1", "data.x / 2 == 0",
+        "data.x / -2 > -1", "data.x * 2.0 == 3.0", "data.x + 0.1 > 1.6", "data.x % 2 == 0",
     ]
 )  # fmt: skip
 EXPRESSIONS = st.recursive(
@@ -399,7 +421,9 @@ EXPRESSIONS = st.recursive(
     ),
     max_leaves=5,
 )
-VALUES: list[object] = [1, 1.5, 2, 0, True, False, "a", "ab", "b", "abc", [1], [1, 2], [], None, {}]
+VALUES: list[object] = [
+    1, 1.0, 1.5, 2, 3, -1, 0, True, False, "a", "ab", "b", "abc", [1], [1, 2], [], None, {},
+]  # fmt: skip
 EVENTS = [
     Event.of(type_, "/s", data=data, **subject)  # type: ignore[arg-type]
     for type_ in "ab"

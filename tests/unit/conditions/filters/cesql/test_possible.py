@@ -59,6 +59,14 @@ NEVER_TRUE = [
     ("NOT IS_INT(n) AND n > 5", "exclude"), ("subject > 5 AND subject LIKE 'a%'", "exclude"),
     ("(EXISTS n) = TRUE AND NOT EXISTS n", "exclude"), ("UPPER(type) = 'a' OR LENGTH(type) < 0", "write"),
     ("(type = 'a' OR n = 1) AND type != 'a' AND n != 1", "exclude"),
+    ("n >= 6 AND n * 2 = 10", "n >= 6 and (n * 2) = 10 exclude"), ("n * 2 = 11", "no event gives"),
+    ("n + 1 > 6 AND n < 6", "exclude"), ("3 - n > 0 AND n > 2", "exclude"), ("-n > 5 AND n > -6", "exclude"),
+    ("n / 2 = 5 AND n > 11", "exclude"), ("n / -2 = 5 AND n > -10", "exclude"),
+    ("ABS(n) = 5 AND n > 5", "exclude"), ("ABS(n) < 5 AND n > 4", "exclude"),
+    ("ABS(n) > 5 AND n = 5", "exclude"),
+    ("2 + n * 3 > 30 AND n < 10", "exclude"), ("1 + n - 3 + 2 = 4 AND n != 4", "exclude"),
+    ("n * 2 >= 10 AND n IN (3, 4)", "exclude"), ("n * -2 > 10 AND n = -5", "exclude"),
+    ("LENGTH(type) * 2 = 10 AND type = 'abc'", "exclude"), ("INT(n) + 1 = 3 AND n = 'x'", "exclude"),
 ]  # fmt: skip
 MAYBE_TRUE = [
     "EXISTS foo OR NOT EXISTS foo", "UPPER(type) = 'ABC'", "LENGTH(type) < 1", "LENGTH(type) = '5'",
@@ -69,6 +77,9 @@ MAYBE_TRUE = [
     "type LIKE 'a%' AND type LIKE '%b'", "(NOT NOT n) = 1 AND n = 5",
     "type LIKE 'a%' AND type NOT LIKE 'ab%'", "LEFT(n, 11) < -2147483647", "LOWER(type) = '\u03b1\u03c2'",
     "n NOT IN ('a') AND n NOT IN ('b')", "n % 5 = 4", "n / 2 = 2147483647 OR n", "TRIM(type) = 'a b'",
+    "n >= 5 AND n * 2 = 10", "n / 2 = 5 AND n = 11", "n / 2 = 0 AND n = -1", "n * 0 = 0 AND n > 6",
+    "n * 2 != 10 AND n = 6", "ABS(n) > 5 AND n < 0", "7 - n * 2 = 1 AND n = 3", "n + 1 = 2 AND n = 'true'",
+    "n * 2 > 9 AND n < 6", "n % 3 = 1 AND n > 3", "100 / n = 5 AND n = 19",
     "n * n > 2147483646", "NOT (n = '5') AND n = 5", "CONCAT('-', n) < 0", "n != 'x' AND n != 'y'",
 ]  # fmt: skip
 
@@ -98,7 +109,10 @@ VALUES = [
     "UPPER(a) > 4", "LOWER(a)", "TRIM(a) = 'x'", "TRIM(a) LIKE '%y'", "LEFT(a, 1) = 'x'",
     "LEFT(a, 2) = 'x'", "LEFT(a, 1) > 4", "RIGHT(a, 1) = 'y'", "RIGHT(a, 0) = ''",
     "SUBSTRING(a, 1, 1) = 'x'", "INT(a) = 5", "INT(a) > 5", "ABS(a) > 5", "ABS(a) = 5", "-a > 5", "-a < -5",
-    "a + 1 > 6", "a * 2 = 10", "a / 2 = 2", "a % 2 = 1", "a - b = 0", "CONCAT(a, b) = 'xy'",
+    "a + 1 > 6", "a * 2 = 10", "a / 2 = 2", "a % 2 = 1", "3 - a < -2", "a / -2 = 3", "a * -3 + 1 > 4",
+    "ABS(a) < 6",
+    "2 * a != 12", "ABS(a - 1) > 4", "1 + a + 1 = 7", "-a + 1 = 7", "INT(a) * 2 = 12", "LENGTH(a) * 2 = 4",
+    "a - b = 0", "CONCAT(a, b) = 'xy'",
     "CONCAT('x', a) LIKE 'x%'", "CONCAT(a, 'y') = 'xy'", "CONCAT_WS('-', a, b) LIKE 'x-%'",
     "STRING(a) = 'x'", "STRING(INT(a)) = '5'", "(EXISTS a) = TRUE", "(a = 5) = 'true'", "(a = 5) != FALSE",
     "IS_INT(a) = IS_INT(b)", "(a > 5) IN (0, 'true')", "type = 'x'", "'5' = type", "type LIKE 'x%'",
