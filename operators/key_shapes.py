@@ -14,7 +14,7 @@ from airflow.sdk import DAG, macros, timezone
 from jinja2 import meta, nodes
 
 from ..conditions import ConditionError, canonical_key
-from ..conditions.nodes.shapes import ANY, Shapes, known, shape_of
+from ..conditions.nodes.shapes import ANY, Shapes, known, of_zoned, shape_of
 from ..conditions.nodes.templates import is_template
 from ..conditions.nodes.zoned import Zoned, key_of_text, zoned
 from ..triggers.argument_checks import is_rendered_later
@@ -66,11 +66,16 @@ def _shapes_of(part: Any, dag: Any) -> Shapes:
     of_zone = zoned(text)
     if of_zone is not None:
         _check_zoned(text, of_zone, dag)
-        return frozenset({"time" if of_zone.name == "hour" else of_zone.name})
+        given = of_zone if of_zone.zone is not None else of_zone._replace(zone=_zone_of(dag))
+        return frozenset({of_zoned(given)})
     if not is_template(text):
         return frozenset({known(canonical_key(text))})
     found = {canonical_key(each) for each in _rendered(text, dag) if each not in ("", "None")}
     return frozenset(map(shape_of, found)) or _UNKNOWN
+
+
+def _zone_of(dag: Any) -> str | None:
+    return None if dag is None else zone_of(dag)
 
 
 def _check_zoned(text: str, given: Zoned, dag: Any) -> None:

@@ -16,6 +16,7 @@ from ..conditions.nodes.zoned import is_zoned
 from ..engine.config import is_valid_name
 from ..engine.records import AtLimit
 from ..events.attributes import kind, shown
+from .removed_names import instead_of_removed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -93,12 +94,15 @@ class ArgumentChecks:
                     " day(), hour(), week() and month() are for by=, distinct= and the key of a wait",
                 )
             error = _error_of(text)
-            if error is None or (error.unknown_name and environment is None):
-                continue
-            if environment is not None:  # the DAG may have filters, tests and extensions of its own
-                error = _compiled(environment(), text)
+            if error is not None and environment is not None:
+                error = _compiled(environment(), text)  # the DAG may have filters, tests and extensions
+            elif error is not None and error.unknown_name:
+                error = None
             if error is not None:
                 self.refuse(name, text, f"a template that Jinja can read ({error.reason})")
+            instead = None if environment is None else instead_of_removed(text, environment)
+            if instead is not None:
+                self.refuse(name, text, instead)
 
     def connection(self, kafka_conn_id: object) -> None:
         self.text("kafka_conn_id", kafka_conn_id, "the id of an Airflow connection of type kafka", most=250)

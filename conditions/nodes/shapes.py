@@ -1,7 +1,8 @@
 """Shapes of keys: what kind of text a `by` path gives, and keys that can therefore never be equal (K39).
 
-A shape is "day", "week", "month", "time", "text" for any other text, "=..." for one known canonical text, or
-ANY where it is not known. Days, weeks, months and times are told apart by their canonical text.
+A shape is "day", "week", "month", "time", "hour of ZONE" for the times at which an hour begins there, "text"
+for any other text, "=..." for one known canonical text, or ANY where it is not known. Days, weeks, months and
+times are told apart by their canonical text.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from ..filters.filter import quoted
 from .combinations import AllOf, AnyOf, AtLeast, Sequence
 from .condition import Condition, shortened
 from .counted import kinds_of
+from .hours import begin_together, beginning, begins_an_hour
 from .key import canonical_key
 from .matcher import Matcher
 from .paths import parse_path
+from .zoned import Zoned
 
 Shape: TypeAlias = str
 Shapes: TypeAlias = frozenset[Shape]
 Keys: TypeAlias = frozenset[tuple[Shape, ...]]  # the shapes of the values of a key, in alternatives
 
 ANY: Final = "any"
+_HOUR: Final = "hour of "
 _DAY_MS: Final = 86_400_000
 _MAX_KEYS: Final = 1000  # alternatives; a condition with more is not checked
 _TEXTS: Final = {
@@ -65,22 +69,51 @@ def known(text: str) -> Shape:
     return f"={text}"
 
 
+def of_zoned(given: Zoned) -> Shape:
+    """The shape of the keys of day(), hour(), week() or month()."""
+    if given.name != "hour":
+        return given.name
+    return "time" if given.zone is None else f"{_HOUR}{given.zone}"
+
+
 def meet(one: Shape, other: Shape) -> Shape | None:
     """The shape of the keys that have both; None if there are none."""
     if one in (ANY, other):
         return other
     if other == ANY:
         return one
-    if one.startswith("=") and not other.startswith("="):
-        return one if shape_of(one[1:]) == other else None
-    return meet(other, one) if other.startswith("=") and not one.startswith("=") else None
+    if other.startswith("=") or (other.startswith(_HOUR) and not one.startswith(("=", _HOUR))):
+        one, other = other, one
+    if one.startswith("="):
+        return one if _can_be(one[1:], other) else None
+    if one.startswith(_HOUR):
+        is_met = other == "time" or (other.startswith(_HOUR) and begin_together(_zone(one), _zone(other)))
+        return one if is_met else None
+    return None
+
+
+def _can_be(text: str, shape: Shape) -> bool:
+    if shape.startswith(_HOUR):
+        return shape_of(text) == "time" and begins_an_hour(text, _zone(shape))
+    return shape_of(text) == shape
+
+
+def _zone(shape: Shape) -> str:
+    return shape.removeprefix(_HOUR)
 
 
 def described(shapes: Iterable[Shape]) -> str:
     """The shapes in words, for a message."""
-    return " or ".join(
-        quoted(each[1:]) if each.startswith("=") else _EXAMPLES[each] for each in sorted(shapes)
-    )
+    return " or ".join(map(_described, sorted(shapes)))
+
+
+def _described(shape: Shape) -> str:
+    if shape.startswith("="):
+        return quoted(shape[1:])
+    if shape.startswith(_HOUR):
+        zone = _zone(shape)
+        return f"a time at which an hour begins in {zone}, such as {beginning(zone)}"
+    return _EXAMPLES[shape]
 
 
 def shapes_at(path: str, matcher: Matcher) -> Shapes:
@@ -88,7 +121,7 @@ def shapes_at(path: str, matcher: Matcher) -> Shapes:
     read = parse_path(path)
     if read.zoned is not None:
         never = read.zoned.name == "hour" and _shapes_of_value(read.base, matcher) == {"day"}
-        return frozenset() if never else frozenset({"time" if read.zoned.name == "hour" else read.zoned.name})
+        return frozenset() if never else frozenset({of_zoned(read.zoned)})
     found = _shapes_of_value(read.base, matcher)
     if not read.offset_ms:
         return found

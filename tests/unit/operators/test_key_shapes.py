@@ -22,6 +22,7 @@ OF_DAY = dag_run("a", by=day("logical_date", tz=BERLIN))
 OF_WEEK = dag_run("a", by=week("logical_date", tz=BERLIN))
 OF_MONTH = dag_run("a", by=month("logical_date", tz=BERLIN))
 OF_HOUR = dag_run("a", by=hour("logical_date", tz=BERLIN))
+OF_KOLKATA = dag_run("a", by=hour("logical_date", tz="Asia/Kolkata"))
 NAMED = event("x", subject="eu", by="subject")
 BOTH = event("x", by=["subject", day("data.d", tz=BERLIN)])
 
@@ -52,6 +53,9 @@ NEVER = [
     (OF_WEEK, 20261120, "Write key=week"),
     (OF_MONTH, week("{{ params.x }}", tz=BERLIN), "Write key=month"),
     (OF_HOUR, day("{{ ts }}", tz=BERLIN), "Write key=hour"),
+    (OF_HOUR, "2026-11-20T05:30:00Z", r'Write key=hour\("\{\{ ts \}\}", tz="Europe/Berlin"\)'),
+    (OF_HOUR, hour("{{ ts }}", tz="Asia/Kolkata"), "Write key=hour"),
+    (OF_KOLKATA, "2026-11-20T05:00:00Z", "Write key=hour"),
     (NAMED, "us", 'reads "eu": they are never equal. Give this value'),
     (NAMED, "{{ ds }}", "Give this value"),
     (BOTH, ["{{ params.market }}", "{{ ts }}"], "Write key=day"),
@@ -78,6 +82,10 @@ MAY = [
     (OF_WEEK, "{{ ds[:4] }}-W{{ params.week }}"),
     (OF_MONTH, "{{ ds[:7] }}"),
     (OF_HOUR, "{{ ts }}"),
+    (OF_HOUR, "2026-11-20T05:00:00Z"),
+    (OF_HOUR, hour("{{ ts }}")),
+    (OF_KOLKATA, "2026-11-20T05:30:00Z"),
+    (OF_KOLKATA, hour("{{ ts }}", tz="Australia/Darwin")),
     (NAMED, "{{ params.market }}"),
     (NAMED, "eu"),
     (DS | LOGICAL, "{{ ds }}"),
@@ -187,6 +195,12 @@ def test_parts_that_never_have_the_same_key_are_an_import_error(make: Callable[[
         (OF_DAY, "2026-11-20T00:00:00Z", "reads a day such as 2026-11-20: they are never equal"),
         (OF_DAY, "20.11.2026", "reads a day such as 2026-11-20: they are never equal"),
         (OF_MONTH, "2026-11-20", "reads a month such as 2026-11: they are never equal"),
+        (
+            OF_HOUR,
+            "2026-11-20T05:30:00Z",
+            "at which an hour begins in Europe/Berlin, such as 2026-11-20T05:00:00Z: they are never equal",
+        ),
+        (OF_KOLKATA, "2026-11-20T05:00:00Z", "in Asia/Kolkata, such as 2026-11-20T05:30:00Z"),
         (LOGICAL, "2026-11-20", "for exactly this time"),
         (LOGICAL & ANY, "today", "for exactly this time"),
     ],

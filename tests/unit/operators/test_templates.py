@@ -40,6 +40,43 @@ def test_a_template_that_jinja_cannot_compile_is_an_import_error(use: str, text:
         USES[use](text)
 
 
+REMOVED = [
+    ("{{ yesterday_ds }}", "macros.ds_add(ds, -1)"), ("{{ prev_ds }}", "macros.ds_add(ds, -1)"),
+    ("x-{{ tomorrow_ds_nodash }}", "macros.ds_add(ds, 1) | replace"),
+    ("{{ next_ds }}", "data_interval_end | ds"),
+    ("{{ execution_date.isoformat() }}", "logical_date"), ("{{ conf['x'] }}", "dag_run.conf"),
+    ("{{ prev_execution_date_success | ds }}", "prev_data_interval_start_success"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(("text", "instead"), REMOVED, ids=[text for text, _ in REMOVED])
+def test_a_name_that_airflow_3_removed_is_an_import_error_that_says_what_to_write(
+    use: str, text: str, instead: str
+) -> None:
+    """It parsed, and failed in each run."""
+    with (
+        DAG("d", schedule=None),
+        pytest.raises(ValueError, match=r"'t': .*give .*because Airflow 3 has no") as error,
+    ):
+        USES[use](text)
+    assert instead in str(error.value)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_name_that_only_looks_removed_is_accepted(use: str) -> None:
+    own = DAG("d", schedule=None, user_defined_macros={"yesterday_ds": "2026-11-20"})
+    for text, dag in (
+        ("{{ yesterday_ds }}", own),
+        ("{{ yesterday_ds | default(ds) }}", DAG("d", schedule=None)),
+        ("{{ yesterday_ds if yesterday_ds is defined else ds }}", DAG("d", schedule=None)),
+        ("{% set yesterday_ds = macros.ds_add(ds, -1) %}{{ yesterday_ds }}", DAG("d", schedule=None)),
+        ("{{ dag_run.conf['execution_date'] }}", DAG("d", schedule=None)),
+    ):
+        with dag:
+            USES[use](text)
+
+
 @pytest.mark.parametrize("argument", ["conf", "note", "logical_date", "param_values"])
 def test_a_template_of_a_dispatcher_that_jinja_cannot_compile_is_an_import_error(argument: str) -> None:
     text = "{{ firing.key | nosuch }}"

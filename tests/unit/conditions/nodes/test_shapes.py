@@ -23,6 +23,12 @@ DAY, WEEK = day("data.d", tz=BERLIN), week("data.d", tz=BERLIN)
 NEVER: dict[str, Callable[[], Condition]] = {
     "day and week": lambda: by(DAY) & by(WEEK, "u"),
     "day and hour": lambda: by(DAY) & by(hour("data.d", tz=BERLIN), "u"),
+    "hours that begin at other minutes": lambda: (
+        by(hour("data.d", tz=BERLIN)) & by(hour("data.d", tz="Asia/Kolkata"), "u")
+    ),
+    "a time within an hour": lambda: (
+        by("subject", subject="2026-11-20T05:30:00Z") & by(hour("data.d", tz=BERLIN), "u")
+    ),
     "week and month": lambda: by(WEEK) & by(month("data.d", tz=BERLIN), "u"),
     "ds and logical_date": lambda: dag_run("a", by="ds") & dag_run("b", by="logical_date"),
     "ds and logical_date plus a day": lambda: dag_run("a", by="ds") & dag_run("b", offset="1d"),
@@ -53,6 +59,21 @@ MAY: dict[str, Callable[[], Condition]] = {
     "a day plus a day": lambda: by("data.d + 1d") & by(DAY, "u"),
     "a time plus a day": lambda: by("data.d + 1d") & by("time", "u"),
     "hour and time": lambda: by(hour("data.d", tz=BERLIN)) & dag_run("b", by="logical_date"),
+    "hours of two zones": lambda: (
+        by(hour("data.d", tz=BERLIN)) & by(hour("data.d", tz="America/New_York"), "u")
+    ),
+    "hours that begin together in one half of the year": lambda: (
+        by(hour("data.d", tz=BERLIN)) & by(hour("data.d", tz="Australia/Lord_Howe"), "u")
+    ),
+    "a known hour": lambda: (
+        by("subject", subject="2026-11-20T05:30:00Z") & by(hour("data.d", tz="Asia/Kolkata"), "u")
+    ),
+    "an hour of a zone that is put in later": lambda: (
+        by(hour("data.d")) & by(hour("data.d", tz="Asia/Kolkata"), "u")
+    ),
+    "an hour and a known day, or an hour": lambda: (
+        by(hour("data.d", tz=BERLIN)) & (by("time", "u") | by(DAY, "v"))
+    ),
     "ds and a day": lambda: dag_run("a", by="ds") & by(DAY, "u"),
     "ds of other events": lambda: by("data.ds") & dag_run("b", by="logical_date"),
     "or": lambda: by(DAY) | by(WEEK, "u"),
