@@ -31,6 +31,7 @@ def matcher(
     by: By | None,
     label: str | None,
     days: tuple[str, ...] = (),
+    where: str | None = None,
 ) -> Matcher:
     filters = [one_of("type", types)] if len(types) > 1 else []
     if days:
@@ -42,6 +43,7 @@ def matcher(
         by=by,
         label=label,
         filters=filters or None,
+        where=where,
     )
 
 

@@ -5,10 +5,9 @@ Each is built with event() and can be used like any matcher; docs/use/events.md 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Final, TypeAlias, overload
+from typing import Final, overload
 from urllib.parse import quote
 
 from ...events import taxonomy
@@ -31,6 +30,7 @@ from .arguments import (
     refuse_wildcard,
     types_of,
 )
+from .dates import Dates, by_distance, check_zoned, in_filters, in_where
 
 # Short names for `by`, and their paths in the event's data.
 _RUN_KEYS: Final = {
@@ -42,7 +42,6 @@ _RUN_KEYS: Final = {
 _DATED: Final = ("logical_date", "ds")
 # What the events have: no other path is ever there. The data of Spark's events are those of the job.
 _ATTRIBUTES: Final = frozenset({*CORE, DAY})
-MAX_DATES: Final = 1000
 # Arguments of ExternalTaskSensor and of event(), and what to write instead.
 _INSTEAD: Final = {
     "key": "by=",
@@ -55,9 +54,6 @@ _INSTEAD: Final = {
     "failed_states": "fail_on= of the sensor",
 }
 _KNOWN: Final = ("state", "by", "offset", "dates", "deployment", "label")
-
-Day: TypeAlias = str | date
-Dates: TypeAlias = Mapping[Day, Day | Sequence[Day]]
 
 
 @overload
@@ -101,7 +97,8 @@ def dag_run(
         timedelta(days=1) or "1d" is yesterday's run; a negative timedelta is a later one. `by` must be
         "logical_date" (the default here) or "ds".
     dates: {day of the key: day or days of the awaited run}, days as "2026-11-20" or dates, at most 1,000. Of
-        several days any one is enough; a key whose day is not listed is never met. `by` is "ds".
+        several days any one is enough; a key whose day is not listed is never met. `by` is "ds", for days in
+        UTC, or day("logical_date", tz=...).
     deployment: only runs of this Airflow deployment (`[interlock] deployment`). Without it, a DAG of this
         name in any deployment on the bus counts.
     label: the name of its events in firings; with `dates` at several distances also "label#2", ...
@@ -208,20 +205,31 @@ class _RunKey:
         if offset is not None and dates is not None:
             raise ConditionError(f"{self._who}: give offset= or dates=, not both")
         if dates is not None:
-            if by not in (None, "ds"):
-                raise ConditionError(f'{self._who}: dates= needs by="ds", or no by=')
-            self._dates = self._by_distance(dates)
+            self._by: By | None = self._path_of_days(by)
+            self._dates = by_distance(who, dates)
         elif offset is not None:
             by = by or "logical_date"
             if not isinstance(by, str) or (by not in _DATED and zoned(by) is None):
                 raise ConditionError(
                     f'{self._who}: offset= needs by="logical_date", by="ds" or by=day("logical_date", tz=...)'
                 )
-            self._by: By | None = with_offset(self._path(by), delta(self._who, offset))
+            self._by = with_offset(self._path(by), delta(self._who, offset))
         elif isinstance(by, (list, tuple)):
             self._by = [self._path(each) if isinstance(each, str) else each for each in by]
         else:
             self._by = self._path(by) if isinstance(by, str) else by
+
+    def _path_of_days(self, by: By | None) -> str:
+        if by in (None, "ds", "data.ds"):
+            return "data.ds"
+        path = self._path(by) if isinstance(by, str) else ""
+        found = zoned(path)
+        if found is None:
+            raise ConditionError(
+                f'{self._who}: dates= needs by=day("logical_date", tz=...), or by="ds" for days in UTC'
+            )
+        check_zoned(self._who, found)
+        return path
 
     def _path(self, by: str) -> str:
         """The path of a short name, also of one in day(), hour(), week() or month()."""
@@ -243,48 +251,18 @@ class _RunKey:
     ) -> Condition:
         if self._dates is None:
             return matcher(types, subject, source, self._by, label)
-        matchers = [
-            matcher(types, subject, source, with_offset("data.ds", distance), _numbered(label, number), days)
-            for number, (distance, days) in enumerate(self._dates, 1)
-        ]
+        matchers: list[Matcher] = []
+        path = str(self._by)
+        of_zone = zoned(path)
+        for distance, days in self._dates:
+            key = with_offset(path, distance)
+            chosen: list[tuple[tuple[str, ...], str | None]] = [(each, None) for each in in_filters(days)]
+            if of_zone is not None:
+                chosen = [((), each) for each in in_where(of_zone, days)]
+            for values, where in chosen:
+                numbered = _numbered(label, len(matchers) + 1)
+                matchers.append(matcher(types, subject, source, key, numbered, values, where))
         return matchers[0] if len(matchers) == 1 else AnyOf(*matchers)
-
-    def _by_distance(self, dates: Dates) -> list[tuple[timedelta, tuple[str, ...]]]:
-        """The days of the awaited runs, grouped by their distance from the key; usually a few groups."""
-        if not isinstance(dates, Mapping) or not dates:
-            raise ConditionError(f"{self._who}: dates= must be a non-empty mapping {{day: day waited for}}")
-        groups: dict[timedelta, dict[str, None]] = {}
-        number = 0
-        for key, wanted in dates.items():
-            if not isinstance(wanted, (str, date, list, tuple, set, frozenset)):
-                self._day(wanted)  # raises
-            for each in (wanted,) if isinstance(wanted, (str, date)) else wanted:
-                number += 1
-                day = self._day(each)
-                groups.setdefault(self._day(key) - day, {})[day.isoformat()] = None
-        if number > MAX_DATES:
-            raise ConditionError(f"{self._who}: dates= has {number} days: at most {MAX_DATES:,}")
-        parts: list[tuple[timedelta, tuple[str, ...]]] = []
-        for distance, days in sorted(groups.items()):
-            found = tuple(days)
-            parts += [
-                (distance, found[at : at + _DAYS_PER_MATCHER])
-                for at in range(0, len(found), _DAYS_PER_MATCHER)
-            ]
-        return parts
-
-    def _day(self, value: object) -> date:
-        try:
-            if isinstance(value, date) and not isinstance(value, datetime):
-                return value
-            if isinstance(value, str):
-                return date.fromisoformat(value)
-        except ValueError:
-            pass
-        raise ConditionError(f'{self._who}: dates= has {shown(value)}: write days as "2026-11-20", or dates')
-
-
-_DAYS_PER_MATCHER: Final = 200  # a matcher has at most 256 filters
 
 
 def _numbered(label: str | None, number: int) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
@@ -354,6 +354,34 @@ def test_a_long_mapping_stays_within_the_limits_of_a_matcher() -> None:
         dag_run("ingest", dates={first: [first + timedelta(days=n) for n in range(1001)]})
 
 
+def test_a_mapping_may_name_days_in_a_time_zone() -> None:
+    """At midnight in Berlin the run of the 20th has the `ds` of the 19th, so `ds` gave another day's run."""
+    of_day = day("logical_date", tz="Europe/Berlin")
+    monday = dag_run(
+        "ingest",
+        by=of_day,
+        dates={"2026-11-23": "2026-11-20", "2026-11-24": "2026-11-23", "2026-07-01": "2026-06-30"},
+    )
+    assert keys(monday, ended(datetime(2026, 11, 19, 23, tzinfo=UTC))) == {"2026-11-23"}
+    assert keys(monday, ended(datetime(2026, 11, 20, 22, 59, tzinfo=UTC))) == {"2026-11-23"}
+    assert keys(monday, ended(datetime(2026, 11, 20, 23, tzinfo=UTC))) == set()
+    assert keys(monday, ended(datetime(2026, 11, 22, 23, tzinfo=UTC))) == {"2026-11-24"}
+    assert keys(monday, ended(datetime(2026, 6, 29, 22, tzinfo=UTC))) == {"2026-07-01"}
+    assert keys(monday, ended(datetime(2026, 6, 30, 22, tzinfo=UTC))) == set()
+    assert keys(monday, ended(None)) == set()
+    assert from_json(monday.to_json()) == parse(str(monday)) == monday
+
+
+def test_a_long_mapping_in_a_time_zone_names_each_day() -> None:
+    first, zone = date(2027, 12, 1), "America/Argentina/ComodRivadavia"
+    days = {first + timedelta(days=n): first + timedelta(days=n - 1) for n in range(400)}
+    condition = dag_run("ingest", by=day("logical_date", tz=zone), dates=days)
+    for number in range(0, 400, 7):
+        moment = datetime.combine(first + timedelta(days=number - 1), time(3, 30), UTC)
+        assert keys(condition, ended(moment)) == {str(first + timedelta(days=number))}
+    assert keys(condition, ended(datetime(2029, 6, 1, tzinfo=UTC))) == set()
+
+
 def test_a_task_instance_is_matched_by_dag_and_task() -> None:
     assert keys(task_instance("ingest", "load", by="ds"), task_ended()) == {"2026-11-20"}
     assert keys(task_instance("ingest", "load"), task_ended(task_id="other")) == set()
@@ -411,7 +439,19 @@ def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
         (lambda: dag_run("a", offset="1d", dates={"2026-11-20": "2026-11-19"}), "not both"),
         (lambda: dag_run("a", dates={}), "a non-empty mapping {day: day waited for}"),
         (lambda: dag_run("a", dates={"2026-11-20": "yesterday"}), "'yesterday': write days"),
-        (lambda: dag_run("a", dates={"2026-11-20": "2026-11-19"}, by="run_id"), 'by="ds"'),
+        (lambda: dag_run("a", dates={"2026-11-20": "2026-11-19"}, by="run_id"), 'by="ds" for days in UTC'),
+        (
+            lambda: dag_run("a", dates={"2026-11-20": "2026-11-19"}, by=day("logical_date")),
+            "names no time zone: write by=day",
+        ),
+        (
+            lambda: dag_run("a", dates={"2026-11-20": "2026-11-19"}, by=week("logical_date", tz="UTC")),
+            "write by=day",
+        ),
+        (
+            lambda: dag_run("a", dates={"2026-11-20": "2026-11-19"}, by=day("logical_date", "UTC", offset=1)),
+            "the days already say the offset",
+        ),
         (lambda: task_instance("a", ""), "task_id is ''"),
         (lambda: spark_application("a", state="success"), "one of succeeded, failed"),
         (lambda: spark_application("a", offset="1d"), "offset needs one path"),
