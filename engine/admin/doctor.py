@@ -35,11 +35,20 @@ LEAST_AIRFLOW: Final = (3, 3)
 _LOCAL: Final = ("localhost", "127.", "[::1]")
 
 
-def diagnose(config: BusConfig, info: AirflowInfo, roles: Collection[Role] = ROLES) -> Iterator[Finding]:
-    """Yields the findings one after the other. A problem of the bus is a finding and raises nothing."""
+def diagnose(
+    config: BusConfig,
+    info: AirflowInfo,
+    roles: Collection[Role] = ROLES,
+    begin: Callable[[str], None] = lambda _: None,
+) -> Iterator[Finding]:
+    """Yields the findings one after the other. A problem of the bus is a finding and raises nothing.
+
+    begin: gets the name of each check that connects, before it begins: some take seconds.
+    """
     yield from versions(info.version)
     yield from teams(config.connection, info)
     yield connection(config)
+    begin("connection")
     try:
         cluster = probe.cluster(config)
     except EngineError as error:
@@ -50,21 +59,24 @@ def diagnose(config: BusConfig, info: AirflowInfo, roles: Collection[Role] = ROL
     yield broker(probe.broker_version(config))
     engine = "engine" in roles  # only engines may read all topics of the bus
     shown = []
-    for finding in _guarded("topics", lambda: _topics(config, cluster)) if engine else ():
+    for finding in _guarded("topics", lambda: _topics(config, cluster), begin) if engine else ():
         shown.append(finding.text)
         yield finding
     if engine and config.topic("subscription") not in cluster.replicas:
         return  # the bus does not exist, and the findings about topics say so
-    yield from _guarded("access", lambda: _access(config, roles))
+    yield from _guarded("access", lambda: _access(config, roles), begin)
     if engine or "wait" in roles:
-        yield from _guarded("clock", lambda: [clock(*probe.clock_difference_ms(config))])
+        yield from _guarded("clock", lambda: [clock(*probe.clock_difference_ms(config))], begin)
     if engine:
-        yield from _guarded("bus", lambda: _bus(config, shown))
-        yield from _guarded("deployment", lambda: deployments(Subscriptions.read(config), info))
+        yield from _guarded("bus", lambda: _bus(config, shown), begin)
+        yield from _guarded("deployment", lambda: deployments(Subscriptions.read(config), info), begin)
 
 
-def _guarded(name: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+def _guarded(
+    name: str, look: Callable[[], Iterable[Finding]], begin: Callable[[str], None]
+) -> Iterator[Finding]:
     """Yields a check's findings. An error that ends the check is a finding too."""
+    begin(name)
     try:
         yield from look()
     except EngineError as error:

@@ -62,7 +62,8 @@ def answering_bus(args: Namespace, timeout_s: float | None = None) -> BusConfig:
     from ...engine.kafka.reachability import require_answer
 
     config = bus_of(args)
-    require_answer(config, ANSWER_TIMEOUT_S if timeout_s is None else min(timeout_s, ANSWER_TIMEOUT_S))
+    with progress(f"Waiting for {config.describe()} to answer"):
+        require_answer(config, ANSWER_TIMEOUT_S if timeout_s is None else min(timeout_s, ANSWER_TIMEOUT_S))
     return config
 
 
@@ -129,6 +130,22 @@ def quoted(text: str) -> str:
 def say(text: str) -> None:
     """Prints a sentence to stderr; stdout is for the rows."""
     print(printable(text), file=sys.stderr)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[str], None]]:
+    """Shows on stderr, if it is a terminal, what the command does; nothing stays there.
+
+    Gives a function that shows something else. Print nothing meanwhile.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.text import Text  # in a plain text rich would take "[::1]" for a style
+
+    with Console(stderr=True).status(Text(f"{printable(what)} ...")) as status:
+        yield lambda now: status.update(Text(f"{printable(now)} ..."))
 
 
 def confirmed(args: Namespace, question: str) -> bool:

@@ -6,7 +6,18 @@ from contextlib import closing
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from .console import action, answering_bus, confirmed, counted, moment, or_exit, printable, say, show
+from .console import (
+    action,
+    answering_bus,
+    confirmed,
+    counted,
+    moment,
+    or_exit,
+    printable,
+    progress,
+    say,
+    show,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -82,7 +93,9 @@ def list_(args: Namespace) -> None:
     if args.limit < 1:
         raise SystemExit("--limit: give 1 or more.")
     with closing(DeadLetters(answering_bus(args))) as letters:
-        show(args, _rows(args, letters.find(_wanted(args), args.limit)))
+        with progress("Reading dead letters"):
+            found = letters.find(_wanted(args), args.limit)
+        show(args, _rows(args, found))
 
 
 @or_exit("dead-letters show")
@@ -112,7 +125,8 @@ def redrive(args: Namespace) -> None:
         raise SystemExit("--since, --stage and --reason need --all; leave them out if you give places.")
     config = answering_bus(args)
     with closing(DeadLetters(config)) as letters:
-        chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
+        with progress("Reading dead letters"):
+            chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
         chosen.reverse()  # the oldest first
         sendable = _sendable(args, config, letters, chosen)
         if args.dry_run or not sendable:

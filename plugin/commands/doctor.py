@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from .console import action, bus_of, counted, say, show
+from .console import action, bus_of, counted, progress, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -41,7 +41,8 @@ def command() -> ActionCommand:
 
 def run(args: Namespace) -> None:
     """Shows the findings; exits with 1 if one of them is `wrong`."""
-    findings = _findings(args)
+    with progress("Checking settings") as now:
+        findings = _findings(args, lambda check: now(f"Checking {check}"))
     show(args, [{"check": each.check, "state": each.level, "found": each.text} for each in findings])
     wrong = sum(each.level == "wrong" for each in findings)
     if wrong:
@@ -49,7 +50,7 @@ def run(args: Namespace) -> None:
         raise SystemExit(1)
 
 
-def _findings(args: Namespace) -> list[Finding]:
+def _findings(args: Namespace, begin: Callable[[str], None]) -> list[Finding]:
     from airflow.exceptions import AirflowNotFoundException
 
     from ...engine.admin.access import ROLES
@@ -71,7 +72,7 @@ def _findings(args: Namespace) -> list[Finding]:
         known = {finding.text for finding in unusable}
         return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in known)
     others = [*_listeners(args.conn_id), *_receiver(args.conn_id)]
-    return [*unusable, *others, *diagnose(config, info, args.role or ROLES)]
+    return [*unusable, *others, *diagnose(config, info, args.role or ROLES, begin)]
 
 
 def _listeners(conn_id: str) -> list[Finding]:

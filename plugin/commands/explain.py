@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import action, answering_bus, moment, or_exit, print_lines, print_whole, printable, show
+from .console import (
+    action,
+    answering_bus,
+    moment,
+    or_exit,
+    print_lines,
+    print_whole,
+    printable,
+    progress,
+    show,
+)
 from .subscriptions import name_argument
 
 if TYPE_CHECKING:
@@ -51,7 +61,8 @@ def run(args: Namespace) -> None:
         raise SystemExit("--events: give 0 or more.")
     config = answering_bus(args)
     try:
-        report = explain_subscription(config, args.subscription, args.key, args.events)
+        with progress("Reading the subscription, its state and recent events"):
+            report = explain_subscription(config, args.subscription, args.key, args.events)
     except HasFired as fired:
         if args.output in ("json", "yaml"):
             whole = {"subscription": args.subscription, "fired": True, "notes": [str(fired)]}

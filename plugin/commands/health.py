@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import action, answering_bus, counted, or_exit, print_whole, say, show
+from .console import action, answering_bus, counted, or_exit, print_whole, progress, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -38,7 +38,9 @@ def run(args: Namespace) -> None:
     from ...events.errors import InterlockError
 
     try:
-        health = examine(answering_bus(args))
+        config = answering_bus(args)
+        with progress("Reading the state of the bus"):
+            health = examine(config)
     except (InterlockError, AirflowNotFoundException) as e:
         if args.output in ("json", "yaml"):
             print_whole(args.output, {"ok": False, "problems": [str(e)]})

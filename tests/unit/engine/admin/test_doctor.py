@@ -166,12 +166,14 @@ def test_checks_for_a_role_look_only_at_what_it_may_see(
         monkeypatch.setattr(doctor, name, unreachable)
     monkeypatch.setattr(doctor.probe, "clock_difference_ms", unreachable)
     monkeypatch.setattr(doctor.Subscriptions, "read", unreachable)
+    begun: list[str] = []
     asked = [
         found.check
-        for found in doctor.diagnose(config(), AirflowInfo("3.3.2"), roles)
+        for found in doctor.diagnose(config(), AirflowInfo("3.3.2"), roles, begun.append)
         if found.text == "It was asked."
     ]
     assert (set(asked), len(asked)) == (looked_at, len(looked_at))
+    assert begun == ["connection", *asked]
 
 
 class Granted:

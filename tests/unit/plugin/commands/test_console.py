@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from argparse import Namespace
 from base64 import b64decode
@@ -14,7 +15,16 @@ from interlock import Event, InterlockError
 from interlock.engine.bus import Record, TopicPartition
 from interlock.events.kafka import encode
 from interlock.plugin.commands import tail
-from interlock.plugin.commands.console import confirmed, counted, moment, or_exit, print_lines, say, show
+from interlock.plugin.commands.console import (
+    confirmed,
+    counted,
+    moment,
+    or_exit,
+    print_lines,
+    progress,
+    say,
+    show,
+)
 
 ROWS = [{"topic": "t", "partition": 0, "committed": None, "names": ["a", "b"]}]
 
@@ -38,6 +48,31 @@ def test_tables_show_none_as_empty(output: str, capsys: pytest.CaptureFixture[st
 def test_counted_uses_singular_and_plural() -> None:
     texts = [counted(number, "dead letter") for number in (0, 1, 2)]
     assert texts == ["0 dead letters", "1 dead letter", "2 dead letters"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_and_removed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress("Waiting") as now:
+        now("Reading [::1]\n")
+    shown = terminal.getvalue()
+    assert r"Reading [::1]\n ..." in shown
+    assert shown.endswith("\x1b[1A\x1b[2K")  # up to the line, and erased
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_is_not_shown_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("Waiting") as now:
+        now("Reading")
+    assert capsys.readouterr() == ("", "")
 
 
 # What anybody with a right to write may put into an event.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +11,7 @@ import pytest
 from airflow.cli.cli_parser import get_parser
 from interlock.engine.admin import doctor
 from interlock.engine.admin.findings import Finding
+from interlock.engine.errors import UnreachableError
 from interlock.plugin.commands import doctor as command
 from interlock.spark import installed
 from sqlalchemy import create_engine, insert
@@ -50,6 +51,27 @@ def test_an_invalid_setting_is_reported_once_among_the_other_findings(
     [(check, text)] = findings(capsys)
     assert check == "settings"
     assert expected in text
+
+
+def test_a_terminal_shows_which_check_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It showed nothing for up to 25 s."""
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(CONNECTION))
+    shown: list[str] = []
+
+    @contextmanager
+    def progress(what: str) -> Iterator[Callable[[str], None]]:
+        shown.append(what)
+        yield shown.append
+
+    def silent(_config: object) -> None:
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(command, "progress", progress)
+    monkeypatch.setattr(doctor.probe, "cluster", silent)
+    assert findings(capsys)[-1] == ("connection", "no answer")
+    assert shown == ["Checking settings", "Checking connection"]
 
 
 def test_settings_are_checked_even_without_a_connection(
