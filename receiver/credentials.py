@@ -17,12 +17,6 @@ _BEARER: Final = b"bearer "
 # A request with one of these comes from a web page or through a proxy, so from anybody.
 _ELSEWHERE: Final = frozenset({b"origin", b"forwarded", b"x-forwarded-for", b"via"})
 _REALM: Final = 'Bearer realm="interlock"'
-UNKNOWN: Final = problem(
-    401,
-    "Send the header `authorization: Bearer TOKEN` with a token that this receiver knows, or connect with a"
-    " client certificate that it knows.",
-    www_authenticate=_REALM,
-)
 NOT_LOCAL: Final = problem(
     403,
     "Without --credentials this receiver takes events from programs on its machine, and this request comes"
@@ -60,6 +54,8 @@ class Credentials:
             from .tokens import Tokens
 
             self._tokens = Tokens(document.issuers, claims)
+        hint = _hint(bool(self._by_digest), bool(claims), bool(self._by_certificate))
+        self._unknown = problem(401, hint, www_authenticate=_REALM)
 
     async def admit(self, request: Request) -> Grant | Answer:
         """What the sender may write; 401 if it has no credential, an unknown one, or one for other buses.
@@ -75,14 +71,29 @@ class Credentials:
             digest = hashlib.sha256(token).hexdigest()
             grant = self._by_digest.get(digest)
             if grant is None and self._tokens is not None:
-                return await self._tokens.admit(token, digest, UNKNOWN)
-            return grant or UNKNOWN
+                return await self._tokens.admit(token, digest, self._unknown)
+            return grant or self._unknown
         # The token is None also if the header is repeated.
         if self._by_certificate and b"authorization" not in request.last:
             for name, grant in self._by_certificate.items():  # in the document's order
                 if name in request.certificate_names:
                     return grant
-        return UNKNOWN
+        return self._unknown
+
+
+def _hint(tokens: bool, claims: bool, certificates: bool) -> str:
+    """What a sender must show, of what the credentials for this bus have."""
+    kinds = ["a token that this receiver knows"] * tokens
+    kinds += ["a JSON Web Token of an issuer that it knows"] * claims
+    ways = [f"send the header `authorization: Bearer TOKEN` with {' or '.join(kinds)}"] if kinds else []
+    if certificates:
+        ways.append(
+            "connect with a client certificate that this receiver knows, and send no header `authorization`"
+        )
+    if not ways:
+        return "This receiver has no credential for its bus, so nobody may write; its administrator adds one."
+    text = "; or ".join(ways)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def bearer_token(request: Request) -> bytes | None:

@@ -101,6 +101,40 @@ def test_no_endpoint_writes_for_a_sender_without_a_right(
         assert secret not in shown
 
 
+BY = {
+    "token": Credential(name="t", types=("*",), token_sha256=digest(CANARY)),
+    "claims": Credential(name="c", types=("*",), claims={"sub": "x"}, issuer="https://a"),
+    "certificate": Credential(name="z", types=("*",), client_cert="CN=shop"),
+}
+WORDS = {"token": "a token that", "claims": "JSON Web Token", "certificate": "client certificate"}
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [("token",), ("claims",), ("certificate",), ("token", "certificate"), ("token", "claims", "certificate")],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("header", [None, b"Bearer a.b", b"Basic x"])
+def test_the_answer_401_names_only_what_the_receiver_takes(
+    taken: tuple[str, ...], header: bytes | None
+) -> None:
+    document = Document([BY[each] for each in taken], DOCUMENT.issuers)
+    receiver = Receiver(endpoints(Options(credentials="x"), Credentials(document, "prod")))
+    receiver.writer = Bus()
+    headers = [*BINARY, *([] if header is None else [(b"authorization", header)])]
+    answer = asyncio.run(ask(receiver, headers))
+    assert answer.status == 401
+    assert {each for each, words in WORDS.items() if words in answer.detail} == set(taken)
+    assert ("Bearer TOKEN" in answer.detail) == (taken != ("certificate",))
+
+
+def test_the_answer_401_says_that_no_credential_is_for_this_bus() -> None:
+    receiver = Receiver(endpoints(Options(credentials="x"), Credentials(DOCUMENT, "dev")))
+    receiver.writer = Bus()
+    answer = asyncio.run(ask(receiver, BINARY))
+    assert (answer.status, answer.detail[:42]) == (401, "This receiver has no credential for its bu")
+
+
 def test_the_token_and_the_certificate_of_this_bus_may_write() -> None:
     async def check() -> None:
         receiver = Receiver(made())  # type: ignore[arg-type]

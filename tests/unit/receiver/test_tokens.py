@@ -14,14 +14,14 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from interlock.receiver import jwks
-from interlock.receiver.answers import Answer
-from interlock.receiver.credentials import UNKNOWN
+from interlock.receiver.answers import Answer, problem
 from interlock.receiver.credentials_document import Issuer
 from interlock.receiver.grant import Grant
 from interlock.receiver.jwks import Key, Keys, keys_of
 from interlock.receiver.tokens import Tokens
 
 NOW = 1_800_000_000.0
+UNKNOWN = problem(401, "no token that this receiver knows", www_authenticate="Bearer")
 RSA = rsa.generate_private_key(65537, 2048)
 OTHER_RSA = rsa.generate_private_key(65537, 2048)
 EC = ec.generate_private_key(ec.SECP256R1())
