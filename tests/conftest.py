@@ -41,6 +41,7 @@ os.environ["JDK_JAVA_OPTIONS"] = jvm_options()
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its option
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until the tests are collected: all that is made meanwhile stays
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(commit_number())
     if not hasattr(config, "workerinput"):  # the workers of a distributed run send their reports here
@@ -56,6 +57,7 @@ def pytest_collection_finish() -> None:
     # The collected tests live until the end: without this, each full collection of garbage walks them all.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

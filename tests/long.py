@@ -8,6 +8,7 @@ took. Ends with 1 when anything failed.
 from __future__ import annotations
 
 import argparse
+import functools
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,7 @@ class Result:
     seconds: float
 
 
+@functools.cache  # starting Pythons takes a second
 def other_pythons() -> list[str]:
     """Supported Pythons on PATH beside the one of this environment, if they start."""
     names = (f"python3.{minor}" for minor in SUPPORTED if minor != sys.version_info.minor)
