@@ -14,6 +14,7 @@ from .emitter_arguments import BOOTSTRAP, check_emitter, check_timeout, checked_
 from .errors import EmitError
 from .event import Event
 from .kafka import encode
+from .plain_text import takes_plain_text
 from .proof import Proof, ProofError, without_proof
 from .sizes import MAX_EVENT_BYTES, record_bytes
 from .tokens import OAUTH_CB, token_callback
@@ -69,6 +70,7 @@ class Emitter:
     method, raises EmitError before anything connects.
     """
 
+    @takes_plain_text
     def __init__(self, client: Mapping[str, str], topic: str, *, logger: logging.Logger = log) -> None:
         check_emitter(client, topic, logger)
         self._client = dict(client)

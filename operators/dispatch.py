@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from ..conditions import Condition, ConditionError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge_all
+from ..events.plain_text import takes_plain_text
 from ..events.visible import visible
 from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.dispatch import DispatchTrigger
@@ -46,6 +47,7 @@ MAX_IN_FLIGHT: Final = 1_000_000
 Places = Sequence[Sequence[int]]
 
 
+@takes_plain_text
 def dispatch_dag(
     dag_id: str,
     *,

@@ -13,6 +13,7 @@ from ..events.attributes import shown
 from ..events.emitter import Emitter
 from ..events.errors import EventError
 from ..events.event import Event
+from ..events.plain_text import plain_text, takes_plain_text
 from ..events.visible import visible_logger
 from ..triggers.argument_checks import ArgumentChecks, known
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
@@ -63,7 +64,9 @@ class EmitEventOperator(BaseOperator):
         delivery_timeout: float = 30.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**plain_text(kwargs))
+        type, source, subject, data = map(plain_text, (type, source, subject, data))  # noqa: A001
+        extensions, kafka_conn_id, bus = map(plain_text, (extensions, kafka_conn_id, bus))
         checks = ArgumentChecks(f"EmitEventOperator {self.task_id!r}", self.template_fields)
         arguments = _Arguments(type, source, subject, data, extensions, kafka_conn_id, bus, delivery_timeout)
         arguments.check(checks)
@@ -87,6 +90,7 @@ class EmitEventOperator(BaseOperator):
         return arguments.emit(context, 0)
 
 
+@takes_plain_text
 def emit(
     type: str,  # noqa: A002  # the attribute's name
     *,

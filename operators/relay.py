@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from airflow.sdk import DAG, BaseHook, BaseOperator
 from airflow.triggers.base import BaseTrigger
 
+from ..events.plain_text import takes_plain_text
 from ..events.visible import visible
 from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.relay import AtInvalid, RelayTrigger
@@ -25,6 +26,7 @@ _IMPORT_PATH: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _AT_INVALID: Final = ("stop", "skip")
 
 
+@takes_plain_text
 def relay_dag(
     dag_id: str,
     *,

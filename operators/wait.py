@@ -21,6 +21,7 @@ from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
 from ..events.plain import is_tombstone
+from ..events.plain_text import plain_text
 from ..events.visible import visible, visible_lines
 from ..triggers.event import EventTrigger
 from ..triggers.firing_json import firing_form
@@ -121,7 +122,9 @@ class EventSensor(BaseSensorOperator):
     ) -> None:
         # Before Airflow's constructor, whose errors do not name it.
         check_timeout(f"EventSensor {kwargs.get('task_id')!r}", kwargs.get("timeout"))
-        super().__init__(**kwargs)
+        super().__init__(**plain_text(kwargs))
+        param_values, key, on_expired = map(plain_text, (param_values, key, on_expired))
+        kafka_conn_id, bus = plain_text(kafka_conn_id), plain_text(bus)
         dag = self.get_dag()
         condition, fail_on = in_zone_of(dag, condition), in_zone_of(dag, fail_on)
         arguments = WaitArguments(
@@ -144,7 +147,7 @@ class EventSensor(BaseSensorOperator):
     @classmethod
     def partial(cls, **arguments: Any) -> OperatorPartial:
         """As for any operator, but `expand` also raises errors that the constructor would raise later."""
-        made: OperatorPartial = super().partial(**arguments)
+        made: OperatorPartial = super().partial(**plain_text(arguments))
         if cls.__init__ is not EventSensor.__init__:
             return made  # a subclass may have other arguments
         made._expand_called = True  # otherwise it warns when it is dropped

@@ -19,6 +19,7 @@ from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import check_zoned_key
 from ..conditions.recipes.fail_on import with_fail_on
 from ..events.attributes import kind
+from ..events.plain_text import plain_text
 from ..triggers.argument_checks import MAX_DURATION, ArgumentChecks, described, is_rendered_later
 from ..triggers.settings import DEFAULT_CONNECTION
 from .key_shapes import shapes_of_key
@@ -179,6 +180,7 @@ class CheckedPartial(OperatorPartial):
 
     def expand(self, **mapped: Any) -> MappedOperator:
         self._expand_called = True  # otherwise Airflow warns about it when the check raises
+        mapped = plain_text(mapped)
         values = {name: list(_elements(mapped[name])) for name in _NAMES if name in mapped}
         first = self._with({name: each[0] if each else _UNKNOWN for name, each in values.items()})
         self._check(first)
@@ -189,6 +191,7 @@ class CheckedPartial(OperatorPartial):
 
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> MappedOperator:
         self._expand_called = True
+        kwargs = plain_text(kwargs)
         if isinstance(kwargs, Sequence):
             for given in kwargs:
                 if isinstance(given, Mapping):

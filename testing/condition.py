@@ -10,6 +10,7 @@ from typing import Any
 from ..conditions import Condition, Explanation, Rehearsed, explain_rehearsal
 from ..conditions.rehearsal import Given, Key, Moment, played, recorded
 from ..events.event import Event
+from ..events.plain_text import takes_plain_text
 
 _MAX_KEYS = 3  # keys that one report explains
 
@@ -62,6 +63,7 @@ class Tried:
         return f"<{_times(len(self.firings))}{missing}>"
 
 
+@takes_plain_text
 def fires(
     condition: Condition,
     events: Iterable[Given],

@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..events.plain_text import takes_plain_text
 from ..triggers.argument_checks import ArgumentChecks
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
 
+@takes_plain_text
 def dags_in(path: str | Path, *, safe_mode: bool = True) -> dict[str, DAG]:
     """Returns {dag_id: DAG} of a DAG file, or of a folder and its subfolders. Uses no database or connection.
 

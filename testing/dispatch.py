@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..conditions.rehearsal import Given, Moment, played
 from ..engine.records import Registration
 from ..engine.records.firing import fitted
+from ..events.plain_text import takes_plain_text
 from ..operators.dispatch import TASK_ID, DispatchOperator
 from ..triggers.argument_checks import ArgumentChecks
 from .firing import action_of_rehearsed, as_ms
@@ -35,6 +36,7 @@ class DispatchedRun:
     at: datetime
 
 
+@takes_plain_text
 def runs_of(dag: DAG, events: Iterable[Given], *, until: Moment | None = None) -> list[DispatchedRun]:
     """Returns the runs that the dispatcher `dag` creates for these events, in order.
 

@@ -16,6 +16,7 @@ from ..events.errors import EventError
 from ..events.event import Event
 from ..events.kafka import TOPIC_RULE, is_topic
 from ..events.plain import event_of_record
+from ..events.plain_text import takes_plain_text
 from ..events.taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE
 from ..spark.completion.application import Application
 from ..spark.completion.arguments import check_name, checked_data
@@ -26,6 +27,7 @@ from ..triggers.argument_checks import ArgumentChecks
 _MAX_NUMBER: Final = 2**63 - 1  # Kafka's and Airflow's numbers have 64 bits at most
 
 
+@takes_plain_text
 def record(
     topic: str,
     value: object,
@@ -52,6 +54,7 @@ def record(
     return event_of_record(topic, partition, offset, moment_of("record(at=", at), text, data, None)
 
 
+@takes_plain_text
 def dag_run_end(
     dag_id: str,
     state: str = "success",
@@ -79,6 +82,7 @@ def dag_run_end(
     return DagRunCompletion(run=run, state=state, started_at=None, ended_at=ended_at).event()
 
 
+@takes_plain_text
 def task_instance_end(
     dag_id: str,
     task_id: str,
@@ -117,6 +121,7 @@ def task_instance_end(
     return end.event()
 
 
+@takes_plain_text
 def spark_application_end(
     name: str,
     state: str = "succeeded",

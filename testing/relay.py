@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import TriggerEvent
 
+from ..events.plain_text import takes_plain_text
 from ..operators.relay import TASK_ID, RelayOperator
 from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.relay_messages import EventMaker, messages_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@takes_plain_text
 def events_of(dag: DAG, *fired: Any) -> list[Event]:
     """Returns the events that the relay `dag` writes, in order.
 

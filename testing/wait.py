@@ -20,6 +20,7 @@ from ..conditions.explanation.explain import moment_of
 from ..conditions.recipes.fail_on import is_failure
 from ..conditions.rehearsal import Given, Moment, played, recorded
 from ..engine.records import Registration
+from ..events.plain_text import takes_plain_text
 from ..operators.wait import EventSensor
 from ..operators.wait_arguments import bound_arguments
 from ..triggers.argument_checks import ArgumentChecks
@@ -151,6 +152,7 @@ class WaitingTask:
         return WaitResult("success", text, outcome, at, output, explanations=explanations)
 
 
+@takes_plain_text
 def wait_of(
     dag: DAG,
     task_id: str,

@@ -19,6 +19,7 @@ from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from ..conditions import Condition, ConditionError, from_json
 from ..engine.errors import ConfigError, EngineError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit
+from ..events.plain_text import takes_plain_text
 from ..events.visible import visible
 from .argument_checks import ArgumentChecks
 from .arguments import serialized
@@ -56,6 +57,7 @@ class ConditionTrigger(BaseEventTrigger):
     events of paused DAGs. If each firing must have a run, use `dispatch_dag`.
     """
 
+    @takes_plain_text
     def __init__(
         self,
         name: str,

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar, Final, TypeAlias
 
 from ...events.attributes import shown
+from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 from .by import By, checked_paths, paths_text
 from .condition import Condition, Role, check_operand, check_tree, not_a_condition, shortened
@@ -191,6 +192,7 @@ class Sequence(Condition):
         return f"sequence({', '.join(map(str, self.of))}{ordered})"
 
 
+@takes_plain_text
 def at_least(n: int, *conditions: Condition, distinct: By | None = None) -> Condition:
     """Met when at least n of these conditions are; n = 1 gives their `|`, n = all of them their `&` (N2).
 
@@ -226,6 +228,7 @@ OF_MATCHER: Final = _OfMatcher()
 Distinct: TypeAlias = By | _OfMatcher | None
 
 
+@takes_plain_text
 def count(matcher: Matcher, n: int, *, distinct: Distinct = OF_MATCHER) -> Condition:
     """Met by n different events of the matcher; n = 1 gives the matcher itself.
 
@@ -240,6 +243,7 @@ def count(matcher: Matcher, n: int, *, distinct: Distinct = OF_MATCHER) -> Condi
     return Count(matcher, n, distinct)
 
 
+@takes_plain_text
 def sequence(*conditions: Condition, ordered: bool = True) -> Sequence:
     """Met by events of these conditions in this order. ordered=False: it does not wait for ticks (P6)."""
     return Sequence(*conditions, ordered=ordered)

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 from ...events.attributes import kind
+from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 
 if TYPE_CHECKING:
@@ -236,6 +237,7 @@ class Condition:
 
     # -- windows, timers and keep
 
+    @takes_plain_text
     def within(
         self,
         duration: str | timedelta | None = None,
@@ -254,6 +256,7 @@ class Condition:
         late = None if lateness is None else duration_ms("lateness", lateness, zero=True)
         return Within(self, duration_ms("within()", duration, units), late)
 
+    @takes_plain_text
     def resets(self, cron: str, *, timezone: str = "UTC", lateness: str | timedelta | None = None) -> Reset:
         """Met by events of one period (R1 to R6). cron: five fields; a period begins at each of its times.
 
@@ -265,6 +268,7 @@ class Condition:
         late = None if lateness is None else duration_ms("lateness", lateness, zero=True)
         return Reset(self, cron, timezone, late)
 
+    @takes_plain_text
     def quiet(self, duration: str | timedelta | None = None, **units: float) -> Quiet:
         """Met when this is met and no further match has come for `duration` (U1 to U4)."""
         from .duration import duration_ms
@@ -272,6 +276,7 @@ class Condition:
 
         return Quiet(self, duration_ms("quiet()", duration, units))
 
+    @takes_plain_text
     def expires(
         self,
         after: str | timedelta | None = None,
@@ -300,6 +305,7 @@ class Condition:
 
         return ordered(self)
 
+    @takes_plain_text
     def keep(self, which: Keep, limit: int | None = None) -> Condition:
         """The same with `keep` for every matcher without its own (H1 to H3)."""
         from .retention import with_keep

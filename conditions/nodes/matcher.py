@@ -12,6 +12,7 @@ from ...events.attributes import CORE, is_name, kind, shown
 from ...events.event import Event
 from ...events.plain import ATTRIBUTES as PLAIN_ATTRIBUTES
 from ...events.plain import TYPE as PLAIN_TYPE
+from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 from ..filters.cel.where import Where
 from ..filters.dialects import All, Exact, Prefix, Suffix, attributes_of, filter_from_json
@@ -211,6 +212,7 @@ class Matcher(Condition):
         return f"event({', '.join(parts)})"
 
 
+@takes_plain_text
 def event(
     type: str | Param | None = None,  # noqa: A002  # CloudEvents' word
     *,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from ...events.attributes import is_name, shown
 from ...events.event import Event
+from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 from ..filters.cel.parameters import literal, references, substituted
 from ..filters.cel.where import MAX_SOURCE_CHARS, Where, compiled_open
@@ -65,6 +66,7 @@ class Param:
         )
 
 
+@takes_plain_text
 def param(name: str) -> Param:
     """A value that the waiting task gives, for an attribute: event(subject=param("customer")).
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from ...events.attributes import shown
+from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 from .combinations import called_text
 from .condition import Condition, Role, check_operand, check_tree, not_a_condition, shortened
@@ -141,6 +142,7 @@ class Expires(WholeNode):
         return f"{called_text(self.of)}.expires({', '.join(given)})"
 
 
+@takes_plain_text
 def absent(
     condition: Condition,
     duration: str | timedelta | None = None,

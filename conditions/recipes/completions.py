@@ -13,6 +13,7 @@ from urllib.parse import quote
 from ...events import taxonomy
 from ...events.attributes import CORE, shown
 from ...events.completions import DAY, MEMBERS, airflow_source
+from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 from ..nodes.combinations import AnyOf
 from ..nodes.condition import Condition
@@ -77,6 +78,7 @@ def dag_run(
     deployment: str | None = ...,
     label: str | None = ...,
 ) -> Condition: ...
+@takes_plain_text
 def dag_run(
     dag_id: str,
     *,
@@ -138,6 +140,7 @@ def task_instance(
     deployment: str | None = ...,
     label: str | None = ...,
 ) -> Condition: ...
+@takes_plain_text
 def task_instance(
     dag_id: str,
     task_id: str,
@@ -165,6 +168,7 @@ def task_instance(
     )
 
 
+@takes_plain_text
 def spark_application(
     name: str,
     *,

@@ -7,6 +7,7 @@ from typing import Final
 
 from ...events import openlineage
 from ...events.attributes import CORE, shown
+from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 from ..filters.filter import quoted
 from ..nodes.matcher import Matcher, event
@@ -37,6 +38,7 @@ _COMPLETE: Final = openlineage.RUN_TYPES["complete"]
 _MOST_CHARS: Final = 4000
 
 
+@takes_plain_text
 def openlineage_run(
     job: str,
     namespace: str | None = None,
@@ -62,6 +64,7 @@ def openlineage_run(
     return matcher(types, name, _source(who, namespace), _key(f"{who}({shown(job)})", by, offset), label)
 
 
+@takes_plain_text
 def dataset_written(
     namespace: str,
     name: str,

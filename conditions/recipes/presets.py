@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from ...events.attributes import shown
+from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 from ..nodes.combinations import OF_MATCHER, AllOf, AnyOf, Distinct, count
 from ..nodes.condition import Condition
@@ -18,22 +19,26 @@ from ..nodes.windows import Reset, Within
 _Built = TypeVar("_Built", bound=Condition)
 
 
+@takes_plain_text
 def all_of(*conditions: Condition, within: str | timedelta | None = None) -> Condition:
     """Met when every one of these is: their `&`. within: how far apart the events may lie."""
     joined = _one_or("all_of", AllOf, conditions)
     return joined if within is None else joined.within(_duration("all_of", "within", within))
 
 
+@takes_plain_text
 def any_of(*conditions: Condition) -> Condition:
     """Met when one of these is: their `|`."""
     return _one_or("any_of", AnyOf, conditions)
 
 
+@takes_plain_text
 def every_nth(matcher: Matcher, n: int, *, distinct: Distinct = OF_MATCHER) -> Condition:
     """Fires after every n events of the matcher; each event takes part once. distinct: as for `count`."""
     return _counted("every_nth", matcher, n, distinct)
 
 
+@takes_plain_text
 def burst(matcher: Matcher, n: int, within: str | timedelta, *, distinct: Distinct = OF_MATCHER) -> Within:
     """Fires at the nth event of the matcher in a sliding window, such as the third failure in an hour.
 
@@ -42,11 +47,13 @@ def burst(matcher: Matcher, n: int, within: str | timedelta, *, distinct: Distin
     return _counted("burst", matcher, n, distinct).within(_duration("burst", "within", within))
 
 
+@takes_plain_text
 def debounce(condition: Condition, duration: str | timedelta) -> Quiet:
     """Fires once for a whole burst of matches, when none has come for `duration`."""
     return _checked("debounce", "condition", condition).quiet(_duration("debounce", "duration", duration))
 
 
+@takes_plain_text
 def heartbeat(matcher: Condition, every: str | timedelta, *, armed_by: ArmedBy = "event") -> Absent:
     """Fires when no event of the matcher has come for `every`, once until the next event comes.
 
@@ -57,6 +64,7 @@ def heartbeat(matcher: Condition, every: str | timedelta, *, armed_by: ArmedBy =
     return _named("heartbeat", lambda: absent(watched, duration, armed_by=armed_by))
 
 
+@takes_plain_text
 def not_followed_by(condition: Condition, unwanted: Condition, within: str | timedelta) -> Within:
     """Fires when `within` has passed since an event of the condition and no event of `unwanted` has come.
 
@@ -69,6 +77,7 @@ def not_followed_by(condition: Condition, unwanted: Condition, within: str | tim
     return _named(name, lambda: (wanted & ~other).within(duration))
 
 
+@takes_plain_text
 def daily(*conditions: Condition, timezone: str = "UTC") -> Reset:
     """Met when every one of these is, by events of one calendar day in a time zone."""
     return _one_or("daily", AllOf, conditions).resets("0 0 * * *", timezone=timezone)

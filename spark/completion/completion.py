@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 from ...events.attributes import kind
 from ...events.event import Event
+from ...events.plain_text import takes_plain_text
 from ..settings import CompletionError, read_settings
 from .application import configuration_of, describe
 from .arguments import check_name, check_outcome, check_session, checked_data
@@ -28,6 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@takes_plain_text
 def completion_event(
     spark: SparkSession,
     name: str,
@@ -62,6 +64,7 @@ def completion_event(
     return Completion(spark, name, data, required, until)
 
 
+@takes_plain_text
 def with_completion_event(
     name: str, *, data: Mapping[str, object] | None = None, required: bool = False, until: Until | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
