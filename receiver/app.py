@@ -18,6 +18,7 @@ from .answers import HEALTHY, Answer, problem, try_again
 from .endpoint import MOST_EVENTS, Endpoint, Request
 from .faults import Faults
 from .grant import Grant
+from .memory import Memory
 from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
 
 Scope = Mapping[str, Any]
@@ -28,6 +29,9 @@ Observe = Callable[[str, int, int], None]
 
 _SHOWN: Final = 2000  # characters of a detail
 _EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, here and in the client's queue
+_MOST_DIGITS: Final = 18  # of a content-length; int() raises for very long ones
+_NO_WRITER: Final = "The receiver is starting or shutting down; send the same events again."
+_NOT_ACKNOWLEDGED: Final = "Kafka did not acknowledge; send the same events again. A repeat counts once."
 # A body up to this size is read in a few milliseconds, in which no other request is answered: a hundred
 # usual events in half of one.
 _INLINE_BYTES: Final = 32 * 1024
@@ -61,7 +65,7 @@ class Receiver:
     Requests in memory are bounded by `limits.held_bytes`. Before its body is read, a request counts with the
     size of its headers and its content-length (without one: `limits.body_bytes`), then also with its events.
     Senders that are proven by a signature of the body get only a part, `limits.unproven_bytes`, until it is
-    checked: anybody can begin such a request, and must not keep out those with a token.
+    checked.
     """
 
     def __init__(
@@ -74,7 +78,7 @@ class Receiver:
         self.writer: Writer | None = None
         self.is_ready: Callable[[], bool] = lambda: True
         self._endpoints, self._limits, self._observe = endpoints, limits, observe
-        self._held = self._unproven = 0
+        self._memory = Memory(limits.held_bytes, limits.unproven_bytes)
         self._probes = ("/healthz", "/readyz") if has_probes else ()
         self._faults = Faults()  # why Kafka did not acknowledge
         # One thread, so that large bodies take at most half of the time from the event loop.
@@ -119,69 +123,68 @@ class Receiver:
     async def _take(
         self, endpoint: Endpoint, request: Request, receive: Receive, body_s: float | None
     ) -> tuple[Answer, int]:
+        """Answers a POST; also returns how many events are written."""
         grant = await endpoint.admit(request)
         if isinstance(grant, Answer):
             return grant, 0
-        writer = self.writer
+        writer, memory = self.writer, self._memory
         if writer is None:
-            detail = "The receiver is starting or shutting down; send the same events again."
-            return try_again(503, detail), 0
-        length = request.header(b"content-length") or b""
-        size = int(length) if length.isdigit() else self._limits.body_bytes
-        if size > self._limits.body_bytes:
+            return try_again(503, _NO_WRITER), 0
+        size = self._announced(request)
+        if size is None:
             return self._too_large(), 0
-        size += _EVENT_BYTES + sum(map(len, chain.from_iterable(request.headers)))
         unproven = size if endpoint.needs_body else 0
-        if (
-            self._held + size > self._limits.held_bytes
-            or self._unproven + unproven > self._limits.unproven_bytes
-        ):
+        if not memory.take(size, unproven):
             return self._full(), 0
-        self._held += size
-        self._unproven += unproven
         try:
-            body = await self._body(receive, body_s)
+            body = await (self._body(receive) if body_s is None else self._body_in(receive, body_s))
             if body is None:
                 return self._too_large(), 0
-            is_small = len(body) <= _INLINE_BYTES and request.header(b"content-encoding") is None
-            if is_small:
+            if len(body) <= _INLINE_BYTES and b"content-encoding" not in request.last:
                 events = self._events(endpoint, grant, request, body)
             else:
                 loop = asyncio.get_running_loop()
                 events = await loop.run_in_executor(self._large, self._events, endpoint, grant, request, body)
             if isinstance(events, Answer):
                 return events, 0
-            self._unproven -= unproven
-            unproven = 0
-            more = _EVENT_BYTES * max(0, len(events) - 1)
-            more += max(0, sum(len(event.data or b"") for event in events) - len(body))  # was compressed
-            if self._held + more > self._limits.held_bytes:
-                return self._full(), 0
-            self._held += more
-            size += more
+            if unproven:
+                memory.give_back(0, unproven)
+                unproven = 0
+            if more := _beside_body(events, body):
+                if not memory.take(more, 0):
+                    return self._full(), 0
+                size += more
             await writer.write(events)
-        except BatchTooLargeError as error:
-            return problem(413, _shown(error.problems)), 0
-        except MediaTypeError as error:
-            return problem(415, _shown(error.problems)), 0
-        except EventError as error:
-            return problem(400, _shown(error.problems)), 0
-        except TimeoutError:
-            detail = f"The body did not arrive within {self._limits.body_s:g} s."
-            return problem(408, detail, connection="close"), 0
-        except NoRoom as error:
-            return try_again(429, str(error)), 0
-        except NotSent as error:
-            return problem(413, str(error)), 0
-        except UnreachableError as error:
-            self._faults.report(str(error))
-            return try_again(
-                503, "Kafka did not acknowledge; send the same events again. A repeat counts once."
-            ), 0
+        except (EventError, TimeoutError, NotSent, UnreachableError) as error:
+            return self._failed(error), 0
         finally:
-            self._held -= size
-            self._unproven -= unproven
+            memory.give_back(size, unproven)
         return endpoint.accepted, len(events)
+
+    def _announced(self, request: Request) -> int | None:
+        """What a request counts with before its body is read; None if the body is too large."""
+        length = request.header(b"content-length") or b""
+        if len(length) > _MOST_DIGITS:
+            return None
+        size = int(length) if length.isdigit() else self._limits.body_bytes
+        if size > self._limits.body_bytes:
+            return None
+        return size + _EVENT_BYTES + sum(map(len, chain.from_iterable(request.headers)))
+
+    def _failed(self, error: Exception) -> Answer:
+        """The answer if the body could not be read, or its events could not be written."""
+        if isinstance(error, EventError):
+            is_large, is_media_type = isinstance(error, BatchTooLargeError), isinstance(error, MediaTypeError)
+            return problem(413 if is_large else 415 if is_media_type else 400, _shown(error.problems))
+        if isinstance(error, TimeoutError):
+            detail = f"The body did not arrive within {self._limits.body_s:g} s."
+            return problem(408, detail, connection="close")
+        if isinstance(error, NoRoom):
+            return try_again(429, str(error))
+        if isinstance(error, NotSent):
+            return problem(413, str(error))
+        self._faults.report(str(error))
+        return try_again(503, _NOT_ACKNOWLEDGED)
 
     def _events(
         self, endpoint: Endpoint, grant: Grant, request: Request, body: bytes
@@ -211,14 +214,13 @@ class Receiver:
     def _full(self) -> Answer:
         return try_again(429, "The receiver's memory for requests is full; send the same events again.")
 
-    async def _body(self, receive: Receive, body_s: float | None) -> bytes | None:
-        """The body; None if it is too large. Raises TimeoutError."""
-        if body_s is None:
-            return await self._parts(receive)
-        async with asyncio.timeout(body_s):
-            return await self._parts(receive)
+    async def _body_in(self, receive: Receive, seconds: float) -> bytes | None:
+        """As `_body`. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            return await self._body(receive)
 
-    async def _parts(self, receive: Receive) -> bytes | None:
+    async def _body(self, receive: Receive) -> bytes | None:
+        """The body; None if it is too large."""
         parts: list[bytes] = []
         left = self._limits.body_bytes
         while True:
@@ -232,6 +234,14 @@ class Receiver:
             parts.append(part)
             if not message.get("more_body", False):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _beside_body(events: Sequence[Event], body: bytes) -> int:
+    """What the events of a body take in memory beside it: their data too if it was compressed."""
+    size = -len(body)
+    for event in events:
+        size += len(event.data or b"")
+    return max(size, 0) + (_EVENT_BYTES * (len(events) - 1) if events else 0)
 
 
 def _shown(problems: Iterable[str]) -> str:

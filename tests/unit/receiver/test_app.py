@@ -68,6 +68,8 @@ def test_202_comes_only_when_the_bus_has_the_event() -> None:
         ([*BINARY, (b"content-encoding", b"GZIP")], b"\x1f", 415, "without content-encoding"),
         ([BATCH, (b"content-encoding", b"identity"), (b"content-encoding", b"br")], b"[]", 415, "without"),
         ([*BINARY, (b"content-length", b"11")], b"", 413, "10 bytes"),
+        ([*BINARY, (b"content-length", b"9" * 5000)], b"", 413, "10 bytes"),
+        ([*BINARY, (b"content-length", b"0" * 5000 + b"1")], b"", 413, "10 bytes"),
         (BINARY, [b"x" * 6, b"y" * 6], 413, "dataref"),
         ([*BINARY[:3], (b"ce-type", b"interlock.airflow.dag_run.succeeded")], b"", 403, "type 'interlock."),
         ([*BINARY[:3], (b"ce-type", b"org.apache.kafka.record")], b"", 403, "type 'org.apache.kafka.record'"),
