@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from local.airflow import LocalAirflow
-from tests.kit.sessions import SETTINGS
+from tests.kit.sessions import INTERPRETED, SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def airflow_logs(fixtures: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """A session in this process, with the Kafka connector; a test resets what it sets.
 
     A process starts one JVM, with the jars that it names then: so all tests share it.
@@ -61,7 +61,8 @@ def spark() -> Iterator[SparkSession]:
     python = os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("integration tests")
-    for name, value in SETTINGS.items():
+    settings = SETTINGS if pytestconfig.option.markexpr == "long" else SETTINGS | INTERPRETED
+    for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

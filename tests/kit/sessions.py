@@ -14,6 +14,12 @@ SETTINGS = {
     "spark.jars.packages": packages(),
     "spark.jars.excludes": EXCLUDED,
     "spark.sql.adaptive.enabled": "true",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
+}
+# For `make test`: to compile a query takes longer than to interpret it for a thousand rows. The long tier,
+# the example DAGs and `bench` compile.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
