@@ -18,9 +18,9 @@ JSON = "application/json"
 # too: so the same data are read or refused wherever that happens.
 MOST_LEVELS: Final = 500
 _SHORT: Final = 2 * MOST_LEVELS  # valid JSON up to this length has no more levels
-_BRACKETS: Final = b"[{]}"
-_STEPS: Final = bytes.maketrans(_BRACKETS, b"\x01\x01\xff\xff")  # 1 and -1 as signed bytes
-_NO_BRACKETS: Final = bytes(set(range(256)) - set(_BRACKETS))
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # 1 and -1 as signed bytes
+_NEITHER: Final = bytes(set(range(256)) - set(b'[{]}"'))  # bracket nor quotation mark
+_LEAVES: Final = 4  # levels of innermost brackets, which are removed at once
 # "*/json" or "*/*+json" once parameters are stripped (CloudEvents JSON format 1.0.2, section 3.1.1).
 _JSON_TYPE = re.compile(r"\s*[^/;\s]+/(?:[^/;\s]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
 _TEXT_TYPE = re.compile(r"\s*text/", re.IGNORECASE)
@@ -97,8 +97,14 @@ def is_deep(text: bytes) -> bool:
         return False
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    outside = b"".join(text.split(b'"')[::2])  # brackets in strings do not count
-    steps = outside.translate(_STEPS, _NO_BRACKETS)
+    steps = text.translate(_STEPS, _NEITHER).replace(b'""', b"")
+    if b'"' in steps:
+        steps = b"".join(steps.split(b'"')[::2])  # brackets in strings do not count
+    left = steps
+    for removed in range(1, _LEAVES + 1):
+        left = left.replace(b"\x01\xff", b"")
+        if len(left) // 2 + removed <= MOST_LEVELS:
+            return False
     return max(accumulate(memoryview(steps).cast("b")), default=0) > MOST_LEVELS
 
 

@@ -1,11 +1,16 @@
-"""Which charsets the content type of an event may choose: a fixed list, because it is the sender's text."""
+"""Which charsets a content type may choose, and how deep JSON may be: both are the sender's."""
 
 from __future__ import annotations
 
 import codecs
 import encodings.aliases
+import json
+from typing import Any
+from unittest.mock import patch
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from interlock.events import EventError, content
 
 KNOWN = sorted(
@@ -68,3 +73,28 @@ def test_these_are_refused_in_both_directions(name: str) -> None:
 def test_text_in_a_listed_charset_is_read_as_it_was_written(charset: str, text: str) -> None:
     kind = f"text/csv; header=present; charset={charset}"
     assert content.parse(content.serialize(text, kind), kind) == text
+
+
+def levels(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(levels, inner), default=0)
+
+
+TEXTS = st.text('[]{}"\\\\a ', max_size=4)
+NESTED = st.recursive(
+    TEXTS | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+)
+
+
+@given(NESTED, st.integers(0, 8), st.sampled_from([(",", ":"), (" , ", " : ")]))
+@example([[[1]], "]", '"]', "\\"], 0, (",", ":"))
+def test_levels_are_those_of_the_value_whatever_its_texts_hold(
+    value: Any, around: int, marks: tuple[str, str]
+) -> None:
+    for _ in range(around):
+        value = ["[", value]
+    text = json.dumps(value, separators=marks).encode()
+    for most in range(1, 12):
+        with patch.object(content, "MOST_LEVELS", most):
+            assert content.is_deep(text) == (levels(value) > most)
