@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import TriggerEvent
 
+from ..events.errors import EventError
 from ..events.plain_text import takes_plain_text
 from ..operators.relay import TASK_ID, RelayOperator
 from ..triggers.argument_checks import ArgumentChecks
@@ -38,5 +39,9 @@ def events_of(dag: DAG, *fired: Any) -> list[Event]:
     context = context_of(operator, run_after=_START)
     maker = EventMaker(**operator.attributes_in(context, settings().deployment))
     payloads = [each.payload if isinstance(each, TriggerEvent) else each for each in fired]
-    messages = [message for payload in payloads for message in messages_of(payload)]
-    return [event for message in messages for event in maker.events_of(message)]
+    events: list[Event] = []
+    for message in (each for payload in payloads for each in messages_of(payload)):
+        if isinstance(message, EventError):
+            raise message
+        events += maker.events_of(message)
+    return events

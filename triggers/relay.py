@@ -18,7 +18,7 @@ from ..events.visible import visible
 from .arguments import serialized
 from .connections import until_readable
 from .relay_counts import RelayCounts
-from .relay_messages import EventMaker, Message, imported, messages_of
+from .relay_messages import EventMaker, imported, messages_of
 from .relay_source import Fired, fired_by
 from .relay_writer import EventWriter
 from .settings import read_bus_config
@@ -151,8 +151,11 @@ class RelayTrigger(BaseTrigger):
     async def _relay(self, fired: Fired, inner: BaseTrigger, maker: EventMaker, writer: EventWriter) -> None:
         """Returns when the bus has the events of what the inner trigger fired, and it is acknowledged."""
         events: list[Event] = []
-        messages, begun = self._messages(fired), time.monotonic()
+        messages, begun = messages_of(fired.payload, fired.position), time.monotonic()
         for message in messages:
+            if isinstance(message, EventError):
+                self._refuse("a message", message)
+                continue
             try:
                 events += maker.events_of(message)
             except EventError as e:
@@ -165,14 +168,6 @@ class RelayTrigger(BaseTrigger):
             done = imported(self.acknowledge)(fired.payload, inner)
             if isawaitable(done):
                 await done
-
-    def _messages(self, fired: Fired) -> list[Message]:
-        try:
-            return messages_of(fired.payload, fired.position)
-        except EventError as e:
-            self._refuse("a message", e)
-            self._counts.add("messages")
-            return []
 
     async def _write(self, writer: EventWriter, events: Sequence[Event]) -> None:
         try:

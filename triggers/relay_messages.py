@@ -60,43 +60,48 @@ class Message:
         return hashlib.sha256(json.dumps(id_).encode() + self.body).hexdigest()[:_ID_CHARACTERS]
 
 
-def messages_of(payload: Any, position: str | None = None) -> list[Message]:
-    """Returns the messages of what a trigger fired. Raises EventError if they cannot be read.
+def messages_of(payload: Any, position: str | None = None) -> list[Message | EventError]:
+    """Returns the messages of what a trigger fired, each of them or why it cannot be read.
 
     Knows the forms of Airflow's triggers for SQS, Kinesis, Pub/Sub, Redis and Azure Service Bus. Any other
     payload is one message: a text or bytes as they are, another value as JSON, which has no NaN or Infinity.
 
     position: where in the source it came from, if the trigger says so.
     """
-    try:
-        if isinstance(payload, dict):
-            found = _of_dict(payload)
-            if found is not None:
-                return found
-        return [Message(_bytes(payload), id=position)]
-    except EventError:
-        raise
-    except (KeyError, TypeError, ValueError, binascii.Error, RecursionError) as e:
-        raise EventError(f"what the trigger fired cannot be read as a message: {type(e).__name__}") from e
+    found = _of_dict(payload) if isinstance(payload, dict) else None
+    return [_message(_bytes, payload, id_=position)] if found is None else found
 
 
-def _of_dict(payload: dict[str, Any]) -> list[Message] | None:
+def _of_dict(payload: dict[str, Any]) -> list[Message | EventError] | None:
     batch, message = payload.get("message_batch"), payload.get("message")
     if isinstance(batch, list) and all(isinstance(each, dict) for each in batch):
         if all("MessageId" in each and "Body" in each for each in batch):  # SQS
-            return [Message(_bytes(each["Body"]), each, each["MessageId"]) for each in batch]
+            return [_message(_bytes, each["Body"], each, each["MessageId"]) for each in batch]
         if all("SequenceNumber" in each and "Data" in each for each in batch):  # Kinesis
-            return [Message(_decoded(each["Data"]), each, _kinesis_id(each)) for each in batch]
+            return [_message(_decoded, each["Data"], each, _kinesis_id(each)) for each in batch]
     if isinstance(message, list) and all(
         isinstance(each, dict) and isinstance(each.get("message"), dict) for each in message
     ):  # Pub/Sub
         inner = [each["message"] for each in message]
-        return [Message(_decoded(each.get("data", "")), each, each.get("message_id")) for each in inner]
+        return [_message(_decoded, each.get("data", ""), each, each.get("message_id")) for each in inner]
     if isinstance(message, (str, bytes)) and payload.keys() & {"queue", "topic"}:  # Azure Service Bus
-        return [Message(_bytes(message), payload)]
+        return [_message(_bytes, message, payload)]
     if payload.get("type") == "message" and {"channel", "data"} <= payload.keys():  # Redis
-        return [Message(_bytes(payload["data"]), payload)]
+        return [_message(_bytes, payload["data"], payload)]
     return None
+
+
+def _message(
+    read: Callable[[Any], bytes], raw: Any, fields: Mapping[str, Any] | None = None, id_: str | None = None
+) -> Message | EventError:
+    """read: returns the body."""
+    try:
+        return Message(read(raw), fields or {}, id_)
+    except EventError as e:
+        return e
+    except (KeyError, TypeError, ValueError, binascii.Error, RecursionError) as e:
+        whose = "" if id_ is None else f" {id_}"
+        return EventError(f"what the trigger fired cannot be read as a message{whose}: {type(e).__name__}")
 
 
 def _kinesis_id(record: Mapping[str, Any]) -> str:

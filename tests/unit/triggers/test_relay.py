@@ -243,6 +243,17 @@ def test_an_event_that_is_too_large_is_skipped_alone(producer: Producer) -> None
     assert (producer.written, found["events"], found["skipped"]) == (["0", "2"], 2, 1)
 
 
+def test_a_message_that_cannot_be_read_is_skipped_alone(producer: Producer) -> None:
+    """The whole batch was skipped, and acknowledged."""
+    batch = [
+        {"MessageId": str(n), "Body": body}
+        for n, body in enumerate(["0", "\ud800", {"x": float("nan")}, "3"])
+    ]
+    Queue({"status": "success", "message_batch": batch})
+    found = relayed(Once(), at_invalid="skip")
+    assert (producer.written, found["events"], found["skipped"]) == (["0", "3"], 2, 2)
+
+
 def test_the_messages_of_a_batch_are_written_before_it_is_acknowledged(producer: Producer) -> None:
     batch = [{"MessageId": str(n), "Body": str(n)} for n in range(2)]
     queue = Queue({"status": "success", "message_batch": batch})
