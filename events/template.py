@@ -12,8 +12,9 @@ from .errors import EventError
 MOST_CHARACTERS: Final = 2048  # of one value
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 _MEMBERS: Final = re.compile(r"(?:\.[^.]+)+", re.DOTALL)
-# All that RFC 3986 allows in a URI but the brackets of IPv6 addresses. "%": the value is encoded already.
+# All that RFC 3986 allows in a URI but the brackets of IPv6 addresses. "%XX": the value is encoded already.
 _IN_URI: Final = "%:/?#@!$&'()*+,;=-._~"
+_LONE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 Values = TypeVar("Values")
 # Returns the text of a placeholder, None if there is none. Raises EventError.
@@ -64,7 +65,9 @@ class Template(Generic[Values]):
 
 def in_uri(value: str) -> str:
     """The value for a URI: what is not allowed there is percent-encoded."""
-    return quote(value, safe=_IN_URI)
+    encoded = _LONE_PERCENT.sub("%25", quote(value, safe=_IN_URI))
+    rest, mark, fragment = encoded.partition("#")
+    return rest + mark + fragment.replace("#", "%23")
 
 
 def members_of(name: str, root: str) -> list[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from typing import Any
 
@@ -143,8 +144,20 @@ def test_attributes_come_from_the_body_and_from_what_the_trigger_says() -> None:
     assert found == ("com.shop.new", "/shop/1", "1-77", "77")
 
 
-def test_a_source_is_encoded_as_a_uri() -> None:
-    assert event_of(Message(b'{"shop": "a b"}'), source="/{data.shop}").source == "/a%20b"
+@pytest.mark.parametrize(
+    ("shop", "encoded"),
+    [
+        ("a b", "a%20b"),
+        ("a%20b", "a%20b"),
+        ("100%", "100%25"),
+        ("%zz%4", "%25zz%254"),
+        ("a#b#c", "a#b%23c"),
+        ("[ä]\\", "%5B%C3%A4%5D%5C"),
+    ],
+)
+def test_a_source_is_encoded_as_a_uri(shop: str, encoded: str) -> None:
+    message = Message(json.dumps({"shop": shop}).encode())
+    assert event_of(message, source="/{data.shop}").source == f"/{encoded}"
 
 
 def test_a_subject_without_its_place_is_absent() -> None:
