@@ -110,7 +110,10 @@ class Receiver:
             except Exception:  # noqa: BLE001  # a fault in here goes to the log, not to the sender
                 log.exception("receiver: a request could not be answered")
                 answer, events = try_again(500, "The receiver's log has the reason."), 0
-            self._observe(path, answer.status, events)
+            try:
+                self._observe(path, answer.status, events)
+            except Exception as error:  # noqa: BLE001  # of the metrics; what is written is written
+                self._faults.report(f"metrics could not be published: {error!r}")
             return answer
         if path in self._probes:
             if method not in ("GET", "HEAD"):

@@ -40,6 +40,8 @@ class Lineage:
     def read(self, request: Request, body: bytes) -> Sequence[Event] | Answer:
         stated = request.header(b"content-type")
         charset = _CHARSET.search(stated or b"")
+        if stated is None and b"content-type" in request.last:
+            raise MediaTypeError("header content-type appears twice")
         if stated is not None and not is_json(stated.decode("latin-1")):
             raise MediaTypeError("send the header content-type: application/json")
         if charset is not None and charset[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):

@@ -265,6 +265,21 @@ def test_headers_and_each_event_of_a_batch_count_as_held() -> None:
     asyncio.run(check())
 
 
+def test_metrics_that_fail_change_no_answer(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_path: str, _status: int, _events: int) -> None:
+        raise OSError("no room")
+
+    async def check() -> None:
+        made = Receiver({"/events": CloudEvents(Credentials())}, observe=broken)
+        made.writer = bus = Bus()
+        assert [(await ask(made)).status for _ in range(2)] == [202, 202]
+        assert len(bus.events) == 2
+
+    asyncio.run(check())
+    assert [line for line in caplog.messages if "OSError('no room')" in line] == caplog.messages
+    assert len(caplog.messages) == 1
+
+
 def test_an_outage_is_one_line_of_the_log_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         down, up = Bus(UnreachableError("the broker is away")), Bus()

@@ -77,6 +77,7 @@ def test_compressed_events_are_read() -> None:
         (text(run_event(producer=5)), (JSON,), 400, "producer is an int"),
         (text([run_event()]), (JSON,), 400, "a JSON object, not a list"),
         (text(run_event()), ((b"content-type", b"text/plain"),), 415, "application/json"),
+        (text(run_event()), (JSON, (b"content-type", b"text/plain")), 415, "twice"),
         (text(run_event()), ((b"content-type", b"application/json; charset=latin1"),), 415, "UTF-8"),
         (text(run_event()), (JSON, (b"content-encoding", b"br")), 415, "gzip"),
         (text(run_event()), (JSON, GZIP), 400, "not gzip"),
@@ -85,7 +86,7 @@ def test_compressed_events_are_read() -> None:
         (gzip.compress(b"[" + b" " * 50_000_000), (JSON, GZIP), 413, "1048576 bytes without compression"),
         (text(run_event(more="x" * 1_048_576)), (JSON,), 413, "facets"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_what_cannot_be_taken_gets_its_status_and_the_reason(
     body: bytes, headers: Any, status: int, says: str
