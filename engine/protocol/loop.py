@@ -359,7 +359,8 @@ class Engine:
                 since = min(r.registration.since_ms for r in new)
                 found = self._bus.offsets_since([s.tp for s in sources], since)
                 first = {
-                    tp: None if at is None else self._offsets.true_offset(tp, at) for tp, at in found.items()
+                    tp: None if at is None else self.ownership.sources[tp].claims.true_offset(at)
+                    for tp, at in found.items()
                 }
                 self._scanning.report_gaps(sources, new, first)
             for source in sources:

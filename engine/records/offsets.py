@@ -38,7 +38,8 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     `R`: the registry is applied up to this position. `g`: scans in progress. `c`, `n`: the committer's
     transactional id, and the number of its transaction. `t`: the topic's id. `e`: with this commit the
-    committer cleanly ended its work on the partition. `a`: suspects. `s`: condemned records.
+    committer cleanly ended its work on the partition. `a`: suspects. `s`: condemned records. `f`: offsets
+    that refused records claimed, and their own.
     """
 
     v: int = VERSION
@@ -50,3 +51,4 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     e: bool | msgspec.UnsetType = msgspec.UNSET
     a: Trial | msgspec.UnsetType = msgspec.UNSET
     s: Condemned | msgspec.UnsetType = msgspec.UNSET
+    f: list[tuple[int, int]] | msgspec.UnsetType = msgspec.UNSET

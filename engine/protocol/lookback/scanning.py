@@ -166,6 +166,8 @@ class Scanning:
         """Skip a record that is not at its offset: it became a dead letter when it was read live."""
         with at(*record.source, record.offset):
             log.warning("A scan skips %s: %s", record, refusal.reason)
+        if record.offset >= refusal.position:
+            source.claims.add(record.offset, refusal.position - 1)
         source.scans.advance(min(refusal.position, source.position))
         self._misled.add(source.tp)
 

@@ -25,7 +25,6 @@ from ..context import EngineContext
 MOST_S: Final = 0.5
 IN_S: Final = 10.0
 MOST_HIDDEN: Final = 100  # offsets: a longer jump is looked up in any case
-MOST_CLAIMS: Final = 1000  # remembered claims of refused records
 TAKE: Final = 10
 TAKE_S: Final = 0.5
 END_S: Final = 1.0  # a replica that this reader uses may be behind the partition's leader
@@ -49,7 +48,6 @@ class OffsetChecks:
         self._bus, self._monotonic = context.bus, context.monotonic
         self._reader: Reader | None = None
         self._usual: dict[TopicPartition, int] = {}  # the longest jump that was looked up
-        self._claims: dict[tuple[TopicPartition, int], int] = {}  # {partition, claimed offset: true offset}
         self._began, self._took = 0.0, 0.0  # when the present IN_S began, and its share used
 
     def refusal(self, record: Record, position: int) -> Refusal | None:
@@ -80,16 +78,11 @@ class OffsetChecks:
         else:
             what, other = f"but the partition ends at {end}", end
         at = self._place(record, position, min(offset, other))
-        self._remember(tp, offset, at)
         return Refusal(_reason(record, f"{what}. Reading continues at offset {at + 1}"), at + 1)
 
     def is_next(self, record: Record, position: int) -> bool:
         """Whether a reader that starts at `position` finds this record first: none between was skipped."""
         return self._first(record.source, position) == record
-
-    def true_offset(self, tp: TopicPartition, offset: int) -> int:
-        """Where the record that claims this offset is, if it was refused here; otherwise the offset."""
-        return self._claims.get((tp, offset), offset)
 
     def _ask_end(self, tp: TopicPartition) -> int:
         try:
@@ -124,11 +117,6 @@ class OffsetChecks:
     def _place(self, record: Record, low: int, high: int) -> int:
         """The offset of the record's batch, at or after `low`: the last one from which it is found."""
         return last_true(lambda offset: self._first(record.source, offset) == record, low, high)
-
-    def _remember(self, tp: TopicPartition, offset: int, at: int) -> None:
-        self._claims[tp, offset] = at
-        if len(self._claims) > MOST_CLAIMS:
-            del self._claims[next(iter(self._claims))]
 
     def _first(self, tp: TopicPartition, offset: int) -> Record | End:
         return self._look(tp, offset)[0]

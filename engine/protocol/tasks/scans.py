@@ -14,7 +14,7 @@ from ....conditions import MatcherIndex
 from ...registry.registry import Registered, Registry
 
 # The offset metadata hold 4,095 characters, and a group takes at most 60 of them.
-MAX_GROUPS = 48
+MAX_GROUPS = 46
 MAX_POSITIONS = 4  # read in turns: a look-back of minutes must not wait for one of weeks
 TURN = 20_000  # records; a change of position discards what was fetched ahead
 LEAST_KEPT = 64  # members of an index: stale ones among so few cost nothing

@@ -34,6 +34,7 @@ from ...records.sizes import MAX_ATTRIBUTE_BYTES
 from ...registry.registry import Registered, Registry
 from ..context import EngineContext
 from ..outputs import MAX_PASS_BYTES, Outputs
+from .claims import Claims
 from .scans import Group
 from .start import TaskStart
 
@@ -59,7 +60,7 @@ class SourceTask:
         metadata, committed = start.metadata(), start.committed
         self.tp, self.topic_id = start.tp, start.topic_id or metadata.t
         self.last = self._next = (metadata.c, metadata.n)
-        self.suspects = context.parts.suspects(metadata)
+        self.suspects, self.claims = context.parts.suspects(metadata), Claims(metadata)
         self._index, self._partitions, self._stats = context.index, start.partitions, context.stats
         self._listed, self._resumed, self._registry = start.listed, start.resumed, context.registry
         self._new_scans, self._proof = context.parts.scans, context.config.proof
@@ -106,6 +107,8 @@ class SourceTask:
 
     def refuse(self, record: Record, reason: str, position: int, outputs: Outputs, now_ms: int) -> None:
         """Move to `position`, and send a record that is not at its offset to the dead-letter topic."""
+        if record.offset >= position:
+            self.claims.add(record.offset, position - 1)
         self.position = position
         self._dead_letter_event(record, EventError(reason), outputs, now_ms)
 
@@ -267,6 +270,7 @@ class SourceTask:
             n=number,
             t=self.topic_id,
             **self.suspects.metadata(),
+            **self.claims.metadata(),
         )
         outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())
         self._next = (committer, number)
@@ -277,12 +281,14 @@ class SourceTask:
         self.last = self._next
         self._uncommitted = False
         self.suspects.committed()
+        self.claims.committed()
 
     def rollback(self) -> None:
         """Return to what is committed."""
         self.position, self.applied, groups = self._last_commit
         self.scans = self._new_scans(groups)
         self.suspects.rollback()
+        self.claims.rollback()
 
 
 def _with_written(registered: Registered, target: Target, event: Event) -> Target:

@@ -10,7 +10,8 @@ from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.errors import NotReadable
 from interlock.engine.protocol.partitions.offsets import OffsetChecks, Refusal
 from interlock.engine.protocol.parts import Parts
-from interlock.engine.records import Registration
+from interlock.engine.protocol.tasks.claims import MOST_CLAIMS
+from interlock.engine.records import OffsetMetadata, Registration, encode_json
 
 from tests.kit.made_of import MadeOf
 from tests.kit.pool import DEAD, EVENT, Pool
@@ -110,10 +111,14 @@ def test_a_scan_reads_the_events_behind_forged_records(delta: int) -> None:
     assert pool.fired() == [("pair", "met")]
 
 
+@pytest.mark.parametrize("owner", ["one", "two"])
 def test_a_look_back_begins_at_the_true_offset_of_a_record_that_was_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Brokers answer with the offset that the first record at or after `since` claims."""
+    """Brokers answer with the offset that the first record at or after `since` claims.
+
+    Another owner of the partition began there, and missed the events before it.
+    """
     pool = Pool()
     pool.start()
     pool.emit("z")
@@ -121,15 +126,35 @@ def test_a_look_back_begins_at_the_true_offset_of_a_record_that_was_refused(
     pool.emit("x")
     pool.emit("z", times=10)
     pool.run()
+    if owner == "two":
+        pool.kill("one")
+        pool.start("two")
 
     def claimed(partitions: object, timestamp_ms: int) -> Mapping[TopicPartition, int | None]:
         return {EVENT: at + 5}
 
-    monkeypatch.setattr(pool.buses["one"], "offsets_since", claimed)
+    monkeypatch.setattr(pool.buses[owner], "offsets_since", claimed)
     pool.register(PAIR)
     pool.emit("y")
     pool.run()
     assert pool.fired() == [("pair", "met")]
+
+
+def test_the_claims_of_records_that_a_scan_refused_are_kept_too() -> None:
+    """They were refused live by an owner that kept other claims since."""
+    pool = Pool()
+    pool.start()
+    pool.emit("x")
+    places = [emit_forged(pool, 30) for _ in range(MOST_CLAIMS + 2)]
+    pool.emit("z", times=40)
+    pool.run()
+    kept = [(at + 30, at) for at in places][-MOST_CLAIMS:]
+    assert pool.metadata(EVENT).f == kept
+    pool.kill()
+    pool.commit_by_hand(EVENT, pool.log(EVENT).end, encode_json(OffsetMetadata(R=0)).decode())
+    pool.register(PAIR)
+    pool.start()
+    assert pool.metadata(EVENT).f == kept
 
 
 class Unreadable(OffsetChecks):

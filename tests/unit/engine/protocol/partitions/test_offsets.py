@@ -189,14 +189,6 @@ def test_a_record_beyond_the_end_is_refused_although_the_time_is_used_up() -> No
     assert log.checks.refusal(log.record(3), 3) is not None
 
 
-def test_the_offset_of_a_refused_record_is_known_where_brokers_answer_with_its_claim() -> None:
-    log = Log({0: 0, 1: 5, **{at: at for at in range(2, 7)}}, 7)
-    assert log.checks.true_offset(TP, 5) == 5
-    log.checks.refusal(log.record(1), 1)
-    assert log.checks.true_offset(TP, 5) == 1
-    assert log.checks.true_offset(TP, 4) == 4
-
-
 def test_a_topic_that_jumps_all_the_time_is_looked_up_for_a_bounded_share_of_the_time() -> None:
     """A topic of a transactional producer: each transaction leaves a marker."""
     log = Log({at: at for at in range(0, 2000, 2)}, 2000)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.protocol.poison.suspects import MOST_CONDEMNED, MOST_TRIES, SUSPECTS, name_of
+from interlock.engine.protocol.tasks.claims import MOST_CLAIMS
 from interlock.engine.protocol.tasks.scans import (
     LEAST_KEPT,
     MAX_GROUPS,
@@ -43,6 +44,7 @@ def size(scans: Scans, at: int = WORST) -> int:
         e=True,
         a=Trial(1, SUSPECTS, at, trying=True, ended=(name_of(COMMITTER),) * MOST_TRIES),
         s=Condemned(MOST_CONDEMNED, at),
+        f=[(at, at)] * MOST_CLAIMS,
     )
     return len(encode_json(metadata))
 

@@ -1,0 +1,38 @@
+"""The offsets that refused records of a source partition claimed: its owners keep the latest in the metadata.
+
+Brokers answer with such an offset when a look-back asks where it begins.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...records import OffsetMetadata
+
+MOST_CLAIMS: Final = 6  # as many as the offset metadata have room for
+
+
+class Claims:
+    """{claimed offset: the record's own} of one partition. `committed` keeps what is new, `rollback` not."""
+
+    def __init__(self, metadata: OffsetMetadata) -> None:
+        self._true = self._committed = dict(metadata.f or ())
+
+    def add(self, claimed: int, true: int) -> None:
+        """Note a refused record. The oldest claims beyond MOST_CLAIMS are forgotten."""
+        others = [(each, of) for each, of in self._true.items() if each != claimed]
+        self._true = dict([*others, (claimed, true)][-MOST_CLAIMS:])
+
+    def true_offset(self, offset: int) -> int:
+        """Where the record that claims this offset is, if that is known; otherwise the offset."""
+        return self._true.get(offset, offset)
+
+    def metadata(self) -> dict[str, Any]:
+        """Members of the offset metadata, if there are any claims."""
+        return {"f": list(self._true.items())} if self._true else {}
+
+    def committed(self) -> None:
+        self._committed = self._true
+
+    def rollback(self) -> None:
+        self._true = self._committed
