@@ -212,6 +212,7 @@ def _look_at_partitions(
             position.end,
             in_use=tp in registry.sources,
             listed=tp.topic not in (config.topic("event"), trigger),
+            registry_end=position.registry_end,
         )
         lost, stopped = known.lost, None
         if lost is not None and registry.resumption(tp) is None:

@@ -154,6 +154,7 @@ def _resumption(config: BusConfig, registry: Registry, at: Position, start: str)
         at.end,
         in_use=tp in registry.sources,
         listed=tp.topic not in (config.topic("event"), config.topic("trigger")),
+        registry_end=at.registry_end,
     )
     if known.lost is None:
         return None

@@ -15,6 +15,7 @@ class Position:
     """A partition that the group reads. `low`: the first record's offset; `end`: one past the last record.
 
     listed: whether the partition belongs to a listed topic. Those are first read from their current end.
+    registry_end: that of the registry, after the offset was committed; None if it is not known.
     """
 
     tp: TopicPartition
@@ -23,6 +24,7 @@ class Position:
     end: int
     topic: Topic
     listed: bool = False
+    registry_end: int | None = None
 
     @property
     def lag(self) -> int | None:
@@ -65,8 +67,9 @@ def positions(admin: Admin, config: BusConfig, listed: Sequence[str]) -> list[Po
     ]
     # Before the ends: an offset committed in between must not look as if it were past the end.
     committed = admin.committed(partitions, stable=False) or {}
-    low, end = admin.start_offsets(partitions), admin.end_offsets(partitions)
+    registry = TopicPartition(config.topic("subscription"), 0)
+    low, end = admin.start_offsets(partitions), admin.end_offsets([*partitions, registry])
     return [
-        Position(tp, committed.get(tp), low[tp], end[tp], topics[tp.topic], tp.topic in listed)
+        Position(tp, committed.get(tp), low[tp], end[tp], topics[tp.topic], tp.topic in listed, end[registry])
         for tp in partitions
     ]

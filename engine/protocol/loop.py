@@ -275,8 +275,10 @@ class Engine:
             elif source is not None:
                 if not source.match(item, outputs, now_ms):
                     filtered += 1
-            elif (trigger := triggers.get(tp)) is not None:
-                self._step(trigger, item, outputs, now_ms)
+            elif (trigger := triggers.get(tp)) is not None and not self._step(trigger, item, outputs, now_ms):
+                consumed -= 1
+                held.append(item)  # the next pass begins with it
+                break
             if is_watched and not self.ownership.taking_over and passes.processed(tp):
                 break
             if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
@@ -295,22 +297,28 @@ class Engine:
         if not self._doubted.fetch_again(self.ownership.sources) or self._passes.watched:
             self.ownership.start()
 
-    def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> None:
+    def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> bool:
+        """Step a match. False if another version wrote it, and this pass must commit the ones before it."""
         try:
             match = trigger.decode(record)
             needed = trigger.needs_registry(match)
             if self.registry.position < needed:
                 self._registry_reader.catch_up(needed)
                 if self.ownership.taking_over:  # because of a registry record: this pass is rolled back
-                    return
-        except UnknownVersion:
-            raise
+                    return True
+        except UnknownVersion as e:
+            if trigger.worked:
+                return False
+            self.ownership.hold(trigger.tp, str(e))
+            self.open_again()  # the takeover pauses the partition
+            return True
         except RecordError as e:
             with at(*record.source, record.offset):
                 log.error("%s goes to the dead-letter topic: %s", record, e)
             trigger.dead_letter(record, str(e), outputs, now_ms)
-            return
+            return True
         trigger.process(record, match, outputs, now_ms)
+        return True
 
     # -- the registry
 

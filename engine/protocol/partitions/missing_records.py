@@ -51,13 +51,30 @@ def damaged_text(config: BusConfig, damaged: Mapping[str, str]) -> str:
     )
 
 
+def held_text(config: BusConfig, tp: TopicPartition, reason: str) -> str:
+    """Why a trigger partition is paused whose next match cannot be read, and what to do."""
+    command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
+    return (
+        f"{reason} The matches before it are processed. If no engine wrote it, remove the partition's "
+        f"records up to it with Kafka's `kafka-delete-records.sh`, then run: {command}"
+    )
+
+
 def inspect_commit(
-    found: Committed | None, topic_id: str, low: int, high: int, *, in_use: bool, listed: bool = False
+    found: Committed | None,
+    topic_id: str,
+    low: int,
+    high: int,
+    *,
+    in_use: bool,
+    listed: bool = False,
+    registry_end: int | None = None,
 ) -> CommitInspection:
     """The metadata of a committed offset, and whether the partition can continue from it.
 
     topic_id, low, high: the topic's present id, and the partition's first and next offset. in_use: the
-    partition has a source record. listed: its topic is a listed one. Without readable metadata R is 0, so all
+    partition has a source record. listed: its topic is a listed one. registry_end: of the registry, read
+    after the commit; None if it is not needed. Without readable metadata R is 0, so all
     registrations are applied again.
     """
     if found is None or predates_listing(found, in_use=in_use, listed=listed):
@@ -68,6 +85,12 @@ def inspect_commit(
     except RecordError as e:
         return CommitInspection(OffsetMetadata(R=0), str(e))
     lost: str | None
+    if registry_end is not None and registry_end < metadata.R:
+        lost = (
+            f"its committed offset says that the registry was read up to {metadata.R}, and it ends at"
+            f" {registry_end}: no engine committed that, or the registry's last records were lost."
+        )
+        return CommitInspection(OffsetMetadata(R=0), lost)
     if metadata.t not in ("", topic_id):
         lost = "its topic was deleted and created again; the committed offset belongs to the old one."
     elif found.offset < low:

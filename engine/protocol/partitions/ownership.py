@@ -24,6 +24,7 @@ from .listed_topics import ListedTopics
 from .missing_records import (
     HALF_MET,
     damaged_text,
+    held_text,
     inspect_commit,
     metadata_of,
     partition_not_read,
@@ -85,7 +86,8 @@ class Ownership:
         # {trigger partition: subscriptions whose states cannot be read}
         self._damaged: dict[TopicPartition, frozenset[str]] = {}
         self._abandoned: set[str] = set()  # subscriptions of `_damaged` that were removed since
-        self._damaged_at = 0.0
+        self._held: dict[TopicPartition, str] = {}  # {trigger partition: why its next match cannot be read}
+        self._paused_at = 0.0  # for one of these reasons
 
     @property
     def is_open(self) -> bool:
@@ -137,14 +139,24 @@ class Ownership:
         self._abandoned.add(subscription)
         return True
 
+    def hold(self, tp: TopicPartition, reason: str) -> None:
+        """Pause a trigger partition at the next takeover: another version wrote the next match."""
+        self._held[tp] = reason
+        self._paused_at = self._monotonic()
+
     def may_try_damaged(self) -> bool:
-        """Whether partitions with unreadable states should be taken over again: they may be mended."""
-        return bool(self._damaged) and self._monotonic() - self._damaged_at >= DAMAGED_S
+        """Whether partitions with unreadable records should be taken over again: they may be mended."""
+        is_due = self._monotonic() - self._paused_at >= DAMAGED_S
+        if not is_due or not (self._damaged or self._held):
+            return False
+        self._held.clear()
+        return True
 
     def lose(self) -> None:
         """The group took all partitions away. Tasks are kept: what comes back unchanged needs no recovery."""
         self._release()
         self._damaged.clear()
+        self._held.clear()
         self.lifecycle.assign(())
         self._takeover = None
 
@@ -239,8 +251,10 @@ class Ownership:
             trigger.recovered(self._abandoned)
             if trigger.damaged:
                 self._damaged[trigger.tp] = frozenset(trigger.damaged)
-                self._damaged_at = self._monotonic()
+                self._paused_at = self._monotonic()
                 self.pause(trigger.tp, damaged_text(self._config, trigger.damaged))
+        for tp in self._held.keys() & self.triggers.keys():
+            self.pause(tp, held_text(self._config, tp, self._held[tp]))
         if not self._damaged:
             self._abandoned.clear()
         # 5. Start fetching.
@@ -363,6 +377,10 @@ class Ownership:
         listed = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
         in_use = tp in self._registry.sources
         known = inspect_commit(found, topic.id, low, high, in_use=in_use, listed=listed)
+        if self._registry.position < known.metadata.R:
+            self._registry_reader.read_to_end()
+            end = self._registry.position
+            known = inspect_commit(found, topic.id, low, high, in_use=in_use, listed=listed, registry_end=end)
         if known.lost is not None:
             if resumption is None:
                 self.stop(tp, known.lost)

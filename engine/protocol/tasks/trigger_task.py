@@ -9,7 +9,7 @@ import msgspec
 
 from ....conditions import Condition, opened
 from ...bus import Committed, Record
-from ...errors import RecordError, UnknownVersion
+from ...errors import RecordError
 from ...log import at, log
 from ...records import (
     MatchRecord,
@@ -84,8 +84,7 @@ class TriggerTask:
 
         `damaged` then has {subscription: why} of registrations in force with a state that cannot be read. Do
         not process the partition while it has any. Other unreadable records are removed, and those of the
-        `abandoned` subscriptions. Raises UnknownVersion if a registration in force needs a record of another
-        version. Read the registry to its end first if `has_unreadable`.
+        `abandoned` subscriptions. Read the registry to its end first if `has_unreadable`.
         """
         self._look_at_unreadable(abandoned)
         for incarnation in self.store:
@@ -103,8 +102,6 @@ class TriggerTask:
             registered = self.registry.get(key.decode("utf-8", "replace").partition("/")[0])
             name = None if registered is None else registered.registration.subscription
             if name is not None and name not in abandoned:
-                if isinstance(error, UnknownVersion):
-                    raise error
                 self.damaged.setdefault(name, reason)
                 continue
             with at(*self.tp):

@@ -8,18 +8,22 @@ import msgspec
 import pytest
 from interlock import Event, event
 from interlock.engine.bus import TopicPartition
-from interlock.engine.errors import EngineError, UnknownVersion
+from interlock.engine.errors import EngineError
 from interlock.engine.protocol import housekeeping, loop, outputs
 from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.partitions import registry_reader
+from interlock.engine.protocol.partitions.ownership import DAMAGED_S
 from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import (
     BusRecord,
     MatchRecord,
+    OffsetMetadata,
     Registration,
     Target,
+    encode_json,
     encode_msgpack,
+    partition_of,
     registry_key,
 )
 
@@ -28,6 +32,7 @@ from tests.kit.pool import CONFIG, DEAD, EVENT, REGISTRY, STATE, TRIGGER, Pool
 
 PAIR = Registration.of("pair", event("x") & event("y"), None, 0)
 ONE = Registration.of("one", event("x"), None, 0)
+FAR = Registration.of("far", event("y"), None, 0)
 
 
 def test_two_hops_and_a_firing_with_the_offsets_of_both() -> None:
@@ -285,13 +290,60 @@ def test_a_match_that_needs_what_the_registry_does_not_have_is_dead_lettered_and
 
 @pytest.mark.parametrize("value", [[9, "t", 0, 0, 0, [{}, None], []], [9, "another form"]])
 def test_a_match_of_a_later_version_is_never_passed_by(value: Any) -> None:
-    """It is not lost: the version that wrote it can read it."""
-    pool = Pool()
-    pool.write(TRIGGER, None, msgspec.msgpack.encode(value))
-    pool.boot()
-    with pytest.raises(UnknownVersion, match=r"b-trigger\[0\]@0 holds a MatchRecord of version 9"):
-        pool.run()
-    assert pool.committed(TRIGGER).offset == 0
+    """It is not lost: the version that wrote it can read it. It ended every engine; now the others go on."""
+    pool = Pool(ONE, FAR, partitions=2)
+    held, free = (partition_of("one-shot", each.subscription, "", 2) for each in (ONE, FAR))
+    assert held != free
+    trigger = TopicPartition(TRIGGER.topic, held)
+    engine = pool.start()
+    pool.emit("x")
+    pool.run(2)
+    at = pool.write(trigger, None, msgspec.msgpack.encode(value))
+    pool.emit("y")
+    pool.run(60)
+    assert sorted(pool.fired()) == [("far", "met"), ("one", "met")]
+    assert pool.committed(trigger).offset == at
+    [text] = engine.problems.all()
+    assert f"{trigger}@{at} holds a MatchRecord of version 9" in text
+    assert f"topics resume {trigger.topic} {held} --from" in text
+    pool.log(trigger).entries[at] = pool.log(trigger).entries[at]._replace(value=None)
+    pool.cluster.now_ms += int(DAMAGED_S * 1000)
+    pool.run(60)
+    assert engine.problems.all() == []
+    assert pool.committed(trigger).offset == at + 1
+
+
+def test_matches_before_one_of_a_later_version_are_processed() -> None:
+    pool = Pool(PAIR)
+    pool.start()
+    pool.emit("x")
+    pool.emit("y")
+    while pool.log(TRIGGER).end == 0:
+        pool.run(1, pass_ms=0)
+    pool.write(TRIGGER, None, msgspec.msgpack.encode([9, "another form"]))
+    pool.run(60)
+    assert pool.fired() == [("pair", "met")]
+
+
+def test_a_commit_beyond_the_registry_stops_its_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may commit for the group could end every engine, for ever."""
+    monkeypatch.setattr(registry_reader, "STALL_S", -1.0)
+    pool = Pool(ONE, events=2)
+    other = TopicPartition(EVENT.topic, 1)
+    text = encode_json(OffsetMetadata(R=10**6, t=pool.topic_id(EVENT.topic))).decode()
+    pool.commit_by_hand(EVENT, 0, text)
+    engine = pool.start()
+    pool.emit("x", partition=1)
+    pool.run()
+    assert pool.fired() == [("one", "met")]
+    [told] = engine.problems.all()
+    assert told.startswith(f"{EVENT} is not read: its committed offset says that the registry was read up to")
+    assert f"topics resume {EVENT.topic} 0 --from" in told
+    assert pool.committed(other).offset == 1
+    pool.resume(EVENT, 0)
+    pool.run(60)
+    assert engine.problems.all() == []
+    assert pool.log(REGISTRY).end >= pool.metadata(EVENT).R
 
 
 def test_a_registration_applied_on_idle_partitions_is_committed_within_a_second() -> None:

@@ -10,14 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import TopicPartition
-from interlock.engine.errors import UnknownVersion
 from interlock.engine.protocol.partitions.ownership import DAMAGED_S
-from interlock.engine.records import BusRecord, MetaRecord, Registration, encode_msgpack, registry_key
+from interlock.engine.records import (
+    BusRecord,
+    MetaRecord,
+    Registration,
+    encode_msgpack,
+    partition_of,
+    registry_key,
+)
 
 from tests.kit.pool import EVENT, REGISTRY, STATE, Pool
 
 PAIR = Registration.of("pair", event("x") & event("y"), None, 0)
 KEYED = Registration.of("keyed", event("x", by="data.k") & event("y", by="data.k"), None, 0, kind="durable")
+OTHER = Registration.of("other", event("x"), None, 0)
 GARBAGE = b"\xde\xad\xbe\xef"
 
 
@@ -156,11 +163,20 @@ def test_one_unreadable_key_of_many_pauses_the_partition_until_its_subscription_
     assert engine.problems.all() == []
 
 
-def test_a_state_of_a_later_release_still_ends_the_engine() -> None:
-    pool = Pool(PAIR)
-    pool.write(STATE, meta_key(PAIR), encode_msgpack(MetaRecord(9, 0, {}, False, False, None)))
-    with pytest.raises(UnknownVersion, match=r"b-state\[0\]@0"):
-        pool.start()
+def test_a_state_of_a_later_release_pauses_its_partition_alone() -> None:
+    """It ended every engine, for ever: whoever may write to the state topic could stop the bus."""
+    pool = Pool(PAIR, OTHER, partitions=2)
+    held, free = (partition_of("one-shot", each.subscription, "", 2) for each in (PAIR, OTHER))
+    assert held != free
+    state = TopicPartition(STATE.topic, held)
+    pool.write(state, meta_key(PAIR), encode_msgpack(MetaRecord(9, 0, {}, False, False, None)))
+    engine = pool.start()
+    [text] = engine.problems.all()
+    assert f"{state}@0 holds a MetaRecord of version 9" in text
+    assert "Run the version that wrote it" in text
+    pool.emit("x")
+    pool.run()
+    assert pool.fired() == [("other", "met")]
 
 
 @pytest.mark.parametrize("value", [b"\x91\x00", encode_msgpack(MetaRecord(-7, 0, {}, False, False, None))])
