@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from ...events import content
 from ...events.errors import EventError
 
+_DEEP: Final = "JSON that is nested too deeply"
 _MAX_LITERAL_CHARS: Final = 64 * 1024  # of a text that is tried as a Python literal
 # How data of a known format begin.
 _MAGIC: Final = (
@@ -113,7 +114,10 @@ def _nearly_json(text: str) -> str | None:
         return f"JSON with {' and '.join(sorted(set(constants)))}, which JSON does not have"
     if isinstance(value, str) and (inside := json_kind(value)):
         return f"JSON that was encoded twice: a text that holds {inside}"
-    return f"JSON, {kind_of(value)}" if _is_valid(text) else "JSON with a character that must be escaped"
+    if _is_valid(text):
+        return f"JSON, {kind_of(value)}"
+    is_deep = content.is_deep(text.encode("utf-8", "surrogatepass"))
+    return _DEEP if is_deep else "JSON with a character that must be escaped"
 
 
 def _is_valid(text: str) -> bool:
@@ -128,7 +132,7 @@ def _broken_json(text: str, error: Exception) -> str | None:
     if text[0] not in '{["':
         return None
     if isinstance(error, RecursionError):
-        return "JSON that is nested too deeply"
+        return _DEEP
     if _is_python(text):
         return "Python's text of a value (single quotes, None, True), not JSON"
     at_end = isinstance(error, json.JSONDecodeError) and error.pos >= len(text)

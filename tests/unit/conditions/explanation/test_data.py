@@ -62,6 +62,7 @@ FORMATS = [
     (b'{"day": 1,}', "JSON with a mistake"),
     (b'{"day": 1} // c', "JSON followed by other text"),
     (b'{"day": "a\nb"}', "JSON with a character that must be escaped"),
+    (b"[" * 501 + b"]" * 501, "JSON that is nested too deeply"),
     (base64.b64encode(BYTES), "JSON in base64"),
     (BYTES.hex().encode(), "JSON in hexadecimal"),
     (b"%7B%22day%22%3A1%7D", "JSON with percent escapes"),
