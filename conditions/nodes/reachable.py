@@ -7,9 +7,11 @@ from typing import Final
 from ...events.attributes import find_problems
 from ..errors import ConditionError
 from ..filters.outcome import excluding, outcome
+from ..filters.together import why_none_passes
 from .condition import Condition, shortened
 from .countable import check_counts
 from .matcher import Matcher
+from .refuted import check_windows
 from .shapes import check_keys_meet
 
 _VALID: Final = {"specversion": "1.0", "id": "x", "source": "x", "type": "x"}
@@ -17,11 +19,13 @@ _VALID: Final = {"specversion": "1.0", "id": "x", "source": "x", "type": "x"}
 
 def check_can_be_met(condition: Condition) -> None:
     """ConditionError for what no events can meet: filters that exclude each other, values that no event has,
-    keys that are never equal (K39), and more different values than one key has (Q9)."""
+    keys that are never equal (K39), more different values than one key has (Q9), a ~ that refutes its own
+    window (E10), and an expiry that always comes first (X9)."""
     for matcher in condition.matchers:
         _check_matcher(matcher)
     check_keys_meet(condition)
     check_counts(condition)
+    check_windows(condition)
 
 
 def _check_matcher(matcher: Matcher) -> None:
@@ -43,3 +47,5 @@ def _check_matcher(matcher: Matcher) -> None:
             f"{shortened(matcher)} accepts no event: {pair[0]} and {pair[1]} exclude each other: join them in"
             " Any(), or leave one out"
         )
+    if (reason := why_none_passes(known, matcher.filters)) is not None:
+        raise ConditionError(f"{shortened(matcher)} accepts no event: of its filters, {reason}")

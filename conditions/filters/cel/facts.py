@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ....events.attributes import SPECVERSION
+from ....events.attributes import CORE, SPECVERSION, find_problems
 from .ast import Node, quoted
 from .reads import path
 from .solved import solved
@@ -13,6 +13,7 @@ from .texts import TEXTS
 
 # Beyond it the library compares integers with floating-point numbers inexactly.
 _EXACT: Final = 2**53
+_VALID: Final = {"specversion": SPECVERSION, "id": "x", "source": "x", "type": "x"}
 _RANGES: Final = {
     "size": (0, None), "getMonth": (0, 11), "getDate": (1, 31), "getDayOfMonth": (0, 30),
     "getDayOfWeek": (0, 6), "getDayOfYear": (0, 365),
@@ -70,6 +71,21 @@ def _is_timestamp(node: Node) -> bool:
 
 def _fact(term: Node, relation: str, literal: str) -> Fact:
     return Fact(term, relation, Node("const", literal=literal), literal)
+
+
+def why_no_event_has(fact: Fact) -> str | None:
+    """Why no valid event has an attribute with this value, or one of these; None if one may."""
+    name = (path(fact.term, "event") or ("",))[0]
+    if fact.relation not in ("==", "in") or name not in CORE or name == "datacontenttype":
+        return None  # a plain record has the content type that its producer wrote
+    values = fact.constant.children if fact.relation == "in" else (fact.constant,)
+    problems: list[str] = []
+    for each in values:
+        found = find_problems({**_VALID, name: each.text or ""}) if is_text(each) else []
+        if not found:
+            return None
+        problems += found
+    return f"no valid event has it: {problems[0]}" if problems else None
 
 
 def is_text(node: Node) -> bool:

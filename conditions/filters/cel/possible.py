@@ -9,7 +9,7 @@ from typing import Final
 from ....events.attributes import REQUIRED
 from ..possible import Search
 from .ast import Node
-from .facts import Fact, bounds_of, is_inexact, is_text, numbers_equal_to, solved_facts
+from .facts import Fact, bounds_of, is_inexact, is_text, numbers_equal_to, solved_facts, why_no_event_has
 from .reads import path
 
 # The value of a constant expression in CEL, or the text of its error; None if the library refuses it.
@@ -79,6 +79,10 @@ class CelSearch(Search[Node]):
             return False
         facts = self._facts(node, outcome)
         if any(not self._holds(one, bound) for one in facts for bound in bounds_of(one.term)):
+            return False
+        reason = next(filter(None, map(why_no_event_has, facts)), None)
+        if reason is not None:
+            self.reason = reason
             return False
         if any(one.term == two.term and not self._holds(one, two) for one, two in combinations(facts, 2)):
             return False
