@@ -14,6 +14,7 @@ from jinja2.nativetypes import NativeEnvironment
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.param import Later, bound, checked_values
 from ..conditions.nodes.reachable import check_can_be_met
+from ..conditions.nodes.refuted import check_fail_on
 from ..conditions.nodes.shapes import check_key_meets, known
 from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import check_zoned_key
@@ -244,6 +245,8 @@ def check_unbound(
             if each is not None:
                 check_templates(each)
                 check_can_be_met(each)
+        if fail_on is not None:
+            check_fail_on(condition, fail_on)
         given = _values_for_checks(condition, fail_on, values, environment)
         whole = with_fail_on(*bound_arguments(condition, fail_on, given))
         for each in _as_known(condition, fail_on, given):

@@ -1,4 +1,4 @@
-"""Windows and expiries that can never be met, whatever comes (E10, X9)."""
+"""Conditions that can never be met because of another part: a ~, an expiry (E10, X9), or fail_on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .condition import Condition, shortened
 from .duration import duration_text
 from .matcher import Matcher
 from .timers import Absent, Expires, Ordered, Quiet
-from .windows import Window
+from .windows import Window, is_matchers
 
 
 def check_windows(condition: Condition) -> None:
@@ -29,10 +29,29 @@ def check_windows(condition: Condition) -> None:
         check_windows(operand)
 
 
+def check_fail_on(condition: Condition, fail_on: Condition) -> None:
+    """ConditionError if each event that the condition needs meets `fail_on`, which then fires.
+
+    A condition that expires may be there for its expiry.
+    """
+    if isinstance(condition, Expires) or not is_matchers(fail_on):
+        return
+    matcher = _refuted(condition, fail_on.matchers)
+    if matcher is not None:
+        raise ConditionError(
+            f"fail_on {shortened(fail_on)} is met by each event of {shortened(matcher)}, which the condition"
+            ' requires: the wait could only fail. Give the events of failures, such as state="failed"'
+        )
+
+
 def _refuted(condition: Condition, negated: Sequence[Matcher]) -> Matcher | None:
     """A matcher whose events are all negated, if the condition cannot be met without such events."""
     if isinstance(condition, Matcher):
         return condition if any(_accepts_all_of(condition, each) for each in negated) else None
+    if isinstance(condition, Window):
+        return _refuted(condition.positive, negated)
+    if isinstance(condition, Absent) and condition.armed_by == "subscription":
+        return None  # met without any event
     refuted = [_refuted(operand, negated) for operand in condition.operands]
     found = [each for each in refuted if each is not None]
     needed = 1 if isinstance(condition, AnyOf) else len(refuted)

@@ -1,0 +1,46 @@
+"""A `fail_on` beside which the condition can never be met is an import error."""
+
+from __future__ import annotations
+
+import pytest
+from interlock import absent, count, dag_run
+from interlock.conditions import Condition, ConditionError
+from interlock.conditions.nodes.refuted import check_fail_on
+from interlock.operators import EventSensor
+
+RATES = dag_run("rates", by="ds")
+ONLY_FAILS: dict[str, tuple[Condition, Condition]] = {
+    "state is missing": (RATES, RATES),
+    "any state": (RATES, dag_run("rates", by="ds", state=["success", "failed"])),
+    "one of two": (RATES & dag_run("fx", by="ds"), RATES),
+    "each side of |": (RATES | dag_run("fx", by="ds"), RATES | dag_run("fx", by="ds")),
+    "several": (count(RATES, 2), RATES),
+    "a window with a negation": ((RATES & ~dag_run("fx", by="ds")).within("1h"), RATES),
+    "quiet": (RATES.quiet("1h"), RATES),
+    "watched from its first event": (absent(RATES, "1h"), RATES),
+}
+MAY_SUCCEED: dict[str, tuple[Condition, Condition]] = {
+    "failures": (RATES, dag_run("rates", by="ds", state="failed")),
+    "another run": (RATES, dag_run("fx", by="ds")),
+    "one side of |": (RATES | dag_run("fx", by="ds"), RATES),
+    "an expiry": (RATES.expires(after="1h"), RATES),
+    "watched from the start": (absent(RATES, "1h", armed_by="subscription"), RATES),
+    "a negated event": ((dag_run("fx", by="ds") & ~RATES).within("1h"), RATES),
+    "two events": (RATES, count(RATES, 2)),
+    "another key": (RATES, dag_run("rates", by="data.logical_date + 1d")),
+}
+
+
+@pytest.mark.parametrize("name", ONLY_FAILS)
+def test_a_fail_on_that_is_met_by_what_the_condition_requires_is_an_error(name: str) -> None:
+    """Each run failed as soon as what it waited for had come."""
+    condition, fail_on = ONLY_FAILS[name]
+    with pytest.raises(ConditionError, match=r"the wait could only fail\. Give the events of failures"):
+        check_fail_on(condition, fail_on)
+    with pytest.raises(ConditionError, match=r"EventSensor 'w': fail_on .* is met by each event of"):
+        EventSensor(task_id="w", condition=condition, fail_on=fail_on, key="2026-11-20")
+
+
+@pytest.mark.parametrize("name", MAY_SUCCEED)
+def test_a_fail_on_beside_which_the_condition_may_be_met_is_none(name: str) -> None:
+    check_fail_on(*MAY_SUCCEED[name])
