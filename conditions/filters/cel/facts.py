@@ -88,6 +88,18 @@ def why_no_event_has(fact: Fact) -> str | None:
     return f"no valid event has it: {problems[0]}" if problems else None
 
 
+def text_fact(term: Node) -> Fact:
+    """That a term is a text: it is not less than the empty one, to which nothing else can be compared."""
+    return _fact(term, ">=", "''")
+
+
+def is_scalar(fact: Fact) -> bool:
+    """Whether it says that the term is no map and no list."""
+    if fact.relation == "in":
+        return all(each.kind == "const" for each in fact.constant.children)
+    return fact.relation not in ("!=", "not in") and fact.constant.kind == "const"
+
+
 def is_text(node: Node) -> bool:
     return node.kind == "const" and TEXTS.fullmatch(node.literal) is not None
 

@@ -9,7 +9,17 @@ from typing import Final
 from ....events.attributes import REQUIRED
 from ..possible import Search
 from .ast import Node
-from .facts import Fact, bounds_of, is_inexact, is_text, numbers_equal_to, solved_facts, why_no_event_has
+from .facts import (
+    Fact,
+    bounds_of,
+    is_inexact,
+    is_scalar,
+    is_text,
+    numbers_equal_to,
+    solved_facts,
+    text_fact,
+    why_no_event_has,
+)
 from .reads import path
 
 # The value of a constant expression in CEL, or the text of its error; None if the library refuses it.
@@ -28,6 +38,7 @@ _TYPES: Final = frozenset(
 )
 # {function: what it makes}, which no value of JSON is; "bytes" also for the literals.
 _NOT_JSON: Final = {"timestamp": "a timestamp", "duration": "a duration", "bytes": "bytes", "type": "a type"}
+_OF_TEXTS: Final = frozenset({"startsWith", "endsWith", "contains", "matches"})
 _NOT_STRICT: Final = frozenset({"_&&_", "_||_", "_?_:_"})  # they do not need each of their operands
 
 
@@ -91,6 +102,9 @@ class CelSearch(Search[Node]):
     def _agree(self, atom: tuple[Node, bool], facts: Sequence[Fact], other: tuple[Node, bool]) -> bool:
         if _excludes_reading(atom, other[0]) or _excludes_reading(other, atom[0]):
             return False
+        others = self._facts(*other)
+        if _has_no_members(facts, other[0]) or _has_no_members(others, atom[0]):
+            return False
         affix, another = _affix(*atom), _affix(*other)
         if affix is not None and another is not None and affix[:2] == another[:2]:
             short, long = sorted((affix[2], another[2]), key=len)
@@ -98,7 +112,6 @@ class CelSearch(Search[Node]):
                 return False
         if _is_reversed(atom, other) or _is_reversed(other, atom):
             return False
-        others = self._facts(*other)
         if any(one.term == two.term and not self._holds(one, two) for one in facts for two in others):
             return False
         return self._agrees_with(facts, other) and self._agrees_with(others, atom)
@@ -178,6 +191,8 @@ class CelSearch(Search[Node]):
             return [Fact(node, "==", Node("const", literal=literal), literal)]
         if node.kind != "call" or len(node.children) != 2:
             return []
+        if node.name in _OF_TEXTS:  # true or false, it is evaluated: the term is a text
+            return [text_fact(node.children[0])]
         sign = node.name.strip("_")
         if node.name == "@in":
             constant = self._text(node.children[1])
@@ -212,7 +227,7 @@ class CelSearch(Search[Node]):
         if r == "in":
             tests = {"in": f"i in {second.text}", "not in": f"!(i in {second.text})"}
             test = tests.get(s, f"dyn(i) {s} {b}")
-            return self._evaluated(f"{first.text}.exists(i, {test})") is not False
+            return self._true(f"{first.text}.exists(i, {test})")
         if {r, s} <= _LOWER | _UPPER:
             if (r in _LOWER) is (s in _LOWER):
                 return not isinstance(self._evaluated(f"{a} < {b}"), str)
@@ -302,6 +317,16 @@ def _excludes_reading(atom: tuple[Node, bool], other: Node) -> bool:
     variable = "data" if path(member, "data") else "event"
     return any(
         read == member or (bool(wanted) and path(read, variable) == wanted) for read in _always_read(other)
+    )
+
+
+def _has_no_members(facts: Sequence[Fact], other: Node) -> bool:
+    """Whether a fact says that a term is no map or list, of which the other expression must read a member."""
+    terms = [fact.term for fact in facts if is_scalar(fact)]
+    return bool(terms) and any(
+        read.children[0] in terms
+        for read in _always_read(other)
+        if read.kind == "select" or read.name == "_[_]"
     )
 
 

@@ -361,6 +361,10 @@ NEVER_TRUE = [
     "data.x + 1.5 > 10.0 && data.x < 8.0", "data.x * 0.5 > 10.0 && data.x < 19.9",
     "data.x == 5 && data.x * data.x == 26", "data.x == 5 && data.x % 2 == 0", "size(data.x) * 2 == 3",
     "int(event.level) * 2 > 9 && int(event.level) < 5", "data.x * 2 >= 10 && data.x in [3, 4]",
+    "data.x > 5 && data.x.startsWith('a')", "data.x == true && !data.x.contains('a')",
+    "data.x.matches('a') && data.x <= 5.0", "data.x in [1, 2] && data.x.endsWith('a')",
+    "data.x == 'a' && data.x.y == 1", "data.x.y == 1 && data.x > 1", "data.x[0] == 1 && data.x < 5",
+    "data.x.y.z == 1 && data.x.y == null", "data['x'] in ['a'] && has(data.x.y) && data.x.y.z == 1",
     "data.x % 2 == 2", "data.x % -2 < -1", "data.a < data.b && data.b < data.a",
     "data.a < data.b && data.b <= data.a",
     "data.a > data.b && data.a <= data.b", "data.a > data.b && data.b > data.a",
@@ -381,6 +385,12 @@ MAYBE_TRUE = [
     "data.x == 0 && 1.0 / data.x < 0.0",
     "data.a <= data.b && data.b <= data.a", "data.a < data.b && data.a <= data.b", "data.x % 2 == -1",
     "data.a < data.b && data.b > data.a", "!(data.a < data.b) && !(data.b < data.a)",
+    "data.x.startsWith('a') && data.x > 'a'", "data.x != 1 && data.x.y == 1",
+    "data.x == {'y': 1} && data.x.y == 1", "data.x in [1, 'a'] && data.x.startsWith('a')",
+    "data.x.startsWith('a') || data.x == 5", "data.x.y == 1 || data.x == 1",
+    "!(data.x in ['a']) && data.x.y == 1",
+    "data.x.y.startsWith('a') && data.x.z > 5", "data.x == 'a' && event.id.startsWith('b')",
+    "data.x in [{'y': 1}] && data.x.y == 1", "!data.x.startsWith('a') && data.x == 'b'",
     "data.x + 1e300 == 1e300 && data.x > 5.0", "(data.x == 5 ? data.x * 2 : data.x) == 10",
 ]  # fmt: skip
 
@@ -405,7 +415,8 @@ ATOMS = st.sampled_from(
         "data.y == data.x", "data.y == 2",
         "data.y < data.x", "data.x < data.y", "data.x <= data.y",
         "size(data.x) > 1", "size(data.x) == 1", "data.x == [1]",
-        "data.x.startsWith('a')", "data.x.startsWith('ab')", "event.type == 'a'",
+        "data.x.startsWith('a')", "data.x.startsWith('ab')", "event.type == 'a'", "data.x.contains('b')",
+        "data.x.y == 1", "has(data.x.y)", "data.x[0] == 1", "data.x in [[1], 2]", "data.x.y.matches('a')",
         "event.type.startsWith('b')", "event['type'] == 'b'",
         "has(event.subject)", "event.subject == 's'", "data.x.exists(i, i == 1)", "data.x == null",
         "data.x * 2 == 2", "data.x + 1 > 2", "3 - data.x < 2", "-data.x < -1", "data.x / 2 == 0",
@@ -423,6 +434,7 @@ EXPRESSIONS = st.recursive(
 )
 VALUES: list[object] = [
     1, 1.0, 1.5, 2, 3, -1, 0, True, False, "a", "ab", "b", "abc", [1], [1, 2], [], None, {},
+    {"y": 1}, {"y": "a"},
 ]  # fmt: skip
 EVENTS = [
     Event.of(type_, "/s", data=data, **subject)  # type: ignore[arg-type]
