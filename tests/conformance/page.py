@@ -23,6 +23,7 @@ What Interlock does with CloudEvents 1.0.2, section by section. Each line is a t
 | where | what | why |
 |---|---|---|
 | JSON format 2.2 | a boolean or integer extension is text once it was in Kafka | records in binary mode have only text, and Interlock writes the binary mode |
+| JSON format 3.1 | JSON `data` in more than 500 levels are refused | readers' own limits differ, and an event that one reads and another refuses counts in one place alone |
 | JSON format 3.1.2 | `Event.payload` reads data without a datacontenttype as JSON if it is JSON; the bytes are kept | many producers send JSON without a content type, and conditions should be able to read it |
 | HTTP binding 3.1.2 | a request with an empty body has no data | HTTP does not distinguish an empty body from none |
 | HTTP binding 3.2, Kafka binding 3.3 | JSON is the only event format | no producer has asked for Avro or Protobuf |
