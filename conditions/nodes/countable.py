@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from ...events.completions import MEMBERS
 from ..errors import ConditionError
 from ..filters.dialects import Any, Exact
 from ..filters.filter import Filter, quoted
 from .by import paths_text
 from .combinations import AtLeast, Count
 from .condition import Condition, shortened
-from .counted import kinds_of
 from .matcher import Matcher
+from .own_events import members_of
 from .param import OpenExact
 from .paths import Path, parse_path
 from .shapes import shapes_at
@@ -51,7 +50,7 @@ def check_counts(condition: Condition) -> None:
 
 def _check_values(call: str, paths: Paths, matchers: Iterable[Matcher]) -> None:
     for matcher in matchers:
-        members = _members(matcher)
+        members = members_of(matcher)
         for path in paths:
             begin = (
                 f"{call}(..., distinct={quoted(path)}): {shortened(matcher)} never has a value there, so none"
@@ -64,14 +63,6 @@ def _check_values(call: str, paths: Paths, matchers: Iterable[Matcher]) -> None:
             if read is not None and members is not None and read[0] not in members:
                 listed = ", ".join(sorted(members))
                 raise ConditionError(f"{begin} of its events counts: the members of their data are {listed}")
-
-
-def _members(matcher: Matcher) -> frozenset[str] | None:
-    """The members of the data of its events; None if they are not known: they are for Airflow's events."""
-    kinds = kinds_of(matcher)
-    if not kinds or not kinds <= MEMBERS.keys():
-        return None
-    return frozenset().union(*(MEMBERS[kind] for kind in kinds))
 
 
 def _check_count(condition: Count, paths: Paths) -> None:

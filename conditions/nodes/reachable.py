@@ -11,6 +11,7 @@ from ..filters.together import why_none_passes
 from .condition import Condition, shortened
 from .countable import check_counts
 from .matcher import Matcher
+from .own_events import check_own_event
 from .refuted import check_windows
 from .shapes import check_keys_meet
 
@@ -29,6 +30,7 @@ def check_can_be_met(condition: Condition) -> None:
 
 
 def _check_matcher(matcher: Matcher) -> None:
+    check_own_event(matcher)
     known = dict(matcher.exact)
     # a plain record has the content type that its producer wrote
     checked = {name: value for name, value in known.items() if name != "datacontenttype" or "/" not in value}

@@ -127,6 +127,16 @@ class Where(Filter):
             return True
         return constants.possible(tree(expression.serialize()), _constant_value)
 
+    def needs(self, member: str) -> bool:
+        """Whether it is false for each event whose data lack this member; False if in doubt."""
+        if not member.isidentifier():
+            return False
+        try:
+            expression = _environment().compile(for_library(f"!has(data.{member}) && ({self.source})"))
+        except RuntimeError:  # the name is a word of CEL
+            return False
+        return not constants.possible(tree(expression.serialize()), _constant_value)
+
     def verdict(self, event: Event) -> Verdict:
         program: Program = self.__dict__["_program"]
         try:

@@ -1,0 +1,68 @@
+"""Matchers for Interlock's own events: types, attributes and members that none of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Final
+
+from ...events.attributes import CORE
+from ...events.completions import DAY, MEMBERS
+from ...events.taxonomy import EMITTED
+from ..errors import ConditionError
+from ..filters.filter import quoted
+from .condition import shortened
+from .counted import kinds_of
+from .matcher import Matcher
+from .paths import parse_path
+
+_OWN: Final = ("interlock.airflow.", "interlock.spark.")
+_ATTRIBUTES: Final = frozenset({*CORE, DAY})
+
+
+def check_own_event(matcher: Matcher) -> None:
+    """ConditionError if the matcher accepts only such events, and no event is one."""
+    wanted = dict(matcher.exact).get("type", "")
+    if wanted.startswith(_OWN) and wanted not in EMITTED:
+        near = get_close_matches(wanted, EMITTED, n=1, cutoff=0.0)
+        raise ConditionError(
+            f"{shortened(matcher)} accepts no event: Interlock emits no type {quoted(wanted)}; did you mean"
+            f" {quoted(near[0])}?"
+        )
+    members = members_of(matcher)
+    if members is None:
+        return
+    for path in (matcher.by,) if isinstance(matcher.by, str) else matcher.by or ():
+        read = parse_path(path)
+        if read.members is None and read.base not in _ATTRIBUTES:
+            raise ConditionError(
+                f"by={quoted(path)} of {shortened(matcher)}: its events have no such attribute. They have"
+                f" {', '.join(sorted(_ATTRIBUTES))}; for a member of their data write data.{read.base}"
+            )
+        if read.members is not None and read.members[0] not in members:
+            raise ConditionError(
+                f"by={quoted(path)} of {shortened(matcher)}: the data of its events have no such member. They"
+                f" have {', '.join(sorted(members))}"
+            )
+    for missing in _missing(matcher, members):
+        raise ConditionError(
+            f"{shortened(matcher)} accepts no event: where reads {missing}, and the data of its events have"
+            f" only {', '.join(sorted(members))}"
+        )
+
+
+def members_of(matcher: Matcher) -> frozenset[str] | None:
+    """The members of the data of its events; None if they are not known: they are for Airflow's events."""
+    kinds = kinds_of(matcher)
+    if not kinds or not kinds <= MEMBERS.keys():
+        return None
+    return frozenset().union(*(MEMBERS[kind] for kind in kinds))
+
+
+def _missing(matcher: Matcher, members: frozenset[str]) -> Iterator[str]:
+    """The members that `where` needs and that none of the events has."""
+    if matcher.where is None:
+        return
+    for path in matcher.where.members:
+        if path and path[0] not in members and matcher.where.needs(path[0]):
+            yield f"data.{path[0]}"

@@ -1,0 +1,70 @@
+"""Matchers for Interlock's own events that accept none of them: they parsed, and waited for ever (M13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from interlock import day, event, param
+from interlock.conditions import Condition, ConditionError, count
+from interlock.conditions.filters import Any, Exact, Prefix
+from interlock.conditions.nodes.reachable import check_can_be_met
+from interlock.events.taxonomy import EMITTED
+
+RUN, TASK = "interlock.airflow.dag_run.succeeded", "interlock.airflow.task_instance.failed"
+ENDS = [Any(Exact(type=RUN), Exact(type="interlock.airflow.dag_run.failed"))]
+
+NEVER: dict[str, tuple[Callable[[], Condition], str]] = {
+    "another word": (
+        lambda: event("interlock.airflow.dag_run.success"),
+        'did you mean "interlock.airflow.dag_run.succeeded"?',
+    ),
+    "another name": (lambda: event("interlock.airflow.dagrun.failed"), '"interlock.airflow.dag_run.failed"?'),
+    "of Spark": (
+        lambda: event("interlock.spark.application.success"), '"interlock.spark.application.succeeded"?',
+    ),
+    "by of no member": (lambda: event(RUN, by="data.logical_dat"), "no such member. They have clear_number"),
+    "by of a member of tasks": (lambda: event(RUN, by="data.map_index"), "have no such member"),
+    "by of a day": (lambda: event(RUN, by=day("data.date", tz="UTC")), "have no such member"),
+    "by with an offset": (lambda: event(filters=ENDS, by="data.date + 1d"), "have no such member"),
+    "by of one of several": (lambda: event(TASK, by=["subject", "data.task"]), "have no such member"),
+    "by of an attribute": (lambda: event(RUN, by="state"), "for a member of their data write data.state"),
+    "where": (lambda: event(RUN, where="data.status == 'success'"), "where reads data.status, and"),
+    "a part of where": (
+        lambda: event(TASK, where="data.state == 'failed' && data.tries > 1"), "where reads data.tries, and",
+    ),
+    "below other nodes": (
+        lambda: count(event(filters=ENDS, where="data.x == 1"), 2), "where reads data.x, and",
+    ),
+}  # fmt: skip
+MAY: dict[str, Callable[[], Condition]] = {
+    "a member": lambda: event(RUN, by="data.logical_date", where="data.run_type == 'manual'"),
+    "a day": lambda: event(RUN, by=day("data.run_after", tz="UTC")),
+    "an attribute": lambda: event(RUN, by="ds"),
+    "runs and tasks": lambda: event(filters=[Prefix(type="interlock.airflow.")], by="data.map_index"),
+    "any type": lambda: event(by="data.x", where="data.y == 1"),
+    "of Spark": lambda: event("interlock.spark.application.succeeded", by="data.date", where="data.x == 1"),
+    "a type of others": lambda: event("interlocked.airflow.dag_run"),
+    "where or": lambda: event(RUN, where="data.run_type == 'manual' || data.x == 1"),
+    "where has": lambda: event(RUN, where="!has(data.x) || data.x == 1"),
+    "where with a parameter": lambda: event(RUN, where="data.run_type == param.kind && data.x == 1"),
+    "a type that is a parameter": lambda: event(param("t"), by="data.x"),
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_a_matcher_that_no_event_of_ours_meets_is_an_error_that_says_what_there_is(name: str) -> None:
+    make, told = NEVER[name]
+    with pytest.raises(ConditionError) as caught:
+        check_can_be_met(make())
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("name", MAY)
+def test_a_matcher_that_an_event_may_meet_is_none(name: str) -> None:
+    check_can_be_met(MAY[name]())
+
+
+@pytest.mark.parametrize("wanted", EMITTED)
+def test_each_type_that_is_emitted_is_accepted(wanted: str) -> None:
+    check_can_be_met(event(wanted))
