@@ -401,6 +401,7 @@ class Ownership:
         high: int,
     ) -> _Start:
         """Begin where an administrator said. Scans continue with the unread records that still exist."""
+        self._held.pop(tp, None)
         offset = min(max(resumption.offset, low), high)
         unread = low if found is None else max(low, found.offset)
         if metadata.t not in ("", resumption.topic_id):

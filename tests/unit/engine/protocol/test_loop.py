@@ -313,6 +313,21 @@ def test_a_match_of_a_later_version_is_never_passed_by(value: Any) -> None:
     assert pool.committed(trigger).offset == at + 1
 
 
+def test_a_trigger_partition_is_resumed_when_a_match_of_a_later_version_is_removed() -> None:
+    """What its message says: kafka-delete-records.sh, then topics resume."""
+    pool = Pool(ONE)
+    engine = pool.start()
+    at = pool.write(TRIGGER, None, msgspec.msgpack.encode([9, "another form"]))
+    pool.emit("x")
+    pool.run(10)
+    assert len(engine.problems.all()) == 1
+    pool.log(TRIGGER).start = at + 1
+    pool.resume(TRIGGER, at + 1)
+    pool.run(60)
+    assert engine.problems.all() == []
+    assert pool.fired() == [("one", "met")]
+
+
 def test_matches_before_one_of_a_later_version_are_processed() -> None:
     pool = Pool(PAIR)
     pool.start()
