@@ -178,6 +178,17 @@ class SimulatedBus:
         """Its id in the group."""
         return self._member
 
+    @property
+    def generation(self) -> int:
+        """The generation in which it has its partitions; -1 while it joins."""
+        return self._generation
+
+    @property
+    def has_former_assignment(self) -> bool:
+        """Whether it reads partitions although its membership is over, or another one has begun."""
+        member = self.cluster.group.members.get(self._member or "")
+        return self._holding and (member is None or self._generation != self.cluster.group.generation)
+
     def step(self, what: str) -> None:
         self.check_alive()
         self.host.pause(what)
@@ -204,7 +215,7 @@ class SimulatedBus:
             self.cluster.rebalance()
         if member is None or self._wants_topics != self._topics or (group.preparing and not member.joined):
             if self._holding and host.choose(4) == 3:
-                return self._records(most, timeout_s)  # no heartbeat has failed yet
+                return self.take_records(most, timeout_s)  # no heartbeat has failed yet
             lost, self._holding = self._holding, False
             self._fetching.assign({})
             self._join(member is None)
@@ -216,7 +227,7 @@ class SimulatedBus:
             self.recovered, self._started = set(), False
             host.say(f"is assigned {', '.join(map(str, member.assignment)) or 'nothing'}")
             return Batch([], member.assignment, False, self._membership())
-        return self._records(most, timeout_s)
+        return self.take_records(most, timeout_s)
 
     def _join(self, new: bool) -> None:
         if new:
@@ -232,7 +243,8 @@ class SimulatedBus:
     def _membership(self) -> object:
         return (self._member, self._generation) if self._generation >= 0 else None
 
-    def _records(self, most: int, timeout_s: float) -> Batch:
+    def take_records(self, most: int, timeout_s: float) -> Batch:
+        """What a poll returns that notices no change of the assignment."""
         taken = self._fetching.take(most, strict=True)
         if not taken and timeout_s:
             self.wait("polls in vain")

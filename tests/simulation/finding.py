@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 from tests.kit.made_of import REAL, MadeOf
-from tests.simulation import world
+from tests.simulation import deliveries, world
+from tests.simulation.deliverers import DeliveryMadeOf
 from tests.simulation.hunt import LATER_EVERY, play
 
 # Checks of waits: an engine's fault may show in them before it shows in any other check.
@@ -43,6 +44,19 @@ def assert_found(
                 warnings.warn(text, KeptSeedWarning, stacklevel=2)
             return
         assert not outcome.kinds - OF_WAITS, f"make simulate SEED={seed}: {outcome.problems}"
+    pytest.fail(f"not found in {within} worlds")
+
+
+def assert_delivery_shows(made_of: DeliveryMadeOf, *checks: str, kept: int, within: int = 300) -> None:
+    """Like `assert_found`, in worlds of deliveries."""
+    for seed in (kept, *range(within)):
+        problems = deliveries.play(seed, made_of).problems
+        if {problem.partition(":")[0] for problem in problems} & {*checks}:
+            print(f"seed {seed}:", *problems[:3], sep="\n")
+            if seed != kept:
+                text = f"seed {kept} no longer shows this fault; seed {seed} does: write kept={seed}"
+                warnings.warn(text, KeptSeedWarning, stacklevel=2)
+            return
     pytest.fail(f"not found in {within} worlds")
 
 

@@ -1,0 +1,159 @@
+"""Deliveries that are over, until their acknowledgements are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from ..bus import Committed, Output, TopicPartition
+from ..config import BusConfig
+from ..errors import TransactionAborted
+from ..log import log
+from ..protocol.clock import BrokerClock
+from ..protocol.outputs import Outputs
+from ..records import ActionRecord, decode_json, encode_json
+from ..records.firing import fitted
+from ..records.versions import VERSION
+from .firings import OpenFiring
+from .ownership import Ownership
+from .partition import ActionPartition
+
+MARKS_EVERY_S: Final = 1.0
+REFUSED_EVERY_S: Final = 5.0  # how often a dead letter or reply is written again that the brokers refused
+COMMIT_AGAIN_S: Final = 0.2  # after an abort; most often the next poll reports another assignment
+
+
+@dataclass
+class Done:
+    """A delivery that is over.
+
+    reason: why it was given up; "" if it was delivered. refused: brokers refused its dead letter or reply.
+    """
+
+    firing: OpenFiring
+    reason: str = ""
+    reply: Output | None = None
+    refused: bool = False
+    not_before: float = 0.0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its acknowledgement is all that is written."""
+        return not self.reason and self.reply is None
+
+
+class Acknowledgements:
+    """Writes acknowledgements with their dead letters and replies, and moves the marks.
+
+    done: by record key. A firing may be in it while its partition is not open: then it waits.
+    """
+
+    def __init__(
+        self,
+        config: BusConfig,
+        ownership: Ownership,
+        clock: BrokerClock,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._config, self.ownership, self._clock, self._monotonic = config, ownership, clock, monotonic
+        self.done: dict[bytes, Done] = {}
+        self._marks_at = self._again_at = 0.0
+
+    def add(self, firing: OpenFiring, reason: str = "", reply: Output | None = None) -> None:
+        self.done[firing.key] = Done(firing, reason, reply)
+
+    def assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
+        """Another assignment begins. A partition that comes back needs no delivery again that was made."""
+        self.done = {
+            key: Done(done.firing, "", done.reply)
+            for key, done in self.done.items()
+            if not done.reason and (assigned is None or done.firing.record.source in assigned)
+        }
+        self._again_at = 0.0
+
+    def forget_closed(self, partition: ActionPartition) -> None:
+        """Forget what somebody else has acknowledged. Does nothing while not all open firings are held."""
+        if not self.ownership.is_whole(partition.tp):
+            return
+        for key in [key for key, done in self.done.items() if done.firing.record.source == partition.tp]:
+            if partition.get(key) is None:
+                del self.done[key]
+
+    @property
+    def marks_are_due(self) -> bool:
+        """Whether marks are committed even if nothing is acknowledged."""
+        return self._monotonic() - self._marks_at >= MARKS_EVERY_S
+
+    def commit(self, membership: object) -> list[OpenFiring]:
+        """Acknowledge what can be. Returns the firings that are acknowledged now."""
+        now = self._monotonic()
+        if membership is None or now < self._again_at:
+            return []
+        due = [
+            done
+            for done in self.done.values()
+            if done.not_before <= now and self.ownership.held(done.firing) is not None
+        ]
+        plain = [done for done in due if done.is_plain]
+        finished: list[OpenFiring] = []
+        if plain or self.marks_are_due:
+            finished += self._transact(plain, membership)
+        together = [done for done in due if not done.is_plain and not done.refused]
+        if together:
+            finished += self._transact(together, membership)
+        for done in due:
+            if done.refused:
+                finished += self._transact([done], membership)
+        return finished
+
+    def _transact(self, dones: Sequence[Done], membership: object) -> list[OpenFiring]:
+        """Acknowledge these firings and move the marks: all, or nothing."""
+        of_partition: dict[TopicPartition, list[OpenFiring]] = {}
+        for done in dones:
+            of_partition.setdefault(done.firing.record.source, []).append(done.firing)
+        offsets: dict[TopicPartition, Committed] = {}
+        for tp in self.ownership.open:
+            mark = self.mark(self.ownership.partitions[tp], of_partition.get(tp, []))
+            if tp in of_partition or mark != self.ownership.marks.get(tp):
+                offsets[tp] = self.ownership.metadata(mark)
+        now = self._marks_at = self._monotonic()
+        if not offsets:
+            return []
+        try:
+            appended = self.ownership.bus.commit(self.outputs(dones), offsets, membership)
+        except TransactionAborted as e:
+            log.warning("%d deliveries are not acknowledged yet: %s", len(dones), e)
+            if all(done.is_plain for done in dones):
+                self._again_at = now + COMMIT_AGAIN_S
+            for done in dones:
+                if not done.is_plain:
+                    done.refused, done.not_before = True, now + REFUSED_EVERY_S
+            return []
+        if appended is not None:
+            self._clock.observe(appended)
+        self.ownership.marks |= {tp: committed.offset for tp, committed in offsets.items()}
+        for done in dones:
+            del self.done[done.firing.key]
+            self.ownership.partitions[done.firing.record.source].acknowledged(done.firing.key)
+        return [done.firing for done in dones]
+
+    def mark(self, partition: ActionPartition, acknowledged: Iterable[OpenFiring]) -> int:
+        """The mark to commit with these acknowledgements."""
+        return partition.mark_without(acknowledged)
+
+    def outputs(self, dones: Iterable[Done]) -> list[Output]:
+        """Dead letters, replies and acknowledgements."""
+        outputs = Outputs(self._config, VERSION)
+        for done in dones:
+            record, tries = done.firing.record, done.firing.tries
+            if done.reason:
+                outputs.dead_letter(record, "delivery", done.reason, self._clock.now_ms(), attempts=tries)
+            if done.reply is not None:
+                outputs.records.append(done.reply)
+            action = fitted(decode_json(ActionRecord, record.value or b"", str(record)))
+            acked = encode_json(msgspec.structs.replace(action, state="acked"))
+            outputs.write("action", record.source.partition, record.key, acked)
+        return outputs.records

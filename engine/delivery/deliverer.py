@@ -1,0 +1,283 @@
+"""Delivers the firings of one action topic to their sinks: the loop of docs/understand/engine/sinks.md.
+
+It makes no request itself: `Posts` sends a firing and says how that ended. One pass:
+
+1. **Poll** for records and a change of the assignment. Drop the partitions that are lost.
+2. **Take over** what is assigned (`Ownership`).
+3. **Read** sinks and firings, and put the open firings into their lanes.
+4. **Take the answers** of deliveries that have ended.
+5. **Commit** acknowledgements, dead letters, replies and marks (`Acknowledgements`).
+6. **Start** deliveries (`Schedule`).
+
+A lane starts its next delivery only after the acknowledgement of the last one is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import random
+from time import monotonic, time
+from typing import Final
+
+from ..bus import Bus, Record, TopicPartition
+from ..config import BusConfig
+from ..protocol.clock import BrokerClock
+from .acknowledgements import Acknowledgements
+from .answers import Verdict
+from .firings import OpenFiring, subscription_of
+from .lanes import Finished, SinkLanes
+from .ownership import Ownership
+from .partition import WINDOW, ActionPartition, Window
+from .posts import Attempt, Ended, Posts
+from .retry import Retry
+from .scans import Scans
+from .schedule import Schedule
+from .sinks import Sinks
+
+TAKE: Final = 2000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """slots: deliveries that all sinks share. window: of open firings in memory."""
+
+    slots: int = 256
+    window: Window = WINDOW
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The classes that a deliverer is made of; tests plant faults here."""
+
+    lanes: type[SinkLanes] = SinkLanes
+    ownership: type[Ownership] = Ownership
+    partition: type[ActionPartition] = ActionPartition
+    schedule: type[Schedule] = Schedule
+    acknowledgements: type[Acknowledgements] = Acknowledgements
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """clock: time of day in seconds. monotonic: seconds. chance: random numbers in [0, 1)."""
+
+    clock: Callable[[], float] = time
+    monotonic: Callable[[], float] = monotonic
+    chance: Callable[[], float] = random
+
+
+LIMITS: Final = Limits()
+PARTS: Final = Parts()
+SURROUNDINGS: Final = Surroundings()
+
+
+class Deliverer:
+    """One member of the deliverers' group. `run_pass` raises EngineError if the bus cannot be used any more.
+
+    Then close it, cancel its deliveries, and make another one over another bus.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        config: BusConfig,
+        posts: Posts,
+        limits: Limits = LIMITS,
+        surroundings: Surroundings = SURROUNDINGS,
+        parts: Parts = PARTS,
+    ) -> None:
+        self._bus, self._posts, self._parts = bus, posts, parts
+        self._monotonic, self._chance = surroundings.monotonic, surroundings.chance
+        self.clock = BrokerClock(surroundings.clock, surroundings.monotonic)
+        self._prefix = subscription_of(config.deployment, "")
+        self.sinks = Sinks()
+        self.schedule = parts.schedule(limits.slots)
+        self.ownership = parts.ownership(bus, config, limits.window, parts.partition, self._is_one_lane)
+        self.acknowledgements = parts.acknowledgements(
+            config, self.ownership, self.clock, surroundings.monotonic
+        )
+        self.scans = Scans(bus, self.ownership)
+        self._without_sink: dict[bytes, OpenFiring] = {}
+        self._attempts: dict[int, Attempt] = {}
+        self._number = 0
+        self._stopping = False
+        self._reader = bus.reader()
+        self._reader.read({TopicPartition(config.topic("subscription"), 0): 0})
+        bus.subscribe([config.topic("action")])
+
+    def run_pass(self, timeout_s: float = 0.0) -> None:
+        """One turn of the loop. Waits up to the timeout for records."""
+        batch = self._bus.poll(TAKE, timeout_s)  # 1
+        if batch.lost or batch.assigned is not None:
+            self._assign(batch.assigned)
+        self.ownership.take_over()  # 2
+        self._read_sinks()  # 3
+        for item in batch.records:
+            if isinstance(item, Record):
+                self._note_time(item)
+            partition = self.ownership.partitions.get(item.source)
+            if partition is not None:
+                self._apply(partition, *partition.follow(item))
+        for partition in self.ownership.recovered(self.sinks.position):
+            self.acknowledgements.forget_closed(partition)
+            self._deliver(partition.held)
+        self._scan()
+        for ended in self._posts.ended():  # 4
+            self._take_answer(ended)
+        self._commit(batch.membership)  # 5
+        if not self._stopping:
+            self._start()  # 6
+
+    def stop(self) -> None:
+        """Start no more deliveries. Those in flight are acknowledged in further passes, until `is_idle`."""
+        self._stopping = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no delivery is in flight, and none waits for its acknowledgement."""
+        return not self._attempts and not self.acknowledgements.done
+
+    def close(self) -> None:
+        """Closes its readers, not the bus."""
+        self._reader.close()
+        self.scans.close()
+
+    # -- 1: the assignment
+
+    def _assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
+        """Drop all partitions; what is assigned is read again. Deliveries in flight continue."""
+        for partition in self.ownership.partitions.values():
+            self._drop(partition.held)
+        self._without_sink = {}
+        self.ownership.assign(assigned)
+        self.acknowledgements.assign(assigned)
+        self.scans.assign()
+
+    # -- 3: sinks and firings
+
+    def _note_time(self, record: Record) -> None:
+        """The brokers' time is at least that of a record: age, counted from it, is never too high."""
+        if not self.clock.known or record.timestamp_ms > self.clock.now_ms():
+            self.clock.observe(record.timestamp_ms)
+
+    def _read_sinks(self) -> None:
+        for item in self._reader.take(TAKE, 0):
+            subscription = self.sinks.follow(item)
+            if subscription is not None and subscription.startswith(self._prefix):
+                self._change_sink(subscription)
+
+    def _change_sink(self, subscription: str) -> None:
+        record = self.sinks.records.get(subscription)
+        lanes = self.schedule.sinks.get(subscription)
+        if record is None or lanes is None or lanes.wanted_order != record.order:  # other lanes
+            for partition in self.ownership.partitions.values():
+                self._drop(partition.leave_out(subscription))
+        if record is None:
+            for tp in self.ownership.open:
+                held = [f for f in self.ownership.partitions[tp].held if f.subscription == subscription]
+                self._drop(held)
+                self._deliver(held)
+            return
+        if lanes is None:
+            self.schedule.sinks[subscription] = self._parts.lanes(
+                record.retry, record.order, record.max_in_flight, self._chance
+            )
+        else:
+            lanes.change(record.retry, record.order, record.max_in_flight)
+        waiting = [f for f in self._without_sink.values() if f.subscription == subscription]
+        self._drop(waiting)
+        self._deliver(sorted(waiting, key=lambda firing: firing.place))
+
+    def _is_one_lane(self, subscription: str) -> bool:
+        record = self.sinks.records.get(subscription)
+        return record is None or record.order == "partition"
+
+    def _apply(
+        self, partition: ActionPartition, opened: OpenFiring | None, closed: OpenFiring | None
+    ) -> None:
+        if closed is not None:
+            self._drop([closed])
+            self.acknowledgements.done.pop(closed.key, None)
+        if opened is not None and partition.tp in self.ownership.open:
+            self._deliver([opened])
+
+    def _scan(self) -> None:
+        partition, found = self.scans.read()
+        self._deliver(found)
+        if partition is not None:
+            self.acknowledgements.forget_closed(partition)
+
+    def _deliver(self, firings: Iterable[OpenFiring]) -> None:
+        """Put firings into their lanes; one that is delivered already needs only its acknowledgement."""
+        for firing in firings:
+            lanes = self.schedule.sinks.get(firing.subscription)
+            done = self.acknowledgements.done.get(firing.key)
+            if lanes is None or firing.subscription not in self.sinks.records:
+                self._without_sink[firing.key] = firing
+            elif done is None:
+                lanes.add(firing)
+            elif lanes.add_delivered(firing):
+                done.firing = firing
+            else:  # the lane begins with another firing: this one keeps its turn
+                del self.acknowledgements.done[firing.key]
+
+    def _drop(self, firings: Iterable[OpenFiring]) -> None:
+        """Take firings out of their lanes."""
+        for firing in firings:
+            self._without_sink.pop(firing.key, None)
+            lanes = self.schedule.sinks.get(firing.subscription)
+            if lanes is not None:
+                lanes.remove(firing)
+
+    # -- 4: answers
+
+    def _take_answer(self, ended: Ended) -> None:
+        firing = self._attempts.pop(ended.number).firing
+        lanes = self.schedule.sinks[firing.subscription]
+        over = lanes.answer(firing, ended.answer, self._monotonic(), self.clock.now_ms())
+        if ended.answer.verdict is Verdict.DELIVERED:
+            tp, assigned = firing.record.source, self.ownership.assigned
+            held = self.ownership.held(firing)
+            if held is not None:
+                self.acknowledgements.add(held, reply=ended.reply)
+            elif (assigned is None or tp in assigned) and not self.ownership.is_whole(tp):
+                self.acknowledgements.add(
+                    firing, reply=ended.reply
+                )  # it may be held again, and still be open
+        self._give_up(finished for finished in over if finished.reason)
+
+    def _give_up(self, over: Iterable[Finished]) -> None:
+        for finished in over:
+            self.acknowledgements.add(finished.firing, finished.reason)
+
+    # -- 5: the transaction
+
+    def _commit(self, membership: object) -> None:
+        if self.acknowledgements.marks_are_due:
+            self._give_up_without_sink()
+        for firing in self.acknowledgements.commit(membership):
+            self._without_sink.pop(firing.key, None)
+            lanes = self.schedule.sinks.get(firing.subscription)
+            if lanes is not None:
+                self._give_up(lanes.acknowledged(firing, self.clock.now_ms()))
+                lanes.remove(firing)
+
+    def _give_up_without_sink(self) -> None:
+        """Firings whose sink was removed become dead letters when the usual time is over."""
+        most_ms = Retry().give_up_after_s * 1000
+        now_ms = self.clock.now_ms()
+        for firing in self._without_sink.values():
+            if (
+                firing.key not in self.acknowledgements.done
+                and now_ms - firing.record.timestamp_ms >= most_ms
+            ):
+                self.acknowledgements.add(firing, "its sink was removed")
+
+    # -- 6: deliveries
+
+    def _start(self) -> None:
+        for subscription, firing in self.schedule.start(self._monotonic()):
+            self._number += 1
+            attempt = Attempt(self._number, self.sinks.records[subscription], firing)
+            self._attempts[self._number] = attempt
+            self._posts.start(attempt)

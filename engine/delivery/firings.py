@@ -1,0 +1,112 @@
+"""The firings of sinks, as they are read from the action topic and delivered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from ..bus import Record, TopicPartition
+from ..errors import RecordError
+from ..records import ActionRecord, decode_json
+from ..records.codec import UNREADABLE
+from ..records.versions import is_read
+
+Order: TypeAlias = Literal["key", "partition", "none"]
+_SUBSCRIPTION: Final = "{}/deliver/{}"
+
+
+def subscription_of(deployment: str, name: str) -> str:
+    """The subscription of a sink. Its prefix says whose deliverers hold its firings, before they know it."""
+    return _SUBSCRIPTION.format(deployment, name)
+
+
+class _Firing(msgspec.Struct):
+    id: str
+    key: str | None
+    events: dict[str, list[dict[str, Any]]] = {}
+
+
+class _Action(msgspec.Struct):
+    """What a deliverer needs of an action record before it delivers it."""
+
+    v: int
+    state: Literal["fired", "acked"]
+    firing: _Firing
+
+
+_decode = msgspec.json.Decoder(_Action).decode
+
+
+@dataclass(eq=False, slots=True)
+class OpenFiring:
+    """A firing that is not acknowledged. record: as it was read.
+
+    tries: how many of its deliveries have failed here. failure: why the last one did.
+    """
+
+    record: Record
+    subscription: str
+    by_key: str
+    tries: int = 0
+    failure: str = ""
+    # See `SinkLanes`: what its sink had been through when the firing came, or was denied.
+    base: int = 0
+    denied_after: int | None = None
+
+    @property
+    def key(self) -> bytes:
+        """The record key: subscription and firing id."""
+        return self.record.key or b""
+
+    @property
+    def place(self) -> tuple[TopicPartition, int]:
+        return self.record.source, self.record.offset
+
+    def lane(self, order: Order) -> str:
+        """Firings with the same lane are delivered one after the other."""
+        if order == "key":
+            return self.by_key
+        if order == "partition":
+            return f"partition {self.record.source.partition}"
+        return self.key.decode("utf-8", "replace")
+
+
+def subscription_in(record: Record) -> str | None:
+    """The durable subscription that an action record belongs to; None for a wait's."""
+    subscription, durable, _ = (record.key or b"").partition(b"\0")
+    return subscription.decode("utf-8", "replace") if durable else None
+
+
+def open_firing(record: Record, subscription: str) -> OpenFiring | None:
+    """The firing of an action record; None if it is acknowledged.
+
+    Raises RecordError if it is unreadable, UnknownVersion if another version wrote it.
+    """
+    if record.value is None:
+        return None
+    try:
+        action = _decode(record.value)
+    except UNREADABLE as e:
+        raise RecordError(f"{record} holds no valid ActionRecord: {e}.") from e
+    if not is_read(action.v):
+        decode_json(ActionRecord, record.value, str(record))  # raises UnknownVersion
+    if action.state != "fired":
+        return None
+    return OpenFiring(record, subscription, _lane_key(action.firing))
+
+
+def _lane_key(firing: _Firing) -> str:
+    """The firing's key; without one, the partition key of its first event.
+
+    All firings of a subscription without keys are on one partition. In one lane they would be delivered one
+    by one; the event topic keeps the order of events with one partition key, so that is what can be kept.
+    """
+    if firing.key is not None:
+        return f"key {firing.key}"
+    for together in firing.events.values():
+        for event in together:
+            found = event.get("partitionkey") or event.get("subject") or event.get("source")
+            return f"event {found}"
+    return "none"

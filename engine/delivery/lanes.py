@@ -1,0 +1,329 @@
+"""The lanes of one sink: which firing is delivered next, and what its answer changes. A state machine.
+
+A lane holds the open firings that are delivered one after the other: those of a key, of a partition, or one
+alone. Its first firing is in one of these states; the others wait behind it.
+
+```
+            start                DELIVERED, or given up
+   READY ----------> IN_FLIGHT -------------------------> ACKNOWLEDGING ---committed---> the next one: READY
+     ^                 |
+     |   due           | RETRY
+     +------ PARKED <--+
+     +-----------------+ UNREACHABLE, DENIED: the sink is paused, the lane is the last in its queue
+```
+
+A PARKED or ACKNOWLEDGING lane takes no slot. Times are those of a monotonic clock, in seconds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import count
+from typing import Final, NamedTuple
+
+from .answers import Answer, Verdict
+from .firings import OpenFiring, Order
+from .retry import Retry
+
+LEAST_LIMIT: Final = 1.0
+
+
+class LaneState(Enum):
+    """The state of a lane's first firing. EMPTY: it has none, but an earlier one is in flight."""
+
+    EMPTY = auto()
+    READY = auto()
+    IN_FLIGHT = auto()
+    PARKED = auto()
+    ACKNOWLEDGING = auto()
+
+
+@dataclass(eq=False, slots=True)
+class Lane:
+    """The firings of a lane. in_flight: the firing that is being delivered, even if it was removed since."""
+
+    name: str
+    firings: deque[OpenFiring] = field(default_factory=deque)
+    state: LaneState = LaneState.EMPTY
+    in_flight: OpenFiring | None = None
+    turn: int = 0  # of its entry among the ready or the parked; other entries of it are void
+
+
+class Finished(NamedTuple):
+    """A firing whose delivery is over, to be acknowledged. reason: why it was given up; "" if delivered."""
+
+    firing: OpenFiring
+    reason: str = ""
+
+
+class SinkLanes:
+    """The lanes of one sink. chance: random numbers in [0, 1).
+
+    The sink as a whole is **paused** after an answer that says nothing about the firing: UNREACHABLE, or
+    DENIED. Then one delivery at a time is tried, each of another lane, with the delays of its retry policy,
+    until one is accepted or fails for a reason of its own. A firing that is DENIED is refused for good if the
+    sink accepted another one since it was last denied: then the cause is the firing.
+
+    `limit`: how many deliveries may be in flight. Answers that speak of congestion halve it, and each
+    delivered firing raises it again, up to the sink's `max_in_flight`.
+    """
+
+    def __init__(self, retry: Retry, order: Order, max_in_flight: int, chance: Callable[[], float]) -> None:
+        self.retry, self.order, self.max_in_flight = retry, order, max_in_flight
+        self._chance = chance
+        self._lanes: dict[str, Lane] = {}
+        self._ready: deque[tuple[int, Lane]] = deque()
+        self._parked: list[tuple[float, int, Lane]] = []
+        self._turns = count(1)
+        self._next_order: Order | None = None
+        self.in_flight = 0
+        self._acknowledging = 0
+        self.limit = float(max_in_flight)
+        self._halved_at = -1.0
+        self.paused_until: float | None = None
+        self.paused_by = ""
+        self._failed_in_a_row = 0
+        self._failed = 0  # of the whole sink, ever
+        self._accepted = 0
+        self._started: dict[bytes, float] = {}
+
+    # -- what the sink has
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._lanes
+
+    @property
+    def wanted_order(self) -> Order:
+        """The order that it has, or will have when nothing is in flight any more."""
+        return self._next_order or self.order
+
+    @property
+    def held(self) -> int:
+        """How many firings it has."""
+        return sum(len(lane.firings) for lane in self._lanes.values())
+
+    def add(self, firing: OpenFiring) -> None:
+        """Add a firing behind those of its lane."""
+        firing.base = self._failed
+        name = firing.lane(self.order)
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = Lane(name)
+        lane.firings.append(firing)
+        if lane.state is LaneState.EMPTY and lane.in_flight is None:
+            self._make_ready(lane)
+
+    def add_delivered(self, firing: OpenFiring) -> list[Finished]:
+        """Like `add`, for one that is known to be delivered, but not acknowledged yet."""
+        self.add(firing)
+        lane = self._lanes[firing.lane(self.order)]
+        return self._finish(lane) if lane.state is LaneState.READY and lane.firings[0] is firing else []
+
+    def remove(self, firing: OpenFiring) -> None:
+        """Forget a firing: somebody else acknowledged it, or its partition has another owner."""
+        lane = self._lanes.get(firing.lane(self.order))
+        if lane is None or firing not in lane.firings:
+            return
+        was_first = lane.firings[0] is firing
+        lane.firings.remove(firing)
+        if was_first and lane.state is not LaneState.EMPTY:
+            if lane.state is LaneState.ACKNOWLEDGING:
+                self._acknowledging -= 1
+            self._next(lane)
+            self._reorder()
+
+    def change(self, retry: Retry, order: Order, max_in_flight: int) -> None:
+        """Take over another policy. Another order waits until nothing is in flight: see `start`."""
+        if max_in_flight != self.max_in_flight:
+            self.max_in_flight, self.limit = max_in_flight, float(max_in_flight)
+        self.retry = retry
+        self._next_order = None if order == self.order else order
+        self._reorder()
+
+    # -- deliveries
+
+    def wake(self, now: float) -> None:
+        """Make lanes ready whose retry is due."""
+        while self._parked and self._parked[0][0] <= now:
+            _, turn, lane = heapq.heappop(self._parked)
+            if lane.state is LaneState.PARKED and lane.turn == turn:
+                self._make_ready(lane)
+
+    def next_due(self, now: float) -> float | None:
+        """When `start` may return a firing although nothing else happens; None: never."""
+        if self._next_order is not None:
+            return None
+        if not self._has_ready(now):
+            return self._parked[0][0] if self._parked else None
+        if self.paused_until is not None:
+            return None if self.in_flight else max(now, self.paused_until)
+        return now if self.may_start(now) else None
+
+    def may_start(self, now: float) -> bool:
+        """Whether `start` would return a firing."""
+        if self._next_order is not None or not self._has_ready(now):
+            return False
+        if self.paused_until is not None:
+            return now >= self.paused_until and self.in_flight == 0
+        return self.in_flight < int(max(self.limit, LEAST_LIMIT))
+
+    def start(self, now: float) -> OpenFiring | None:
+        """The next firing to deliver, which is in flight from now on; None if there is none, or no room."""
+        if not self.may_start(now):
+            return None
+        _, lane = self._ready.popleft()
+        firing = lane.firings[0]
+        lane.state, lane.in_flight = LaneState.IN_FLIGHT, firing
+        self.in_flight += 1
+        self._started[firing.key] = now
+        return firing
+
+    def answer(self, sent: OpenFiring, answer: Answer, now: float, now_ms: int) -> list[Finished]:
+        """A delivery has ended. Returns the firings whose deliveries are over now.
+
+        When its acknowledgement is committed, pass each of them to `acknowledged`.
+
+        now_ms: the brokers' time, against which the age of firings counts.
+        """
+        lane = self._lanes[sent.lane(self.order)]
+        started = self._started.pop(sent.key)
+        lane.in_flight = None
+        self.in_flight -= 1
+        over: list[Finished] = []
+        firing = lane.firings[0] if lane.firings else None
+        if firing is not None and firing.key != sent.key:  # somebody else acknowledged what was sent
+            firing = None
+        verdict = answer.verdict
+        if verdict is Verdict.DENIED and firing is not None and self._denies_only(firing):
+            verdict = Verdict.REFUSED
+        counted = self._note(verdict, answer, started, now)
+        if firing is None:
+            self._next(lane)
+        elif verdict is Verdict.DELIVERED:
+            return self._finish(lane)
+        else:
+            firing.tries += 1
+            firing.failure = str(answer)
+            if verdict is Verdict.REFUSED:
+                return self._finish(lane, f"the sink refused it: {answer}")
+            firing.base += verdict in (Verdict.DENIED, Verdict.UNREACHABLE)  # `_failed` has it already
+            if self._is_exhausted(firing, now_ms):
+                over = self._finish(lane, self._given_up(firing))
+            elif verdict is Verdict.RETRY:
+                self._park(lane, now + self.retry.delay(firing.tries, self._chance(), answer.retry_after_s))
+            else:
+                self._make_ready(lane)
+        if counted:
+            over += self._give_up_waiting(now_ms)
+        self._reorder()
+        return over
+
+    def acknowledged(self, firing: OpenFiring, now_ms: int) -> list[Finished]:
+        """The firing is acknowledged: the next one of its lane may be delivered, or is given up as well."""
+        lane = self._lanes.get(firing.lane(self.order))
+        if lane is None or lane.state is not LaneState.ACKNOWLEDGING or lane.firings[0] is not firing:
+            return []
+        self._acknowledging -= 1
+        lane.firings.popleft()
+        self._next(lane)
+        over: list[Finished] = []
+        if self.paused_until is not None and lane.firings and self._is_exhausted(lane.firings[0], now_ms):
+            over = self._finish(lane, self._given_up(lane.firings[0]))
+        self._reorder()
+        return over
+
+    # -- the sink as a whole
+
+    def _note(self, verdict: Verdict, answer: Answer, started: float, now: float) -> bool:
+        """Note what an answer says about the sink. Returns whether it counts as a failure of the sink."""
+        if verdict in (Verdict.UNREACHABLE, Verdict.DENIED):
+            # Deliveries in flight when the pause began fail for the same reason: they count once.
+            if self.paused_until is not None and started < self.paused_until:
+                return False
+            self._failed += 1
+            self._failed_in_a_row += 1
+            delay = self.retry.delay(self._failed_in_a_row, self._chance(), answer.retry_after_s)
+            self.paused_until, self.paused_by = now + delay, str(answer)
+            return True
+        if self.paused_until is not None and started >= self.paused_until:
+            self.paused_until, self.paused_by, self._failed_in_a_row = None, "", 0
+        if verdict is Verdict.DELIVERED:
+            self._accepted += 1
+            self.limit = min(float(self.max_in_flight), self.limit + 1 / max(self.limit, LEAST_LIMIT))
+        elif answer.is_congestion and started >= self._halved_at:
+            self.limit, self._halved_at = max(LEAST_LIMIT, self.limit / 2), now
+        return False
+
+    def _denies_only(self, firing: OpenFiring) -> bool:
+        """Whether the sink accepted another firing since it last denied this one."""
+        before, firing.denied_after = firing.denied_after, self._accepted
+        return before is not None and self._accepted > before
+
+    def _is_exhausted(self, firing: OpenFiring, now_ms: int) -> bool:
+        seen = firing.tries + self._failed - firing.base
+        return self.retry.is_exhausted(firing.tries, seen, (now_ms - firing.record.timestamp_ms) / 1000)
+
+    def _given_up(self, firing: OpenFiring) -> str:
+        last = firing.failure or self.paused_by
+        return f"given up after {firing.tries} failed deliveries; the last failure: {last}"
+
+    def _give_up_waiting(self, now_ms: int) -> list[Finished]:
+        """While the sink is paused, firings grow too old without deliveries of their own."""
+        over: list[Finished] = []
+        for lane in [*self._lanes.values()]:
+            if lane.state in (LaneState.READY, LaneState.PARKED) and self._is_exhausted(
+                lane.firings[0], now_ms
+            ):
+                over += self._finish(lane, self._given_up(lane.firings[0]))
+        return over
+
+    # -- the states of a lane
+
+    def _has_ready(self, now: float) -> bool:
+        self.wake(now)
+        while self._ready and not self._is_next(*self._ready[0]):
+            self._ready.popleft()
+        return bool(self._ready)
+
+    def _is_next(self, turn: int, lane: Lane) -> bool:
+        return lane.state is LaneState.READY and lane.turn == turn
+
+    def _make_ready(self, lane: Lane) -> None:
+        lane.state, lane.turn = LaneState.READY, next(self._turns)
+        self._ready.append((lane.turn, lane))
+
+    def _park(self, lane: Lane, due: float) -> None:
+        lane.state, lane.turn = LaneState.PARKED, next(self._turns)
+        heapq.heappush(self._parked, (due, lane.turn, lane))
+
+    def _finish(self, lane: Lane, reason: str = "") -> list[Finished]:
+        lane.state = LaneState.ACKNOWLEDGING
+        self._acknowledging += 1
+        return [Finished(lane.firings[0], reason)]
+
+    def _next(self, lane: Lane) -> None:
+        """The lane's first firing is gone, or nothing of it is in flight any more."""
+        lane.state = LaneState.EMPTY
+        if lane.in_flight is not None:
+            return
+        if lane.firings:
+            self._make_ready(lane)
+        else:
+            del self._lanes[lane.name]
+
+    def _reorder(self) -> None:
+        """Make the lanes of another order, if one was asked for and no delivery has begun and not ended."""
+        if self._next_order is None or self.in_flight or self._acknowledging:
+            return
+        firings = [firing for lane in self._lanes.values() for firing in lane.firings]
+        self.order, self._next_order = self._next_order, None
+        self._lanes, self._ready, self._parked = {}, deque(), []
+        for firing in sorted(firings, key=lambda firing: firing.place):
+            base = firing.base
+            self.add(firing)
+            firing.base = base

@@ -1,0 +1,122 @@
+"""Which partitions of the action topic this deliverer has, and taking them over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+from ..bus import Bus, Committed, TopicPartition
+from ..config import BusConfig
+from ..log import log
+from ..records.versions import VERSION
+from .firings import OpenFiring, subscription_of
+from .partition import ActionPartition, Window
+
+
+class Ownership:
+    """partitions: those that are read. open: those of them that are recovered: their firings are delivered.
+
+    registry_end: up to where the registry must be read before a partition opens. one_lane: see
+    `ActionPartition`.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        config: BusConfig,
+        window: Window,
+        partition: type[ActionPartition],
+        one_lane: Callable[[str], bool],
+    ) -> None:
+        self.bus = bus
+        self._window, self._partition, self._one_lane = window, partition, one_lane
+        self._action = config.topic("action")
+        self._registry = TopicPartition(config.topic("subscription"), 0)
+        self._prefix = subscription_of(config.deployment, "")
+        self.assigned: tuple[TopicPartition, ...] | None = None  # None: not known
+        self.partitions: dict[TopicPartition, ActionPartition] = {}
+        self.open: set[TopicPartition] = set()
+        self.marks: dict[TopicPartition, int] = {}  # as this deliverer committed them
+        self.registry_end = 0
+        self._taking = False
+        self._topic_id = ""
+
+    def assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
+        """Another assignment begins, None: is not known yet. Drops all partitions."""
+        self.partitions, self.open, self.marks = {}, set(), {}
+        self.assigned, self._taking = assigned, bool(assigned)
+
+    def take_over(self) -> None:
+        """Start to read what is assigned, once its marks are stable. The order of 1 and 2 matters."""
+        if not self._taking or self.assigned is None:
+            return
+        marks = self.stable_marks(self.assigned)  # 1
+        if marks is None:
+            return
+        ends = self.ends(self.assigned)  # 2
+        starts = self.bus.start_offsets(self.assigned)
+        topic = self.bus.topics([self._action])[self._action]
+        self._topic_id = "" if topic is None else topic.id
+        self.registry_end = self.bus.end_offsets([self._registry])[self._registry]
+        positions = {tp: self._start_of(tp, marks[tp], starts[tp]) for tp in self.assigned}
+        for tp, position in positions.items():
+            self.partitions[tp] = self._partition(
+                tp,
+                position,
+                ends[tp],
+                prefix=self._prefix,
+                window=self._window,
+                one_lane=self._one_lane,
+            )
+        self.bus.start(positions)
+        self._taking = False
+
+    def stable_marks(
+        self, assigned: tuple[TopicPartition, ...]
+    ) -> Mapping[TopicPartition, Committed | None] | None:
+        """The committed marks; None while a transaction that may change one is open."""
+        return self.bus.committed(assigned)
+
+    def ends(self, assigned: tuple[TopicPartition, ...]) -> Mapping[TopicPartition, int]:
+        """Up to where others may have acknowledged firings."""
+        return self.bus.end_offsets(assigned)
+
+    def is_recovered(self, partition: ActionPartition) -> bool:
+        return partition.is_recovered
+
+    def recovered(self, registry_position: int) -> Iterator[ActionPartition]:
+        """Opens the partitions that are read to their ends, and yields each."""
+        if registry_position < self.registry_end:
+            return
+        for tp, partition in self.partitions.items():
+            if tp not in self.open and self.is_recovered(partition):
+                self.open.add(tp)
+                yield partition
+
+    def held(self, firing: OpenFiring) -> OpenFiring | None:
+        """The same firing, as its partition holds it now; None if it is not delivered from here."""
+        tp = firing.record.source
+        return self.partitions[tp].get(firing.key) if tp in self.open else None
+
+    def is_whole(self, tp: TopicPartition) -> bool:
+        """Whether all open firings of the partition are held."""
+        return tp in self.open and not self.partitions[tp].left_out
+
+    def metadata(self, mark: int) -> Committed:
+        """A mark, as it is committed."""
+        return Committed(mark, json.dumps({"v": VERSION, "t": self._topic_id}))
+
+    def _start_of(self, tp: TopicPartition, committed: Committed | None, start: int) -> int:
+        if committed is None:
+            return start
+        if json.loads(committed.metadata or "{}").get("t") != self._topic_id:
+            log.error("%s was deleted and created again: it is read from its start.", tp)
+            return start
+        if committed.offset < start:
+            log.error(
+                "%s begins at offset %d, but not all firings from %d on were delivered: they are gone.",
+                tp,
+                start,
+                committed.offset,
+            )
+        return max(committed.offset, start)

@@ -1,0 +1,284 @@
+"""One partition of the action topic, as its owner reads it: which firings are open, and the low-water mark.
+
+Memory holds a window of the open firings. What does not fit is **left out**: the scope to which it belongs,
+a sink or one of its lanes, has an offset from which on nothing is held. When the scope has room again,
+a scan reads the partition from there. The mark stays below both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from ..bus import End, Record, TopicPartition
+from ..errors import RecordError, UnknownVersion
+from ..log import at, log
+from .firings import OpenFiring, open_firing, subscription_in
+from .marks import OpenOffsets
+
+Scope: TypeAlias = tuple[str, str | None]  # (subscription, None) or (subscription, key of a lane)
+
+
+class Window(NamedTuple):
+    """How much is held of a partition: firings of a sink, firings of one of its lanes, bytes of a sink."""
+
+    sink: int = 1000
+    lane: int = 100
+    sink_bytes: int = 16 * 1024 * 1024
+
+
+WINDOW: Final = Window()
+
+
+class ActionPartition:
+    """prefix: of the subscriptions that are delivered here. one_lane: whether a sink has lanes of its own
+    for keys (False), or a partition is one lane of it (True).
+
+    start: where reading begins, the committed mark. end: the partition's end at that time, records of open
+    transactions included. Below it others may have acknowledged what they delivered, so that nothing may be
+    delivered before it `is_recovered`.
+    """
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        prefix: str,
+        window: Window,
+        one_lane: Callable[[str], bool],
+    ) -> None:
+        self.tp, self.position = tp, start
+        self._end, self._prefix, self._window, self._one_lane = end, prefix, window, one_lane
+        self._held: dict[bytes, OpenFiring] = {}
+        self._offsets = OpenOffsets()
+        self._left_out: dict[Scope, int] = {}
+        self._counts: Counter[Scope] = Counter()
+        self._bytes: Counter[str] = Counter()
+        self._scan: _Scan | None = None
+        self._unread: set[bytes] = set()  # acknowledged here, and the record is not read yet
+
+    @property
+    def is_recovered(self) -> bool:
+        """Whether the partition is read up to where it ended when it was taken over."""
+        return self.position >= self._end
+
+    @property
+    def mark(self) -> int:
+        """The low-water mark: every firing below it is acknowledged."""
+        lowest = self._offsets.lowest()
+        bounds = [self.position, *self._left_out.values()]
+        return min(bounds if lowest is None else [*bounds, lowest])
+
+    def mark_without(self, firings: Iterable[OpenFiring]) -> int:
+        """The mark once these firings are acknowledged."""
+        offsets = [firing.record.offset for firing in firings if firing.key in self._held]
+        for offset in offsets:
+            self._offsets.remove(offset)
+        mark = self.mark
+        for offset in offsets:
+            self._offsets.add(offset)
+        return mark
+
+    @property
+    def held(self) -> list[OpenFiring]:
+        """The open firings in memory, in the order of the partition, without those of a scan in progress."""
+        staged = self._scan.staged if self._scan is not None else {}
+        found = [firing for key, firing in self._held.items() if key not in staged]
+        return sorted(found, key=lambda firing: firing.record.offset)
+
+    @property
+    def left_out(self) -> Mapping[Scope, int]:
+        """{scope: offset from which on nothing of it is held}."""
+        return self._left_out
+
+    def get(self, key: bytes) -> OpenFiring | None:
+        """The open firing with this record key, if it is held and not part of a scan."""
+        if self._scan is not None and key in self._scan.staged:
+            return None
+        return self._held.get(key)
+
+    # -- reading
+
+    def follow(self, item: Record | End) -> tuple[OpenFiring | None, OpenFiring | None]:
+        """Process the next item. Returns (a firing that is open now, one that is acknowledged now)."""
+        if isinstance(item, End):
+            self.position = max(self.position, item.offset)
+            return None, None
+        self.position = item.offset + 1
+        firing, closes = self._read(item)
+        if closes:
+            self._unread.discard(item.key or b"")
+            return None, self._close(item.key or b"")
+        if firing is None or firing.key in self._held:
+            return None, None
+        refused = self._refusal(firing)
+        if refused is None:
+            self._hold(firing)
+            return firing, None
+        self._left_out.setdefault(refused, item.offset)
+        return None, None
+
+    def acknowledged(self, key: bytes) -> None:
+        """Called when this owner has acknowledged a firing: the record will be read later."""
+        if self._close(key) is not None:
+            self._unread.add(key)
+
+    def _close(self, key: bytes) -> OpenFiring | None:
+        firing = self._held.pop(key, None)
+        if firing is None:
+            return None
+        self._offsets.remove(firing.record.offset)
+        self._count(firing, -1)
+        if self._scan is not None and self._scan.staged.pop(key, None) is not None:
+            return None
+        return firing
+
+    def leave_out(self, subscription: str) -> list[OpenFiring]:
+        """Called when the lanes of a sink change: what is held beyond a gap is left out with the gap.
+
+        A partition that is one lane must have no gap. Returns the firings that are no longer held.
+        """
+        self._abandon_scan()
+        offsets = [at for scope, at in self._left_out.items() if scope[0] == subscription]
+        if not offsets:
+            return []
+        self._left_out = {s: at for s, at in self._left_out.items() if s[0] != subscription}
+        first = self._left_out[subscription, None] = min(offsets)
+        gone = [f for f in self._held.values() if f.subscription == subscription and f.record.offset >= first]
+        for firing in gone:
+            self._close(firing.key)
+        return gone
+
+    def _read(self, record: Record) -> tuple[OpenFiring | None, bool]:
+        """(Its firing, False); (None, True) for an acknowledgement; (None, False) if it is for no sink."""
+        subscription = subscription_in(record)
+        if record.fault or subscription is None or not subscription.startswith(self._prefix):
+            return None, False
+        try:
+            firing = open_firing(record, subscription)
+        except UnknownVersion:
+            raise
+        except RecordError as e:
+            with at(*record.source, record.offset):
+                log.error("It is not delivered: %s", e)
+            return None, False
+        return firing, firing is None
+
+    # -- the window
+
+    def _refusal(self, firing: OpenFiring) -> Scope | None:
+        """The scope in which a firing does not fit, or is left out already; None if it is held."""
+        sink, lane = self._scopes(firing)
+        for scope in (sink, lane):
+            if scope in self._left_out:
+                return scope
+        return self._full(firing)
+
+    def _full(self, firing: OpenFiring) -> Scope | None:
+        sink, lane = self._scopes(firing)
+        size = len(firing.record.value or b"")
+        held = self._counts[sink]
+        if held >= self._window.sink or (held and self._bytes[sink[0]] + size > self._window.sink_bytes):
+            return sink
+        return lane if lane != sink and self._counts[lane] >= self._window.lane else None
+
+    def _scopes(self, firing: OpenFiring) -> tuple[Scope, Scope]:
+        sink = firing.subscription, None
+        return sink, sink if self._one_lane(firing.subscription) else (firing.subscription, firing.by_key)
+
+    def _hold(self, firing: OpenFiring) -> None:
+        self._held[firing.key] = firing
+        self._offsets.add(firing.record.offset)
+        self._count(firing, 1)
+
+    def _count(self, firing: OpenFiring, by: int) -> None:
+        for scope in ((firing.subscription, None), (firing.subscription, firing.by_key)):
+            self._counts[scope] += by
+            if not self._counts[scope]:
+                del self._counts[scope]
+        self._bytes[firing.subscription] += by * len(firing.record.value or b"")
+
+    # -- scans
+
+    def begin_scan(self) -> int | None:
+        """Begins to read what was left out and has room now. Returns from which offset; None if nothing has.
+
+        Pass each record from there to `scan`, until `end_scan` returns the firings.
+        """
+        if self._scan is not None or not self.is_recovered:
+            return None
+        scopes = {scope: at for scope, at in self._left_out.items() if self._has_room(scope)}
+        if not scopes:
+            return None
+        self._scan = _Scan(scopes, {}, {})
+        return min(scopes.values())
+
+    def _has_room(self, scope: Scope) -> bool:
+        subscription, lane = scope
+        if lane is not None:
+            sink = subscription, None
+            if sink in self._left_out and not self._has_room(sink):
+                return False
+            return self._counts[scope] <= self._window.lane // 2 and self._counts[sink] < self._window.sink
+        small = self._bytes[subscription] <= self._window.sink_bytes // 2
+        return self._counts[scope] <= self._window.sink // 2 and (small or not self._counts[scope])
+
+    @property
+    def is_scanning(self) -> bool:
+        """Whether a scan has begun, and neither ended nor been abandoned (see `leave_out`)."""
+        return self._scan is not None
+
+    def scan(self, record: Record) -> None:
+        """Process a record of the scan."""
+        scan = self._scan
+        if scan is None or record.offset >= self.position:
+            return
+        firing, closes = self._read(record)
+        if closes:
+            if (record.key or b"") in scan.staged:
+                self._close(record.key or b"")
+            return
+        if firing is None or firing.key in self._held or firing.key in self._unread:
+            return
+        scopes = dict.fromkeys(self._scopes(firing))
+        if not any(scope in scan.scopes and record.offset >= scan.scopes[scope] for scope in scopes):
+            return
+        if any(scope in scan.refused for scope in scopes):
+            return
+        if any(scope in self._left_out and scope not in scan.scopes for scope in scopes):
+            return
+        full = self._full(firing)
+        if full is not None:
+            scan.refused[full] = record.offset
+            return
+        self._hold(firing)
+        scan.staged[firing.key] = firing
+
+    def end_scan(self, position: int) -> list[OpenFiring] | None:
+        """Returns the firings that the scan found, in order; None while `position`, up to which it read, is
+        behind the partition's own position."""
+        scan = self._scan
+        if scan is None or position < self.position:
+            return None
+        self._scan = None
+        for scope in scan.scopes:
+            del self._left_out[scope]
+        for scope, offset in scan.refused.items():
+            self._left_out[scope] = min(offset, self._left_out.get(scope, offset))
+        return [*scan.staged.values()]
+
+    def _abandon_scan(self) -> None:
+        scan, self._scan = self._scan, None
+        for key in scan.staged if scan is not None else ():
+            self._close(key)
+
+
+class _Scan(NamedTuple):
+    """scopes: what it reads, from which offset. staged: what it found. refused: what did not fit again."""
+
+    scopes: dict[Scope, int]
+    staged: dict[bytes, OpenFiring]
+    refused: dict[Scope, int]

@@ -1,0 +1,64 @@
+"""Reading firings that did not fit into memory, in one partition at a time and a part in each pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..bus import Bus, End, Reader
+from .firings import OpenFiring
+from .ownership import Ownership
+from .partition import ActionPartition
+
+TAKE: Final = 2000
+
+
+class Scans:
+    """count: how many have begun."""
+
+    def __init__(self, bus: Bus, ownership: Ownership) -> None:
+        self._bus, self._ownership = bus, ownership
+        self.count = 0
+        self._partition: ActionPartition | None = None
+        self._position = 0
+        self._reader: Reader | None = None
+
+    def assign(self) -> None:
+        """Another assignment begins."""
+        self._partition = None
+
+    def read(self) -> tuple[ActionPartition | None, Sequence[OpenFiring]]:
+        """Read a part. Returns the partition of a scan that has ended, and the firings that it found."""
+        if self._partition is None:
+            self._partition = self._begin()
+        partition, reader = self._partition, self._reader
+        if partition is None or reader is None:
+            return None, []
+        for item in reader.take(TAKE, 0):
+            if isinstance(item, End):
+                self._position = max(self._position, item.offset)
+            else:
+                partition.scan(item)
+                self._position = item.offset + 1
+        found = partition.end_scan(self._position)
+        if found is None and partition.is_scanning:
+            return None, []
+        self._partition = None
+        return partition, found or []
+
+    def _begin(self) -> ActionPartition | None:
+        for tp in self._ownership.open:
+            partition = self._ownership.partitions[tp]
+            start = partition.begin_scan()
+            if start is not None:
+                if self._reader is None:
+                    self._reader = self._bus.reader()
+                self._reader.read({tp: start})
+                self._position = start
+                self.count += 1
+                return partition
+        return None
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()

@@ -1,0 +1,53 @@
+"""Which sink may start the next delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .firings import OpenFiring
+from .lanes import SinkLanes
+
+
+class Schedule:
+    """The sinks of a process share its `slots`. Besides, each sink has one slot that is its own.
+
+    So sinks that answer slowly may use up all that is shared, but none waits for the slots of another one.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.sinks: dict[str, SinkLanes] = {}
+        self._last = ""  # the sink that got a slot last
+
+    @property
+    def in_flight(self) -> int:
+        """How many deliveries have begun and not ended."""
+        return sum(sink.in_flight for sink in self.sinks.values())
+
+    def start(self, now: float) -> Iterator[tuple[str, OpenFiring]]:
+        """Yields (subscription, firing) for each delivery that begins now; sinks take turns."""
+        shared = self.slots - sum(max(0, sink.in_flight - 1) for sink in self.sinks.values())
+        names = [name for name, sink in self.sinks.items() if sink.may_start(now)]
+        if self._last in names:  # the one after the last one begins
+            at = names.index(self._last) + 1
+            names = names[at:] + names[:at]
+        while names:
+            left = []
+            for name in names:
+                sink = self.sinks[name]
+                own = sink.in_flight == 0
+                if not own and shared <= 0:
+                    continue
+                firing = sink.start(now)
+                if firing is None:
+                    continue
+                shared -= not own
+                self._last = name
+                left.append(name)
+                yield name, firing
+            names = left
+
+    def next_due(self, now: float) -> float | None:
+        """When a delivery may begin although no answer or firing arrives; None: never."""
+        dues = (sink.next_due(now) for sink in self.sinks.values())
+        return min((due for due in dues if due is not None), default=None)

@@ -1,0 +1,66 @@
+"""The sinks of a bus: where the firings of a subscription go, and how. Records of the subscription topic."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from ..bus import End, Record
+from ..errors import RecordError
+from ..log import at, log
+from ..records import decode_json
+from ..records.versions import VERSION
+from .firings import Order
+from .retry import Retry
+
+_PREFIX: Final = b"sink/"
+
+
+class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A sink (JSON, key `sink/{subscription}`). A null removes it.
+
+    connection: the Airflow http connection with its address and credentials; the record has no secrets. path:
+    added to that address. order: which firings wait for each other. max_in_flight: the most deliveries at a
+    time, in each process.
+    """
+
+    v: int = VERSION
+    subscription: str
+    connection: str
+    path: str = ""
+    order: Order = "key"
+    max_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32
+    retry: Retry = Retry()
+
+    @property
+    def key(self) -> bytes:
+        return _PREFIX + self.subscription.encode()
+
+
+class Sinks:
+    """The sinks, as far as the subscription topic was read: up to `position`."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.records: dict[str, SinkRecord] = {}
+
+    def follow(self, item: Record | End) -> str | None:
+        """Process the next item of the topic. Returns the subscription whose sink it changed."""
+        if isinstance(item, End):
+            self.position = max(self.position, item.offset)
+            return None
+        self.position = item.offset + 1
+        if item.fault or not (item.key or b"").startswith(_PREFIX):
+            return None
+        subscription = (item.key or b"")[len(_PREFIX) :].decode("utf-8", "replace")
+        if item.value is None:
+            self.records.pop(subscription, None)
+            return subscription
+        try:
+            self.records[subscription] = decode_json(SinkRecord, item.value, str(item))
+        except RecordError as e:  # its firings wait, with the last record that could be read
+            with at(*item.source, item.offset):
+                log.error("Sink %s is ignored: %s", subscription, e)
+            return None
+        return subscription

@@ -1,0 +1,273 @@
+"""Rules of deliveries, taken out one by one: the hunt finds each within a stated number of worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from interlock.engine.bus import Batch, End, Output, Record
+from interlock.engine.delivery.acknowledgements import Acknowledgements, Done
+from interlock.engine.delivery.answers import Answer
+from interlock.engine.delivery.deliverer import Deliverer, Parts
+from interlock.engine.delivery.firings import OpenFiring, Order
+from interlock.engine.delivery.lanes import Finished, Lane, SinkLanes
+from interlock.engine.delivery.ownership import Ownership
+from interlock.engine.delivery.partition import ActionPartition, Scope
+from interlock.engine.delivery.retry import Retry
+
+from tests.simulation import deliveries
+from tests.simulation.deliverers import BusThatMayRefuse, DeliveryMadeOf
+from tests.simulation.deliveries import play
+from tests.simulation.faults import ClusterWithoutFence
+from tests.simulation.finding import assert_delivery_shows
+
+
+def often(monkeypatch: pytest.MonkeyPatch, **weights: int) -> None:
+    """Makes actions more frequent."""
+    usual = [weights.get(name, weight) for name, weight in deliveries.CHANCES]
+    monkeypatch.setattr(deliveries, "WEIGHTS", usual)
+
+
+class MarkAtThePosition(Acknowledgements):
+    def mark(self, partition: ActionPartition, acknowledged: Iterable[OpenFiring]) -> int:
+        return partition.position
+
+
+def test_a_mark_beyond_an_open_firing_is_found() -> None:
+    assert_delivery_shows(
+        DeliveryMadeOf(parts=Parts(acknowledgements=MarkAtThePosition)), "mark", "lost", kept=1
+    )
+
+
+class AcknowledgesFirst(Deliverer):
+    def _start(self) -> None:
+        super()._start()
+        for attempt in self._attempts.values():
+            if self.ownership.held(attempt.firing) is not None:
+                self.acknowledgements.done.setdefault(attempt.firing.key, Done(attempt.firing))
+
+
+def test_an_acknowledgement_before_the_delivery_is_found() -> None:
+    assert_delivery_shows(DeliveryMadeOf(AcknowledgesFirst), "lost", kept=1)
+
+
+class OpensAtOnce(Ownership):
+    def is_recovered(self, partition: ActionPartition) -> bool:
+        return True
+
+
+def test_deliveries_before_the_partition_is_read_to_its_end_are_found() -> None:
+    assert_delivery_shows(DeliveryMadeOf(parts=Parts(ownership=OpensAtOnce)), "acked", "order", kept=53)
+
+
+class LanesThatDoNotWait(SinkLanes):
+    def answer(self, sent: OpenFiring, answer: Answer, now: float, now_ms: int) -> list[Finished]:
+        over = super().answer(sent, answer, now, now_ms)
+        for finished in over:
+            if not finished.reason:
+                self.acknowledged(finished.firing, now_ms)
+        return over
+
+
+class StartsBeforeItCommits(Deliverer):
+    def _commit(self, membership: object) -> None:
+        if not self._stopping:
+            self._start()
+        super()._commit(membership)
+
+
+def test_a_delivery_before_the_last_one_is_acknowledged_is_found() -> None:
+    made_of = DeliveryMadeOf(StartsBeforeItCommits, parts=Parts(lanes=LanesThatDoNotWait))
+    assert_delivery_shows(made_of, "order", kept=2)
+
+
+class BusThatNoticesLate(BusThatMayRefuse):
+    """Often does not notice that its membership is over, as a process that hangs or was suspended."""
+
+    def poll(self, most: int, timeout_s: float) -> Batch:
+        if self.has_former_assignment and self.host.choose(8):
+            self.step("polls")
+            return self.take_records(most, timeout_s)
+        return super().poll(most, timeout_s)
+
+
+def test_acknowledgements_without_a_fence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    often(monkeypatch, kick=120)
+    made_of = DeliveryMadeOf(bus=BusThatNoticesLate, cluster=ClusterWithoutFence)
+    assert_delivery_shows(made_of, "acked", "order", "zombie", "mark", kept=18)
+
+
+def test_with_the_fence_processes_that_notice_late_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    often(monkeypatch, kick=120)
+    for seed in range(20):
+        assert play(seed, DeliveryMadeOf(bus=BusThatNoticesLate)).problems == []
+
+
+class ForgetsFiringsWithoutSink(Deliverer):
+    def _deliver(self, firings: Iterable[OpenFiring]) -> None:
+        for firing in firings:
+            if firing.subscription not in self.sinks.records:
+                self.ownership.partitions[firing.record.source].acknowledged(firing.key)
+            else:
+                super()._deliver([firing])
+
+
+def test_firings_that_are_passed_because_their_sink_is_not_known_yet_are_found() -> None:
+    assert_delivery_shows(DeliveryMadeOf(ForgetsFiringsWithoutSink), "mark", "lost", kept=102)
+
+
+class LanesThatOvertake(SinkLanes):
+    def _park(self, lane: Lane, due: float) -> None:
+        lane.firings.rotate(-1)
+        self._make_ready(lane)
+
+
+def test_a_lane_that_goes_on_while_its_first_firing_is_retried_is_found() -> None:
+    assert_delivery_shows(DeliveryMadeOf(parts=Parts(lanes=LanesThatOvertake)), "order", kept=1)
+
+
+class LanesOfPartitions(SinkLanes):
+    """Makes one lane of a partition, whatever the order, as other dispatchers do."""
+
+    def __init__(self, retry: Retry, order: Order, max_in_flight: int, chance: Callable[[], float]) -> None:
+        super().__init__(retry, "partition", max_in_flight, chance)
+
+    def change(self, retry: Retry, order: Order, max_in_flight: int) -> None:
+        super().change(retry, "partition", max_in_flight)
+
+
+def test_a_key_that_fails_and_delays_others_is_found() -> None:
+    assert_delivery_shows(DeliveryMadeOf(parts=Parts(lanes=LanesOfPartitions)), "isolation", kept=1)
+
+
+class DeadLetterAfterwards(Acknowledgements):
+    """Acknowledges what is given up, and writes its dead letter within a second."""
+
+    later: tuple[Output, ...] = ()
+
+    def commit(self, membership: object) -> list[OpenFiring]:
+        marks = self.ownership.marks
+        if membership is not None and marks and self.marks_are_due:
+            letters, self.later = self.later, ()
+            tp = next(iter(marks))
+            self.ownership.bus.commit(letters, {tp: self.ownership.metadata(marks[tp])}, membership)
+        return super().commit(membership)
+
+    def outputs(self, dones: Iterable[Done]) -> list[Output]:
+        outputs = super().outputs(dones)
+        letters = tuple(each for each in outputs if each.topic.endswith("dead-letter"))
+        self.later += letters
+        return [each for each in outputs if each not in letters]
+
+
+def test_a_dead_letter_after_its_acknowledgement_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    often(monkeypatch, key=120, crash=40, boot=80)
+    monkeypatch.setattr(deliveries, "STATUSES", (400,))
+    assert_delivery_shows(
+        DeliveryMadeOf(parts=Parts(acknowledgements=DeadLetterAfterwards)), "lost", kept=10, within=1000
+    )
+
+
+class ReplyBefore(Acknowledgements):
+    """Writes replies, and acknowledges in the next transaction."""
+
+    def outputs(self, dones: Iterable[Done]) -> list[Output]:
+        return [each for each in super().outputs(dones) if each.value != b"reply"]
+
+    def commit(self, membership: object) -> list[OpenFiring]:
+        owned = [done for done in self.done.values() if self.ownership.held(done.firing) is not None]
+        replies = [done for done in owned if done.reply is not None]
+        if replies and membership is not None:
+            tp = replies[0].firing.record.source
+            offsets = {tp: self.ownership.metadata(self.ownership.partitions[tp].mark)}
+            self.ownership.bus.commit([r.reply for r in replies if r.reply], offsets, membership)
+            for done in replies:
+                done.reply = None
+        return super().commit(membership)
+
+
+def test_a_reply_in_a_transaction_of_its_own_is_found() -> None:
+    assert_delivery_shows(
+        DeliveryMadeOf(parts=Parts(acknowledgements=ReplyBefore)), "replies", kept=14, within=1000
+    )
+
+
+class PartitionThatIgnoresOthers(ActionPartition):
+    """Does not see acknowledgements that others write."""
+
+    def follow(self, item: Record | End) -> tuple[OpenFiring | None, OpenFiring | None]:
+        held = dict(self._held)
+        opened, closed = super().follow(item)
+        if closed is not None and self.is_recovered:
+            self._hold(held[closed.key])
+            closed = None
+        return opened, closed
+
+
+def test_acknowledgements_of_others_that_are_not_followed_are_found() -> None:
+    assert_delivery_shows(DeliveryMadeOf(parts=Parts(partition=PartitionThatIgnoresOthers)), "acked", kept=16)
+
+
+class LanesThatChangeAtOnce(SinkLanes):
+    """Starts deliveries while those of another order are in flight."""
+
+    def may_start(self, now: float) -> bool:
+        wanted, self._next_order = self._next_order, None
+        may = super().may_start(now)
+        self._next_order = wanted
+        return may
+
+
+def test_another_order_while_deliveries_are_in_flight_is_found() -> None:
+    assert_delivery_shows(DeliveryMadeOf(parts=Parts(lanes=LanesThatChangeAtOnce)), "order", kept=48)
+
+
+class MarkWithoutWhatIsLeftOut(ActionPartition):
+    @property
+    def mark(self) -> int:
+        lowest = self._offsets.lowest()
+        return self.position if lowest is None else min(lowest, self.position)
+
+
+def test_a_mark_beyond_what_did_not_fit_into_memory_is_found() -> None:
+    assert_delivery_shows(
+        DeliveryMadeOf(parts=Parts(partition=MarkWithoutWhatIsLeftOut)), "mark", "lost", kept=21
+    )
+
+
+class WindowWithGaps(ActionPartition):
+    def _refusal(self, firing: OpenFiring) -> Scope | None:
+        return self._full(firing)
+
+
+def test_firings_that_are_held_although_an_earlier_one_did_not_fit_are_found() -> None:
+    assert_delivery_shows(DeliveryMadeOf(parts=Parts(partition=WindowWithGaps)), "order", kept=45)
+
+
+class ScanThatDeliversAtOnce(ActionPartition):
+    def end_scan(self, position: int) -> list[OpenFiring] | None:
+        return super().end_scan(self.position)
+
+
+def test_a_scan_whose_firings_are_delivered_before_its_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    often(monkeypatch, fire=400, key=60, kick=60, into=60)
+    monkeypatch.setattr(deliveries, "USUAL", deliveries.SMALL)
+    assert_delivery_shows(
+        DeliveryMadeOf(parts=Parts(partition=ScanThatDeliversAtOnce)), "acked", "stuck", "lost", kept=24
+    )
+
+
+class LanesThatForgetWhatIsInFlight(SinkLanes):
+    """Starts the first firing of a lane although it is in flight already."""
+
+    def add(self, firing: OpenFiring) -> None:
+        lane = self._lanes.get(firing.lane(self.order))
+        if lane is not None and lane.in_flight is not None and not lane.firings:
+            lane.in_flight = None
+        super().add(firing)
+
+
+def test_a_second_delivery_of_a_firing_in_flight_is_found() -> None:
+    assert_delivery_shows(
+        DeliveryMadeOf(parts=Parts(lanes=LanesThatForgetWhatIsInFlight)), "twice", "error", kept=14
+    )

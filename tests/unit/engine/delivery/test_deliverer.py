@@ -1,0 +1,312 @@
+"""A deliverer over brokers in memory: what the simulation does not come upon, step by step."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from interlock.engine.bus import Batch, Committed, Output, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.delivery.answers import Answer
+from interlock.engine.delivery.deliverer import LIMITS, PARTS, Deliverer, Parts, Surroundings
+from interlock.engine.delivery.ownership import Ownership
+from interlock.engine.delivery.posts import Attempt, Ended
+from interlock.engine.delivery.retry import Retry
+from interlock.engine.delivery.sinks import SinkRecord
+from interlock.engine.errors import TransactionAborted
+from interlock.engine.records import encode_json
+
+from tests.kit.bus import Alone, SimulatedBus
+from tests.kit.kafka import Cluster
+from tests.unit.engine.delivery.firings import SINK, TP, action
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+HOUR_MS = 3_600_000
+
+
+class Posts:
+    """Notes what is sent; a test answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[Attempt] = []
+        self.answers: list[Ended] = []
+
+    def start(self, attempt: Attempt) -> None:
+        self.sent.append(attempt)
+
+    def ended(self) -> list[Ended]:
+        ended, self.answers = self.answers, []
+        return ended
+
+
+class Bus(SimulatedBus):
+    """refused: the topic to which nothing can be written. take_one: polls return one record at a time."""
+
+    refused = ""
+    take_one = False
+
+    def poll(self, most: int, timeout_s: float) -> Batch:
+        return super().poll(1 if self.take_one else most, timeout_s)
+
+    def commit(
+        self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
+    ) -> int | None:
+        if any(output.topic == self.refused for output in outputs):
+            raise TransactionAborted(f"{self.refused} does not exist.")
+        return super().commit(outputs, offsets, membership)
+
+
+class Setting:
+    """One partition, one sink, and a deliverer at a time."""
+
+    def __init__(self, **sink: Any) -> None:
+        self.cluster = Cluster()
+        self.cluster.create("b-action", 1, compact=True)
+        self.cluster.create("b-subscription", 1, compact=True)
+        self.cluster.create("b-dead-letter", 1)
+        self.names = 0
+        self.define(**sink)
+        self.begin()
+
+    def define(self, **members: Any) -> None:
+        record = SinkRecord(subscription=SINK, connection="c", retry=Retry(jitter=0), **members)
+        self.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
+
+    def begin(self, parts: Parts = PARTS) -> None:
+        """Another process takes over."""
+        if self.names:
+            self.bus.close()
+        self.names += 1
+        self.bus = Bus(self.cluster, Alone(self.cluster), f"d{self.names}")
+        self.posts = Posts()
+        seconds = Surroundings(lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0)
+        self.deliverer = Deliverer(self.bus, CONFIG, self.posts, LIMITS, seconds, parts)
+
+    def fire(self, name: str, key: str = "a") -> None:
+        written = action(name, key)
+        self.cluster.append(TP, written.key, encode_json(written))
+
+    def passes(self, count: int = 6, ms: int = 0) -> None:
+        for _ in range(count):
+            self.cluster.now_ms += ms
+            self.deliverer.run_pass()
+            self.bus.host.pause("")
+
+    @property
+    def sent(self) -> list[str]:
+        return [attempt.firing.key.decode().partition("\0")[2] for attempt in self.posts.sent]
+
+    def answer(self, name: str, answer: Answer) -> None:
+        number = next(a.number for a in reversed(self.posts.sent) if a.firing.key.endswith(name.encode()))
+        self.posts.answers.append(Ended(number, answer))
+
+    @property
+    def mark(self) -> int | None:
+        committed = self.cluster.group.offsets.get(TP)
+        return None if committed is None else committed.offset
+
+    def written(self, topic: str) -> list[dict[str, str]]:
+        """The headers of the records of a topic, as text."""
+        log = self.cluster.topics[topic].logs[0]
+        return [
+            {name: (value or b"").decode() for name, value in entry.headers or ()}
+            for _, entry in log.history()
+        ]
+
+
+def test_the_first_deliverer_begins_with_the_first_firing() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.fire("f2", "b")
+    setting.passes()
+    assert setting.sent == ["f1", "f2"]
+    setting.answer("f2", Answer(202))
+    setting.passes(ms=1000)
+    assert setting.mark == 0
+    setting.begin()
+    setting.passes()
+    assert setting.sent == ["f1"]
+
+
+def test_a_mark_of_a_topic_that_was_created_again_counts_as_none(caplog: pytest.LogCaptureFixture) -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.passes()
+    setting.answer("f1", Answer(200))
+    setting.passes(ms=1000)
+    committed = setting.cluster.group.offsets[TP]
+    setting.cluster.delete("b-action")
+    setting.cluster.create("b-action", 1, compact=True)
+    setting.cluster.group.offsets[TP] = committed
+    setting.fire("f2")
+    with caplog.at_level(logging.ERROR):
+        setting.begin()
+        setting.passes()
+    assert setting.sent == ["f2"]
+    assert "b-action[0] was deleted and created again" in caplog.text
+
+
+def test_firings_that_retention_removed_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    setting = Setting()
+    for name in ("f1", "f2", "f3"):
+        setting.fire(name, name)
+    setting.passes(ms=1000)
+    setting.cluster.delete_below(TP, 2)
+    with caplog.at_level(logging.ERROR):
+        setting.begin()
+        setting.passes()
+    assert setting.sent == ["f3"]
+    assert "b-action[0] begins at offset 2, but not all firings from 0 on were delivered" in caplog.text
+
+
+def test_a_dead_letter_that_cannot_be_written_keeps_its_firing_open_and_delays_no_other() -> None:
+    setting = Setting()
+    setting.bus.refused = "b-dead-letter"
+    for name, key in (("f1", "a"), ("f2", "a"), ("f3", "b"), ("f4", "b")):
+        setting.fire(name, key)
+    setting.passes()
+    assert setting.sent == ["f1", "f3"]
+    setting.answer("f1", Answer(400))
+    setting.answer("f3", Answer(200))
+    setting.passes(20, ms=1000)
+    assert setting.sent == ["f1", "f3", "f4"]
+    assert setting.mark == 0
+    setting.bus.refused = ""
+    setting.passes(ms=1000)
+    assert setting.sent == ["f1", "f3", "f4", "f2"]
+    [letter] = setting.written("b-dead-letter")
+    assert letter["interlock_stage"] == "delivery"
+    assert letter["interlock_reason"] == "the sink refused it: HTTP 400"
+    assert letter["interlock_origin"] == "b-action[0]@0"
+    assert letter["interlock_attempts"] == "1"
+    assert setting.mark == 1
+
+
+def test_firings_of_a_removed_sink_become_dead_letters_after_a_day() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.cluster.append(TopicPartition("b-subscription", 0), b"sink/" + SINK.encode(), None)
+    setting.passes(ms=1000)
+    assert (setting.sent, setting.written("b-dead-letter"), setting.mark) == ([], [], 0)
+    setting.cluster.now_ms += 25 * HOUR_MS
+    setting.passes(ms=1000)
+    [letter] = setting.written("b-dead-letter")
+    assert letter["interlock_reason"] == "its sink was removed"
+    assert (setting.mark or 0) > 0
+
+
+def test_a_sink_that_comes_back_gets_its_firings() -> None:
+    setting = Setting()
+    setting.cluster.append(TopicPartition("b-subscription", 0), b"sink/" + SINK.encode(), None)
+    setting.fire("f1")
+    setting.passes(ms=1000)
+    setting.define(order="none")
+    setting.passes()
+    assert setting.sent == ["f1"]
+
+
+def test_a_sink_record_that_cannot_be_read_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    setting = Setting()
+    setting.cluster.append(TopicPartition("b-subscription", 0), b"sink/" + SINK.encode(), b'{"v":1}')
+    setting.fire("f1")
+    with caplog.at_level(logging.ERROR):
+        setting.passes()
+    assert setting.sent == ["f1"]
+    assert f"Sink {SINK} is ignored" in caplog.text
+
+
+def test_one_that_is_stopped_acknowledges_what_is_in_flight_and_starts_nothing() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.fire("f2")
+    setting.passes()
+    setting.deliverer.stop()
+    setting.passes()
+    assert not setting.deliverer.is_idle
+    setting.answer("f1", Answer(200))
+    setting.passes()
+    assert setting.deliverer.is_idle
+    assert (setting.sent, setting.mark) == (["f1"], 1)
+
+
+def test_after_a_month_without_deliverers_each_firing_is_tried_before_it_is_given_up() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.cluster.now_ms += 28 * 24 * HOUR_MS
+    setting.fire("now", "b")
+    for tries in range(1, 4):
+        setting.passes(ms=1000)
+        assert setting.sent.count("f1") == tries
+        setting.answer("f1", Answer(500))
+    setting.passes(ms=1000)
+    [letter] = setting.written("b-dead-letter")
+    assert letter["interlock_reason"] == "given up after 3 failed deliveries; the last failure: HTTP 500"
+
+
+def test_a_changed_policy_counts_for_firings_that_are_parked() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.passes()
+    setting.answer("f1", Answer(500))
+    setting.passes(1)
+    record = SinkRecord(subscription=SINK, connection="other", retry=Retry(jitter=0))
+    setting.cluster.append(
+        TopicPartition("b-subscription", 0),
+        record.key,
+        encode_json(msgspec.structs.replace(record, path="/p")),
+    )
+    setting.passes(ms=1000)
+    assert [attempt.sink.connection for attempt in setting.posts.sent] == ["c", "other"]
+
+
+class EndsBeforeMarks(Ownership):
+    """Takes the ends of the partitions before their stable marks."""
+
+    early: Mapping[TopicPartition, int] | None = None
+
+    def stable_marks(
+        self, assigned: tuple[TopicPartition, ...]
+    ) -> Mapping[TopicPartition, Committed | None] | None:
+        if self.early is None:
+            self.early = super().ends(assigned)
+        return super().stable_marks(assigned)
+
+    def ends(self, assigned: tuple[TopicPartition, ...]) -> Mapping[TopicPartition, int]:
+        return self.early or {}
+
+
+@pytest.mark.parametrize(
+    ("ownership", "sent"),
+    [
+        pytest.param(Ownership, ["stuck"], id="marks first"),
+        pytest.param(EndsBeforeMarks, ["stuck", "f1"], id="ends first: f1 is sent again"),
+    ],
+)
+def test_what_an_old_owner_still_acknowledges_is_not_sent_again(
+    ownership: type[Ownership], sent: list[str]
+) -> None:
+    """The old owner sent its offsets before it lost the partition, and its acknowledgement after that."""
+    setting = Setting()
+    setting.fire("stuck", "b")
+    setting.fire("f1")
+    cluster = setting.cluster
+    cluster.join("old", "old", ["b-action"])
+    cluster.init_producer("old")
+    transaction = cluster.begin("old", cluster.producers["old"].epoch)
+    assert transaction is not None
+    mark = Committed(0, json.dumps({"v": 1, "t": cluster.topics["b-action"].id}))
+    cluster.send_offsets(transaction, {TP: mark}, "old", cluster.group.generation)
+    cluster.leave("old")
+    setting.begin(Parts(ownership=ownership))
+    setting.passes()
+    assert setting.sent == []  # the mark is not stable
+    acked = action("f1", state="acked")
+    cluster.write(transaction, TP, acked.key, encode_json(acked), None)
+    cluster.end(transaction, commit=True)
+    setting.bus.take_one = True
+    setting.passes(20)
+    assert setting.sent == sent

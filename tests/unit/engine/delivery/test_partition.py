@@ -1,0 +1,242 @@
+"""One partition of the action topic: open firings, the window of memory, scans, and the mark."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from interlock.engine.bus import End, Record
+from interlock.engine.delivery.firings import subscription_of
+from interlock.engine.delivery.partition import WINDOW, ActionPartition, Window
+from interlock.engine.errors import UnknownVersion
+
+from tests.unit.engine.delivery.firings import SINK, TP, record
+
+PREFIX = subscription_of("airflow", "")
+
+
+def partition(
+    start: int = 0,
+    end: int = 0,
+    *,
+    window: Window = WINDOW,
+    one_lane: bool = False,
+) -> ActionPartition:
+    return ActionPartition(TP, start, end, prefix=PREFIX, window=window, one_lane=lambda _: one_lane)
+
+
+def names(made: ActionPartition) -> list[str]:
+    return [firing.key.decode().partition("\0")[2] for firing in made.held]
+
+
+def test_the_mark_is_the_first_open_firing_or_the_position() -> None:
+    made = partition()
+    for item in (record(0, "f0"), record(1, "f1"), record(2, "f0", state="acked")):
+        made.follow(item)
+    assert (made.mark, names(made)) == (1, ["f1"])
+    made.follow(record(3, "f1", state="acked"))
+    assert made.mark == 4
+    made.follow(End(TP, 7))  # past markers
+    assert made.mark == 7
+
+
+def test_it_is_recovered_when_it_is_read_to_the_end_that_it_had_at_the_takeover() -> None:
+    made = partition(2, 5)
+    made.follow(record(3, "f3"))
+    assert not made.is_recovered
+    made.follow(End(TP, 5))
+    assert made.is_recovered
+    assert partition(5, 5).is_recovered
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        record(0, "x", subscription="airflow/dispatch/d"),
+        record(0, "x", subscription="other/deliver/s"),
+        Record(TP, 0, 0, b"task", b"{}", None),
+        Record(TP, 0, 0, b"airflow/deliver/s", b"{}", None),  # a wait with the name of a sink
+        Record(TP, 0, 0, b"airflow/deliver/s\0x", b"\xff", None),
+        Record(TP, 0, -1, b"airflow/deliver/s\0x", None, None, fault="cannot be unpacked"),
+        Record(TP, 0, 0, None, b"{}", None),
+    ],
+    ids=["dispatcher", "deployment", "wait", "wait named so", "damaged", "fault", "no key"],
+)
+def test_what_is_not_for_a_sink_of_this_deployment_is_passed(other: Record) -> None:
+    made = partition()
+    assert made.follow(other) == (None, None)
+    assert (made.mark, names(made)) == (1, [])
+
+
+def test_a_null_closes_a_firing() -> None:
+    made = partition()
+    opened, _ = made.follow(record(0, "f0"))
+    assert opened is not None
+    _, closed = made.follow(Record(TP, 1, 0, opened.key, None, None))
+    assert (closed, made.mark) == (opened, 2)
+
+
+def test_a_record_of_another_version_is_not_passed() -> None:
+    made = partition()
+    written = record(0, "f0")
+    with pytest.raises(UnknownVersion):
+        made.follow(written._replace(value=(written.value or b"").replace(b'"v":1', b'"v":99')))
+
+
+def test_a_firing_that_is_written_twice_while_it_is_open_keeps_its_place() -> None:
+    made = partition()
+    made.follow(record(0, "f0"))
+    assert made.follow(record(1, "f0")) == (None, None)
+    assert made.mark == 0
+
+
+def test_the_mark_without_some_firings_changes_nothing() -> None:
+    made = partition()
+    for offset in range(3):
+        made.follow(record(offset, f"f{offset}"))
+    first, second, _ = made.held
+    assert made.mark_without([first]) == 1
+    assert made.mark_without([first, second]) == 2
+    assert made.mark_without([second]) == 0
+    assert made.mark == 0
+
+
+def test_a_full_lane_leaves_out_only_its_own_firings() -> None:
+    made = partition(window=Window(sink=10, lane=2))
+    for offset in range(4):
+        made.follow(record(offset, f"a{offset}", "a"))
+    made.follow(record(4, "b4", "b"))
+    assert names(made) == ["a0", "a1", "b4"]
+    assert made.left_out == {(SINK, "key a"): 2}
+    assert made.begin_scan() is None  # it has no room
+
+
+def test_a_full_sink_leaves_out_everything_from_there_on_and_no_other_sink() -> None:
+    made = partition(window=Window(sink=2, lane=2))
+    for offset, key in enumerate("abab"):
+        made.follow(record(offset, f"f{offset}", key))
+    made.follow(record(4, "other", "a", subscription=subscription_of("airflow", "t")))
+    assert names(made) == ["f0", "f1", "other"]
+    assert made.left_out == {(SINK, None): 2}
+    assert made.mark == 0
+
+
+def test_a_firing_of_many_bytes_is_held_if_it_is_the_only_one() -> None:
+    made = partition(window=Window(sink_bytes=10))
+    made.follow(record(0, "f0", "a"))
+    made.follow(record(1, "f1", "b"))
+    assert (names(made), made.left_out) == (["f0"], {(SINK, None): 1})
+
+
+def test_if_a_partition_is_one_lane_the_sink_has_no_gap() -> None:
+    made = partition(window=Window(sink=10, lane=2), one_lane=True)
+    for offset in range(4):
+        made.follow(record(offset, f"a{offset}", "a"))
+    assert (names(made), made.left_out) == (["a0", "a1", "a2", "a3"], {})
+
+
+def test_a_scan_finds_what_was_left_out_without_what_was_acknowledged() -> None:
+    made = partition(window=Window(sink=10, lane=2))
+    log = [record(n, f"a{n}", "a") for n in range(5)]
+    log.append(record(5, "a2", "a", state="acked"))
+    for item in log:
+        made.follow(item)
+    for name in ("a0", "a1"):
+        log.append(record(len(log), name, "a", state="acked"))
+        made.follow(log[-1])
+    assert (names(made), made.mark) == ([], 2)
+    start = made.begin_scan()
+    assert start == 2
+    for item in log[start:5]:
+        made.scan(item)
+    assert (names(made), made.end_scan(5)) == ([], None)  # acknowledgements may follow
+    for item in log[5:]:
+        made.scan(item)
+    found = made.end_scan(len(log))
+    assert found is not None
+    assert [firing.record.offset for firing in found] == [3]
+    assert made.left_out == {(SINK, "key a"): 4}  # it did not fit, since a2 took its place
+    assert made.mark == 3
+
+
+def test_when_the_lanes_of_a_sink_change_what_is_held_behind_a_gap_is_left_out_too() -> None:
+    made = partition(window=Window(sink=10, lane=1))
+    for offset, key in enumerate("aab"):
+        made.follow(record(offset, f"f{offset}", key))
+    assert [firing.record.offset for firing in made.leave_out(SINK)] == [2]
+    assert (names(made), made.left_out, made.mark) == (["f0"], {(SINK, None): 1}, 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_is_written_and_acknowledged_all_is_delivered_in_the_order_of_its_lane(seed: int) -> None:
+    """A random log, followed and scanned in pieces by a reader that acknowledges what it is given."""
+    rng = Random(seed)
+    made = partition(window=Window(sink=rng.choice((3, 6)), lane=rng.choice((1, 2))))
+    log: list[Record] = []
+    fired = 0
+    open_: dict[str, int] = {}  # in the log
+    waiting: list[tuple[str, str]] = []  # (key, name), given and not acknowledged
+    given: dict[str, list[str]] = {}
+    position, scanned = 0, -1
+
+    def give(found: list[tuple[str, str]]) -> None:
+        waiting.extend(found)
+        for key, name in found:
+            given.setdefault(key, []).append(name)
+
+    def text(firing: object) -> tuple[str, str]:
+        return firing.by_key, firing.key.decode().partition("\0")[2]  # type: ignore[attr-defined]
+
+    for step in range(400):
+        if step < 200 and rng.random() < 0.5:
+            name = f"f{fired}"
+            fired += 1
+            open_[name] = len(log)
+            log.append(record(len(log), name, rng.choice("aaab")))
+            if rng.random() < 0.1:  # somebody else acknowledges it at once
+                log.append(record(len(log), name, "a", state="acked"))
+                del open_[name]
+        for _ in range(rng.randrange(3)):
+            if position < len(log):
+                opened, closed = made.follow(log[position])
+                position += 1
+                if opened is not None:
+                    give([text(opened)])
+                if closed is not None and text(closed) in waiting:
+                    waiting.remove(text(closed))
+        if waiting and rng.random() < 0.4:
+            _, name = waiting.pop(0)
+            log.append(record(len(log), name, "a", state="acked"))
+            made.acknowledged(f"{SINK}\0{name}".encode())
+            open_.pop(name, None)
+        if scanned < 0:
+            start = made.begin_scan()
+            scanned = -1 if start is None else start
+        elif scanned < len(log):
+            made.scan(log[scanned])
+            scanned += 1
+        found = made.end_scan(scanned) if scanned >= 0 else None
+        if found is not None:
+            scanned = -1
+            give([text(firing) for firing in found])
+        assert made.mark <= min(open_.values(), default=len(log))
+    for _ in range(3 * len(log)):
+        while position < len(log):
+            opened, _ = made.follow(log[position])
+            position += 1
+            give([] if opened is None else [text(opened)])
+        if waiting:
+            _, name = waiting.pop(0)
+            log.append(record(len(log), name, "a", state="acked"))
+            made.acknowledged(f"{SINK}\0{name}".encode())
+            open_.pop(name, None)
+        start = scanned if scanned >= 0 else made.begin_scan()
+        scanned = -1
+        if start is not None:
+            for item in log[start:position]:
+                made.scan(item)
+            give([text(firing) for firing in made.end_scan(position) or []])
+    assert not open_
+    assert all(names == sorted(names, key=lambda name: int(name[1:])) for names in given.values())
+    assert all(len(names) == len(set(names)) for names in given.values())
+    assert made.left_out == {}
