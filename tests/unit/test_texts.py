@@ -37,6 +37,15 @@ class Rendered(str):
         return "format() of it"
 
 
+# {argument: a text that it takes where any text is not one}
+CHOICES = {
+    "armed_by": "subscription", "at_invalid": "skip", "at_limit": "drop-oldest", "by": "data.ds",
+    "cron": "@daily", "distinct": "subject", "duration": "2h", "keep": "first", "logical_date": "{{ ds }}",
+    "offset": "1d", "on_expired": "skip", "since": "2026-11-20T00:00:00Z", "source": "/s", "state": "failed",
+    "timezone": "Europe/Berlin", "tz": "UTC", "unit": "s", "where": "data.x == 1", "which": "first",
+}  # fmt: skip
+
+
 def _kinds(text: str) -> tuple[str, ...]:
     enum = StrEnum("Text", {"A": text})  # type: ignore[misc]
     mixed = Enum("Mixed", {"A": text}, type=str)  # type: ignore[misc]
@@ -49,6 +58,8 @@ def _cases() -> Iterator[Any]:
             texts = {each.given.get(argument)} if isinstance(each.given.get(argument), str) else set()
             if argument in each.kinds and "text" in each.kinds[argument].accepted:
                 texts.add("text")
+            if argument in CHOICES and argument in each.kinds:
+                texts.add(CHOICES[argument])
             for text in sorted(texts):
                 yield pytest.param(each, argument, text, id=f"{each.name.split(' ')[0]}-{argument}-{text}")
 
