@@ -23,6 +23,12 @@ _ORDERS: Final = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
 _ARITHMETIC: Final = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_"})
 _EQUALITIES: Final = frozenset({"_==_", "_!=_"})
 _BINARY: Final = _ORDERS | _ARITHMETIC | _EQUALITIES | {"_&&_", "_||_"}
+_NUMBERS: Final = frozenset({"int", "uint", "double", "bool", "duration"})
+_CONVERSIONS: Final = _NUMBERS | {"timestamp"}
+# {attribute: the conversions that fail for each value that it can have}
+_NEVER: Final = {
+    "time": _NUMBERS, "dataschema": _CONVERSIONS, "specversion": _CONVERSIONS - {"double"},
+}  # fmt: skip
 _TIMES: Final = frozenset({"timestamp", "duration"})
 
 
@@ -69,6 +75,11 @@ class _Checker:
                     f"{data[0]}.{name}() fails on every event, because JSON has no timestamps: write"
                     f" timestamp({data[0]}).{name}()"
                 )
+        elif name in _CONVERSIONS and len(children) == 1:
+            attribute = (path(children[0], "event") or ("",))[0]
+            if "event" not in loops and name in _NEVER.get(attribute, ()):
+                instead = "write timestamp(event.time)" if attribute == "time" else "compare it as a text"
+                raise ConditionError(f"{name}(event.{attribute}) fails on every event: {instead}")
         elif name in _ORDERS | _EQUALITIES | {"_+_", "_-_"} and len(children) == 2:
             for one, other in ((0, 1), (1, 0)):
                 there = children[other]

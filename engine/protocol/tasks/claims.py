@@ -16,7 +16,7 @@ class Claims:
     """{claimed offset: the record's own} of one partition. `committed` keeps what is new, `rollback` not."""
 
     def __init__(self, metadata: OffsetMetadata) -> None:
-        self._true = self._committed = dict(metadata.f or ())
+        self._true = self._committed = dict((metadata.f or [])[-MOST_CLAIMS:])
 
     def add(self, claimed: int, true: int) -> None:
         """Note a refused record. The oldest claims beyond MOST_CLAIMS are forgotten."""
