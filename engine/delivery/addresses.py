@@ -1,0 +1,120 @@
+"""Which addresses a delivery may connect to.
+
+A sink's address comes from an Airflow connection, which more people can edit than can reach the machines
+beside a triggerer. So the address of the socket itself is checked, after the name was resolved and before the
+connection is made: a name that resolves to another address the second time is of no use to anybody.
+
+Always refused: addresses that identify the machine to its cloud (metadata services), link-local, unspecified,
+multicast and reserved ones, and IPv6 forms that hide an IPv4 address of these. Refused unless `allowed` has
+them: loopback, private and other addresses that are not public. Lists: IANA's special-purpose registries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Final, TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+
+def _networks(*texts: str) -> tuple[Network, ...]:
+    return tuple(ip_network(text) for text in texts)
+
+
+_METADATA: Final = _networks(
+    "169.254.0.0/16",  # most clouds: 169.254.169.254, 169.254.170.2
+    "100.100.100.200/32",  # Alibaba
+    "168.63.129.16/32",  # Azure
+    "192.0.0.192/32",  # Oracle
+    "fd00:ec2::/32",  # AWS
+    "fd20:ce::/32",  # Google
+    "fe80::/10",
+)
+_NEVER: Final = _networks(
+    "0.0.0.0/8",
+    "192.0.0.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+    "::/128",
+    "ff00::/8",
+)
+_BY_SETTING: Final = _networks(
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "172.16.0.0/12",
+    "192.0.2.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "::1/128",
+    "2001:db8::/32",
+    "3fff::/20",
+    "fc00::/7",
+    "fec0::/10",
+)
+_PUBLIC_IPV6: Final = IPv6Network("2000::/3")
+_TEREDO: Final = IPv6Network("2001::/32")
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_IPV4_COMPATIBLE: Final = IPv6Network("::/96")
+_IPV4_BITS: Final = 0xFFFF_FFFF
+
+
+def refusal(address: str, allowed: Collection[Network] = ()) -> str:
+    """Why no delivery may go to this address; "" if it may. address: of the socket, not a name.
+
+    allowed: networks that deliveries may reach although they are not public.
+    """
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return f"{address!r} is not an IP address"
+    if isinstance(found, IPv6Address):
+        inner = _inner(found)
+        if isinstance(inner, str):
+            return f"{address} {inner}"
+        if inner is not None:
+            why = _refusal(inner, allowed)
+            return f"{address} stands for {inner}: {why}" if why else ""
+    return _refusal(found, allowed)
+
+
+def _inner(address: IPv6Address) -> IPv4Address | str | None:
+    """The IPv4 address to which packets for this one go; None if it is its own. A text: why it is refused."""
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address in _NAT64:
+        return IPv4Address(int(address) & _IPV4_BITS)
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address in _TEREDO:
+        return "is a Teredo address, which tunnels to an IPv4 address"
+    if address in _IPV4_COMPATIBLE and int(address) > 1:
+        return "is an IPv4-compatible address, which nothing uses any more"
+    return None
+
+
+def _refusal(address: Address, allowed: Collection[Network]) -> str:
+    if _is_in(address, _METADATA):
+        return f"{address} is link-local or belongs to the metadata service of a cloud"
+    if _is_in(address, _NEVER):
+        return f"{address} is no address of a service"
+    if _is_in(address, allowed):
+        return ""
+    if _is_in(address, _BY_SETTING) or (address.version == 6 and address not in _PUBLIC_IPV6):
+        return f"{address} is not public"
+    return ""
+
+
+def _is_in(address: Address, networks: Iterable[Network]) -> bool:
+    return any(address in network for network in networks)
