@@ -245,13 +245,14 @@ def check_unbound(
             if each is not None:
                 check_templates(each)
                 check_can_be_met(each)
-        if fail_on is not None:
-            check_fail_on(condition, fail_on)
         given = _values_for_checks(condition, fail_on, values, environment)
         whole = with_fail_on(*bound_arguments(condition, fail_on, given))
-        for each in _as_known(condition, fail_on, given):
+        known = _as_known(condition, fail_on, given)
+        for each in known:
             if each is not None and each not in (condition, fail_on):
                 check_can_be_met(each)
+        if known[1] is not None:
+            check_fail_on(known[0], known[1])
         whole.check()
     except ConditionError as e:
         raise ConditionError(f"{checks.who}: {e}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Final
@@ -38,6 +39,7 @@ _TYPES: Final = frozenset(
 )
 # {function: what it makes}, which no value of JSON is; "bytes" also for the literals.
 _NOT_JSON: Final = {"timestamp": "a timestamp", "duration": "a duration", "bytes": "bytes", "type": "a type"}
+_FOLDED: Final = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_", "-_", "double", "int"})
 _OF_TEXTS: Final = frozenset({"startsWith", "endsWith", "contains", "matches"})
 _NOT_STRICT: Final = frozenset({"_&&_", "_||_", "_?_:_"})  # they do not need each of their operands
 
@@ -59,7 +61,19 @@ class CelSearch(Search[Node]):
         self.reason: str | None = None
 
     def possible(self, node: Node, outcome: bool = True) -> bool:
-        return super().possible(_with_members(node), outcome)
+        return super().possible(self._folded(_with_members(node)), outcome)
+
+    def _folded(self, node: Node) -> Node:
+        """The expression with the numbers that its constant parts give, as 10.0 for double('10')."""
+        if node.kind == "call" and node.name in _FOLDED and (constant := self._text(node)) is not None:
+            value = self._evaluated(constant)
+            if type(value) is int or (type(value) is float and math.isfinite(value)):
+                return Node("const", number=value, literal=repr(value))
+            return node
+        children = tuple(map(self._folded, node.children))
+        if all(one is two for one, two in zip(children, node.children, strict=True)):
+            return node
+        return Node(node.kind, node.name, node.text, children, node.number, node.literal, node.method)
 
     def ways(self, node: Node, outcome: bool) -> Ways | None:
         constant = self._text(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from interlock import absent, count, dag_run
+from interlock import absent, count, dag_run, event, param
 from interlock.conditions import Condition, ConditionError
 from interlock.conditions.nodes.refuted import check_fail_on
 from interlock.operators import EventSensor
@@ -39,6 +39,20 @@ def test_a_fail_on_that_is_met_by_what_the_condition_requires_is_an_error(name: 
         check_fail_on(condition, fail_on)
     with pytest.raises(ConditionError, match=r"EventSensor 'w': fail_on .* is met by each event of"):
         EventSensor(task_id="w", condition=condition, fail_on=fail_on, key="2026-11-20")
+
+
+def test_values_of_parameters_that_are_known_count() -> None:
+    """Of those that a template gives, the same parameter on both sides is known to be the same."""
+    either, market = event("a", subject=param("s")), {"s": "{{ params.market }}"}
+    for condition, given in (
+        (event("a", subject="us"), {"s": "us"}),
+        (either, {"s": "us"}),
+        (either, market),
+    ):
+        with pytest.raises(ConditionError, match="the wait could only fail"):
+            EventSensor(task_id="w", condition=condition, fail_on=either, param_values=given)
+    for given in ({"s": "eu"}, market):
+        EventSensor(task_id="w", condition=event("a", subject="us"), fail_on=either, param_values=given)
 
 
 @pytest.mark.parametrize("name", MAY_SUCCEED)
