@@ -127,6 +127,7 @@ def uvicorn_settings(options: Options) -> dict[str, Any]:
         "ssl_ca_certs": options.tls_client_ca,
         # A certificate that is sent must be valid. Probes, and senders with tokens, send none.
         "ssl_cert_reqs": ssl.CERT_NONE if options.tls_client_ca is None else ssl.CERT_OPTIONAL,
+        "loop": f"{__package__}.loop:new_loop",
         "http": Connection,
         "ws": "none",
         "lifespan": "on",

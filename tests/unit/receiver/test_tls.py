@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import uvicorn
-import uvloop
+from interlock.receiver import loop as receiver_loop
 from interlock.receiver.app import Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
@@ -31,8 +33,9 @@ Post = Callable[[Certificate | None], Awaitable[bytes]]
 
 
 def run(
-    folder: Path, loop: str, client_cert: str, check: Callable[[Authority, Post], Awaitable[None]]
+    folder: Path, loop: str, client_cert: str, check: Callable[[Authority, Post, int], Awaitable[None]]
 ) -> None:
+    """check: gets the port too."""
     authority = Authority(folder)
     server = authority.issue("server", "localhost")
     options = Options(
@@ -67,12 +70,18 @@ def run(
             finally:
                 writer.transport.abort()
 
-        async with asyncio.timeout(20):
-            await check(authority, post)
-        listening.close()
-        await end_connections(state)
+        try:
+            async with asyncio.timeout(20):
+                await check(authority, post, port)
+        finally:
+            listening.close()
+            await end_connections(state)
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
+    factory = uvicorn.Config("", **uvicorn_settings(options)).get_loop_factory()
+    with patch.dict(sys.modules, {} if loop == "uvloop" else {"uvloop": None}):
+        runner = asyncio.Runner(loop_factory=factory)
+        assert type(runner.get_loop()).__mro__[1].__module__.startswith(loop)
+    with runner:
         runner.run(served())
 
 
@@ -87,7 +96,7 @@ YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 def test_a_sender_is_recognised_by_its_certificate(
     tmp_path: Path, loop: str, client_cert: str, name: str, hosts: list[str]
 ) -> None:
-    async def check(authority: Authority, post: Post) -> None:
+    async def check(authority: Authority, post: Post, _: int) -> None:
         assert await post(authority.issue(name, *hosts)) == b"HTTP/1.1 202 Accepted"
         assert await post(authority.issue("other", f"{URI}x")) == b"HTTP/1.1 401 Unauthorized"
         assert await post(None) == b"HTTP/1.1 401 Unauthorized"
@@ -99,8 +108,25 @@ def test_a_sender_is_recognised_by_its_certificate(
 def test_a_certificate_of_another_authority_or_an_expired_one_ends_the_connection(
     tmp_path: Path, loop: str
 ) -> None:
-    async def check(authority: Authority, post: Post) -> None:
+    async def check(authority: Authority, post: Post, _: int) -> None:
         assert await post(Authority(tmp_path / "other").issue("a", URI)) == b""
         assert await post(authority.issue("a", URI, ends=YESTERDAY)) == b""
+
+    run(tmp_path, loop, URI, check)
+
+
+@LOOPS
+def test_a_handshake_that_takes_too_long_ends_the_connection(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver_loop, "HANDSHAKE_S", 0.1)
+
+    async def check(authority: Authority, post: Post, port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            assert await reader.read() == b""
+        finally:
+            writer.close()
+            await writer.wait_closed()  # uvloop's loop cannot close while a handshake is under way
 
     run(tmp_path, loop, URI, check)
