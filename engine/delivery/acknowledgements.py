@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ..bus import Committed, Output, TopicPartition
+from ..bus import Committed, Output, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import TransactionAborted
 from ..log import log
@@ -16,6 +16,7 @@ from ..protocol.clock import BrokerClock
 from ..protocol.outputs import Outputs
 from ..records import ActionRecord, decode_json, encode_json
 from ..records.firing import fitted
+from ..records.sizes import MAX_FIRING_BYTES
 from ..records.versions import VERSION
 from .firings import OpenFiring
 from .ownership import Ownership
@@ -23,6 +24,7 @@ from .partition import ActionPartition
 
 MARKS_EVERY_S: Final = 1.0
 REFUSED_EVERY_S: Final = 5.0  # how often a dead letter or reply is written again that the brokers refused
+_FIRED, _ACKED = b',"state":"fired","firing":{', b',"state":"acked","firing":{'
 COMMIT_AGAIN_S: Final = 0.2  # after an abort; most often the next poll reports another assignment
 
 
@@ -153,7 +155,15 @@ class Acknowledgements:
                 outputs.dead_letter(record, "delivery", done.reason, self._clock.now_ms(), attempts=tries)
             if done.reply is not None:
                 outputs.records.append(done.reply)
-            action = fitted(decode_json(ActionRecord, record.value or b"", str(record)))
-            acked = encode_json(msgspec.structs.replace(action, state="acked"))
-            outputs.write("action", record.source.partition, record.key, acked)
+            outputs.write("action", record.source.partition, record.key, acked(record))
         return outputs.records
+
+
+def acked(record: Record) -> bytes:
+    """The action record, marked `acked`, in at most what tasks get (see `records.firing.fitted`)."""
+    value = record.value or b""
+    # Quotes inside a JSON text are escaped, so the first occurrence is the record's own member.
+    if len(value) <= MAX_FIRING_BYTES and value.isascii() and _FIRED in value:
+        return value.replace(_FIRED, _ACKED, 1)  # a tenth of the time that decoding takes
+    action = fitted(decode_json(ActionRecord, value, str(record)))
+    return encode_json(msgspec.structs.replace(action, state="acked"))

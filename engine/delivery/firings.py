@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -54,11 +54,10 @@ class OpenFiring:
     # See `SinkLanes`: what its sink had been through when the firing came, or was denied.
     base: int = 0
     denied_after: int | None = None
+    key: bytes = field(init=False)  # of its record: subscription and firing id
 
-    @property
-    def key(self) -> bytes:
-        """The record key: subscription and firing id."""
-        return self.record.key or b""
+    def __post_init__(self) -> None:
+        self.key = self.record.key or b""
 
     @property
     def place(self) -> tuple[TopicPartition, int]:

@@ -7,7 +7,6 @@ a scan reads the partition from there. The mark stays below both.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
@@ -55,8 +54,8 @@ class ActionPartition:
         self._held: dict[bytes, OpenFiring] = {}
         self._offsets = OpenOffsets()
         self._left_out: dict[Scope, int] = {}
-        self._counts: Counter[Scope] = Counter()
-        self._bytes: Counter[str] = Counter()
+        self._counts: dict[Scope, int] = {}
+        self._bytes: dict[str, int] = {}
         self._scan: _Scan | None = None
         self._unread: set[bytes] = set()  # acknowledged here, and the record is not read yet
 
@@ -180,10 +179,10 @@ class ActionPartition:
     def _full(self, firing: OpenFiring) -> Scope | None:
         sink, lane = self._scopes(firing)
         size = len(firing.record.value or b"")
-        held = self._counts[sink]
+        held = self._counts.get(sink, 0)
         if held >= self._window.sink or (held and self._bytes[sink[0]] + size > self._window.sink_bytes):
             return sink
-        return lane if lane != sink and self._counts[lane] >= self._window.lane else None
+        return lane if lane != sink and self._counts.get(lane, 0) >= self._window.lane else None
 
     def _scopes(self, firing: OpenFiring) -> tuple[Scope, Scope]:
         sink = firing.subscription, None
@@ -195,11 +194,15 @@ class ActionPartition:
         self._count(firing, 1)
 
     def _count(self, firing: OpenFiring, by: int) -> None:
-        for scope in ((firing.subscription, None), (firing.subscription, firing.by_key)):
-            self._counts[scope] += by
-            if not self._counts[scope]:
-                del self._counts[scope]
-        self._bytes[firing.subscription] += by * len(firing.record.value or b"")
+        counts, subscription = self._counts, firing.subscription
+        for scope in ((subscription, None), (subscription, firing.by_key)):
+            count = counts.get(scope, 0) + by
+            if count:
+                counts[scope] = count
+            else:
+                del counts[scope]
+        size = len(firing.record.value or b"")
+        self._bytes[subscription] = self._bytes.get(subscription, 0) + by * size
 
     # -- scans
 
@@ -218,13 +221,14 @@ class ActionPartition:
 
     def _has_room(self, scope: Scope) -> bool:
         subscription, lane = scope
+        held = self._counts.get(scope, 0)
         if lane is not None:
             sink = subscription, None
             if sink in self._left_out and not self._has_room(sink):
                 return False
-            return self._counts[scope] <= self._window.lane // 2 and self._counts[sink] < self._window.sink
-        small = self._bytes[subscription] <= self._window.sink_bytes // 2
-        return self._counts[scope] <= self._window.sink // 2 and (small or not self._counts[scope])
+            return held <= self._window.lane // 2 and self._counts.get(sink, 0) < self._window.sink
+        small = self._bytes.get(subscription, 0) <= self._window.sink_bytes // 2
+        return held <= self._window.sink // 2 and (small or not held)
 
     @property
     def is_scanning(self) -> bool:
