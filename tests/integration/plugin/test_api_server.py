@@ -13,12 +13,11 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
-from interlock.events.kafka import decode
 
 from local.airflow import LocalAirflow
+from local.topics import read_all
 from tests.kit.airflow import MIGRATED
 
 pytestmark = pytest.mark.long
@@ -39,21 +38,10 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def written(config: BusConfig) -> dict[str, str]:
+def written(config: BusConfig) -> dict[str | None, str | None]:
     """The types of the events in the topic, by id."""
-    consumer = Consumer({**config.client, "group.id": "reader", "isolation.level": "read_committed"})
-    topic, found = config.topic("event"), {}
-    for partition in range(2):
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-        consumer.assign([TopicPartition(topic, partition, low)])
-        while low < high:
-            message = consumer.poll(10)
-            assert message is not None
-            assert message.error() is None
-            event = decode(None, message.value(), message.headers())
-            found[event.id], low = event.type, message.offset() + 1
-    consumer.close()
-    return found
+    records = read_all(config.bootstrap_servers, config.topic("event"))
+    return {record.header("ce_id"): record.header("ce_type") for record in records}
 
 
 @pytest.fixture

@@ -19,14 +19,13 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
-from interlock.events.kafka import decode
 from interlock.plugin.broker import LocalBroker
 
 from local.airflow import free_port
+from local.topics import read_all
 from tests.kit.certificates import Authority
 
 TOKEN = "of-the-test"
@@ -125,19 +124,8 @@ def headers(id_: str, kind: str = "t") -> dict[str, str]:
 
 def written(config: BusConfig) -> list[str]:
     """The ids of the events in the topic."""
-    consumer = Consumer({**config.client, "group.id": "reader", "isolation.level": "read_committed"})
-    topic, found = config.topic("event"), []
-    for partition in range(2):
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-        consumer.assign([TopicPartition(topic, partition, low)])
-        while low < high:
-            message = consumer.poll(10)
-            assert message is not None
-            assert message.error() is None
-            found.append(decode(None, message.value(), message.headers()).id)
-            low = message.offset() + 1
-    consumer.close()
-    return found
+    records = read_all(config.bootstrap_servers, config.topic("event"))
+    return [record.header("ce_id") or "" for record in records]
 
 
 def test_events_are_in_the_topic_when_they_are_accepted_and_each_request_is_answered_at_sigterm(
