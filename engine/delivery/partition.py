@@ -248,12 +248,11 @@ class ActionPartition:
         if firing is None or firing.key in self._held or firing.key in self._unread:
             return
         scopes = dict.fromkeys(self._scopes(firing))
-        if not any(scope in scan.scopes and record.offset >= scan.scopes[scope] for scope in scopes):
-            return
         if any(scope in scan.refused for scope in scopes):
             return
-        if any(scope in self._left_out and scope not in scan.scopes for scope in scopes):
-            return
+        left_out = [scope for scope in scopes if record.offset >= self._left_out.get(scope, self.position)]
+        if not left_out or any(scope not in scan.scopes for scope in left_out):
+            return  # it was held, or stays left out
         full = self._full(firing)
         if full is not None:
             scan.refused[full] = record.offset
