@@ -20,7 +20,7 @@ from ..records.sizes import MAX_FIRING_BYTES
 from ..records.versions import VERSION
 from .firings import OpenFiring
 from .ownership import Ownership
-from .partition import ActionPartition
+from .partition import DELIVERER, ActionPartition
 
 MARKS_EVERY_S: Final = 1.0
 REFUSED_EVERY_S: Final = 5.0  # how often a dead letter or reply is written again that the brokers refused
@@ -155,7 +155,8 @@ class Acknowledgements:
                 outputs.dead_letter(record, "delivery", done.reason, self._clock.now_ms(), attempts=tries)
             if done.reply is not None:
                 outputs.records.append(done.reply)
-            outputs.write("action", record.source.partition, record.key, acked(record))
+            headers = [(DELIVERER, self.ownership.bus.transactional_id.encode())]
+            outputs.write("action", record.source.partition, record.key, acked(record), headers)
         return outputs.records
 
 

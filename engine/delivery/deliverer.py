@@ -118,6 +118,7 @@ class Deliverer:
             partition = self.ownership.partitions.get(item.source)
             if partition is not None:
                 self._apply(partition, *partition.follow(item))
+        self.ownership.check()
         for partition in self.ownership.recovered(self.sinks.position):
             self.acknowledgements.forget_closed(partition)
             self._deliver(partition.held)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ..bus import Bus, Committed, TopicPartition
 from ..config import BusConfig
+from ..errors import EngineError
 from ..log import log
 from ..records.versions import VERSION
 from .firings import OpenFiring, subscription_of
@@ -64,6 +65,7 @@ class Ownership:
                 tp,
                 position,
                 ends[tp],
+                owner=self.bus.transactional_id,
                 prefix=self._prefix,
                 window=self._window,
                 one_lane=self._one_lane,
@@ -92,6 +94,18 @@ class Ownership:
             if tp not in self.open and self.is_recovered(partition):
                 self.open.add(tp)
                 yield partition
+
+    def check(self) -> None:
+        """Raises EngineError if another deliverer has acknowledged firings of a partition since the takeover.
+
+        Its group has excluded this one, which has not noticed. It must not follow the other one, whose
+        acknowledgements would let it send the next firing of each lane.
+        """
+        for tp, partition in self.partitions.items():
+            if partition.other_owner:
+                raise EngineError(
+                    f"{tp} is delivered by {partition.other_owner} now: joining the group again."
+                )
 
     def held(self, firing: OpenFiring) -> OpenFiring | None:
         """The same firing, as its partition holds it now; None if it is not delivered from here."""

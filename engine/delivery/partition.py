@@ -28,6 +28,7 @@ class Window(NamedTuple):
 
 
 WINDOW: Final = Window()
+DELIVERER: Final = "interlock_deliverer"  # header of an acknowledgement: the transactional id of its writer
 
 
 class ActionPartition:
@@ -36,7 +37,8 @@ class ActionPartition:
 
     start: where reading begins, the committed mark. end: the partition's end at that time, records of open
     transactions included. Below it others may have acknowledged what they delivered, so that nothing may be
-    delivered before it `is_recovered`.
+    delivered before it `is_recovered`. owner: this deliverer's transactional id. other_owner: that of another
+    one which has acknowledged firings since: then this one no longer owns the partition.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class ActionPartition:
         start: int,
         end: int,
         *,
+        owner: str,
         prefix: str,
         window: Window,
         one_lane: Callable[[str], bool],
@@ -57,6 +60,7 @@ class ActionPartition:
         self._counts: dict[Scope, int] = {}
         self._bytes: dict[str, int] = {}
         self._scan: _Scan | None = None
+        self._owner, self.other_owner = owner.encode(), ""
         self._unread: set[bytes] = set()  # acknowledged here, and the record is not read yet
 
     @property
@@ -109,6 +113,7 @@ class ActionPartition:
         self.position = item.offset + 1
         firing, closes = self._read(item)
         if closes:
+            self._note_writer(item)
             self._unread.discard(item.key or b"")
             return None, self._close(item.key or b"")
         if firing is None or firing.key in self._held:
@@ -165,6 +170,11 @@ class ActionPartition:
                 log.error("It is not delivered: %s", e)
             return None, False
         return firing, firing is None
+
+    def _note_writer(self, record: Record) -> None:
+        writer = dict(record.headers or ()).get(DELIVERER)
+        if writer is not None and writer != self._owner and record.offset >= self._end:
+            self.other_owner = writer.decode("utf-8", "replace")
 
     # -- the window
 

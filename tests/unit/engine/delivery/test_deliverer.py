@@ -17,7 +17,7 @@ from interlock.engine.delivery.ownership import Ownership
 from interlock.engine.delivery.posts import Attempt, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
-from interlock.engine.errors import TransactionAborted
+from interlock.engine.errors import EngineError, TransactionAborted
 from interlock.engine.records import encode_json
 
 from tests.kit.bus import Alone, SimulatedBus
@@ -310,3 +310,34 @@ def test_what_an_old_owner_still_acknowledges_is_not_sent_again(
     setting.bus.take_one = True
     setting.passes(20)
     assert setting.sent == sent
+
+
+def test_one_that_reads_acknowledgements_of_another_deliverer_sends_nothing_more() -> None:
+    setting = Setting()
+    for name in ("f1", "f2", "f3"):
+        setting.fire(name)
+    setting.passes()
+    skipped, delivered = action("f1", state="acked"), action("f2", state="acked")
+    setting.cluster.append(TP, skipped.key, encode_json(skipped))  # by an administrator
+    setting.passes()
+    setting.answer("f1", Answer(500))
+    setting.passes()
+    assert setting.sent == ["f1", "f2"]
+    headers = [("interlock_deliverer", b"d7")]
+    setting.cluster.append(TP, delivered.key, encode_json(delivered), headers)
+    setting.answer("f2", Answer(200))
+    with pytest.raises(EngineError, match=r"b-action\[0\] is delivered by d7 now"):
+        setting.passes()
+    assert setting.sent == ["f1", "f2"]
+
+
+def test_acknowledgements_of_an_earlier_owner_are_no_sign_of_another_one() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.fire("f2", "b")
+    setting.passes()
+    setting.answer("f2", Answer(200))
+    setting.passes(ms=1000)
+    setting.begin()
+    setting.passes()
+    assert setting.sent == ["f1"]

@@ -22,7 +22,9 @@ def partition(
     window: Window = WINDOW,
     one_lane: bool = False,
 ) -> ActionPartition:
-    return ActionPartition(TP, start, end, prefix=PREFIX, window=window, one_lane=lambda _: one_lane)
+    return ActionPartition(
+        TP, start, end, owner="me", prefix=PREFIX, window=window, one_lane=lambda _: one_lane
+    )
 
 
 def names(made: ActionPartition) -> list[str]:
