@@ -28,12 +28,16 @@ SUBMIT = Path(sys.executable).parent / "spark-submit"
 
 @dataclass
 class Jobs:
-    """Runs jobs, and reads the events they emitted."""
+    """Runs jobs, and reads the events they emitted.
+
+    settings: of Spark. client: more properties of the Airflow connection, for jobs that a task submits.
+    """
 
     servers: str
     bus: str
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
+    client: dict[str, str] = field(default_factory=dict)
 
     def write(self, source: str) -> Path:
         path = self.folder / "job.py"

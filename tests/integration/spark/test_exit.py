@@ -242,15 +242,16 @@ def test_neither_sparks_ui_nor_a_command_line_shows_the_connection(
 @pytest.fixture
 def submitted(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Exception | None]:
     """Runs a job like a task; returns the task's error."""
-    kafka = Connection(
-        conn_id="kafka_default",
-        conn_type="kafka",
-        extra=json.dumps({"bootstrap.servers": jobs.servers, "client.id": SECRET}),
-    )
     spark = Connection(conn_id="spark_default", conn_type="spark", host="local[1]")
-    found = {"kafka_default": kafka, "spark_default": spark}
+
+    def connection(conn_id: str) -> Connection:
+        if conn_id == "spark_default":
+            return spark
+        extra = {"bootstrap.servers": jobs.servers, "client.id": SECRET, **jobs.client}
+        return Connection(conn_id=conn_id, conn_type="kafka", extra=json.dumps(extra))
+
     for owner in (module.BaseHook, hooks.BaseHook):
-        monkeypatch.setattr(owner, "get_connection", found.__getitem__)
+        monkeypatch.setattr(owner, "get_connection", connection)
     monkeypatch.chdir(jobs.folder)  # Spark and the job leave files where they run
     monkeypatch.setenv("PATH", f"{SUBMIT.parent}{os.pathsep}{os.environ['PATH']}")
 
