@@ -251,7 +251,7 @@ def submitted(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Exce
         return Connection(conn_id=conn_id, conn_type="kafka", extra=json.dumps(extra))
 
     for owner in (module.BaseHook, hooks.BaseHook):
-        monkeypatch.setattr(owner, "get_connection", connection)
+        monkeypatch.setattr(owner, "get_connection", staticmethod(connection))
     monkeypatch.chdir(jobs.folder)  # Spark and the job leave files where they run
     monkeypatch.setenv("PATH", f"{SUBMIT.parent}{os.pathsep}{os.environ['PATH']}")
 
@@ -271,8 +271,9 @@ def submitted(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Exce
             task.execute(context_of(task, run_after=datetime(2026, 11, 20, tzinfo=UTC)))
         except Exception as error:
             return error
-        finally:  # the provider's hook leaves it open
-            task._hook._submit_sp.stdout.close()
+        finally:
+            if task._hook is not None:  # the provider's hook leaves it open
+                task._hook._submit_sp.stdout.close()
         return None
 
     return run
