@@ -40,13 +40,13 @@ def test_step_fires_as_the_oracle_does() -> None:
     """All cases of all nodes; S1; S2 for states that are written and read."""
     shares = Shares()
 
-    @examples(1_500)  # as many as show each planted fault (test_faults.py); `make fuzz-step` plays others
+    @examples(2_500)  # most planted faults show within 1,000 (test_faults.py); `make fuzz-step` plays others
     @given(cases())
     def check(case: Case) -> None:
         shares.add(case, compare(case))
 
     check()
-    assert FUZZED or shares.cases >= 1_500
+    assert FUZZED or shares.cases >= 2_500
     shares.check()
 
 
