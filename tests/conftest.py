@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -41,7 +41,6 @@ os.environ["JDK_JAVA_OPTIONS"] = jvm_options()
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its option
 def pytest_configure(config: pytest.Config) -> None:
-    gc.disable()  # until the tests are collected: all that is made meanwhile stays
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(commit_number())
     if not hasattr(config, "workerinput"):  # the workers of a distributed run send their reports here
@@ -53,11 +52,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank_of(item.nodeid))
 
 
-def pytest_collection_finish() -> None:
-    # The collected tests live until the end: without this, each full collection of garbage walks them all.
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects tests without collecting garbage, and leaves them out of later garbage collections.
+
+    They live until the end, and each full collection would walk them all.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

@@ -1,7 +1,8 @@
 """The number of random cases, and whether they are the same on every run.
 
-Without settings the cases are the same on every run. FUZZ_EXAMPLES=n gives n others (`make fuzz-step`);
-`pytest --hypothesis-seed=n` repeats those.
+Without settings the cases follow from the test, and from the constants in the modules that are imported: they
+are others when all tests run. FUZZ_EXAMPLES=n gives n others (`make fuzz-step`); `pytest --hypothesis-seed=n`
+repeats those.
 """
 
 from __future__ import annotations
