@@ -32,6 +32,9 @@ PROBE_S: Final = 15.0
 # Longer than a body and its delivery may take together, so that the process answers each request first.
 GRACE_S: Final = int(Limits().body_s + DELIVERY_S) + 5
 KEEP_ALIVE_S: Final = 75  # above the 60 s of most proxies, so that the proxy closes first
+# Of a worker process to its parent, which kills it otherwise. uvicorn's 5 s pass on a busy machine while a
+# worker still imports Airflow: it would be killed and started for ever.
+ANSWER_S: Final = 120
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,7 @@ def uvicorn_settings(options: Options) -> dict[str, Any]:
         "proxy_headers": False,
         "timeout_keep_alive": KEEP_ALIVE_S,
         "timeout_graceful_shutdown": GRACE_S,
+        "timeout_worker_healthcheck": ANSWER_S,
     }
 
 

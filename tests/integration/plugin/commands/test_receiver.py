@@ -30,6 +30,11 @@ from tests.kit.certificates import Authority
 
 TOKEN = "of-the-test"
 ROUNDS = 40
+SLOW_START = """
+import sys, time
+if "--multiprocessing-fork" in sys.orig_argv:
+    time.sleep(16)
+"""
 FILE = f"""
 [[credential]]
 name = "test"
@@ -202,6 +207,14 @@ def test_what_is_no_request_is_refused_and_the_receiver_continues(bench: Any, st
     assert b"application/problem+json" in process.raw(closing + b"content-length: 2\r\n\r\n{}")
     assert httpx.post(f"{process.url}/events", headers=headers("1")).status_code == 202
     assert written(bench.config) == ["1"]
+
+
+@pytest.mark.long
+def test_worker_processes_that_start_slowly_are_waited_for(start: Start, tmp_path: Path) -> None:
+    """uvicorn kills a worker that has not answered in time, by default 5 s: on a busy machine each one."""
+    (tmp_path / "sitecustomize.py").write_text(SLOW_START)
+    process = start("--workers", "2", PYTHONPATH=str(tmp_path))
+    assert httpx.post(f"{process.url}/events", headers=headers("1")).status_code == 202
 
 
 @pytest.mark.long
