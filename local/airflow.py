@@ -142,7 +142,7 @@ class LocalAirflow:
         for _ in range(self._wanted_triggerers):
             self._start_triggerer()
 
-    def wait_ready(self, timeout_s: float = 120.0, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def wait_ready(self, timeout_s: float = 240.0, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Returns when the REST API answers and every component is healthy.
 
         meanwhile: called at every poll, several times a second; may raise.

@@ -64,7 +64,7 @@ class AirflowRest:
         dags = self._get("/api/v2/dags", limit="100")["dags"]
         return {dag["relative_fileloc"] for dag in dags} | set(self.import_errors())
 
-    def wait_for_dags(self, *dag_ids: str, timeout_s: float = 60.0) -> None:
+    def wait_for_dags(self, *dag_ids: str, timeout_s: float = 180.0) -> None:
         """Waits until these DAGs are stored. Raises RestError for an import error, or after `timeout_s`."""
 
         def stored() -> bool:
@@ -197,14 +197,14 @@ class AirflowRest:
         path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/xcomEntries/{quote(key)}"
         return self._get(path, deserialize="true")["value"]
 
-    def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 120.0) -> str:
+    def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 180.0) -> str:
         """Waits until a run ends; returns "success" or "failed". Raises RestError after `timeout_s`."""
         return self._wait_for(
             f"{dag_id} {run_id}", lambda: self.run(dag_id, run_id), ("success", "failed"), timeout_s
         )
 
     def wait_for_task(
-        self, dag_id: str, run_id: str, task_id: str, *states: str, timeout_s: float = 60.0
+        self, dag_id: str, run_id: str, task_id: str, *states: str, timeout_s: float = 180.0
     ) -> str:
         """Waits until the task has one of `states`; returns it. Raises RestError after `timeout_s`."""
         return self._wait_for(

@@ -118,10 +118,11 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
 def eventually() -> Callable[..., Any]:
     """`eventually("what is awaited", fact)` gives the first true value of `fact()`.
 
-    The test fails when there is none within `deadline_s`, by default 60.
+    The test fails when there is none within `deadline_s`, by default 180: on a machine that runs five tests
+    at a time, what takes 5 s alone has taken 60.
     """
 
-    def first_true(what: str, fact: Callable[[], Any], deadline_s: float = 60.0) -> Any:
+    def first_true(what: str, fact: Callable[[], Any], deadline_s: float = 180.0) -> Any:
         return poll(fact, deadline_s) or pytest.fail(f"not within {deadline_s:.0f} s: {what}")
 
     return first_true

@@ -16,7 +16,6 @@ from interlock.engine.records import CLOCK_KEY, Registration, RegistrationKey, e
 
 from .crowd import Transactions, counted_engine, produce, register, write
 
-LOADED_S = 180.0  # these tests load a machine that may be busy already
 SOLO = event("orders", by="subject")
 PAIR = event("left", by="subject") & event("right", by="subject")
 
@@ -45,7 +44,7 @@ def test_three_thousand_waits_fire_once_each_and_leave_nothing_behind(bench: Any
     with counted_engine(bench.config) as account, bench.waiting() as waiting:
         waits = [waiting(f"w-{subject}", SOLO, subject) for subject in subjects]
         produce(bench.config, (an_event("orders", n, s) for n, s in enumerate(subjects)))
-        eventually("all are delivered", lambda: all(wait.deliveries for wait in waits), LOADED_S)
+        eventually("all are delivered", lambda: all(wait.deliveries for wait in waits))
         delivered = [wait.deliveries[0] for wait in waits]
         fired = Counter(firing["subscription"] for firing in bench.firings())
         acked = (msgspec.structs.replace(found.action, state="acked") for found in delivered)
@@ -53,7 +52,7 @@ def test_three_thousand_waits_fire_once_each_and_leave_nothing_behind(bench: Any
         nulls = (key.encode() for found in delivered for key in found.registration_keys)
         write(bench.config, "subscription", ((key, None, None) for key in nulls))
         eventually("the engine holds no registration", lambda: not account.size.registrations)
-        eventually("no state is left", lambda: not states(bench), LOADED_S)
+        eventually("no state is left", lambda: not states(bench))
         assert account.size.open_keys == 0
     assert fired == Counter(f"w-{subject}" for subject in subjects)
     assert account.stats.fired == 3000
@@ -66,10 +65,10 @@ def test_three_hundred_look_backs_that_are_registered_together_read_the_log_toge
     events = 6000
     produce(bench.config, (an_event("orders", n, f"s{n}") for n in range(events)))
     with counted_engine(bench.config) as account:
-        eventually("the log is read", lambda: account.stats.consumed >= events, LOADED_S)
+        eventually("the log is read", lambda: account.stats.consumed >= events)
         assert account.stats.scanned == 0
         register(bench.config, [(f"w{n}", SOLO, f"s{n * 20}") for n in range(300)])
-        eventually("all fire", lambda: account.stats.fired == 300, LOADED_S)
+        eventually("all fire", lambda: account.stats.fired == 300)
     assert len({firing["subscription"] for firing in bench.firings()}) == 300
     # Once, or some of it again for those that the engine met in a later read of the registry.
     assert events - 4 <= account.stats.scanned <= 4 * events
@@ -86,11 +85,11 @@ def test_one_event_that_meets_ten_thousand_waits_is_spread_over_transactions_of_
     with counted_engine(bench.config) as account:
         register(bench.config, [(name, PAIR, "all") for name in names])
         register(bench.config, [("other", PAIR, "other")])
-        eventually("all are registered", lambda: account.size.registrations == 10_001, LOADED_S)
+        eventually("all are registered", lambda: account.size.registrations == 10_001)
         for kind in ("left", "right"):
             bench.emit(kind, subject="all")
             bench.emit(kind, subject="other")
-        eventually("all fire", lambda: account.stats.fired == 10_001, LOADED_S)
+        eventually("all fire", lambda: account.stats.fired == 10_001)
     assert Counter(firing["subscription"] for firing in bench.firings()) == Counter([*names, "other"])
     # A match of at most 1,000 targets is not divided: each may bring a firing and a state.
     assert done.most_records <= most + 2 * MAX_TARGETS
@@ -108,13 +107,13 @@ def test_a_thousand_look_backs_over_a_long_log_stay_small_while_live_keys_contin
     produce(bench.config, (an_event("found", p, f"s{p}") for p in range(40)))
     looks_back = event("found", by="subject")
     with counted_engine(bench.config) as account:
-        eventually("the log is read", lambda: account.stats.consumed >= events + 40, LOADED_S)
+        eventually("the log is read", lambda: account.stats.consumed >= events + 40)
         process = psutil.Process()
         before = process.memory_info().rss
         live = register(bench.config, [("live", PAIR, "live")], since_ms=_now_ms(bench))
         assert len(live) == 1
         register(bench.config, [(f"w{n}", looks_back, f"s{n % 40}") for n in range(waits)])
-        eventually("the scans run", lambda: account.stats.scanned > 0, LOADED_S)
+        eventually("the scans run", lambda: account.stats.scanned > 0)
         bench.emit("left", subject="live")
         bench.emit("right", subject="live")
         grown = 0
@@ -124,7 +123,7 @@ def test_a_thousand_look_backs_over_a_long_log_stay_small_while_live_keys_contin
             grown = max(grown, process.memory_info().rss - before)
             return account.stats.fired == waits + 1
 
-        eventually("all fire", all_fire, LOADED_S)
+        eventually("all fire", all_fire)
     counts = Counter(firing["subscription"] for firing in bench.firings())
     assert counts == Counter(["live", *(f"w{n}" for n in range(waits))])
     [at] = done.of("live")

@@ -286,7 +286,7 @@ class Site:
         """Start a run and return its id when its wait is deferred."""
         self.api.unpause(dag_id)
         run_id: str = self.api.trigger(dag_id, **arguments)
-        self.api.wait_for_task(dag_id, run_id, "wait", "deferred", timeout_s=90)
+        self.api.wait_for_task(dag_id, run_id, "wait", "deferred", timeout_s=180)
         return run_id
 
     def members(self) -> frozenset[str]:
