@@ -23,6 +23,7 @@ def get_cli_commands() -> list[CLICommand]:
         engine,
         explain,
         health,
+        migrate,
         receiver,
         reconcile,
         subscriptions,
@@ -31,8 +32,8 @@ def get_cli_commands() -> list[CLICommand]:
     )
 
     modules = (
-        broker, dead_letters, doctor, emit, engine, explain, health, receiver, reconcile,
-        subscriptions, tail, topics,
+        broker, dead_letters, doctor, emit, engine, explain, health, migrate, receiver,
+        reconcile, subscriptions, tail, topics,
     )  # fmt: skip
     return [
         GroupCommand(

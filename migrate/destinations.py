@@ -1,0 +1,101 @@
+"""Where a Knative Destination is: an address for an Airflow connection, and a path."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+
+from ..events.attributes import shown
+from .errors import Refused
+from .fields import Members, Note
+
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_NO_ADDRESS: Final = (
+    "its address is not in the document: `kubectl get -o yaml` shows it as status.subscriberUri of the"
+    " Trigger. Give it to the connection as its host"
+)
+_LEFT: Final = {
+    "CACerts": "the connection names the file of the authority: write these certificates into a file",
+    "audience": (
+        "Interlock sends no token of Knative's OIDC. If the subscriber needs one, give the connection"
+        " credentials that it takes"
+    ),
+}
+_UNKNOWN: Final = "no field of a Destination"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """host: scheme, name and port, such as http://orders.shop.svc; None if the resource does not say it.
+
+    path: added to it, with the query; "" for the root.
+    """
+
+    host: str | None
+    path: str = ""
+
+
+def destination(
+    given: Members, namespace: str, resolved: str | None, notes: list[Note]
+) -> tuple[Destination, list[Note]]:
+    """Returns the destination, and the fields that are left out. Raises Refused.
+
+    resolved: the address that the cluster found, from the resource's status. notes: gets what is to be done.
+    """
+    has_ref, uri = "ref" in given, given.text("uri")
+    path, ref_path = given.path, given.field("ref")
+    base = _of_ref(given.members("ref"), namespace)
+    if not has_ref and uri is None:
+        raise Refused(path, "it has neither ref nor uri")
+    left = given.left(_LEFT, _UNKNOWN)
+    if resolved:
+        return _split(resolved, "status.subscriberUri", notes), left
+    if not has_ref:
+        return _split(uri or "", given.field("uri"), notes), left
+    if base is None:
+        notes.append(Note(ref_path, _NO_ADDRESS))
+        found = _split(urljoin("http://unknown", uri or ""), given.field("uri"), notes)
+        return (replace(found, host=None) if found.host == "http://unknown" else found), left
+    return _split(urljoin(base, uri or ""), given.field("uri"), notes), left
+
+
+def _of_ref(ref: Members, namespace: str) -> str | None:
+    """The address of a Service of Kubernetes, which its name gives; None for anything else."""
+    if not ref:
+        return None
+    names = {each: ref.text(each) or "" for each in ("apiVersion", "kind", "name", "namespace")}
+    for each in ref.left({}, "no field of a reference"):
+        raise Refused(each.field, each.text)
+    for each in ("kind", "name"):
+        if not names[each]:
+            raise Refused(ref.field(each), "it is missing")
+    namespace = names["namespace"] or namespace
+    if (names["apiVersion"], names["kind"]) != ("v1", "Service") or not namespace:
+        return None
+    for each in (names["name"], namespace):
+        if _LABEL.fullmatch(each) is None:
+            raise Refused(ref.field("name"), f"{shown(each)} is no name of Kubernetes")
+    return f"http://{names['name']}.{namespace}.svc"
+
+
+def _split(uri: str, path: str, notes: list[Note]) -> Destination:
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError as error:
+        raise Refused(path, f"{shown(_without_user(uri))} is no address: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Refused(path, f"{shown(_without_user(uri))} is no absolute address of http or https")
+    if parts.username is not None:
+        notes.append(Note(path, "login and password are not shown: give them to the connection"))
+    if parts.fragment:
+        notes.append(Note(path, "the part after # is never sent"))
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    host = f"{parts.scheme}://{name}" + (f":{port}" if port is not None else "")
+    return Destination(host, urlunsplit(SplitResult("", "", parts.path, parts.query, "")))
+
+
+def _without_user(uri: str) -> str:
+    return re.sub(r"//[^/?#]*@", "//", uri)

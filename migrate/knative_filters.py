@@ -1,0 +1,180 @@
+"""The filters of a Knative Trigger as a matcher: `filter.attributes`, and `filters`, which replace it.
+
+Rules: Knative's control-plane specification ("TriggerFilter"), the Trigger's resource definition, and
+CloudEvents Subscriptions for the dialects. Where Knative's own dispatchers disagree, a filter is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from ..conditions import ConditionError, Matcher, event
+from ..conditions.filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix
+from ..events.attributes import REQUIRED, kind, shown
+from .errors import Refused
+from .fields import Members, Note, texts
+from .knative_cesql import MIXED, UNTYPED, is_grouped_otherwise, untyped_comparisons
+
+T = TypeVar("T")
+
+DIALECTS: Final = ("exact", "prefix", "suffix", "all", "any", "not", "cesql")
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*")
+_COMPARISONS: Final = {"exact": Exact, "prefix": Prefix, "suffix": Suffix}
+# Names that Knative's dispatchers read as something else than the attribute of this name.
+_ALIASES: Final = {
+    "schemaurl": "Knative reads dataschema for it: write dataschema",
+    "datamediatype": "no attribute of CloudEvents 1.0: write a prefix filter on datacontenttype",
+    "datacontentencoding": "no attribute of CloudEvents 1.0",
+}
+_TIME: Final = (
+    "compared with the text that the sender wrote; Knative compares the time in a form of its own, so"
+    " 2026-11-20T06:00:00.000Z equals 2026-11-20T06:00:00Z there, and not here"
+)
+MAX_DEPTH: Final = 16  # of our filters
+
+EVERY_EVENT: Final = "EXISTS type"  # true for each event: a matcher has at least one filter
+
+
+def matcher(spec: Members) -> tuple[Matcher, list[Note]]:
+    """Returns the matcher of a Trigger's spec, and what differs. Raises Refused, which names the filter."""
+    notes: list[Note] = []
+    first, second = spec.members("filter"), spec.list("filters")
+    path = spec.field("filters") if second else first.field("attributes")
+    if second:
+        if "attributes" in first:
+            notes.append(Note(first.path, "not read: filters replace it"))
+        filters = _listed(second, path, 1, notes)
+    else:
+        filters = _attributes(first, notes)
+        for each in first.left({}, "no filter of Knative"):
+            raise Refused(each.field, each.text)
+    if not filters:
+        notes.append(
+            Note(
+                path,
+                "no filter, so every event: on a bus these are also those of Interlock"
+                " (type interlock....) and the records of listed topics",
+            )
+        )
+        filters = [Sql(EVERY_EVENT)]
+    return _built(path, lambda: event(filters=filters)), notes
+
+
+def _attributes(given: Members, notes: list[Note]) -> list[Filter]:
+    path = given.field("attributes")
+    found: list[Filter] = []
+    for name, value in texts(given.take("attributes") or {}, path).items():
+        field = f"{path}.{name}"
+        _check_name(name, field)
+        if value:
+            _note_time(name, field, notes)
+            found.append(_built(field, lambda name=name, value=value: Exact({name: value})))
+        elif name not in REQUIRED:  # which each event has
+            found.append(_built(field, lambda name=name: Sql(f"EXISTS {name}")))
+    return found
+
+
+def _listed(given: list[object], path: str, depth: int, notes: list[Note]) -> list[Filter]:
+    """The filters of a list, all of which must be true; an empty one is always true."""
+    found = (
+        _filter(Members(each, f"{path}[{number}]"), depth, notes, in_all=True)
+        for number, each in enumerate(given)
+    )
+    return [each for each in found if each is not None]
+
+
+def _filter(given: Members, depth: int, notes: list[Note], *, in_all: bool = False) -> Filter | None:
+    """The filter; None for one without a dialect, which accepts each event."""
+    if depth > MAX_DEPTH:
+        raise Refused(given.path, f"filters are nested at most {MAX_DEPTH} levels deep")
+    taken = {name: given.take(name) for name in DIALECTS}
+    present = {
+        name: value
+        for name, value in taken.items()
+        if value not in (None, {}, [], "") or (name == "not" and value is not None)
+    }
+    for each in given.left({}, f"no dialect of Knative: it has {', '.join(DIALECTS)}"):
+        raise Refused(each.field, each.text)
+    if not present and in_all:
+        notes.append(Note(given.path, "left out: it has no dialect, so it accepts each event"))
+        return None
+    if len(present) != 1:
+        what = f"{', '.join(present)} together" if present else "no dialect"
+        hint = "write all: [...]" if present else "Knative's dispatchers disagree about what that means"
+        raise Refused(given.path, f"it has {what}, and needs exactly one: {hint}")
+    [(name, value)] = present.items()
+    return _dialect(name, value, given.field(name), depth, notes, in_all=in_all)
+
+
+def _dialect(
+    name: str, value: object, path: str, depth: int, notes: list[Note], *, in_all: bool
+) -> Filter | None:
+    if name == "cesql":
+        return _sql(value, path, notes)
+    if name == "not":
+        inner = _required(Members(value, path), depth, notes)
+        return _built(path, lambda: Not(inner))
+    if name in _COMPARISONS:
+        pairs = texts(value, path)
+        for attribute, wanted in pairs.items():
+            _check_name(attribute, f"{path}.{attribute}")
+            if not wanted:
+                raise Refused(f"{path}.{attribute}", "the value is empty, which the dialect does not allow")
+            _note_time(attribute, f"{path}.{attribute}", notes)
+        return _built(path, lambda: _COMPARISONS[name](pairs))
+    if not isinstance(value, list):
+        raise Refused(path, f"it is {kind(value)}: it must be a list of filters")
+    if name == "all" and in_all:
+        inside = _listed(value, path, depth + 1, notes)
+        return _built(path, lambda: All(*inside)) if inside else None
+    members = [
+        _required(Members(each, f"{path}[{number}]"), depth, notes) for number, each in enumerate(value)
+    ]
+    return _built(path, lambda: (All if name == "all" else Any)(*members))
+
+
+def _required(given: Members, depth: int, notes: list[Note]) -> Filter:
+    found = _filter(given, depth + 1, notes)
+    if found is None:
+        raise Refused(given.path, "it has no dialect")
+    return found
+
+
+def _sql(value: object, path: str, notes: list[Note]) -> Filter:
+    if not isinstance(value, str):
+        raise Refused(path, f"it is {kind(value)}: it must be a text. Write it in quotes")
+    from ..conditions.filters.cesql import compile  # noqa: A004  # loads the parser
+
+    compiled = _built(path, lambda: compile(value))
+    if compiled.kind is not bool:
+        raise Refused(
+            path,
+            f"the expression {shown(value)} is no Boolean, about which Knative's dispatchers disagree: write"
+            " a comparison, or BOOL(...)",
+        )
+    if is_grouped_otherwise(value):
+        raise Refused(path, MIXED)
+    if names := untyped_comparisons(value):
+        notes.append(Note(path, UNTYPED.format(", ".join(names))))
+    return _built(path, lambda: Sql(value))
+
+
+def _check_name(name: str, path: str) -> None:
+    if name in _ALIASES:
+        raise Refused(path, _ALIASES[name])
+    if _NAME.fullmatch(name) is None:
+        raise Refused(path, "no name of an attribute in Knative: a letter a-z, then letters and digits")
+
+
+def _note_time(name: str, path: str, notes: list[Note]) -> None:
+    if name == "time":
+        notes.append(Note(path, _TIME))
+
+
+def _built(path: str, build: Callable[[], T]) -> T:
+    try:
+        return build()
+    except ConditionError as error:
+        raise Refused(path, str(error)) from error

@@ -1,0 +1,45 @@
+"""What a resource becomes: a subscription with a sink, or the reasons why it becomes none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..conditions import Condition
+from .destinations import Destination
+from .fields import Note
+
+NOWHERE: Final = Destination(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subscription:
+    """One resource as arguments of `deliver_dag`.
+
+    arguments: beside name, condition and conn_id; `retry` holds the arguments of Retry.
+    left_out: fields without a counterpart here. differs: fields whose meaning is not quite the same, or that
+    somebody must act on. refused: why there is no subscription; then condition is None.
+    """
+
+    resource: str
+    name: str
+    condition: Condition | None = None
+    destination: Destination = NOWHERE
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    left_out: tuple[Note, ...] = ()
+    differs: tuple[Note, ...] = ()
+    refused: tuple[Note, ...] = ()
+
+    @property
+    def conn_id(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A resource of which no subscription is made, and why."""
+
+    resource: str
+    reason: str
+    left_out: tuple[Note, ...] = ()

@@ -1,0 +1,158 @@
+"""`airflow interlock migrate`: shows what resources of Knative become here."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .console import or_exit, print_lines, print_whole, say, show
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from airflow.cli.cli_config import GroupCommand
+
+    from ...migrate.subscription import Subscription, Unread
+
+_DESCRIPTION = (
+    "Reads Triggers, and the Brokers beside them, and prints for each the condition, the connection of its "
+    "sink, the deliver_dag(...) that makes the subscription, and each field that is left out or means "
+    "something else, with the reason. Changes nothing. Exits with 1 if a Trigger is refused."
+)
+
+
+def command() -> GroupCommand:
+    from airflow.cli.cli_config import ARG_OUTPUT, ActionCommand, Arg, GroupCommand
+
+    file = Arg(
+        ("file",), metavar="FILE", help="YAML or JSON with resources, such as kubectl prints; - reads stdin"
+    )
+    source = Arg(
+        ("--source",), action="store_true", help="print only the DAG file with the same subscriptions"
+    )
+    return GroupCommand(
+        name="migrate",
+        help="What resources of other event systems become here",
+        subcommands=(
+            ActionCommand(
+                "knative",
+                "Show what Triggers of Knative become",
+                knative,
+                (file, source, ARG_OUTPUT),
+                description=_DESCRIPTION,
+            ),
+        ),
+    )
+
+
+@or_exit("migrate knative")
+def knative(args: Namespace) -> None:
+    """Shows what becomes of each resource of the file."""
+    from ...migrate.documents import read_resources
+    from ...migrate.knative import subscriptions
+    from ...migrate.subscription import Subscription
+
+    found = subscriptions(read_resources(_text(args.file)))
+    made = [each for each in found if isinstance(each, Subscription)]
+    _print(args, found, made)
+    refused = [each for each in made if each.refused]
+    if refused:
+        names = ", ".join(each.resource for each in refused)
+        raise SystemExit(f"Refused: {names}. Correct the fields that are named, and run the command again.")
+
+
+def _print(args: Namespace, found: Sequence[Subscription | Unread], made: Sequence[Subscription]) -> None:
+    from ...migrate.source import dag_file
+
+    source = dag_file(made)
+    if args.source:
+        print_lines(source.rstrip("\n"))
+    elif args.output in ("json", "yaml"):
+        print_whole(args.output, [_whole(each) for each in found])
+        return
+    else:
+        show(args, [_row(each) for each in found])
+    notes = [note for each in found for note in _notes(each)]
+    if args.source:
+        for note in notes:
+            say(f"{note['resource']}, {note['field']} {note['is']}: {note['because']}")
+        return
+    if notes:
+        show(args, notes)
+    for each in made:
+        if each.condition is not None:
+            print_lines(_connection(each))
+    if source:
+        print_lines(source.rstrip("\n"))
+
+
+def _text(file: str) -> str:
+    from pathlib import Path
+
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"airflow interlock migrate: {file} cannot be read: {error}") from None
+
+
+def _row(each: Subscription | Unread) -> dict[str, Any]:
+    from ...migrate.subscription import Unread
+
+    if isinstance(each, Unread):
+        return {"resource": each.resource, "becomes": f"no subscription: {each.reason}", "condition": ""}
+    condition = "" if each.condition is None else str(each.condition)
+    becomes = f"deliver_dag {each.name}" if each.condition is not None else "refused"
+    return {"resource": each.resource, "becomes": becomes, "condition": condition}
+
+
+def _notes(each: Subscription | Unread) -> list[dict[str, str]]:
+    kinds = {
+        "refused": getattr(each, "refused", ()),
+        "left out": each.left_out,
+        "differs": getattr(each, "differs", ()),
+    }
+    return [
+        {"resource": each.resource, "field": note.field, "is": name, "because": note.text}
+        for name, notes in kinds.items()
+        for note in notes
+    ]
+
+
+def _whole(each: Subscription | Unread) -> dict[str, Any]:
+    from ...migrate.source import call
+    from ...migrate.subscription import Unread
+
+    left_out = [note._asdict() for note in each.left_out]
+    if isinstance(each, Unread):
+        return {"resource": each.resource, "subscription": None, "reason": each.reason, "left_out": left_out}
+    condition = each.condition
+    made = (
+        None
+        if condition is None
+        else {
+            "name": each.name,
+            "condition": str(condition),
+            "condition_json": condition.to_json(),
+            "conn_id": each.conn_id,
+            "host": each.destination.host,
+            **each.arguments,
+            "source": call(each),
+        }
+    )
+    return {
+        "resource": each.resource,
+        "subscription": made,
+        "left_out": left_out,
+        "differs": [note._asdict() for note in each.differs],
+        "refused": [note._asdict() for note in each.refused],
+    }
+
+
+def _connection(each: Subscription) -> str:
+    import shlex
+
+    host = each.destination.host or "HOST"
+    return shlex.join(
+        ("airflow", "connections", "add", each.conn_id, "--conn-type", "http", "--conn-host", host)
+    )
