@@ -23,6 +23,7 @@ _LEFT: Final = {
         " credentials that it takes"
     ),
 }
+_UNKNOWN_HOST: Final = "http://unknown"
 _UNKNOWN: Final = "no field of a Destination"
 
 
@@ -55,9 +56,11 @@ def destination(
     if not has_ref:
         return _split(uri or "", given.field("uri"), notes), left
     if base is None:
+        found = _split(urljoin(_UNKNOWN_HOST, uri or ""), given.field("uri"), notes)
+        if found.host != _UNKNOWN_HOST:
+            return found, left
         notes.append(Note(ref_path, _NO_ADDRESS))
-        found = _split(urljoin("http://unknown", uri or ""), given.field("uri"), notes)
-        return (replace(found, host=None) if found.host == "http://unknown" else found), left
+        return replace(found, host=None), left
     return _split(urljoin(base, uri or ""), given.field("uri"), notes), left
 
 

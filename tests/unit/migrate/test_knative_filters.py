@@ -88,7 +88,7 @@ SPECS = st.fixed_dictionaries(
 
 
 @given(spec=SPECS, events=st.lists(EVENTS, min_size=1, max_size=12))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_a_matcher_accepts_exactly_the_events_that_knative_accepts(spec: Any, events: Any) -> None:
     sent_events = [Event.of(**{"id": "1", **each}) for each in events]
     wanted = [accepts(spec, each.attributes) for each in sent_events]

@@ -1,0 +1,85 @@
+"""A file of resources: YAML or JSON, one or many, and nothing in it that is passed over."""
+
+from __future__ import annotations
+
+import pytest
+from interlock.migrate.documents import read_resources
+from interlock.migrate.errors import UnreadableFile
+
+YAML = """
+apiVersion: a/v1
+kind: A
+metadata: {name: one, namespace: shop}
+---
+---
+apiVersion: a/v1
+kind: B
+metadata: {name: two}
+spec: {at: 2026-11-20T06:00:00Z, day: 2026-11-20}
+"""
+ONE, TWO = '{"apiVersion": "a/v1", "kind": "A"}', '{"apiVersion": "a/v1", "kind": "B"}'
+
+
+def kinds(text: str) -> list[str]:
+    return [each.kind for each in read_resources(text)]
+
+
+def test_documents_of_yaml_are_read_and_empty_ones_are_not() -> None:
+    found = read_resources(YAML)
+    assert [str(each) for each in found] == ["A shop/one", "B two"]
+
+
+def test_a_time_is_a_text_as_kubernetes_reads_it() -> None:
+    assert read_resources(YAML)[1].value["spec"] == {"at": "2026-11-20T06:00:00Z", "day": "2026-11-20"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{ONE}\n{TWO}",
+        f"{ONE}{TWO}",
+        f"[{ONE}, {TWO}]",
+        f'{{"apiVersion": "v1", "kind": "List", "items": [{ONE}, {TWO}]}}',
+        f'\t{{"apiVersion": "v1", "kind": "AList",\n\t"items": [{ONE}, {TWO}]}}\n',
+        f"apiVersion: v1\nkind: List\nitems:\n- {ONE}\n- {TWO}\n",
+        f"{ONE}\n---\n{TWO}\n",
+        f"{{apiVersion: a/v1, kind: A}}\n---\n{TWO}",
+    ],
+)
+def test_lists_and_several_objects_are_their_items(text: str) -> None:
+    assert kinds(text) == ["A", "B"]
+
+
+def test_an_item_without_a_name_is_called_by_its_place() -> None:
+    assert [str(each) for each in read_resources(f"[{ONE}, {TWO}]")][
+        1
+    ] == "B without a name (document 1, item 2)"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no resource"),
+        ("---\n---\n", "no resource"),
+        ("kind: [", "neither YAML nor JSON"),
+        ("a\n", "must be a resource"),
+        ("kind: A", "no apiVersion"),
+        ("{kind: A, apiVersion: 1}", "no apiVersion"),
+        ("kind: A\nkind: B\napiVersion: v1", "there twice"),
+        ("kind: A\napiVersion: v1\nspec: {a: {b: 1, b: 2}}", "there twice"),
+        ('{"kind": "A", "kind": "B"}', "twice"),
+        ("kind: A\napiVersion: v1\nspec: {on: 1}", "write it in quotes"),
+        ("apiVersion: v1\nkind: List\nitems: {}", "must be a list"),
+        ("!!python/object/apply:os.getcwd []", "neither YAML nor JSON"),
+        ("[" * 5000, "nested too deeply"),
+        ("kind: A\x00", "neither YAML nor JSON"),
+    ],
+)
+def test_what_is_no_file_of_resources_is_an_error_that_says_why(text: str, reason: str) -> None:
+    with pytest.raises(UnreadableFile, match=reason):
+        read_resources(text)
+
+
+def test_an_anchor_is_its_value() -> None:
+    text = "kind: A\napiVersion: v1\na: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n"
+    assert read_resources(text)[0].value["c"] == {"b": 1, "d": 2}
