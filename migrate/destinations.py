@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit, urlunsplit
 
 from ..events.attributes import shown
 from .errors import Refused
@@ -17,12 +17,18 @@ _NO_ADDRESS: Final = (
     " Trigger. Give it to the connection as its host"
 )
 _LEFT: Final = {
-    "CACerts": "the connection names the file of the authority: write these certificates into a file",
+    "CACerts": "write these certificates into a file, whose path is `verify` in the extra of the connection",
     "audience": (
-        "Interlock sends no token of Knative's OIDC. If the subscriber needs one, give the connection"
-        " credentials that it takes"
+        "nothing here makes tokens of Knative's OIDC. Give the connection credentials that the subscriber"
+        " takes, such as those of a client (`token_url`)"
     ),
 }
+_IN_CLUSTER: Final = (".svc", ".svc.cluster.local")
+_PRIVATE: Final = (
+    "its address is private: `[interlock] delivery_networks` must have the network of the cluster's services"
+)
+# As `deliver_dag` takes it.
+_PATH: Final = re.compile(r"([/?]([A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*)?")
 _UNKNOWN_HOST: Final = "http://unknown"
 _UNKNOWN: Final = "no field of a Destination"
 
@@ -68,18 +74,19 @@ def _of_ref(ref: Members, namespace: str) -> str | None:
     """The address of a Service of Kubernetes, which its name gives; None for anything else."""
     if not ref:
         return None
-    names = {each: ref.text(each) or "" for each in ("apiVersion", "kind", "name", "namespace")}
+    names = {name: ref.text(name) or "" for name in ("apiVersion", "kind", "name", "namespace")}
+    other = ref.text("group") or ref.text("address")  # experimental: they say where the object is
     for each in ref.left({}, "no field of a reference"):
         raise Refused(each.field, each.text)
-    for each in ("kind", "name"):
-        if not names[each]:
-            raise Refused(ref.field(each), "it is missing")
+    for name in ("kind", "name"):
+        if not names[name]:
+            raise Refused(ref.field(name), "it is missing")
     namespace = names["namespace"] or namespace
-    if (names["apiVersion"], names["kind"]) != ("v1", "Service") or not namespace:
+    if (names["apiVersion"], names["kind"]) != ("v1", "Service") or not namespace or other:
         return None
-    for each in (names["name"], namespace):
-        if _LABEL.fullmatch(each) is None:
-            raise Refused(ref.field("name"), f"{shown(each)} is no name of Kubernetes")
+    for text in (names["name"], namespace):
+        if _LABEL.fullmatch(text) is None:
+            raise Refused(ref.field("name"), f"{shown(text)} is no name of Kubernetes")
     return f"http://{names['name']}.{namespace}.svc"
 
 
@@ -96,8 +103,19 @@ def _split(uri: str, path: str, notes: list[Note]) -> Destination:
     if parts.fragment:
         notes.append(Note(path, "the part after # is never sent"))
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    if name.endswith(_IN_CLUSTER):
+        notes.append(Note(path, _PRIVATE))
     host = f"{parts.scheme}://{name}" + (f":{port}" if port is not None else "")
-    return Destination(host, urlunsplit(SplitResult("", "", parts.path, parts.query, "")))
+    return Destination(host, _path(urlunsplit(SplitResult("", "", parts.path, parts.query, "")), path))
+
+
+def _path(text: str, field: str) -> str:
+    steps = re.split(r"[/\\]", unquote(text.partition("?")[0]))
+    if _PATH.fullmatch(text) is None or text.startswith("//") or not {".", ".."}.isdisjoint(steps):
+        raise Refused(
+            field, f"{shown(text)} is no path that deliver_dag takes: percent-encode it, without .."
+        )
+    return text
 
 
 def _without_user(uri: str) -> str:

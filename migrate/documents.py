@@ -101,11 +101,11 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _twice(names: list[Hashable]) -> Hashable:
+def _twice(names: list[str]) -> str:
     return next(name for number, name in enumerate(names) if name in names[:number])
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """YAML as Kubernetes reads it: a time is a text, and no key is there twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  # as the class above declares it

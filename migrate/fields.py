@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -59,7 +59,7 @@ class Members:
             return value
         raise Refused(self.field(name), f"it is {kind(value)}: it must be a text. {_QUOTES}")
 
-    def list(self, name: str) -> list[object]:
+    def items(self, name: str) -> Sequence[object]:
         value = self.take(name)
         if value is None or isinstance(value, list):
             return value or []

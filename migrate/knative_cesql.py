@@ -38,7 +38,7 @@ def untyped_comparisons(expression: str) -> list[str]:
             left, right = parts
             if right.untyped and not _is_plain_text(left):
                 found.add(right.attribute or "")
-            elif left.untyped and right.constant in (0, 1) and not isinstance(right.constant, str):
+            elif left.untyped and right.kind is not str and right.constant in (0, 1):
                 found.add(left.attribute or "")
         elif node.form == "IN" and parts[0].untyped and not all(map(_is_plain_text, parts[1:])):
             found.add(parts[0].attribute or "")

@@ -17,6 +17,7 @@ from .fields import Members, Note
 _UNKNOWN: Final = "no field of Knative's delivery spec that is known here"
 _DEFAULT: Final = Retry()
 _MOST_RETRIES: Final = 2**31 - 1
+_MOST_TRIES: Final = 1_000_000  # of deliver_dag
 _MOST_TIMEOUT_S: Final = 3600.0
 _MOST_DELAY_S: Final = 30 * 86_400.0
 # A firing is given up in time before retention removes it, even if its process was away meanwhile.
@@ -71,6 +72,9 @@ def delivery(given: Members) -> Delivery:
         if most > _MOST_DELAY_S:
             differs.append(Note(given.field("retryAfterMax"), "at most 30 days here"))
         values["retry_after_most_s"] = min(most, _MOST_DELAY_S)
+    if retries is not None and retries >= _MOST_TRIES:
+        differs.append(Note(given.field("retry"), f"at most {_MOST_TRIES - 1} here"))
+        retries = _MOST_TRIES - 1
     if retries is not None:
         values |= _limits(retries, Retry(**values), "delay_s" in values, given.field("retry"), differs)
     form = _format(given)
@@ -155,6 +159,6 @@ def _schedule_s(retries: int, policy: Retry, most: float) -> float:
 
 def _format(given: Members) -> Literal["binary", "json"] | None:
     text = given.text("format")
-    if text is None or text == "json" or text == "binary":
-        return text
-    raise Refused(given.field("format"), f"{shown(text)} is neither json nor binary")
+    if text not in (None, "json", "binary"):
+        raise Refused(given.field("format"), f"{shown(text)} is neither json nor binary")
+    return "json" if text == "json" else "binary" if text == "binary" else None

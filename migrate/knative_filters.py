@@ -7,7 +7,8 @@ CloudEvents Subscriptions for the dialects. Where Knative's own dispatchers disa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from ..conditions import ConditionError, Matcher, event
@@ -40,7 +41,7 @@ EVERY_EVENT: Final = "EXISTS type"  # true for each event: a matcher has at leas
 def matcher(spec: Members) -> tuple[Matcher, list[Note]]:
     """Returns the matcher of a Trigger's spec, and what differs. Raises Refused, which names the filter."""
     notes: list[Note] = []
-    first, second = spec.members("filter"), spec.list("filters")
+    first, second = spec.members("filter"), spec.items("filters")
     path = spec.field("filters") if second else first.field("attributes")
     if second:
         if "attributes" in first:
@@ -70,13 +71,13 @@ def _attributes(given: Members, notes: list[Note]) -> list[Filter]:
         _check_name(name, field)
         if value:
             _note_time(name, field, notes)
-            found.append(_built(field, lambda name=name, value=value: Exact({name: value})))
+            found.append(_built(field, partial(Exact, {name: value})))
         elif name not in REQUIRED:  # which each event has
-            found.append(_built(field, lambda name=name: Sql(f"EXISTS {name}")))
+            found.append(_built(field, partial(Sql, f"EXISTS {name}")))
     return found
 
 
-def _listed(given: list[object], path: str, depth: int, notes: list[Note]) -> list[Filter]:
+def _listed(given: Sequence[object], path: str, depth: int, notes: list[Note]) -> list[Filter]:
     """The filters of a list, all of which must be true; an empty one is always true."""
     found = (
         _filter(Members(each, f"{path}[{number}]"), depth, notes, in_all=True)

@@ -11,6 +11,8 @@ from ..conditions import Condition
 from ..conditions.filters.filter import quoted
 from .subscription import Subscription
 
+# Airflow looks for DAGs only in files with the words "dag" and "airflow".
+_DOCSTRING: Final = '"""DAGs that keep sinks registered, made by `airflow interlock migrate`."""'
 _FILTERS: Final = ("All", "Any", "Exact", "Not", "Prefix", "Sql", "Suffix")
 _WORD: Final = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b([A-Za-z_]\w*)(?=\()""")
 
@@ -22,7 +24,7 @@ def dag_file(found: Iterable[Subscription]) -> str:
         return ""
     calls = [_call(each) for each in made]
     conditions = [each.condition for each in made if each.condition is not None]
-    return "\n".join((*_imports(conditions, any("retry" in each.arguments for each in made)), "", *calls))
+    return "\n".join((_DOCSTRING, "", *_imports(conditions), "", *calls))
 
 
 def call(subscription: Subscription) -> str:
@@ -30,7 +32,7 @@ def call(subscription: Subscription) -> str:
     return "" if subscription.condition is None else _call(subscription).rstrip("\n")
 
 
-def _imports(conditions: Iterable[Condition], has_retry: bool) -> Iterator[str]:
+def _imports(conditions: Iterable[Condition]) -> Iterator[str]:
     functions, filters = set[str](), set[str]()
     for each in conditions:
         for text, name in _WORD.findall(str(each)):
@@ -39,8 +41,6 @@ def _imports(conditions: Iterable[Condition], has_retry: bool) -> Iterator[str]:
     yield f"from interlock import {', '.join(sorted(functions))}"
     if filters:
         yield f"from interlock.conditions.filters import {', '.join(sorted(filters))}"
-    if has_retry:
-        yield "from interlock.engine.delivery.retry import Retry"
     yield "from interlock.operators import deliver_dag"
 
 
@@ -49,13 +49,13 @@ def _call(subscription: Subscription) -> str:
     lines.append(f"    {quoted(subscription.name)},")
     lines.append(f"    condition={subscription.condition},")
     lines.append(f"    conn_id={quoted(subscription.conn_id)},")
-    lines += [f"    {name}={_value(name, value)}," for name, value in subscription.arguments.items()]
+    lines += [f"    {name}={_value(value)}," for name, value in subscription.arguments.items()]
     return "\n".join((*lines, ")", ""))
 
 
-def _value(name: str, value: Any) -> str:
-    if name == "retry" and isinstance(value, Mapping):
-        return f"Retry({', '.join(f'{each}={_value(each, given)}' for each, given in value.items())})"
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{quoted(name)}: {_value(each)}" for name, each in value.items()) + "}"
     return quoted(value) if isinstance(value, str) else repr(value)
 
 

@@ -17,7 +17,7 @@ NOWHERE: Final = Destination(None)
 class Subscription:
     """One resource as arguments of `deliver_dag`.
 
-    arguments: beside name, condition and conn_id; `retry` holds the arguments of Retry.
+    arguments: beside name, condition and conn_id.
     left_out: fields without a counterpart here. differs: fields whose meaning is not quite the same, or that
     somebody must act on. refused: why there is no subscription; then condition is None.
     """
