@@ -1,6 +1,6 @@
 """The interface through which protocols and waits use Kafka.
 
-`engine.protocol` uses `Bus`, waits use `Clients`. Both have two implementations: over librdkafka
+`engine.protocol` and `engine.delivery` use `Bus`, waits use `Clients`. Both have two implementations: over librdkafka
 (`kafka.bus.KafkaBus`, `kafka.wait_clients.KafkaClients`) and the tests' simulation.
 docs/understand/engine/kafka.md lists what both guarantee; tests/contract runs one suite against both.
 """
@@ -135,7 +135,9 @@ class Reader(Protocol):
 
 
 class Bus(Protocol):
-    """A member of the engines' consumer group with one transactional producer. Not thread-safe.
+    """A member of a consumer group, of engines or of deliverers, with one transactional producer.
+
+    Not thread-safe.
 
     Every method may raise UnreachableError: close the bus and create a new one. Its subclass NotReadable
     says that one topic cannot be read: the bus remains usable without it. `commit` never raises NotReadable.

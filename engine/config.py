@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 from ..events.proof import Proof, ProofError
 from ..events.properties import refused
@@ -55,7 +56,8 @@ class BusConfig:
     `client` holds librdkafka properties, at least `bootstrap.servers`. Properties that run programs, disable
     certificate checks, or accept tokens that anybody can forge or read raise ConfigError unless
     `allowed_client_properties` names them. Properties that the protocols set themselves are ignored.
-    `repr` and `describe()` show no property but `bootstrap.servers`.
+    `repr` and `describe()` show no property but `bootstrap.servers`. members: who uses this configuration;
+    each kind has a consumer group of its own.
     """
 
     name: str = "interlock"
@@ -63,6 +65,7 @@ class BusConfig:
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     connection: str = "kafka_default"  # where `client` came from, for messages only
     allowed_client_properties: frozenset[str] = frozenset()
+    members: Literal["engines", "deliverers"] = "engines"
 
     def __post_init__(self) -> None:
         for what, value in (("bus", self.name), ("deployment", self.deployment)):
@@ -120,8 +123,25 @@ class BusConfig:
 
     @property
     def group(self) -> str:
-        """The consumer group of the bus's engines."""
-        return f"{self.name}-engine"
+        """The consumer group: of the bus's engines, or of the deployment's deliverers."""
+        if self.members == "engines":
+            return f"{self.name}-engine"
+        return f"{self.name}-deliver-{self.deployment}"
+
+    @property
+    def ids(self) -> str:
+        """What the transactional ids of this deployment's members of the group begin with."""
+        return f"{self.group}-{self.deployment}" if self.members == "engines" else self.group
+
+    @property
+    def member(self) -> str:
+        """What a text calls a member of the group."""
+        return "The engine" if self.members == "engines" else "The deliverer"
+
+    @property
+    def of_deliverers(self) -> BusConfig:
+        """The same bus, as a deliverer uses it."""
+        return replace(self, members="deliverers")
 
     @cached_property
     def proof(self) -> Proof | None:

@@ -11,7 +11,7 @@ class ProcessName:
     """A process's name among the engines of a bus, with a counter of the engines that it has started.
 
     A restarted engine keeps the process name. An engine that replaces a hanging one gets a new process name,
-    so others consider the old process dead (docs/understand/engine/suspects.md).
+    so others consider the old process dead (docs/understand/engine/suspects.md). Deliverers are named alike.
     """
 
     def __init__(self) -> None:
@@ -25,4 +25,4 @@ class ProcessName:
     def next(self, config: BusConfig) -> str:
         """The transactional id of the next engine."""
         self._engines += 1
-        return f"{config.group}-{config.deployment}-{self._process}.{self._engines}"
+        return f"{config.ids}-{self._process}.{self._engines}"

@@ -116,7 +116,7 @@ class Admin:
         return frozenset(member.name for member in self.group_members())
 
     def group_members(self) -> list[Member]:
-        """The current members of the engines' group, from its coordinator."""
+        """The current members of the group, from its coordinator."""
         with _without_warnings:
             groups = self.call(lambda: self._client.list_groups(self._config.group, REQUEST_TIMEOUT_S))
         for group in groups:

@@ -64,7 +64,7 @@ def consumer_settings() -> dict[str, object]:
 
 
 class KafkaBus:
-    """A member of the engines' group and its transactional producer (see `bus.Bus`).
+    """A member of the group and its transactional producer (see `bus.Bus`). The config says of which group.
 
     Create it only after `topics.check` passed: librdkafka silently accepts a subscription to a missing topic.
     identity: pass the same one to each bus that a process creates.

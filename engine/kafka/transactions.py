@@ -141,7 +141,7 @@ class Transactions:
             # Fatal, fenced, timed out or unknown: only new clients can read the outcome, from the offsets.
             raise UnreachableError(
                 f"A transaction on {self._config.describe()} failed ({error.name()}: {error_text(error)}). "
-                "The engine starts again from the committed offsets."
+                f"{self._config.member} starts again from the committed offsets."
             ) from e
         except SystemError as e:  # a callback ran while the client raised a fatal error
             raise UnreachableError(
@@ -219,7 +219,8 @@ class Transactions:
         if not transactional_id.startswith(f"{self._config.group}-"):
             # The id comes from offset metadata. Initialising an id of another application would end its
             # transaction.
-            log.warning("%r is not a transactional id of this bus's engines; not fenced.", transactional_id)
+            group = self._config.group
+            log.warning("%r is no transactional id of a member of %r; not fenced.", transactional_id, group)
             return
         self._initialised(transactional_id, TIMEOUT_S)
 

@@ -206,12 +206,15 @@ class SimulatedOpen:
 
 
 class Broker:
-    def __init__(self, bootstrap_servers: str) -> None:
+    """of_deliverers: its buses are members of the group of deliverers, else of that of engines."""
+
+    def __init__(self, bootstrap_servers: str, *, of_deliverers: bool = False) -> None:
         from confluent_kafka import Producer
         from confluent_kafka.admin import AdminClient
 
         name = f"contract-{uuid.uuid4().hex[:10]}"
-        self.config = BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers})
+        config = BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers})
+        self.config = config.of_deliverers if of_deliverers else config
         self._client = {"bootstrap.servers": bootstrap_servers, "log_level": "0"}
         self._admin: Any = AdminClient(self._client)
         self._producer: Any = Producer({**self._client, "linger.ms": 0})
@@ -261,14 +264,15 @@ class Broker:
             "import sys\n"
             "from interlock.engine.config import BusConfig\n"
             "from interlock.engine.kafka.bus import KafkaBus\n"
-            "name, servers, topic = sys.argv[1:]\n"
-            "bus = KafkaBus(BusConfig(name=name, client={'bootstrap.servers': servers}))\n"
+            "name, servers, members, topic = sys.argv[1:]\n"
+            "client = {'bootstrap.servers': servers}\n"
+            "bus = KafkaBus(BusConfig(name=name, client=client, members=members))\n"
             "bus.subscribe([topic])\n"
             "while bus.poll(1, 0.1).assigned is None: pass\n"
             "print(bus.transactional_id, flush=True)\n"
             "while True: bus.poll(1, 1.0)\n"
         )
-        arguments = [self.config.name, self.config.bootstrap_servers, topic]
+        arguments = [self.config.name, self.config.bootstrap_servers, self.config.members, topic]
         process = subprocess.Popen(
             [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True
         )

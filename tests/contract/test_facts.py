@@ -59,6 +59,7 @@ def test_k1_an_aborted_transaction_leaves_nothing_to_see(kafka: Kafka) -> None:
     assert values(read_whole(kafka, bus.reader(), {trigger: 2})) == []
 
 
+@pytest.mark.groups("broker", "deliverers")
 def test_k2_a_commit_of_a_generation_that_is_over_is_refused(kafka: Kafka) -> None:
     source = TopicPartition(kafka.topic("event", 2), 0)
     trigger = TopicPartition(kafka.topic("trigger"), 0)
@@ -97,6 +98,7 @@ def test_without_offsets_or_membership_nothing_is_sent(kafka: Kafka) -> None:
     assert bus.end_offsets([trigger]) == {trigger: 0}
 
 
+@pytest.mark.groups("broker", "deliverers")
 def test_k3_stable_offsets_wait_for_open_transactions_and_others_are_the_last_committed_ones(
     kafka: Kafka,
 ) -> None:
@@ -160,6 +162,7 @@ def assert_ended(kafka: Kafka, bus: Any, written: TopicPartition, transaction: A
         transaction.commit()
 
 
+@pytest.mark.groups("broker", "deliverers")
 def test_k6_fencing_ends_the_open_transaction_and_its_producer(kafka: Kafka) -> None:
     source, trigger = TopicPartition(kafka.topic("event"), 0), TopicPartition(kafka.topic("trigger"), 0)
     bus, membership = member(kafka, source)
@@ -187,6 +190,7 @@ def test_k6_fencing_an_id_that_nobody_uses_does_nothing(kafka: Kafka) -> None:
     kafka.bus().fence("nobody")
 
 
+@pytest.mark.groups("broker", "deliverers")
 def test_k7_a_dead_member_is_gone_when_the_survivors_have_its_partitions(kafka: Kafka) -> None:
     topic = kafka.topic("event", 2)
     dead = kafka.killed_owner(topic)
@@ -384,6 +388,7 @@ def test_k15_a_bus_that_has_not_joined_has_no_membership(kafka: Kafka) -> None:
         assert batch.membership is None
 
 
+@pytest.mark.groups("broker", "deliverers")
 def test_k16_a_transaction_whose_offsets_were_accepted_commits_in_a_later_generation(kafka: Kafka) -> None:
     source = TopicPartition(kafka.topic("event", 2), 0)
     trigger = TopicPartition(kafka.topic("trigger"), 0)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import ConfigError
+from interlock.engine.identity import ProcessName
 from interlock.engine.kafka.clients import ClientErrors, settings
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
@@ -217,6 +218,14 @@ def test_secrets_are_neither_in_repr_nor_in_the_description_but_distinguish_buse
 def test_topics_and_group_are_named_after_the_bus() -> None:
     config = made({})
     assert (config.topic("event"), config.group) == ("b-event", "b-engine")
+
+
+def test_the_deliverers_of_each_deployment_are_a_group_of_their_own() -> None:
+    config = BusConfig("b", "prod", {"bootstrap.servers": "broker:9092"})
+    deliverers = config.of_deliverers
+    assert (deliverers.group, deliverers.identity) == ("b-deliver-prod", config.identity)
+    names = [ProcessName().next(each).rpartition("-")[0] for each in (config, deliverers)]
+    assert names == ["b-engine-prod", "b-deliver-prod"]
 
 
 def test_what_a_client_needs_wins_over_what_the_connection_says() -> None:

@@ -1,0 +1,115 @@
+"""Facts of docs/understand/engine/kafka.md that deliverers need and engines do not.
+
+A deliverer reads the partitions to which it writes, and commits offsets that may not have changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from interlock.engine.bus import Committed, Output, Record, TopicPartition
+from interlock.engine.errors import TransactionAborted
+from interlock.engine.kafka.bus import KafkaBus
+
+from tests.contract.kafkas import Broker, Kafka, assigned, next_assignment, taken
+from tests.contract.test_facts import read_whole, values
+
+if TYPE_CHECKING:
+    from interlock.plugin.broker import LocalBroker
+
+pytestmark = pytest.mark.groups("deliverers")
+
+
+def test_k22_a_bus_polls_what_its_own_transactions_wrote_with_headers_and_in_order(kafka: Kafka) -> None:
+    action = TopicPartition(kafka.topic("action"), 0)
+    bus = kafka.bus()
+    membership = assigned(kafka, bus, [action.topic]).membership
+    bus.start({action: 0})
+    kafka.append(action, b"fired", b"f1")
+    outputs = [Output(*action, b"f1", b"acked", [("by", b"d")]), Output(*action, b"f2", b"acked")]
+    bus.commit(outputs, {action: Committed(1, "")}, membership)
+    items = taken(kafka, lambda: [*bus.poll(10, 0.1).records], {action: 4})  # the fourth is the marker
+    found = [(item.key, item.value, item.headers) for item in items if isinstance(item, Record)]
+    assert [(key, value) for key, value, _ in found] == [
+        (b"f1", b"fired"),
+        (b"f1", b"acked"),
+        (b"f2", b"acked"),
+    ]
+    assert list(found[1][2] or ()) == [("by", b"d")]
+
+
+def test_k23_offsets_that_do_not_change_are_refused_to_an_earlier_generation(kafka: Kafka) -> None:
+    action = TopicPartition(kafka.topic("action", 2), 0)
+    old, new = kafka.bus(), kafka.bus()
+    membership = assigned(kafka, old, [action.topic]).membership
+    old.start({action: 0})
+    old.commit([], {action: Committed(5, "mark")}, membership)
+    new.subscribe([action.topic])
+    next_assignment(kafka, new, old)
+    with pytest.raises(TransactionAborted):
+        old.commit([Output(*action, b"f1", b"acked")], {action: Committed(5, "mark")}, membership)
+    assert kafka.until("stable offsets", lambda: new.committed([action])) == {action: Committed(5, "mark")}
+    assert values(read_whole(kafka, new.reader(), new.end_offsets([action]))) == []
+
+
+def test_k24_one_membership_serves_several_transactions_also_after_a_refused_one(kafka: Kafka) -> None:
+    action = TopicPartition(kafka.topic("action"), 0)
+    bus = kafka.bus()
+    membership = assigned(kafka, bus, [action.topic]).membership
+    bus.start({action: 0})
+    bus.commit([Output(*action, b"f1", b"acked")], {action: Committed(0, "")}, membership)
+    with pytest.raises(TransactionAborted):
+        bus.commit([Output(*action, b"f2", b"acked")], {action: Committed(0, "x" * 5000)}, membership)
+    bus.commit([Output(*action, b"f3", b"acked")], {action: Committed(0, "")}, membership)
+    found = read_whole(kafka, bus.reader(), bus.end_offsets([action]))
+    assert [item.key for item in found if isinstance(item, Record)] == [b"f1", b"f3"]
+
+
+def test_k25_the_end_after_the_stable_offsets_holds_all_that_a_former_owner_can_still_commit(
+    kafka: Kafka,
+) -> None:
+    action = TopicPartition(kafka.topic("action", 2), 0)
+    old, new = kafka.bus(), kafka.bus()
+    membership = assigned(kafka, old, [action.topic]).membership
+    old.start({})
+    accepted, late = kafka.begin("accepted"), kafka.begin("late")
+    accepted.write(action, b"f1 acked")
+    accepted.send_offsets({action: Committed(1, "")}, membership)
+    late.write(action, b"f2 acked")
+    new.subscribe([action.topic])
+    next_assignment(kafka, new, old)
+    assert new.committed([action]) is None
+    accepted.commit()
+    assert kafka.until("stable offsets", lambda: new.committed([action])) == {action: Committed(1, "")}
+    end = new.end_offsets([action])[action]
+    assert end >= 2, "the records of both are below it"
+    with pytest.raises(Exception, match=r"(?i)generation|unknown.member|illegal"):
+        late.send_offsets({action: Committed(2, "")}, membership)
+    late.abort()
+    assert values(read_whole(kafka, new.reader(), {action: end})) == [b"f1 acked"]
+
+
+def test_k26_engines_and_deliverers_of_a_bus_have_offsets_and_members_of_their_own(
+    broker: LocalBroker,
+) -> None:
+    """The simulation has one group."""
+    kafka = Broker(broker.bootstrap_servers)
+    action = TopicPartition(kafka.topic("action"), 0)
+    engine, deliverer = KafkaBus(kafka.config), KafkaBus(kafka.config.of_deliverers)
+    try:
+        of_engine = assigned(kafka, engine, [action.topic]).membership
+        of_deliverer = assigned(kafka, deliverer, [action.topic]).membership
+        engine.start({action: 0})
+        deliverer.start({action: 0})
+        engine.commit([], {action: Committed(1, "engine")}, of_engine)
+        deliverer.commit([], {action: Committed(2, "deliverer")}, of_deliverer)
+        for bus, offset in ((engine, Committed(1, "engine")), (deliverer, Committed(2, "deliverer"))):
+            assert kafka.until("its offset", lambda bus=bus: bus.committed([action])) == {action: offset}
+            assert bus.members() == {bus.transactional_id}
+        engine.fence(deliverer.transactional_id)  # no member of its group: nothing is done
+        deliverer.commit([], {action: Committed(3, "")}, of_deliverer)
+    finally:
+        engine.close()
+        deliverer.close()
+        kafka.close()
