@@ -1,7 +1,7 @@
 """The interface through which protocols and waits use Kafka.
 
-`engine.protocol` and `engine.delivery` use `Bus`, waits use `Clients`. Both have two implementations: over librdkafka
-(`kafka.bus.KafkaBus`, `kafka.wait_clients.KafkaClients`) and the tests' simulation.
+`engine.protocol` and `engine.delivery` use `Bus`, waits use `Clients`. Both have two implementations: over
+librdkafka (`kafka.bus.KafkaBus`, `kafka.wait_clients.KafkaClients`) and the tests' simulation.
 docs/understand/engine/kafka.md lists what both guarantee; tests/contract runs one suite against both.
 """
 
@@ -147,8 +147,13 @@ class Bus(Protocol):
     def transactional_id(self) -> str:
         """The producer's id, and the name under which `members` lists this member."""
 
-    def subscribe(self, topics: Sequence[str]) -> None:
-        """Join the group for these topics, including partitions that are added to them later."""
+    def subscribe(self, topics: Sequence[str], before_loss: Callable[[object], None] | None = None) -> None:
+        """Join the group for these topics, including partitions that are added to them later.
+
+        before_loss: a poll calls it with the membership when others wait for this member to give up its
+        partitions. It may still commit with this membership. Keep it short: the whole group waits. A member
+        that the group has excluded loses its partitions without it.
+        """
 
     def poll(self, most: int, timeout_s: float) -> Batch:
         """Returns records and ends of the started partitions, or a change of the assignment.

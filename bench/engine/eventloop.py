@@ -30,7 +30,7 @@ def run(bootstrap_servers: str, rate: int = 20_000, seconds: int = 10) -> None:
     run_until_open(config)
     stop, status = threading.Event(), EngineStatus()
     engine = threading.Thread(
-        target=run_engine, args=(config, stop), kwargs={"process": EngineProcess(status)}
+        target=run_engine, args=(config, stop), kwargs={"process": EngineProcess(status=status)}
     )
     engine.start()
     try:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import random
-from time import monotonic, time
+from time import monotonic, sleep, time
 from typing import Final
 
 from ..bus import Bus, Record, TopicPartition
@@ -25,6 +25,7 @@ from ..config import BusConfig
 from ..protocol.clock import BrokerClock
 from .acknowledgements import Acknowledgements
 from .answers import Verdict
+from .dead_deliverers import DeadDeliverers
 from .firings import OpenFiring, subscription_of
 from .lanes import Finished, SinkLanes
 from .ownership import Ownership
@@ -36,6 +37,7 @@ from .schedule import Schedule
 from .sinks import Sinks
 
 TAKE: Final = 2000
+FINISH_S: Final = 2.0  # how long a rebalance waits for deliveries in flight
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,20 @@ class Parts:
     partition: type[ActionPartition] = ActionPartition
     schedule: type[Schedule] = Schedule
     acknowledgements: type[Acknowledgements] = Acknowledgements
+    dead: type[DeadDeliverers] = DeadDeliverers
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """clock: time of day in seconds. monotonic: seconds. chance: random numbers in [0, 1)."""
+    """clock: time of day in seconds. monotonic: seconds. chance: random numbers in [0, 1).
+
+    wait: returns when a delivery has ended, or after so many seconds.
+    """
 
     clock: Callable[[], float] = time
     monotonic: Callable[[], float] = monotonic
     chance: Callable[[], float] = random
+    wait: Callable[[float], object] = lambda timeout_s: sleep(min(timeout_s, 0.01))
 
 
 LIMITS: Final = Limits()
@@ -88,6 +95,7 @@ class Deliverer:
     ) -> None:
         self._bus, self._posts, self._parts = bus, posts, parts
         self._monotonic, self._chance = surroundings.monotonic, surroundings.chance
+        self._wait = surroundings.wait
         self.clock = BrokerClock(surroundings.clock, surroundings.monotonic)
         self._prefix = subscription_of(config.deployment, "")
         self.sinks = Sinks()
@@ -101,16 +109,19 @@ class Deliverer:
         self._attempts: dict[int, Attempt] = {}
         self._number = 0
         self._stopping = False
+        self.dead = parts.dead(bus, self.ownership, surroundings.monotonic)
+        self.dead.note_members()
         self._reader = bus.reader()
         self._reader.read({TopicPartition(config.topic("subscription"), 0): 0})
-        bus.subscribe([config.topic("action")])
+        bus.subscribe([config.topic("action")], self.finish)
 
     def run_pass(self, timeout_s: float = 0.0) -> None:
         """One turn of the loop. Waits up to the timeout for records."""
         batch = self._bus.poll(TAKE, timeout_s)  # 1
         if batch.lost or batch.assigned is not None:
             self._assign(batch.assigned)
-        self.ownership.take_over()  # 2
+        self.dead.note_committers(self.ownership.take_over())  # 2
+        self.dead.look()
         self._read_sinks()  # 3
         for item in batch.records:
             if isinstance(item, Record):
@@ -129,9 +140,33 @@ class Deliverer:
         if not self._stopping:
             self._start()  # 6
 
+    def finish(self, membership: object) -> None:
+        """Acknowledge what ends within FINISH_S, and start nothing: others wait for the partitions."""
+        until = self._monotonic() + FINISH_S
+        while True:
+            for ended in self._posts.ended():
+                self._take_answer(ended)
+            self._commit(membership)
+            left = until - self._monotonic()
+            open_firings = (attempt.firing for attempt in self._attempts.values())
+            if left <= 0 or not any(self.ownership.held(firing) is not None for firing in open_firings):
+                return
+            self._wait(left)
+
     def stop(self) -> None:
         """Start no more deliveries. Those in flight are acknowledged in further passes, until `is_idle`."""
         self._stopping = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has joined the group, and its partitions are recovered."""
+        assigned = self.ownership.assigned
+        return assigned is not None and len(self.ownership.open) == len(assigned)
+
+    @property
+    def in_flight(self) -> int:
+        """How many deliveries have begun and not ended."""
+        return len(self._attempts)
 
     @property
     def is_idle(self) -> bool:
@@ -150,6 +185,8 @@ class Deliverer:
         for partition in self.ownership.partitions.values():
             self._drop(partition.held)
         self._without_sink = {}
+        if assigned is not None:
+            self.dead.note_members()
         self.ownership.assign(assigned)
         self.acknowledgements.assign(assigned)
         self.scans.assign()

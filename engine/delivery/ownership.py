@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from ..bus import Bus, Committed, TopicPartition
 from ..config import BusConfig
@@ -42,18 +42,26 @@ class Ownership:
         self._taking = False
         self._topic_id = ""
 
+    @property
+    def awaits_marks(self) -> bool:
+        """Whether partitions were assigned whose marks are not stable yet."""
+        return self._taking
+
     def assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
         """Another assignment begins, None: is not known yet. Drops all partitions."""
         self.partitions, self.open, self.marks = {}, set(), {}
         self.assigned, self._taking = assigned, bool(assigned)
 
-    def take_over(self) -> None:
-        """Start to read what is assigned, once its marks are stable. The order of 1 and 2 matters."""
+    def take_over(self) -> Collection[Committed | None]:
+        """Start to read what is assigned, once its marks are stable. The order of 1 and 2 matters.
+
+        Returns the marks, if it has started now.
+        """
         if not self._taking or self.assigned is None:
-            return
+            return ()
         marks = self.stable_marks(self.assigned)  # 1
         if marks is None:
-            return
+            return ()
         ends = self.ends(self.assigned)  # 2
         starts = self.bus.start_offsets(self.assigned)
         topic = self.bus.topics([self._action])[self._action]
@@ -72,6 +80,7 @@ class Ownership:
             )
         self.bus.start(positions)
         self._taking = False
+        return marks.values()
 
     def stable_marks(
         self, assigned: tuple[TopicPartition, ...]
@@ -118,7 +127,8 @@ class Ownership:
 
     def metadata(self, mark: int) -> Committed:
         """A mark, as it is committed."""
-        return Committed(mark, json.dumps({"v": VERSION, "t": self._topic_id}))
+        committer = self.bus.transactional_id
+        return Committed(mark, json.dumps({"v": VERSION, "t": self._topic_id, "c": committer}))
 
     def _start_of(self, tp: TopicPartition, committed: Committed | None, start: int) -> int:
         if committed is None:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Member(NamedTuple):
-    """An engine in the group: its transactional id, its host, and its assigned partitions."""
+    """A member of the group: its transactional id, its host, and its assigned partitions."""
 
     name: str
     host: str
@@ -334,8 +334,8 @@ def _code(error: BaseException) -> int | None:
 def _member(listed: Any) -> Member:
     try:
         assigned = tuple(_assigned(listed.assignment))
-    except (struct.error, UnicodeDecodeError) as e:  # a client that is not an engine joined the group
-        log.warning("The assignment of %r in the engines' group cannot be read: %s", listed.client_id, e)
+    except (struct.error, UnicodeDecodeError) as e:  # a client of another kind joined the group
+        log.warning("The assignment of %r in its group cannot be read: %s", listed.client_id, e)
         assigned = ()
     return Member(listed.client_id, listed.client_host.lstrip("/"), assigned)
 

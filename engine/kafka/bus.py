@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,7 @@ class KafkaBus:
         self._assigned: tuple[TopicPartition, ...] | None = None
         self._lost = False
         self._membership: object = None
+        self._before_loss: Callable[[object], None] | None = None
         self._pending_errors: deque[EngineError] = deque()  # to be raised by the next polls
         self.transactional_id = (identity or ProcessName()).next(config)
         self._admin = Admin(config, self._errors)
@@ -107,13 +108,14 @@ class KafkaBus:
     # the coordinator no longer knows the member. The broker accepts a transaction with generation -1 when the
     # group is empty; it refuses one with old metadata.
 
-    def subscribe(self, topics: Sequence[str]) -> None:
+    def subscribe(self, topics: Sequence[str], before_loss: Callable[[object], None] | None = None) -> None:
+        self._before_loss = before_loss
         wanted = frozenset(topics)
         if wanted == self._subscribed:
             return  # subscribing again would rebalance the group
         self._subscribed = wanted
         self._consumer.subscribe(
-            sorted(wanted), on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone
+            sorted(wanted), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_gone
         )
 
     def _on_assign(self, consumer: Consumer, partitions: list[Any]) -> None:
@@ -124,6 +126,15 @@ class KafkaBus:
         self._membership = metadata if member and member.encode() in metadata else None
         # `start` begins fetching, after the state of these partitions was recovered.
         consumer.assign([])
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[Any]) -> None:
+        # The client joins the next generation after this call, and sends heartbeats meanwhile. Until the last
+        # member has joined, brokers accept offsets of the old generation.
+        try:
+            if self._before_loss is not None and self._membership is not None:
+                self._before_loss(self._membership)
+        finally:
+            self._on_gone(consumer, partitions)
 
     def _on_gone(self, _consumer: Consumer, _partitions: list[Any]) -> None:
         self._lost = True
@@ -244,6 +255,7 @@ class KafkaBus:
         self._transactions.fence(transactional_id)
 
     def close(self) -> None:
+        self._before_loss = None
         # The transaction first: the next owner waits for its end.
         self._transactions.close()
         with suppress(Exception):  # an error while closing does not matter

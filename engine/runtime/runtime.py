@@ -16,15 +16,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from structlog.contextvars import bind_contextvars, bound_contextvars
-
 from ..bus import Bus
 from ..config import BusConfig
-from ..errors import EngineError, UnreachableError
-from ..identity import ProcessName
+from ..errors import EngineError
 from ..kafka.admin import Admin
-from ..kafka.bus import KafkaBus
-from ..kafka.topics import check, check_settings
+from ..kafka.topics import check
 from ..log import log
 from ..protocol.loop import Engine
 from ..waiting.notices import NoticeBoard
@@ -32,13 +28,11 @@ from ..waiting.waits import COMPONENT as WAITS
 from ..waiting.waits import Waits
 from .failures import EngineFailures
 from .loop_thread import LoopRun, LoopThread
+from .loops import CHECK_S, Loops, MemberProcess, check_again
 from .metrics import Publisher, Sink
 from .reporting import EngineStatus, Post, StatusReporter
-from .watchdog import Watchdog
 
-STOP_TIMEOUT_S = 8.0
 READ_AGAIN_S = 15.0
-CHECK_S = 600.0  # between two checks of the topics' settings
 # A runtime that no wait uses ends when its engine fails for this long: its connection may be gone for good.
 UNUSED_S = 600.0
 ENGINE = "The engine"
@@ -46,20 +40,13 @@ _lock = threading.Lock()
 
 
 @dataclass
-class EngineProcess:
+class EngineProcess(MemberProcess):
     """What the successive engines of a process share, and how they and its waits are made.
 
-    open_ids: the transactional ids of engines that were not closed yet. end_process: see `Watchdog`. Tests
-    inject faults by a subclass whose `make_engine` passes other `Parts`.
+    Tests inject faults by a subclass whose `make_engine` passes other `Parts`.
     """
 
     status: EngineStatus = field(default_factory=EngineStatus)
-    identity: ProcessName = field(default_factory=ProcessName)
-    open_ids: set[str] = field(default_factory=set)
-    end_process: Callable[[str], None] | None = None
-
-    def make_bus(self, config: BusConfig) -> Bus:
-        return KafkaBus(config, identity=self.identity)
 
     def make_engine(self, bus: Bus, config: BusConfig) -> Engine:
         return Engine(bus, config, stats=self.status.stats)
@@ -68,7 +55,7 @@ class EngineProcess:
         return Waits(config, board)
 
 
-class Runtime:
+class Runtime(Loops):
     """An engine and the waits of one bus in this process. Use `Runtime.of`.
 
     sink: receives metrics. runs: "engine", "waits" or both. process: what makes the engines and the waits.
@@ -85,28 +72,21 @@ class Runtime:
         runs: Literal["engine", "waits", "both"] = "both",
         process: EngineProcess | None = None,
     ) -> None:
-        self.config = config
-        self.board = NoticeBoard()
+        board = NoticeBoard()
         self._process = process or EngineProcess()
-        self.waits = self._process.make_waits(config, self.board)
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
+        self.waits = self._process.make_waits(config, board)
         self._read_again_at = 0.0
         self._used_at = time.monotonic()
         self._failures = EngineFailures(uuid.uuid4().hex[:12])
-        self._loops = []
+        loops = []
         if runs != "waits":
-            self._loops.append(LoopThread(ENGINE, self._run_engine, config, self.board))
+            loops.append(LoopThread(ENGINE, self._run_engine, config, board))
         if runs != "engine":
-            self._loops.append(LoopThread(WAITS, self._run_waits, config, self.board))
+            loops.append(LoopThread(WAITS, self._run_waits, config, board))
         helpers: dict[str, Callable[[threading.Event], None]] = {}
-        helpers["watchdog"] = Watchdog(self._loops, self._process.end_process).run
         if sink is not None:
             helpers["metrics"] = Publisher(sink, self._process.status, self._counts, lambda: self.config).run
-        self._helpers = [
-            threading.Thread(target=self._run_helper, args=(run,), name=f"interlock-{name}", daemon=True)
-            for name, run in helpers.items()
-        ]
+        super().__init__(config, board, loops, helpers, end_process=self._process.end_process)
 
     @classmethod
     def of(cls, config: BusConfig, sink: Sink | None = None, *, with_engine: bool = True) -> Runtime:
@@ -127,35 +107,6 @@ class Runtime:
         runtime.use(config)
         return runtime
 
-    def start(self) -> None:
-        for loop in self._loops:
-            loop.start()
-        for thread in self._helpers:
-            thread.start()
-
-    def stop(self) -> None:
-        """Leave the group and stop the threads, so that others take over at once. Takes at most 8 s."""
-        with self._lock:  # else `use` could start a new run after `stop`
-            for loop in self._loops:
-                loop.stop()
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        for loop in self._loops:
-            loop.join(max(0.0, deadline - time.monotonic()))
-        self._stopped.set()
-        for thread in self._helpers:
-            thread.join(max(0.0, deadline - time.monotonic()))
-
-    def use(self, config: BusConfig) -> None:
-        """Continue with this config. If it differs from the current one, all clients are created again."""
-        with self._lock:
-            if config.identity == self.config.identity:
-                return
-            with bound_contextvars(bus=config.name):
-                log.info("The connection of %s has changed; creating new clients.", config.describe())
-            self.config = config
-            for loop in self._loops:
-                loop.use(config)
-
     def may_read_connection(self) -> bool:
         """Whether a wait with an error should read its connection again: True once every READ_AGAIN_S."""
         with self._lock:
@@ -164,10 +115,6 @@ class Runtime:
                 return False
             self._read_again_at = now + READ_AGAIN_S
             return True
-
-    def _run_helper(self, run: Callable[[threading.Event], None]) -> None:
-        bind_contextvars(bus=self.config.name)
-        run(self._stopped)
 
     def _run_engine(self, run: LoopRun) -> None:
         def on_healthy() -> None:
@@ -237,27 +184,17 @@ def run_engine(
     on_healthy: called in each pass with open partitions. post: takes problems that do not end the engine.
     process: shared by the process's successive engines.
 
-    An earlier engine that was not closed hangs. It is fenced first, so that it can commit nothing more.
-    The thread's log lines carry the field `engine`, even the one about the error that ends it.
+    The thread's log lines carry the field `engine`.
     """
     process = process or EngineProcess()
-    ids = process.open_ids
-    if ids:  # a record on which an engine hangs is as suspect as one on which a process died
-        process.identity.renew()
     check(config, dead_letters=False)
     checked = time.monotonic()
-    bus = process.make_bus(config)
-    bind_contextvars(bus=config.name, engine=bus.transactional_id)
+    bus = process.open_bus(config)
     try:
-        for hanging in sorted(ids):
-            log.warning("Engine %s of this process hangs; fencing its transactions.", hanging)
-            bus.fence(hanging)
-            ids.discard(hanging)
-        ids.add(bus.transactional_id)
         engine = process.make_engine(bus, config)
     except BaseException:
         bus.close()
-        ids.discard(bus.transactional_id)
+        process.closed(bus)
         raise
     reporter = StatusReporter(engine, post, process.status)
     try:
@@ -266,7 +203,7 @@ def run_engine(
             if stop.is_set():
                 break
             if time.monotonic() - checked >= CHECK_S:
-                _check_again(config)
+                check_again(config)
                 checked = time.monotonic()
             reporter.report()
             if engine.is_open:
@@ -275,7 +212,7 @@ def run_engine(
     finally:
         reporter.close()
         engine.close()
-        ids.discard(bus.transactional_id)
+        process.closed(bus)
 
 
 def _record_stop(engine: Engine) -> None:
@@ -284,11 +221,3 @@ def _record_stop(engine: Engine) -> None:
         engine.end()
     except EngineError as e:
         log.info("The engine could not record that it was stopped: %s", e)
-
-
-def _check_again(config: BusConfig) -> None:
-    """Raises TopicsError if a topic was altered. An engine continues if the cluster does not answer this."""
-    try:
-        check_settings(config)
-    except UnreachableError as e:
-        log.warning("The topics' settings could not be checked; the check is retried: %s", e)

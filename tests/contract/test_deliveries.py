@@ -90,6 +90,28 @@ def test_k25_the_end_after_the_stable_offsets_holds_all_that_a_former_owner_can_
     assert values(read_whole(kafka, new.reader(), {action: end})) == [b"f1 acked"]
 
 
+def test_k27_a_member_may_commit_before_it_gives_up_its_partitions_for_a_rebalance(kafka: Kafka) -> None:
+    action = TopicPartition(kafka.topic("action", 2), 0)
+    old, new = kafka.bus(), kafka.bus()
+    calls: list[object] = []
+
+    def before_loss(membership: object) -> None:
+        calls.append(membership)
+        old.commit([Output(*action, b"f1", b"acked")], {action: Committed(1, "")}, membership)
+
+    old.subscribe([action.topic], before_loss)
+    next_assignment(kafka, old)
+    old.start({})
+    new.subscribe([action.topic])
+    next_assignment(kafka, new, old)
+    assert len(calls) == 1
+    assert kafka.until("the mark", lambda: new.committed([action])) == {action: Committed(1, "")}
+    assert values(read_whole(kafka, new.reader(), new.end_offsets([action]))) == [b"acked"]
+    next_assignment(kafka, old)
+    old.close()
+    assert len(calls) == 1, "one that leaves by itself is not asked"
+
+
 def test_k26_engines_and_deliverers_of_a_bus_have_offsets_and_members_of_their_own(
     broker: LocalBroker,
 ) -> None:

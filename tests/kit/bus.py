@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from interlock.engine.bus import Batch, Committed, End, Output, Record, Topic, TopicPartition
@@ -154,6 +154,7 @@ class SimulatedBus:
         self._generation = -1
         self._joins = 0
         self._holding = False  # it has partitions, and has not reported them as lost
+        self._before_loss: Callable[[object], None] | None = None
         self._fetching = Fetching(cluster, host)
         self.recovered: set[TopicPartition] = set()  # what was read since the assignment
         self._started = True
@@ -198,9 +199,9 @@ class SimulatedBus:
 
     # -- the group
 
-    def subscribe(self, topics: Sequence[str]) -> None:
+    def subscribe(self, topics: Sequence[str], before_loss: Callable[[object], None] | None = None) -> None:
         self.check_alive()
-        self._wants_topics = tuple(topics)
+        self._wants_topics, self._before_loss = tuple(topics), before_loss
 
     def poll(self, most: int, timeout_s: float) -> Batch:
         self.step("polls")
@@ -216,6 +217,9 @@ class SimulatedBus:
         if member is None or self._wants_topics != self._topics or (group.preparing and not member.joined):
             if self._holding and host.choose(4) == 3:
                 return self.take_records(most, timeout_s)  # no heartbeat has failed yet
+            if self._holding and member is not None and self._before_loss is not None:
+                self._before_loss(self._membership())
+                member = group.members.get(self._member or "")  # it may be excluded by now
             lost, self._holding = self._holding, False
             self._fetching.assign({})
             self._join(member is None)

@@ -168,7 +168,7 @@ class DeliveryProcess(Process):
         try:
             self.bus = bus = self._made_of.bus(self.cluster, self, life)
             self.posts = Posts(self, life)
-            surroundings = Surroundings(self._clock, self._monotonic, self._draw)
+            surroundings = Surroundings(self._clock, self._monotonic, self._draw, self._wait)
             self.deliverer = deliverer = self._made_of.deliverer(
                 bus, CONFIG, self.posts, self._limits, surroundings, self._made_of.parts
             )
@@ -183,6 +183,10 @@ class DeliveryProcess(Process):
         if bus is not None:
             bus.close()
         self._end()
+
+    def _wait(self, _: float) -> None:
+        self.note("deliveries in flight before a rebalance")
+        self.wait("waits for its last deliveries")
 
     def _draw(self) -> float:
         return self.chance.random() if self.by_chance else 0.0

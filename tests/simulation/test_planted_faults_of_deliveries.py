@@ -8,6 +8,7 @@ import pytest
 from interlock.engine.bus import Batch, End, Output, Record
 from interlock.engine.delivery.acknowledgements import Acknowledgements, Done
 from interlock.engine.delivery.answers import Answer
+from interlock.engine.delivery.dead_deliverers import DeadDeliverers
 from interlock.engine.delivery.deliverer import Deliverer, Parts
 from interlock.engine.delivery.firings import OpenFiring, Order
 from interlock.engine.delivery.lanes import Finished, Lane, SinkLanes
@@ -15,6 +16,7 @@ from interlock.engine.delivery.ownership import Ownership
 from interlock.engine.delivery.partition import ActionPartition, Scope
 from interlock.engine.delivery.retry import Retry
 
+from tests.kit.kafka import Cluster, Transaction
 from tests.simulation import deliveries
 from tests.simulation.deliverers import BusThatMayRefuse, DeliveryMadeOf
 from tests.simulation.deliveries import play
@@ -94,7 +96,7 @@ class BusThatNoticesLate(BusThatMayRefuse):
 def test_acknowledgements_without_a_fence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     often(monkeypatch, kick=120)
     made_of = DeliveryMadeOf(bus=BusThatNoticesLate, cluster=ClusterWithoutFence)
-    assert_delivery_shows(made_of, "acked", "order", "zombie", "mark", kept=18)
+    assert_delivery_shows(made_of, "acked", "order", "zombie", "mark", kept=33)
 
 
 def test_with_the_fence_processes_that_notice_late_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +233,7 @@ class MarkWithoutWhatIsLeftOut(ActionPartition):
 
 def test_a_mark_beyond_what_did_not_fit_into_memory_is_found() -> None:
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(partition=MarkWithoutWhatIsLeftOut)), "mark", "lost", kept=21
+        DeliveryMadeOf(parts=Parts(partition=MarkWithoutWhatIsLeftOut)), "mark", "lost", kept=52
     )
 
 
@@ -241,7 +243,7 @@ class WindowWithGaps(ActionPartition):
 
 
 def test_firings_that_are_held_although_an_earlier_one_did_not_fit_are_found() -> None:
-    assert_delivery_shows(DeliveryMadeOf(parts=Parts(partition=WindowWithGaps)), "order", kept=45)
+    assert_delivery_shows(DeliveryMadeOf(parts=Parts(partition=WindowWithGaps)), "order", kept=56)
 
 
 class ScanThatDeliversAtOnce(ActionPartition):
@@ -253,7 +255,7 @@ def test_a_scan_whose_firings_are_delivered_before_its_end_is_found(monkeypatch:
     often(monkeypatch, fire=400, key=60, kick=60, into=60)
     monkeypatch.setattr(deliveries, "USUAL", deliveries.SMALL)
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(partition=ScanThatDeliversAtOnce)), "acked", "stuck", "lost", kept=24
+        DeliveryMadeOf(parts=Parts(partition=ScanThatDeliversAtOnce)), "acked", "stuck", "lost", kept=8
     )
 
 
@@ -269,5 +271,23 @@ class LanesThatForgetWhatIsInFlight(SinkLanes):
 
 def test_a_second_delivery_of_a_firing_in_flight_is_found() -> None:
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(lanes=LanesThatForgetWhatIsInFlight)), "twice", "error", kept=14
+        DeliveryMadeOf(parts=Parts(lanes=LanesThatForgetWhatIsInFlight)), "twice", "error", kept=42
     )
+
+
+class PatientCluster(Cluster):
+    """Ends no transaction for its age."""
+
+    def overdue(self) -> list[Transaction]:
+        return []
+
+
+class FencesNobody(DeadDeliverers):
+    def is_held_back(self) -> bool:
+        return False
+
+
+def test_the_transaction_of_a_killed_deliverer_that_is_not_ended_is_found() -> None:
+    made_of = DeliveryMadeOf(parts=Parts(dead=FencesNobody), cluster=PatientCluster)
+    assert_delivery_shows(made_of, "stuck", kept=43)
+    assert play(43, DeliveryMadeOf(cluster=PatientCluster)).problems == []

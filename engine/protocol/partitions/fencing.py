@@ -1,33 +1,50 @@
 """Fencing: ending the open transactions of dead engines, which block takeovers and readers.
 
-docs/understand/engine/takeover.md "Fencing dead engines" has the numbered steps.
+docs/understand/engine/takeover.md "Fencing dead engines" has the numbered steps. Deliverers do the same in
+their group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
 
-from ...bus import Committed, TopicPartition
+import msgspec
+
+from ...bus import Bus, Committed, TopicPartition
 from ...errors import RecordError, UnreachableError
 from ...log import log
-from ...records import OffsetMetadata, decode_json
-from ..context import EngineContext
+from ...records import decode_json
 
 BLOCKED_S: Final = 0.5
 ROUND_S: Final = 1.0
 MOST_INTERVAL_S: Final = 60.0  # between unanswered requests for the members, which may take 10 s each
 
 
-class Fencing:
-    """Fences engines that left the group without ending their transaction, while this engine is blocked.
+class Counter(Protocol):
+    fenced: int
 
-    Kafka does not say who opened a transaction. Candidates are the engines that were members when this one
-    joined or got an assignment, the former owners of its partitions, and the last committers of partitions.
+
+class Member(Protocol):
+    """What fencing needs of the member that fences."""
+
+    @property
+    def bus(self) -> Bus: ...
+    @property
+    def stats(self) -> Counter: ...
+    @property
+    def monotonic(self) -> Callable[[], float]: ...
+
+
+class Fencing:
+    """Fences members that left the group without ending their transaction, while this one is blocked.
+
+    Kafka does not say who opened a transaction. Candidates are those that were members when this one joined
+    or got an assignment, the former owners of its partitions, and the last committers of partitions.
     """
 
-    def __init__(self, context: EngineContext) -> None:
-        self._bus, self._stats, self._monotonic = context.bus, context.stats, context.monotonic
+    def __init__(self, member: Member) -> None:
+        self._bus, self._stats, self._monotonic = member.bus, member.stats, member.monotonic
         self._candidates: set[str] = set()
         self._fenced: set[str] = set()  # ids are never used again, so once is enough
         self._blocked_since: float | None = None
@@ -63,7 +80,7 @@ class Fencing:
         self._candidates |= _committers(committed)
 
     def unblocked(self) -> None:
-        """No open transaction blocks this engine."""
+        """No open transaction blocks this member."""
         self._blocked_since = None
         self._retry_members()
 
@@ -84,11 +101,11 @@ class Fencing:
         dead = (self._candidates | _committers(committed.values())) - members - self._fenced
         self._candidates = set(members)
         for committer in sorted(dead - {self._bus.transactional_id}):
-            log.warning("Engine %s has left the group: its open transaction, if any, is ended.", committer)
+            log.warning("%s has left the group: its open transaction, if any, is ended.", committer)
             try:
                 self._bus.fence(committer)
             except UnreachableError as e:
-                log.warning("Could not end the open transaction of engine %s; trying again: %s", committer, e)
+                log.warning("Could not end the open transaction of %s; trying again: %s", committer, e)
                 self._candidates.add(committer)
                 continue
             self._fenced.add(committer)
@@ -101,7 +118,14 @@ def _committers(all_committed: Iterable[Committed | None]) -> set[str]:
         if committed is None or not committed.metadata:
             continue
         try:
-            found.add(decode_json(OffsetMetadata, committed.metadata, "An offset's metadata").c)
+            found.add(decode_json(Committer, committed.metadata, "An offset's metadata").c)
         except RecordError as e:
             log.error("%s", e)
     return found - {""}
+
+
+class Committer(msgspec.Struct):
+    """What the metadata of all groups have: who committed them."""
+
+    v: int
+    c: str = ""

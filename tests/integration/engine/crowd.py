@@ -150,7 +150,7 @@ def counted_engine(config: BusConfig) -> Iterator[EngineStatus]:
 
     def life(stop: threading.Event) -> None:
         try:
-            run_engine(config, stop, process=EngineProcess(status))
+            run_engine(config, stop, process=EngineProcess(status=status))
         except BaseException as e:  # reported below
             ended.append(e)
 

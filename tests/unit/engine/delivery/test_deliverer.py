@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -69,6 +69,7 @@ class Setting:
         self.cluster.create("b-subscription", 1, compact=True)
         self.cluster.create("b-dead-letter", 1)
         self.names = 0
+        self.on_wait: Callable[[], object] = lambda: None  # called while a rebalance waits for deliveries
         self.define(**sink)
         self.begin()
 
@@ -83,7 +84,9 @@ class Setting:
         self.names += 1
         self.bus = Bus(self.cluster, Alone(self.cluster), f"d{self.names}")
         self.posts = Posts()
-        seconds = Surroundings(lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0)
+        seconds = Surroundings(
+            lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0, lambda _: self.on_wait()
+        )
         self.deliverer = Deliverer(self.bus, CONFIG, self.posts, LIMITS, seconds, parts)
 
     def fire(self, name: str, key: str = "a") -> None:
@@ -341,3 +344,74 @@ def test_acknowledgements_of_an_earlier_owner_are_no_sign_of_another_one() -> No
     setting.begin()
     setting.passes()
     assert setting.sent == ["f1"]
+
+
+def test_what_ends_before_the_partitions_are_given_up_is_acknowledged_and_the_next_one_waits() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.fire("f2")
+    setting.passes()
+    setting.on_wait = lambda: setting.answer("f1", Answer(200))
+    setting.cluster.rebalance()
+    setting.passes(1)
+    assert (setting.sent, setting.mark) == (["f1"], 1)
+    assert setting.cluster.group.generation == 2, "it has joined again"
+    setting.begin()
+    setting.passes()
+    assert setting.sent == ["f2"]
+
+
+def test_a_rebalance_waits_for_two_seconds_and_the_delivery_continues() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.passes()
+    begun_ms = setting.cluster.now_ms
+
+    def wait() -> None:
+        setting.cluster.now_ms += 500
+
+    setting.on_wait = wait
+    setting.cluster.rebalance()
+    setting.passes(1)
+    assert setting.cluster.now_ms - begun_ms == 2000
+    setting.passes()
+    setting.answer("f1", Answer(200))
+    setting.passes()
+    assert (setting.sent, setting.mark) == (["f1"], 1)
+
+
+def test_one_that_the_group_has_excluded_does_not_wait() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.passes()
+    setting.on_wait = lambda: pytest.fail("it waits")
+    assert setting.bus.member is not None
+    setting.cluster.leave(setting.bus.member)
+    setting.passes()
+
+
+@pytest.mark.parametrize("sends_offsets", [True, False], ids=["offsets", "an acknowledgement alone"])
+def test_the_transaction_of_a_deliverer_that_was_killed_is_ended_by_the_next_one(sends_offsets: bool) -> None:
+    """Waits read the same partition, and cannot end it."""
+    setting = Setting()
+    setting.fire("f1")
+    setting.passes()
+    setting.answer("f1", Answer(200))
+    setting.passes(ms=1000)
+    setting.fire("f2")
+    cluster, killed = setting.cluster, setting.bus
+    assert killed.member is not None
+    transaction = cluster.begin("d1", cluster.producers["d1"].epoch)
+    assert transaction is not None
+    acked = action("f2", state="acked")
+    cluster.write(transaction, TP, acked.key, encode_json(acked), None)
+    if sends_offsets:
+        cluster.send_offsets(transaction, {TP: Committed(2, "")}, killed.member, killed.generation)
+    killed.dead = True
+    cluster.leave(killed.member)
+    setting.begin()
+    setting.passes(5, ms=100)
+    assert transaction.decision == "open"
+    setting.passes(10, ms=100)
+    assert (transaction.decision, setting.sent) == ("aborted", ["f2"])
+    assert setting.deliverer.dead.stats.fenced == 1

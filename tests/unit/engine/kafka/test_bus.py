@@ -283,3 +283,29 @@ def test_a_topic_that_may_not_be_read_is_named_after_what_came_of_others(consume
     with pytest.raises(NotReadable, match=r"b-event\[0\]") as refused:
         poll(consumer)
     assert refused.value.topic == "b-event"
+
+
+@pytest.mark.parametrize(("served", "asked"), [("on_revoke", [b"1/m-1"]), ("on_lost", [])])
+def test_a_member_is_asked_before_a_rebalance_but_not_when_it_is_excluded(
+    consumer: FakeConsumer, served: str, asked: list[bytes]
+) -> None:
+    calls: list[object] = []
+    consumer.bus.subscribe(["b-event", "b-trigger"], calls.append)
+    assigned(consumer)
+    consumer.serve = [served]
+    assert poll(consumer).lost
+    assert calls == asked
+
+
+def test_an_error_of_what_a_member_does_before_a_rebalance_ends_its_assignment_all_the_same(
+    consumer: FakeConsumer,
+) -> None:
+    def fails(_: object) -> None:
+        raise UnreachableError("no answer")
+
+    consumer.bus.subscribe(["b-event", "b-trigger"], fails)
+    assigned(consumer)
+    consumer.serve = ["on_revoke"]
+    with pytest.raises(UnreachableError, match="no answer"):
+        poll(consumer)
+    assert poll(consumer).lost

@@ -8,6 +8,7 @@ from typing import Any
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
 from interlock.engine.identity import ProcessName
+from interlock.engine.runtime import loops
 from interlock.engine.runtime.reporting import EngineStatus
 
 
@@ -25,7 +26,7 @@ class Cluster:
     def stand_in(self, runtime: Any, patch: Callable[[Any, str, Any], None]) -> None:
         """Make the runtime's engines out of these fakes."""
         patch(runtime, "check", lambda config, **_: None)
-        patch(runtime, "KafkaBus", self.bus)
+        patch(loops, "KafkaBus", self.bus)
         patch(runtime, "Engine", _Engine)
         patch(runtime, "StatusReporter", _StatusReporter)
 

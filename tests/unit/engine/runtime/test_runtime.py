@@ -14,6 +14,7 @@ from interlock.engine.kafka import wait_clients
 from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.poison.suspects import process_of
 from interlock.engine.records import Registration
+from interlock.engine.runtime import loops
 from interlock.engine.runtime import runtime as module
 from interlock.engine.runtime.failures import EngineFailures
 from interlock.engine.runtime.runtime import ENGINE, EngineProcess, Runtime, run_engine
@@ -191,7 +192,7 @@ def test_the_settings_of_the_topics_are_looked_at_again_now_and_then(
             raise TopicsError("Topic 'b-state' has cleanup.policy=delete.")
 
     cluster.run_pass = run_pass
-    monkeypatch.setattr(module, "check_settings", check)
+    monkeypatch.setattr(loops, "check_settings", check)
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     with caplog.at_level(logging.WARNING, "interlock.engine"), pytest.raises(TopicsError, match="b-state"):
         run_engine(CONFIG, threading.Event())

@@ -1,0 +1,67 @@
+"""Ending what deliverers left open that died: it holds back the next owner, and all who read firings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ..bus import Bus, Committed
+from ..protocol.partitions.fencing import Fencing
+from .ownership import Ownership
+
+LOOK_S: Final = 0.2
+
+
+@dataclass
+class Fenced:
+    """fenced: how many dead deliverers were fenced."""
+
+    fenced: int = 0
+
+
+@dataclass(frozen=True)
+class _Member:
+    bus: Bus
+    stats: Fenced
+    monotonic: Callable[[], float]
+
+
+class DeadDeliverers:
+    """Fences deliverers that died, while an open transaction holds back a takeover."""
+
+    def __init__(self, bus: Bus, ownership: Ownership, monotonic: Callable[[], float]) -> None:
+        self._bus, self._ownership, self._monotonic = bus, ownership, monotonic
+        self.stats = Fenced()
+        self._fencing = Fencing(_Member(bus, self.stats, monotonic))
+        self._look_at = monotonic()
+
+    def note_members(self) -> None:
+        """Remember who is a member. Call it before joining, and at each assignment."""
+        self._fencing.note_members()
+
+    def note_committers(self, marks: Iterable[Committed | None]) -> None:
+        """Remember who committed these marks, before the next commits replace their names."""
+        self._fencing.note_committers(marks)
+
+    def look(self) -> None:
+        """Called in each pass. Does nothing if the last look was less than LOOK_S ago."""
+        now = self._monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_S
+        if self.is_held_back():
+            self._fencing.blocked(self._ownership.assigned or ())
+        else:
+            self._fencing.unblocked()
+
+    def is_held_back(self) -> bool:
+        """Whether an open transaction hides marks, or records of a partition that is being taken over."""
+        ownership = self._ownership
+        if ownership.awaits_marks:
+            return True
+        positions = {tp: p.position for tp, p in ownership.partitions.items() if not p.is_recovered}
+        if not positions:
+            return False
+        stable = self._bus.stable_offsets(positions)
+        return any(position >= stable[tp] for tp, position in positions.items())

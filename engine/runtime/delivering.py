@@ -1,0 +1,168 @@
+"""The deliverer of a process: in a thread of its own, begun again after errors, and stopped cleanly."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, TypeAlias
+
+from ..bus import Bus
+from ..config import BusConfig
+from ..delivery.deliverer import LIMITS, Deliverer, Limits, Surroundings
+from ..delivery.posts import Posts
+from ..errors import EngineError
+from ..kafka.topics import check
+from ..log import log
+from ..waiting.notices import NoticeBoard
+from .loop_thread import LoopRun, LoopThread
+from .loops import CHECK_S, Loops, MemberProcess, check_again
+
+DELIVERER: Final = "The deliverer"
+DRAIN_S: Final = 5.0
+CLOSE_S: Final = 8.0  # for what follows the drain: cancelled deliveries, and leaving the group
+# How long a pass waits for records while nothing is in flight: a sink's record is seen after this time.
+IDLE_S: Final = 0.2
+# How long firings may wait to be read while something is in flight. An answer ends this wait.
+BUSY_S: Final = 0.01
+MakePosts: TypeAlias = Callable[[BusConfig, Callable[[], None]], AbstractContextManager[Posts]]
+
+
+class DelivererProcess(MemberProcess):
+    """What the successive deliverers of a process share, and how they are made.
+
+    Tests inject faults by a subclass whose `make_deliverer` passes other `Parts`.
+    """
+
+    def make_deliverer(
+        self, bus: Bus, config: BusConfig, posts: Posts, limits: Limits, surroundings: Surroundings
+    ) -> Deliverer:
+        return Deliverer(bus, config, posts, limits, surroundings)
+
+
+class Delivering(Loops):
+    """The deliverer of one deployment in this process: `start`, and `stop` when the process ends.
+
+    make_posts: makes what sends. It gets the config, and a function that it calls, from any thread, when
+    `Posts.ended` has something new. Its result is entered when a deliverer begins and left when that one
+    ends, which cancels what is in flight; each deliverer has its own.
+
+    limits: of deliveries at a time, and of memory. drain_s: how long `stop` lets deliveries in flight end.
+
+    What holds (docs/understand/engine/sinks.md):
+
+    - Each firing for a sink of the deployment is accepted by it, or becomes a dead letter, in order within a
+      lane, as long as one process of the deployment delivers. Any number of them share the partitions.
+    - An error of Kafka ends a deliverer. Another one begins, after a pause that grows to 15 s, and delivers
+      again what was in flight: at most one firing of each lane.
+    - `stop` starts no delivery, waits up to `drain_s` for those in flight, acknowledges them and leaves the
+      group: nothing that was answered in that time is delivered again.
+    - A deliverer that makes no pass for a minute is replaced, and can acknowledge nothing more.
+
+    `board` has what is wrong. After a change of the connection call `use`.
+    """
+
+    def __init__(
+        self,
+        config: BusConfig,
+        make_posts: MakePosts,
+        limits: Limits = LIMITS,
+        *,
+        drain_s: float = DRAIN_S,
+        process: DelivererProcess | None = None,
+    ) -> None:
+        self._make_posts, self._limits, self._drain_s = make_posts, limits, drain_s
+        self._process = process or DelivererProcess()
+        board = NoticeBoard()
+        super().__init__(
+            config,
+            board,
+            [LoopThread(DELIVERER, self._run, config, board)],
+            {},
+            end_process=self._process.end_process,
+            stop_s=drain_s + CLOSE_S,
+        )
+
+    def _run(self, run: LoopRun) -> None:
+        run_deliverer(
+            run.config,
+            run,
+            self._make_posts,
+            self._limits,
+            run.report_healthy,
+            process=self._process,
+            drain_s=lambda: 0.0 if run.abandoned else self._drain_s,
+        )
+
+
+def run_deliverer(
+    config: BusConfig,
+    stop: threading.Event,
+    make_posts: MakePosts,
+    limits: Limits = LIMITS,
+    on_healthy: Callable[[], None] = lambda: None,
+    *,
+    process: DelivererProcess | None = None,
+    drain_s: Callable[[], float] = lambda: DRAIN_S,
+) -> None:
+    """Run one deliverer until `stop`. Raises the EngineError that ends it, or TopicsError for altered topics.
+
+    on_healthy: called in each pass with open partitions. process: shared by the process's successive
+    deliverers. The thread's log lines carry the field `deliverer`.
+    """
+    process = process or DelivererProcess()
+    config = config.of_deliverers
+    check(config, dead_letters=False)
+    checked = time.monotonic()
+    bus = process.open_bus(config)
+    try:
+        ended = threading.Event()
+        with make_posts(config, ended.set) as posts:
+            surroundings = Surroundings(wait=partial(_wait, ended))
+            deliverer = process.make_deliverer(bus, config, posts, limits, surroundings)
+            try:
+                while not stop.is_set():
+                    _pass(deliverer, ended)
+                    if time.monotonic() - checked >= CHECK_S:
+                        check_again(config)
+                        checked = time.monotonic()
+                    if deliverer.is_open:
+                        on_healthy()
+                _drain(deliverer, ended, drain_s())
+            finally:
+                deliverer.close()
+    finally:
+        bus.close()
+        process.closed(bus)
+
+
+def _pass(deliverer: Deliverer, ended: threading.Event) -> None:
+    """One pass, when something has arrived or is due, or after IDLE_S."""
+    if deliverer.in_flight:
+        _wait(ended, BUSY_S)
+        deliverer.run_pass()
+        return
+    now = time.monotonic()
+    due = deliverer.schedule.next_due(now)
+    deliverer.run_pass(IDLE_S if due is None else min(IDLE_S, max(0.0, due - now)))
+
+
+def _wait(ended: threading.Event, timeout_s: float) -> None:
+    ended.wait(timeout_s)
+    ended.clear()  # before the answers are taken
+
+
+def _drain(deliverer: Deliverer, ended: threading.Event, drain_s: float) -> None:
+    """Acknowledge what is in flight, as far as it ends in time."""
+    deliverer.stop()
+    deadline = time.monotonic() + drain_s
+    try:
+        while not deliverer.is_idle and time.monotonic() < deadline:
+            _pass(deliverer, ended)
+    except EngineError as e:
+        log.info("The deliverer could not acknowledge its last deliveries: %s", e)
+        return
+    if deliverer.in_flight:
+        log.info("%d deliveries have not ended in %.0f s: they are made again.", deliverer.in_flight, drain_s)

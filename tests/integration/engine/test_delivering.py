@@ -1,0 +1,169 @@
+"""Deliverers on a real broker: firings reach a sink once and in order, also when deliverers come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from interlock import event
+from interlock.engine.bus import TopicPartition
+from interlock.engine.delivery.firings import subscription_of
+from interlock.engine.delivery.retry import Retry
+from interlock.engine.delivery.sinks import SinkRecord
+from interlock.engine.kafka.admin import Admin
+from interlock.engine.kafka.topics import write_registry
+from interlock.engine.records import encode_json
+from interlock.engine.runtime.delivering import Delivering
+
+from tests.kit.arrivals import Sink, ThreadPosts
+
+KEYS = 6
+# A deliverer that is killed: it delivers until then.
+PROCESS = """
+import json, logging, sys, threading
+from interlock.engine.config import BusConfig
+from interlock.engine.runtime.delivering import Delivering
+from tests.kit.arrivals import ThreadPosts
+logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+Delivering(BusConfig(**json.loads(sys.argv[1])), ThreadPosts).start()
+threading.Event().wait()
+"""
+
+
+class Deliveries:
+    """A bus with a sink, and the firings for it that an engine makes."""
+
+    def __init__(self, bench: Any, sink: Sink, eventually: Callable[..., Any]) -> None:
+        self.bench, self.sink, self._eventually = bench, sink, eventually
+        self.subscription = subscription_of(bench.config.deployment, "s")
+        self.emitted = 0
+        record = SinkRecord(subscription=self.subscription, connection=sink.url, retry=Retry(delay_s=0.05))
+        write_registry(bench.config, {record.key: encode_json(record)})
+        bench.subscribe(self.subscription, event("trade", by="data.trade"))
+
+    def emit(self, count: int) -> None:
+        for n in range(self.emitted, self.emitted + count):
+            self.bench.emit("trade", id=f"t{n}", subject="s", data={"trade": f"k{n % KEYS}"})
+        self.emitted += count
+
+    @contextmanager
+    def delivering(self) -> Iterator[Delivering]:
+        deliverer = Delivering(self.bench.config, ThreadPosts)
+        deliverer.start()
+        try:
+            yield deliverer
+        finally:
+            deliverer.stop()
+
+    def acknowledged(self) -> set[str]:
+        forms = [record.json() for record in self.bench.records("action")]
+        return {form["firing"]["id"] for form in forms if form and form["state"] == "acked"}
+
+    def eventually_acknowledged(self, count: int | None = None) -> None:
+        wanted = self.emitted if count is None else count
+        self._eventually(f"{wanted} acknowledgements", lambda: len(self.acknowledged()) >= wanted)
+        assert len(self.acknowledged()) == wanted
+
+    def eventually_arrived(self, count: int) -> None:
+        self._eventually(f"{count} deliveries", lambda: len(self.sink.arrived) >= count)
+
+    def marks(self) -> dict[TopicPartition, int]:
+        """{partition: how far its mark is from its end}."""
+        config = self.bench.config.of_deliverers
+        admin = Admin(config)
+        try:
+            tps = [TopicPartition(config.topic("action"), p) for p in range(self.bench.partitions)]
+            ends, committed = admin.end_offsets(tps), admin.committed(tps, stable=True) or {}
+        finally:
+            admin.close()
+        return {tp: ends[tp] - (0 if (mark := committed.get(tp)) is None else mark.offset) for tp in tps}
+
+
+@pytest.fixture
+def deliveries(bench: Any, eventually: Callable[..., Any]) -> Iterator[Deliveries]:
+    with Sink().running() as sink:
+        yield Deliveries(bench, sink, eventually)
+
+
+def test_each_firing_of_an_engine_is_delivered_once_and_in_the_order_of_its_key(
+    deliveries: Deliveries, eventually: Callable[..., Any]
+) -> None:
+    deliveries.emit(30)
+    with deliveries.bench.engine(), deliveries.delivering() as deliverer:
+        deliveries.eventually_acknowledged()
+        deliveries.emit(30)  # now live
+        deliveries.eventually_acknowledged()
+        eventually("the marks reach the ends", lambda: not any(deliveries.marks().values()))
+    assert Counter(deliveries.sink.firings) == dict.fromkeys(deliveries.acknowledged(), 1)
+    deliveries.sink.assert_in_order()
+    assert deliverer._loops[0].failures == 0
+
+
+def test_what_a_sink_refuses_becomes_a_dead_letter_with_its_acknowledgement_and_the_rest_is_delivered(
+    deliveries: Deliveries,
+) -> None:
+    deliveries.sink.statuses["key k1"] = 400
+    deliveries.emit(2 * KEYS)
+    with deliveries.bench.engine(), deliveries.delivering():
+        deliveries.eventually_acknowledged()
+    letters = deliveries.bench.records("dead-letter")
+    assert [(letter.header("interlock_stage"), letter.json()["firing"]["key"]) for letter in letters] == [
+        ("delivery", "k1"),
+        ("delivery", "k1"),
+    ]
+    assert {letter.header("interlock_reason") for letter in letters} == {"the sink refused it: HTTP 400"}
+    assert len(set(deliveries.sink.firings)) == 2 * KEYS
+
+
+def test_a_deliverer_that_is_killed_repeats_what_was_in_flight_and_no_more(
+    deliveries: Deliveries,
+) -> None:
+    sink, bench = deliveries.sink, deliveries.bench
+    victim = bench.process(PROCESS)
+    with bench.engine():
+        deliveries.emit(20)
+        deliveries.eventually_acknowledged()
+        sink.hold()
+        deliveries.emit(3 * KEYS)
+        deliveries.eventually_arrived(20 + KEYS)  # the first firing of each lane
+        bench.sigkill(victim)
+        in_flight = sink.firings[20:]
+        assert len(in_flight) == KEYS
+        sink.release()
+        with deliveries.delivering():
+            deliveries.eventually_acknowledged()
+    repeated = {firing for firing, count in Counter(sink.firings).items() if count > 1}
+    assert repeated == {*in_flight}
+    assert len(sink.firings) == deliveries.emitted + KEYS
+    sink.assert_in_order()
+
+
+def test_deliverers_that_come_and_go_lose_nothing_and_one_that_stops_repeats_nothing(
+    deliveries: Deliveries, eventually: Callable[..., Any]
+) -> None:
+    sink = deliveries.sink
+    admin = Admin(deliveries.bench.config.of_deliverers)
+    with deliveries.bench.engine(), deliveries.delivering() as first:
+        deliveries.emit(30)
+        deliveries.eventually_arrived(10)
+        with deliveries.delivering():
+            eventually("both have partitions", lambda: [*map(len, _shares(admin))] == [2, 2])
+            deliveries.emit(30)
+            deliveries.eventually_acknowledged()
+            repeated = len(sink.firings) - deliveries.emitted
+            assert repeated <= KEYS, "what was in flight when the partitions moved"
+            deliveries.emit(30)
+            deliveries.eventually_arrived(70 + repeated)
+            first.stop()
+            deliveries.eventually_acknowledged()
+    admin.close()
+    assert len({*sink.firings}) == deliveries.emitted
+    assert len(sink.firings) == deliveries.emitted + repeated, "the one that stopped had acknowledged all"
+    sink.assert_in_order()
+
+
+def _shares(admin: Admin) -> list[tuple[TopicPartition, ...]]:
+    return [member.partitions for member in admin.group_members()]
