@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ..conditions import ConditionError, canonical_key
 from ..conditions.nodes.templates import is_template
 from ..engine.records import FiringRecord
+from ..engine.records.firing_form import firing_form
 from ..events.attributes import shown
 from ..triggers.argument_checks import ArgumentChecks, templates_in
-from ..triggers.firing_json import firing_form, json_text
+from ..triggers.firing_json import json_text
 from .firing_members import unknown_member
 from .target import RunRefused
 

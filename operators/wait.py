@@ -19,12 +19,12 @@ from ..conditions.nodes.paths import parse_path
 from ..conditions.nodes.zoned import key_offset, zoned_key
 from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, FiringRecord
+from ..engine.records.firing_form import firing_form
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
 from ..events.plain import is_tombstone
 from ..events.plain_text import plain_text
 from ..events.visible import visible, visible_lines
 from ..triggers.event import EventTrigger
-from ..triggers.firing_json import firing_form
 from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
 from ..triggers.stats import count_acknowledged, task_stats

@@ -32,13 +32,21 @@ class Verdict(Enum):
 class Answer(NamedTuple):
     """The end of one try. status: None without an HTTP answer; `text` then is the reason.
 
-    connected: whether the request may have reached the sink. retry_after_s: from its Retry-After.
+    connected: whether the request may have reached the sink. retry_after_s: from its Retry-After. ruling: a
+    verdict that the status does not give, with its reason in `text`: the answer had a reply that cannot be
+    taken, or there was nothing to send.
+
+    For a dead letter: destination is the sink's address, with nothing that may be a secret; excerpt the begin
+    of the answer's body, if the status is not 2xx. Neither belongs into a log.
     """
 
     status: int | None
     text: str = ""
     connected: bool = True
     retry_after_s: float | None = None
+    ruling: Verdict | None = None
+    destination: str = ""
+    excerpt: bytes = b""
 
     @property
     def verdict(self) -> Verdict:
@@ -46,6 +54,8 @@ class Answer(NamedTuple):
 
         Redirects are not followed, as CloudEvents' webhook specification demands: 3xx is a refusal.
         """
+        if self.ruling is not None:
+            return self.ruling
         status = self.status
         if status is None:
             return Verdict.RETRY if self.connected else Verdict.UNREACHABLE
@@ -60,10 +70,14 @@ class Answer(NamedTuple):
     @property
     def is_congestion(self) -> bool:
         """Whether fewer deliveries at a time may help: 429, 503, or no answer after a connection."""
+        if self.ruling is not None:
+            return False
         return self.connected if self.status is None else self.status in _CONGESTED
 
     def __str__(self) -> str:
-        return self.text or "no answer" if self.status is None else f"HTTP {self.status}"
+        if self.status is None:
+            return self.text or "no answer"
+        return f"HTTP {self.status}, {self.text}" if self.ruling is not None else f"HTTP {self.status}"
 
 
 def retry_after(header: str | None, now_ms: int) -> float | None:

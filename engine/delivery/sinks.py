@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -22,7 +22,8 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     connection: the Airflow http connection with its address and credentials; the record has no secrets. path:
     added to that address. order: which firings wait for each other. max_in_flight: the most deliveries at a
-    time, in each process.
+    time, in each process. send: what is sent, as a CloudEvent: the firing; or `event`, the event of a firing
+    that has exactly one, else the firing. format: the mode of CloudEvents' HTTP binding, `json` is structured.
     """
 
     v: int = VERSION
@@ -31,6 +32,8 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     order: Order = "key"
     max_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32
+    send: Literal["event", "firing"] = "firing"
+    format: Literal["binary", "json"] = "binary"
     retry: Retry = Retry()
 
     @property

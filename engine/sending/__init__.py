@@ -1,0 +1,1 @@
+"""Sends firings to HTTP sinks: docs/understand/engine/sinks.md."""
