@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,7 @@ from ..records import ActionRecord, decode_json, encode_json
 from ..records.firing import fitted
 from ..records.sizes import MAX_FIRING_BYTES
 from ..records.versions import VERSION
+from .answers import Answer
 from .firings import OpenFiring
 from .ownership import Ownership
 from .partition import DELIVERER, ActionPartition
@@ -25,6 +27,10 @@ from .partition import DELIVERER, ActionPartition
 MARKS_EVERY_S: Final = 1.0
 REFUSED_EVERY_S: Final = 5.0  # how often a dead letter or reply is written again that the brokers refused
 _FIRED, _ACKED = b',"state":"fired","firing":{', b',"state":"acked","firing":{'
+# Of dead letters: where the firing was sent, the status, and the begin of the answer's body in base64.
+ERROR_DESTINATION: Final = "interlock_error_destination"
+ERROR_CODE: Final = "interlock_error_code"
+ERROR_DATA: Final = "interlock_error_data"
 COMMIT_AGAIN_S: Final = 0.2  # after an abort; most often the next poll reports another assignment
 
 
@@ -152,12 +158,26 @@ class Acknowledgements:
         for done in dones:
             record, tries = done.firing.record, done.firing.tries
             if done.reason:
-                outputs.dead_letter(record, "delivery", done.reason, self._clock.now_ms(), attempts=tries)
+                more = _about(done.firing.answer)
+                now_ms = self._clock.now_ms()
+                outputs.dead_letter(record, "delivery", done.reason, now_ms, attempts=tries, more=more)
             if done.reply is not None:
                 outputs.records.append(done.reply)
             headers = [(DELIVERER, self.ownership.bus.transactional_id.encode())]
             outputs.write("action", record.source.partition, record.key, acked(record), headers)
         return outputs.records
+
+
+def _about(answer: Answer | None) -> dict[str, str]:
+    """A dead letter's headers about the sink's last answer: the facts that Knative's dispatcher gives."""
+    if answer is None:
+        return {}
+    about = {
+        ERROR_DESTINATION: answer.destination,
+        ERROR_CODE: "" if answer.status is None else str(answer.status),
+        ERROR_DATA: base64.b64encode(answer.excerpt).decode("ascii"),
+    }
+    return {name: text for name, text in about.items() if text}
 
 
 def acked(record: Record) -> bytes:

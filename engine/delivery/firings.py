@@ -12,6 +12,7 @@ from ..errors import RecordError
 from ..records import ActionRecord, decode_json
 from ..records.codec import UNREADABLE
 from ..records.versions import is_read
+from .answers import Answer
 
 Order: TypeAlias = Literal["key", "partition", "none"]
 _SUBSCRIPTION: Final = "{}/deliver/{}"
@@ -43,7 +44,7 @@ _decode = msgspec.json.Decoder(_Action).decode
 class OpenFiring:
     """A firing that is not acknowledged. record: as it was read.
 
-    tries: how many of its deliveries have failed here. failure: why the last one did.
+    tries: how many of its deliveries have failed here. failure: why the last one did. answer: what it got.
     """
 
     record: Record
@@ -51,6 +52,7 @@ class OpenFiring:
     by_key: str
     tries: int = 0
     failure: str = ""
+    answer: Answer | None = None
     # See `SinkLanes`: what its sink had been through when the firing came, or was denied.
     base: int = 0
     denied_after: int | None = None

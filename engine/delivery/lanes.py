@@ -208,7 +208,7 @@ class SinkLanes:
             return self._finish(lane)
         else:
             firing.tries += 1
-            firing.failure = str(answer)
+            firing.failure, firing.answer = str(answer), answer
             if verdict is Verdict.REFUSED:
                 return self._finish(lane, f"the sink refused it: {answer}")
             firing.base += verdict in (Verdict.DENIED, Verdict.UNREACHABLE)  # `_failed` has it already

@@ -23,7 +23,7 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     connection: the Airflow http connection with its address and credentials; the record has no secrets. path:
     added to that address. order: which firings wait for each other. max_in_flight: the most deliveries at a
     time, in each process. send: what is sent, as a CloudEvent: the firing; or `event`, the event of a firing
-    that has exactly one, else the firing. format: the mode of CloudEvents' HTTP binding, `json` is structured.
+    that has exactly one, else the firing. format: the mode of CloudEvents' HTTP binding; json: structured.
     """
 
     v: int = VERSION

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -88,14 +89,16 @@ class Outputs:
         read_from: TopicPartition | None = None,
         *,
         attempts: int = 1,
+        more: Mapping[str, str] | None = None,
     ) -> None:
         """Send a record to the dead-letter topic unchanged, with headers for where it was and why it failed.
 
         The transaction that moves past the record writes it, so it is neither lost nor repeated.
         `interlock_attempts` keeps counting over redrives. A record too large for the topic is truncated, and
         headers give the size and hash of its value. A part that the client could not unpack is missing, and
-        `interlock_missing` says so. stage: "event" or "trigger". read_from: the
+        `interlock_missing` says so. stage: "event", "trigger" or "delivery". read_from: the
         partition whose offset moves past the record, if not its own. attempts: how often it was tried here.
+        more: further headers, whose names begin with `interlock_`.
         """
         own, before = [], 0
         for name, raw in record.headers or ():
@@ -110,6 +113,7 @@ class Outputs:
             "interlock_origin": str(record),
             "interlock_time": datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds"),
             ATTEMPTS: str(before + attempts),
+            **(more or {}),
         }
         if record.fault:
             nothing = (record.timestamp_ms, record.key, record.value) == (-1, None, None)

@@ -15,9 +15,8 @@ SINK: Final = subscription_of("airflow", "s")
 def action(
     name: str, key: str | None = "a", *, state: Any = "fired", subscription: str = SINK, **members: Any
 ) -> ActionRecord:
-    firing = FiringRecord(
-        id=name, outcome="met", key=key, fired_at="", events=members.pop("events", {}), origins={}
-    )
+    of_events = {part: members.pop(part, {}) for part in ("events", "origins")}
+    firing = FiringRecord(id=name, outcome="met", key=key, fired_at="", **of_events)
     return ActionRecord(
         subscription=subscription, kind="durable", incarnation="i", state=state, firing=firing, **members
     )

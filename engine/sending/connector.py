@@ -1,0 +1,117 @@
+"""Connections to sinks. The address of each is checked when its socket is made."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Collection
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_reqrep import ClientRequest
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
+
+from ..delivery.addresses import Network, refusal
+from ..delivery.answers import Answer
+
+CONNECT_S: Final = 15.0
+# Servers close idle connections, many of them after 5 s; a request may be on its way just then.
+KEEP_S: Final = 4.0
+NAMES_S: Final = 10  # how long an address that a name stands for is kept
+_USABLE: Final = getattr(socket, "AI_ADDRCONFIG", 0)  # no IPv6 addresses where there is no IPv6
+_HEADERS: Final = {"User-Agent": "airflow-interlock", "Accept-Encoding": "identity"}
+
+
+@dataclass
+class Progress:
+    """How far a request got. connected: its connection was made. refused: why an address was not taken.
+
+    answer: what is known of the answer while its body is read.
+    """
+
+    connected: bool = False
+    refused: str = ""
+    answer: Answer | None = None
+
+
+progress: Final[ContextVar[Progress]] = ContextVar("progress")  # of the request that a task makes
+
+
+class Names(AbstractResolver):
+    """The system's addresses of names, looked up in the loop's own threads; uvloop would use four for all."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        loop = asyncio.get_running_loop()
+        look_up = partial(socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, flags=_USABLE)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=found,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for found, _, protocol, _, address in await loop.run_in_executor(None, look_up)
+        ]
+
+    async def close(self) -> None:
+        """Holds nothing."""
+
+
+class Connector(aiohttp.TCPConnector):
+    """Connections of one sink. tls: None for a sink without TLS.
+
+    allowed: networks that may be reached although they are not public. Names are resolved by the system; an
+    answer that differs from an earlier one is checked like any other.
+    """
+
+    def __init__(self, allowed: Collection[Network], tls: ssl.SSLContext | None) -> None:
+        self._allowed = tuple(allowed)
+        super().__init__(
+            ssl=True if tls is None else tls,
+            limit=0,  # the deliverer limits what is in flight
+            keepalive_timeout=KEEP_S,
+            resolver=Names(),
+            ttl_dns_cache=NAMES_S,
+            socket_factory=self._socket,
+        )
+
+    async def connect(
+        self,
+        req: ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109
+    ) -> Connection:
+        made = await super().connect(req, traces, timeout)
+        progress.get().connected = True
+        return made
+
+    def _socket(self, address: Any) -> socket.socket:
+        family, kind, protocol, _, place = address
+        why = refusal(str(place[0]), self._allowed)
+        if why:
+            progress.get().refused = why
+            raise OSError(why)
+        return socket.socket(family, kind, protocol)
+
+
+def new_session(allowed: Collection[Network], tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
+    """A session without cookies, proxies, `.netrc` and decompression. For the running loop."""
+    return aiohttp.ClientSession(
+        connector=Connector(allowed, tls),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        trust_env=False,
+        timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S),
+        headers=_HEADERS,
+        skip_auto_headers=("Accept", "Content-Type"),
+    )

@@ -1,0 +1,207 @@
+"""What is sent of a firing: its event, or the firing itself, as a CloudEvent over HTTP."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from ...events import content
+from ...events.attributes import PROOF
+from ...events.event import Event
+from ...events.http import JSON_EVENT, encode
+from ..delivery.firings import OpenFiring
+from ..delivery.sinks import SinkRecord
+from ..errors import FetchError
+from ..records.firing import raw_form
+from ..records.firing_form import firing_form
+
+SEQUENCE: Final = "interlocksequence"  # the firing's offset: it grows within a lane
+FIRING: Final = "interlockfiring"  # the firing's id
+HOPS: Final = "interlockhops"  # how many replies may follow one another, from here on
+MOST_HOPS: Final = 32
+TRACE: Final = ("traceparent", "tracestate")
+# A firing of many large events is sent with the references that do not fit.
+MOST_RESOLVED_BYTES: Final = 8 * 1024 * 1024
+_INTERNAL: Final = frozenset({HOPS, PROOF})  # no sink needs them; with a proof it could send the event again
+# Only a firing that has one of these is decoded to its events.
+_MARKS: Final = tuple(f'"{name}"'.encode() for name in (*_INTERNAL, *TRACE, "dataref"))
+
+Members = dict[str, msgspec.Raw]  # of an event in CloudEvents' JSON format
+
+
+class _Firing(msgspec.Struct):
+    """A firing whose events are not decoded: their JSON stays byte for byte what it is."""
+
+    id: str
+    outcome: str
+    key: str | None
+    events: dict[str, list[msgspec.Raw]]
+    fired_at: str = ""
+    origins: dict[str, list[dict[str, Any]]] = {}
+    missing: list[str] = []
+    left_out: dict[str, int] = {}
+    timer_ms: int | None = None
+    incomplete: bool = False
+    written: str | None = None
+
+
+class _Action(msgspec.Struct):
+    firing: _Firing
+
+
+_decode = msgspec.json.Decoder(_Action).decode
+_decode_members = msgspec.json.Decoder(Members).decode
+_decode_value = msgspec.json.Decoder().decode
+
+
+class Reference(NamedTuple):
+    """An event of a firing whose data are in the record that `dataref` names."""
+
+    label: str
+    number: int
+    dataref: str
+
+
+class Sendable(NamedTuple):
+    """A request's headers, without those of its sink, and its body.
+
+    hops: how many replies may follow. trace: attributes of the trace that it belongs to.
+    """
+
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+    hops: int
+    trace: Mapping[str, str]
+
+
+class Content:
+    """What is sent of a firing. `references` must be resolved before it is encoded."""
+
+    def __init__(self, sink: SinkRecord, firing: OpenFiring) -> None:
+        value = firing.record.value or b""
+        self._firing = _decode(value).firing
+        self._subscription, self._offset = firing.subscription, firing.record.offset
+        self._is_json = sink.format == "json"
+        events = self._firing.events
+        self._only = sink.send == "event" and [len(each) for each in events.values()] == [1]
+        self._only = self._only and not self._firing.left_out
+        is_decoded = self._only or any(mark in value for mark in _MARKS)
+        self._events: dict[tuple[str, int], Members] = {
+            (label, number): _decode_members(raw)
+            for label, together in (events.items() if is_decoded else ())
+            for number, raw in enumerate(together)
+        }
+
+    def references(self) -> Iterator[Reference]:
+        """The events whose data the engine left in their records. A producer's own `dataref` is none."""
+        for (label, number), members in self._events.items():
+            if "dataref" not in members or "data" in members or "data_base64" in members:
+                continue
+            at = self._firing.origins.get(label, [])[number : number + 1]
+            dataref = _decode_value(members["dataref"])
+            if at and dataref == f"kafka:{at[0].get('topic')}/{at[0].get('partition')}/{at[0].get('offset')}":
+                yield Reference(label, number, dataref)
+
+    def resolve(self, reference: Reference, event: Event) -> None:
+        """Put the event in the place of the reference. Raises FetchError if it is another event."""
+        members = self._events[reference.label, reference.number]
+        known = [_decode_value(members[name]) for name in ("source", "id") if name in members]
+        if known and known != [event.source, event.id]:
+            raise FetchError(f"{reference.dataref} contains another event now.")
+        self._events[reference.label, reference.number] = _decode_members(
+            msgspec.json.encode(raw_form(event))
+        )
+
+    def encoded(self) -> Sendable:
+        """The request."""
+        own = {SEQUENCE: str(self._offset), FIRING: self._firing.id}
+        hops = min((_hops(members) for members in self._events.values()), default=MOST_HOPS)
+        trace = self._trace()
+        if self._only:
+            (members,) = self._events.values()
+            shown = {name: raw for name, raw in members.items() if name not in _INTERNAL}
+            if self._is_json:
+                return _structured({**shown, **own}, hops, trace)
+            headers, body = encode(_event_of(shown, own))
+            return Sendable(headers, body, hops, trace)
+        form = firing_form(self._firing)
+        if self._events:
+            form["events"] = {
+                label: [_shown(self._events[label, number]) for number in range(len(together))]
+                for label, together in self._firing.events.items()
+            }
+        attributes = {**self._attributes(), **trace, **own}
+        if self._is_json:
+            return _structured({**attributes, "data": form}, hops, trace)
+        headers, body = encode(Event(attributes, msgspec.json.encode(form)))
+        return Sendable(headers, body, hops, trace)
+
+    def _attributes(self) -> dict[str, str]:
+        firing = self._firing
+        found = {
+            "specversion": "1.0",
+            "id": firing.id,
+            "source": f"/{quote(self._subscription)}",
+            "type": f"interlock.firing.{firing.outcome}",
+            "datacontenttype": content.JSON,
+        }
+        key = firing.key if firing.written is None else firing.written
+        if key and key.isprintable():
+            found["subject"] = key
+        if firing.fired_at:
+            found["time"] = firing.fired_at
+        return found
+
+    def _trace(self) -> dict[str, str]:
+        """The trace of the events, if it is one."""
+        found: list[dict[str, str]] = [
+            {name: text for name in TRACE if name in members and (text := _text(members[name]))}
+            for members in self._events.values()
+        ]
+        return found[0] if found and all(each == found[0] for each in found) else {}
+
+
+def _structured(form: Mapping[str, object], hops: int, trace: Mapping[str, str]) -> Sendable:
+    return Sendable([("content-type", JSON_EVENT)], msgspec.json.encode(form), hops, trace)
+
+
+def _shown(members: Members) -> Members:
+    return {name: raw for name, raw in members.items() if name not in _INTERNAL}
+
+
+def _event_of(members: Members, own: Mapping[str, str]) -> Event:
+    """The event of a form that Interlock wrote: its attributes are valid."""
+    attributes = {
+        name: text
+        for name, raw in members.items()
+        if name not in ("data", "data_base64") and (text := _text(raw)) is not None
+    }
+    data: bytes | None = None
+    if "data" in members:
+        raw = members["data"]
+        if content.is_json(attributes.setdefault("datacontenttype", content.JSON)):
+            data = bytes(raw)
+        else:  # text in UTF-8 (`Event.to_json_dict`)
+            data = str(_decode_value(raw)).encode()
+    elif "data_base64" in members:
+        data = base64.b64decode(_decode_value(members["data_base64"]))
+    return Event({**attributes, **own}, data)
+
+
+def _text(raw: msgspec.Raw) -> str | None:
+    value = _decode_value(raw)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return None if value is None else str(value)
+
+
+def _hops(members: Members) -> int:
+    """How many replies may still follow an event. Any sender may write the attribute: it only lowers."""
+    text = _text(members[HOPS]) if HOPS in members else None
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > len(str(MOST_HOPS)):
+        return MOST_HOPS
+    return min(int(text), MOST_HOPS)

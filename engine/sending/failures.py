@@ -1,0 +1,74 @@
+"""What it means that a request ended without an answer. No text has an address's path, or a secret."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import Final
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+
+from ..delivery.answers import Answer, Verdict
+from .connector import CONNECT_S, Progress
+
+_CLOSED: Final = "the sink closed the connection without an answer"
+
+
+def failure(error: Exception, made: Progress, timeout_s: float) -> Answer:
+    """The answer that stands for this error, with the difference that the connection makes."""
+    if not made.connected:
+        text = _unconnected(error, made, timeout_s)
+        if text is None:  # a fault in here: it says nothing about the sink
+            return Answer(
+                None, f"the request could not be made: {type(error).__name__}", ruling=Verdict.RETRY
+            )
+        return Answer(None, f"no connection: {text}", connected=False)
+    return Answer(None, _connected(error, timeout_s))
+
+
+def _unconnected(error: Exception, made: Progress, timeout_s: float) -> str | None:
+    if made.refused:
+        return made.refused
+    if isinstance(error, TimeoutError):
+        return f"none within {min(timeout_s, CONNECT_S):g} s"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"TLS: {_certificate_text(error.certificate_error)}"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return f"TLS: {_os_text(error.os_error)}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"the host's name cannot be resolved: {_os_text(error.os_error)}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _os_text(error.os_error)
+    if isinstance(error, aiohttp.InvalidURL):
+        return "the host is no valid name or address"
+    if isinstance(error, OSError):
+        return _os_text(error)
+    return None
+
+
+def _connected(error: Exception, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no complete answer within {timeout_s:g} s"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return _CLOSED
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer ended too early"
+    if isinstance(error, (aiohttp.ClientResponseError, HttpProcessingError)):
+        return "the answer is not valid HTTP"
+    if isinstance(error, OSError):
+        return f"the connection broke: {_os_text(error)}"
+    return f"the answer could not be read: {type(error).__name__}"
+
+
+def _os_text(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.reason or "the handshake failed"
+    code = getattr(error, "errno", None)
+    if isinstance(code, int) and code > 0:  # the error's own text may have addresses, and differs by loop
+        return os.strerror(code)
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+def _certificate_text(error: BaseException) -> str:
+    return getattr(error, "verify_message", None) or "the certificate is not valid"

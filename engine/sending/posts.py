@@ -1,0 +1,224 @@
+"""`HttpPosts`: sends firings to sinks with aiohttp, in a thread and an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from time import monotonic
+from types import TracebackType
+from typing import Final, Self
+
+from ...events.event import Event
+from ..bus import Output
+from ..config import BusConfig
+from ..delivery.addresses import Network
+from ..delivery.answers import Answer, Verdict
+from ..delivery.posts import Attempt, Ended
+from ..errors import EngineError, FetchError
+from ..log import log
+from ..reading.references import referred_event
+from .content import MOST_RESOLVED_BYTES, Content
+from .sink import HttpSink
+from .target import TargetError
+from .targets import Lookup, Targets
+
+IDLE_S: Final = 600.0  # then a sink's session is closed
+_CLOSE_S: Final = 5.0
+_NAME_THREADS: Final = 32  # lookups of names that hang must not delay those of other sinks
+_REFERENCE_THREADS: Final = 2
+
+
+class HttpPosts:
+    """Makes deliveries over HTTP: `delivery.posts.Posts`. As a context manager it is open.
+
+    lookup: the target of an Airflow connection; may block, and raises TargetError if the connection cannot be
+    used. fetch: the event behind a `dataref`; default: read from the bus; may block. allowed: networks that
+    deliveries may reach although they are not public. on_ended: called in a thread of this object when
+    `ended` has something new. All methods are thread-safe; `start` and `ended` do not block.
+    """
+
+    def __init__(
+        self,
+        config: BusConfig,
+        lookup: Lookup,
+        *,
+        fetch: Callable[[str], Event] | None = None,
+        allowed: Collection[Network] = (),
+        on_ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._topic, self._lookup = config.topic("event"), lookup
+        self._fetch = fetch or partial(referred_event, config)
+        self._allowed, self._on_ended = tuple(allowed), on_ended
+        self._waiting: deque[Attempt] = deque()
+        self._over: deque[Ended] = deque()
+        self._is_woken = self._is_told = False
+        self._failure: BaseException | None = None
+        self._loop = _new_loop()
+        self._end = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="interlock-posts", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, attempt: Attempt) -> None:
+        self._waiting.append(attempt)
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._begin)
+            except RuntimeError:  # the loop is closed; `ended` says why
+                self._is_woken = False
+
+    def ended(self) -> Sequence[Ended]:
+        """The deliveries that have ended since the last call. Raises EngineError if no more will end."""
+        if self._failure is not None:
+            raise EngineError(f"The thread that makes deliveries has ended: {self._failure!r}.")
+        self._is_told = False
+        return [self._over.popleft() for _ in range(len(self._over))]
+
+    def close(self, timeout_s: float = _CLOSE_S) -> None:
+        """Cancels what is in flight, and waits up to the timeout until its connections are closed."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join(timeout_s)
+        elif not self._loop.is_closed() and self._thread.ident is None:
+            self._loop.close()
+
+    # -- in the thread
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        except BaseException as e:  # noqa: BLE001  # `ended` raises it
+            self._failure = e
+            log.exception("The thread that makes deliveries has ended")
+            self._on_ended()
+        finally:
+            asyncio.set_event_loop(None)
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        names = ThreadPoolExecutor(_NAME_THREADS, "interlock-names")
+        self._loop.set_default_executor(names)
+        connections = ThreadPoolExecutor(1, "interlock-connections")
+        self._references: Executor = ThreadPoolExecutor(_REFERENCE_THREADS, "interlock-references")
+        self._targets = Targets(self._lookup, connections)
+        self._sinks: dict[str, HttpSink] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        try:
+            await self._end.wait()
+        finally:
+            for task in (tasks := [*self._tasks]):
+                task.cancel()
+            await asyncio.gather(*tasks, *self._closing, return_exceptions=True)
+            for sink in self._sinks.values():
+                await sink.close()
+            for threads in (names, connections, self._references):
+                threads.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self) -> None:
+        self._is_woken = False
+        while self._waiting:
+            task = self._loop.create_task(self._deliver(self._waiting.popleft()))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, attempt: Attempt) -> None:
+        try:
+            answer, reply = await self._answer(attempt)
+        except Exception as e:  # noqa: BLE001  # a fault in here is neither the sink's nor another firing's
+            log.exception("A delivery to %s failed", attempt.sink.subscription)
+            text = f"the request could not be made: {type(e).__name__}"
+            answer, reply = Answer(None, text, ruling=Verdict.RETRY), None
+        self._over.append(Ended(attempt.number, answer, reply))
+        if not self._is_told:
+            self._is_told = True
+            self._on_ended()
+
+    async def _answer(self, attempt: Attempt) -> tuple[Answer, Output | None]:
+        try:
+            sink = await self._sink(attempt)
+        except TargetError as e:
+            return Answer(None, str(e), connected=False), None
+        sink.in_flight += 1
+        try:
+            content = Content(attempt.sink, attempt.firing)
+            references = [*content.references()]
+            if references:
+                failed = await self._resolve(content)
+                if failed is not None:
+                    return failed, None
+            answer, reply = await sink.post(content.encoded())
+        finally:
+            sink.in_flight -= 1
+            self._retire(sink)
+        if answer.verdict is Verdict.DENIED:
+            self._targets.doubt(attempt.sink.connection)
+        return answer, reply
+
+    async def _resolve(self, content: Content) -> Answer | None:
+        """Read the data of references, as far as they fit. Returns an answer if something is not readable."""
+        left = MOST_RESOLVED_BYTES
+        for reference in content.references():
+            try:
+                event = await self._loop.run_in_executor(self._references, self._fetch, reference.dataref)
+                left -= len(event.data or b"")
+                if left >= 0:
+                    content.resolve(reference, event)
+            except FetchError as e:
+                return Answer(None, f"its data cannot be read: {e}", ruling=Verdict.REFUSED)
+            except EngineError as e:
+                return Answer(None, f"its data cannot be read: {e}", ruling=Verdict.RETRY)
+            if left < 0:
+                break
+        return None
+
+    async def _sink(self, attempt: Attempt) -> HttpSink:
+        """The sink as its record and its connection are now. Raises TargetError."""
+        record = attempt.sink
+        found = await self._targets.get(record.connection)
+        sink = self._sinks.get(record.subscription)
+        if sink is None or sink.record != record or sink.resolved is not found:
+            self._retire_idle()
+            made = HttpSink(record, found, self._allowed, self._topic)
+            self._sinks[record.subscription] = made
+            if sink is not None:
+                self._retire(sink)
+            sink = made
+        sink.used_at = monotonic()
+        return sink
+
+    def _retire(self, sink: HttpSink) -> None:
+        """Close a sink that is replaced, when nothing of it is in flight."""
+        if not sink.in_flight and self._sinks.get(sink.record.subscription) is not sink:
+            task = self._loop.create_task(sink.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def _retire_idle(self) -> None:
+        before = monotonic() - IDLE_S
+        for name, sink in [*self._sinks.items()]:
+            if not sink.in_flight and sink.used_at < before:
+                del self._sinks[name]
+                self._retire(sink)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """A loop of uvloop, which the receiver's server brings; of asyncio where it does not exist."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return new_event_loop()

@@ -1,0 +1,135 @@
+"""One sink: its connections, and single tries to deliver to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import aiohttp
+
+from ..bus import Output
+from ..delivery.addresses import Network
+from ..delivery.answers import Answer, retry_after
+from ..delivery.sinks import SinkRecord
+from .bodies import drain, excerpt, whole
+from .connector import Progress, new_session, progress
+from .content import Sendable
+from .failures import failure
+from .replies import MOST_BYTES, ReplyError, is_reply, read_reply
+from .target import ClientCredentials
+from .targets import Resolved
+from .tokens import TokenError, Tokens
+
+_REASON_CHARS: Final = 400
+_OK, _UNAUTHORIZED, _MULTIPLE = 200, 401, 300
+
+
+class HttpSink:
+    """A sink as its record and its connection say. For the tasks of the running loop.
+
+    Raises TargetError if the record's path does not fit the connection's address. topic: for replies.
+    """
+
+    def __init__(
+        self,
+        record: SinkRecord,
+        resolved: Resolved,
+        allowed: Collection[Network],
+        topic: str,
+    ) -> None:
+        target = resolved.target
+        self.record, self.resolved, self._target = record, resolved, target
+        self.in_flight = 0
+        self.used_at = 0.0
+        self._url = target.address(record.path)
+        self._topic = topic
+        self._session = new_session(allowed, resolved.tls)
+        is_fetched = isinstance(target.auth, ClientCredentials)
+        self._tokens = Tokens(target.auth, self._session) if is_fetched else None  # type: ignore[arg-type]
+        self._headers = [("Prefer", "reply"), *target.fixed_headers()]
+        # Without the connection's own path and any query, which may be secrets.
+        self._destination = f"{self._url.origin()}/{record.path.partition('?')[0].lstrip('/')}"
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def post(self, sent: Sendable) -> tuple[Answer, Output | None]:
+        """One try. After a 401 a fetched token is fetched again, once."""
+        if self._tokens is None:
+            return await self._try(sent, "")
+        try:
+            token = await self._tokens.get()
+            answer, reply = await self._try(sent, token)
+            if answer.status == _UNAUTHORIZED:
+                self._tokens.drop(token)
+                answer, reply = await self._try(sent, await self._tokens.get())
+        except TokenError as e:
+            return Answer(None, str(e), connected=False, destination=self._destination), None
+        return answer, reply
+
+    async def _try(self, sent: Sendable, token: str) -> tuple[Answer, Output | None]:
+        made = Progress()
+        progress.set(made)
+        timeout_s = self.record.retry.timeout_s
+        headers = [*self._headers, *sent.headers, *sent.trace.items()]
+        if token:
+            headers.append(("Authorization", f"Bearer {token}"))
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._session.post(
+                    self._url, data=sent.body, headers=headers, allow_redirects=False
+                ) as response,
+            ):
+                return await self._read(response, sent, made)
+        except Exception as e:  # noqa: BLE001  # each has its meaning
+            answer = made.answer or failure(e, made, timeout_s)
+            return answer._replace(destination=self._destination), None
+
+    async def _read(
+        self, response: aiohttp.ClientResponse, sent: Sendable, made: Progress
+    ) -> tuple[Answer, Output | None]:
+        status = response.status
+        if status == _OK and is_reply(response.raw_headers):
+            return await self._read_reply(response, sent)
+        answer = Answer(status, destination=self._destination)
+        if _OK <= status < _MULTIPLE:
+            made.answer = answer
+            await drain(response)
+            return answer, None
+        answer = answer._replace(retry_after_s=_retry_after(response))
+        made.answer = answer
+        return answer._replace(excerpt=await excerpt(response, self._secrets)), None
+
+    async def _read_reply(
+        self, response: aiohttp.ClientResponse, sent: Sendable
+    ) -> tuple[Answer, Output | None]:
+        answer = Answer(response.status, destination=self._destination)
+        body = await whole(response, MOST_BYTES)
+        try:
+            if body is None:
+                raise ReplyError(f"its reply is larger than {MOST_BYTES} bytes")
+            return answer, read_reply(response.raw_headers, body, sent, self._topic)
+        except ReplyError as e:
+            text = str(e)
+            for secret in self._secrets:
+                text = text.replace(secret, "***")
+            return answer._replace(text=text[:_REASON_CHARS], ruling=e.verdict), None
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return self._target.secrets + (self._tokens.secrets if self._tokens is not None else ())
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    stated = response.headers.get("Retry-After")
+    if stated is None:
+        return None
+    now_s = time.time()
+    with suppress(ValueError, TypeError, IndexError, OverflowError):
+        now_s = parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
+    return retry_after(stated, int(now_s * 1000))
