@@ -145,7 +145,7 @@ class HttpPosts:
         self._over.append(Ended(attempt.number, answer, reply))
         if not self._is_told:
             self._is_told = True
-            self._on_ended()
+            self._loop.call_soon(self._on_ended)  # once for all that end in this turn of the loop
 
     async def _answer(self, attempt: Attempt) -> tuple[Answer, Output | None]:
         try:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 from interlock.engine.bus import Record
-from interlock.engine.delivery.acknowledgements import acked
+from interlock.engine.config import BusConfig
+from interlock.engine.delivery.acknowledgements import Acknowledgements, Done, acked
+from interlock.engine.delivery.answers import Answer
+from interlock.engine.delivery.lanes import SinkLanes
+from interlock.engine.delivery.retry import Retry
+from interlock.engine.protocol.clock import BrokerClock
 from interlock.engine.records import ActionRecord, decode_json, encode_json
 from interlock.engine.records.firing import fitted
 
-from tests.unit.engine.delivery.firings import TP, action
+from tests.unit.engine.delivery.firings import TP, action, firing
 
 NASTY = '","state":"fired","firing":{'
 
@@ -41,8 +47,7 @@ def test_it_is_the_same_firing_marked_acked_in_the_size_that_tasks_get(members: 
     fired = action("f1", **members)
     if "events" in members:
         origins = {"e": [{"topic": "t", "partition": 0, "offset": 1, "timestamp_ms": 0}]}
-        firing = msgspec.structs.replace(fired.firing, origins=origins)
-        fired = msgspec.structs.replace(fired, firing=firing)
+        fired = msgspec.structs.replace(fired, firing=msgspec.structs.replace(fired.firing, origins=origins))
     written = acked(Record(TP, 0, 0, fired.key, encode_json(fired), None))
     assert read(written) == msgspec.structs.replace(fitted(fired), state="acked")
     assert read(written).key == fired.key
@@ -54,3 +59,33 @@ def test_a_record_whose_members_come_in_another_order_is_acknowledged_too() -> N
     assert read(acked(Record(TP, 0, 0, fired.key, other, None))) == msgspec.structs.replace(
         fired, state="acked"
     )
+
+
+@pytest.mark.parametrize(
+    ("answer", "about"),
+    [
+        (
+            Answer(503, destination="https://h/orders", excerpt=b"\xffno"),
+            {"destination": "https://h/orders", "code": "503", "data": "/25v"},
+        ),
+        (Answer(None, "no connection", False, destination="https://h/"), {"destination": "https://h/"}),
+        (None, {}),
+    ],
+)
+def test_a_dead_letter_says_where_it_was_sent_and_what_came_back(
+    answer: Answer | None, about: dict[str, str]
+) -> None:
+    lanes = SinkLanes(Retry(tries=1), "key", 1, lambda: 0.0)
+    lanes.add(firing(1))
+    started = lanes.start(0.0)
+    assert started is not None
+    done = Done(started, "its sink was removed")
+    if answer is not None:
+        ((given_up, reason),) = lanes.answer(started, answer, 1.0, 0)
+        done = Done(given_up, reason)
+    config = BusConfig(client={"bootstrap.servers": "nowhere"})
+    acknowledgements = Acknowledgements(config, mock.Mock(), BrokerClock(float, float), float)
+    acknowledgements.ownership.bus.transactional_id = "t"  # type: ignore[misc]
+    letter, _ = acknowledgements.outputs([done])
+    found = {name: raw.decode() for name, raw in letter.headers or () if raw and "_error_" in name}
+    assert found == {f"interlock_error_{name}": text for name, text in about.items()}

@@ -38,6 +38,14 @@ def test_congestion_is_429_503_and_a_request_without_an_answer() -> None:
     assert not Answer(None, "no such host", connected=False).is_congestion
 
 
+def test_a_ruling_of_our_own_counts_instead_of_the_status() -> None:
+    malformed = Answer(200, "its reply is no event", ruling=Verdict.RETRY)
+    assert (malformed.verdict, malformed.is_congestion) == (Verdict.RETRY, False)
+    assert str(malformed) == "HTTP 200, its reply is no event"
+    gone = Answer(None, "its data are gone", ruling=Verdict.REFUSED)
+    assert (gone.verdict, gone.is_congestion, str(gone)) == (Verdict.REFUSED, False, "its data are gone")
+
+
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [
