@@ -105,6 +105,10 @@ class HttpPosts:
             log.exception("The thread that makes deliveries has ended")
             self._on_ended()
         finally:
+            if left := asyncio.all_tasks(self._loop):  # after a failure
+                for task in left:
+                    task.cancel()
+                self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             asyncio.set_event_loop(None)
             self._loop.close()
 
