@@ -58,16 +58,16 @@ def destination(
         raise Refused(path, "it has neither ref nor uri")
     left = given.left(_LEFT, _UNKNOWN)
     if resolved:
-        return _split(resolved, "status.subscriberUri", notes), left
+        return address(resolved, "status.subscriberUri", notes), left
     if not has_ref:
-        return _split(uri or "", given.field("uri"), notes), left
+        return address(uri or "", given.field("uri"), notes), left
     if base is None:
-        found = _split(urljoin(_UNKNOWN_HOST, uri or ""), given.field("uri"), notes)
+        found = address(urljoin(_UNKNOWN_HOST, uri or ""), given.field("uri"), notes)
         if found.host != _UNKNOWN_HOST:
             return found, left
         notes.append(Note(ref_path, _NO_ADDRESS))
         return replace(found, host=None), left
-    return _split(urljoin(base, uri or ""), given.field("uri"), notes), left
+    return address(urljoin(base, uri or ""), given.field("uri"), notes), left
 
 
 def _of_ref(ref: Members, namespace: str) -> str | None:
@@ -90,7 +90,8 @@ def _of_ref(ref: Members, namespace: str) -> str | None:
     return f"http://{names['name']}.{namespace}.svc"
 
 
-def _split(uri: str, path: str, notes: list[Note]) -> Destination:
+def address(uri: str, path: str, notes: list[Note]) -> Destination:
+    """Returns the destination at an absolute address. Raises Refused. path: of the field with the address."""
     try:
         parts = urlsplit(uri)
         port = parts.port

@@ -1,4 +1,4 @@
-"""The Python of subscriptions: a DAG file with one `deliver_dag(...)` for each."""
+"""The Python of subscriptions: a DAG file with one `deliver_dag(...)` or `dispatch_dag(...)` for each."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ..conditions import Condition
 from ..conditions.filters.filter import quoted
 from .subscription import Subscription
 
 # Airflow looks for DAGs only in files with the words "dag" and "airflow".
-_DOCSTRING: Final = '"""DAGs that keep sinks registered, made by `airflow interlock migrate`."""'
+_DOCSTRING: Final = '"""DAGs made by `airflow interlock migrate`."""'
 _FILTERS: Final = ("All", "Any", "Exact", "Not", "Prefix", "Sql", "Suffix")
-_WORD: Final = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b([A-Za-z_]\w*)(?=\()""")
+_WORD: Final = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<![.\w])([A-Za-z_]\w*)(?=\()""")
 
 
 def dag_file(found: Iterable[Subscription]) -> str:
@@ -23,32 +22,32 @@ def dag_file(found: Iterable[Subscription]) -> str:
     if not made:
         return ""
     calls = [_call(each) for each in made]
-    conditions = [each.condition for each in made if each.condition is not None]
-    return "\n".join((_DOCSTRING, "", *_imports(conditions), "", *calls))
+    return "\n".join((_DOCSTRING, "", *_imports(made), "", *calls))
 
 
 def call(subscription: Subscription) -> str:
-    """Returns the `deliver_dag(...)` of one subscription; "" if it has no condition."""
+    """Returns the call that makes one subscription; "" if it has no condition."""
     return "" if subscription.condition is None else _call(subscription).rstrip("\n")
 
 
-def _imports(conditions: Iterable[Condition]) -> Iterator[str]:
+def _imports(made: Iterable[Subscription]) -> Iterator[str]:
     functions, filters = set[str](), set[str]()
-    for each in conditions:
-        for text, name in _WORD.findall(str(each)):
+    for each in made:
+        for text, name in _WORD.findall(str(each.condition)):
             if not text:
                 (filters if name in _FILTERS else functions).add(name)
     yield f"from interlock import {', '.join(sorted(functions))}"
     if filters:
         yield f"from interlock.conditions.filters import {', '.join(sorted(filters))}"
-    yield "from interlock.operators import deliver_dag"
+    yield f"from interlock.operators import {', '.join(sorted({each.function for each in made}))}"
 
 
 def _call(subscription: Subscription) -> str:
-    lines = [f"{_variable(subscription.name)} = deliver_dag("]
+    lines = [f"{_variable(subscription.name)} = {subscription.function}("]
     lines.append(f"    {quoted(subscription.name)},")
     lines.append(f"    condition={subscription.condition},")
-    lines.append(f"    conn_id={quoted(subscription.conn_id)},")
+    if subscription.conn_id is not None:
+        lines.append(f"    conn_id={quoted(subscription.conn_id)},")
     lines += [f"    {name}={_value(value)}," for name, value in subscription.arguments.items()]
     return "\n".join((*lines, ")", ""))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from ..conditions import Condition
 from .destinations import Destination
@@ -15,15 +15,16 @@ NOWHERE: Final = Destination(None)
 
 @dataclass(frozen=True, kw_only=True)
 class Subscription:
-    """One resource as arguments of `deliver_dag`.
+    """One resource as arguments of `deliver_dag` or `dispatch_dag`.
 
-    arguments: beside name, condition and conn_id.
+    arguments: beside name and condition, and conn_id of `deliver_dag`.
     left_out: fields without a counterpart here. differs: fields whose meaning is not quite the same, or that
     somebody must act on. refused: why there is no subscription; then condition is None.
     """
 
     resource: str
     name: str
+    function: Literal["deliver_dag", "dispatch_dag"] = "deliver_dag"
     condition: Condition | None = None
     destination: Destination = NOWHERE
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -32,8 +33,9 @@ class Subscription:
     refused: tuple[Note, ...] = ()
 
     @property
-    def conn_id(self) -> str:
-        return self.name
+    def conn_id(self) -> str | None:
+        """The connection of the sink; None for `dispatch_dag`."""
+        return self.name if self.function == "deliver_dag" else None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`airflow interlock migrate`: shows what resources of Knative become here."""
+"""`airflow interlock migrate`: shows what resources of Knative and Argo Events become here."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 
     from ...migrate.subscription import Subscription, Unread
 
-_DESCRIPTION = (
+_KNATIVE = (
     "Reads Triggers, and the Brokers beside them, and prints for each the condition, the connection of its "
     "sink, the deliver_dag(...) that makes the subscription, and each field that is left out or means "
     "something else, with the reason. Changes nothing. Exits with 1 if a Trigger is refused."
+)
+
+_ARGO = (
+    "Reads Sensors, and prints for each trigger the condition, the dispatch_dag(...) or deliver_dag(...) for "
+    "it, and each field that is left out or has to be completed, with the reason. A trigger with a filter "
+    "that cannot be carried over is refused. Changes nothing. Exits with 1 if a trigger is refused."
 )
 
 
@@ -40,7 +46,14 @@ def command() -> GroupCommand:
                 "Show what Triggers of Knative become",
                 knative,
                 (file, source, ARG_OUTPUT),
-                description=_DESCRIPTION,
+                description=_KNATIVE,
+            ),
+            ActionCommand(
+                "argo",
+                "Show what Sensors of Argo Events become",
+                argo,
+                (file, source, ARG_OUTPUT),
+                description=_ARGO,
             ),
         ),
     )
@@ -51,9 +64,22 @@ def knative(args: Namespace) -> None:
     """Shows what becomes of each resource of the file."""
     from ...migrate.documents import read_resources
     from ...migrate.knative import subscriptions
+
+    _report(args, subscriptions(read_resources(_text(args.file))))
+
+
+@or_exit("migrate argo")
+def argo(args: Namespace) -> None:
+    """Shows what becomes of each trigger of the file's Sensors."""
+    from ...migrate.argo import sensors
+    from ...migrate.documents import read_resources
+
+    _report(args, sensors(read_resources(_text(args.file))))
+
+
+def _report(args: Namespace, found: Sequence[Subscription | Unread]) -> None:
     from ...migrate.subscription import Subscription
 
-    found = subscriptions(read_resources(_text(args.file)))
     made = [each for each in found if isinstance(each, Subscription)]
     _print(args, found, made)
     refused = [each for each in made if each.refused]
@@ -81,8 +107,8 @@ def _print(args: Namespace, found: Sequence[Subscription | Unread], made: Sequen
     if notes:
         show(args, notes)
     for each in made:
-        if each.condition is not None:
-            print_lines(_connection(each))
+        if each.condition is not None and each.conn_id is not None:
+            print_lines(_connection(each.conn_id, each.destination.host or "HOST"))
     if source:
         print_lines(source.rstrip("\n"))
 
@@ -102,7 +128,7 @@ def _row(each: Subscription | Unread) -> dict[str, Any]:
     if isinstance(each, Unread):
         return {"resource": each.resource, "becomes": f"no subscription: {each.reason}", "condition": ""}
     condition = "" if each.condition is None else str(each.condition)
-    becomes = f"deliver_dag {each.name}" if each.condition is not None else "refused"
+    becomes = f"{each.function} {each.name}" if each.condition is not None else "refused"
     return {"resource": each.resource, "becomes": becomes, "condition": condition}
 
 
@@ -132,6 +158,7 @@ def _whole(each: Subscription | Unread) -> dict[str, Any]:
         if condition is None
         else {
             "name": each.name,
+            "function": each.function,
             "condition": str(condition),
             "condition_json": condition.to_json(),
             "conn_id": each.conn_id,
@@ -149,10 +176,7 @@ def _whole(each: Subscription | Unread) -> dict[str, Any]:
     }
 
 
-def _connection(each: Subscription) -> str:
+def _connection(conn_id: str, host: str) -> str:
     import shlex
 
-    host = each.destination.host or "HOST"
-    return shlex.join(
-        ("airflow", "connections", "add", each.conn_id, "--conn-type", "http", "--conn-host", host)
-    )
+    return shlex.join(("airflow", "connections", "add", conn_id, "--conn-type", "http", "--conn-host", host))

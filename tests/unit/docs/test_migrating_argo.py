@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.cli.cli_parser import get_parser
 from interlock import Event
 from interlock.testing import runs_of
 
@@ -111,3 +113,26 @@ def test_the_example_runs_when_both_have_come_on_one_day_or_somebody_overrides()
     assert runs(sent("com.shop.orders.done", "20T10:00", rows=0), rates) == 0
     assert runs(orders, sent("com.bank.rates.published", "21T11:00")) == 0
     assert runs(sent("com.ops.override", "20T10:00")) == 1
+
+
+def test_the_command_makes_the_condition_of_the_example_but_for_the_attributes_to_complete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [before] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    file = tmp_path / "sensors.yaml"
+    file.write_text(before)
+    args = get_parser().parse_args(["interlock", "migrate", "argo", str(file), "--output", "json"])
+    args.func(args)
+    _, found = json.loads(capsys.readouterr().out)
+    made = found["subscription"]
+    orders = 'event(source="shop", subject="orders", where="double(data.rows) > 0.0", label="orders")'
+    rates, override = (
+        f'event(source="{source}", subject="{label}", label="{label}")'
+        for source, label in (("bank", "rates"), ("ops", "override"))
+    )
+    assert (
+        made["condition"]
+        == f'(({orders} & {rates}) | {override}).resets("0 0 * * *", timezone="Europe/London")'
+    )
+    assert (made["function"], made["trigger_dag_id"]) == ("dispatch_dag", "report")
+    assert [each["field"] for each in found["left_out"]] == ["spec.triggers[0].retryStrategy"]

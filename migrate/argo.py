@@ -1,0 +1,260 @@
+"""Sensors of Argo Events: each trigger as a condition, with the DAG that it starts or the service it calls.
+
+A dependency names an EventSource and an event, which are source and subject of Argo's own events. Which
+attributes events have here depends on what replaces the EventSource, so the matchers have to be completed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ..conditions import Condition, ConditionError, Matcher, event, parse
+from ..events.attributes import shown
+from .argo_filters import exact_and_where
+from .destinations import address
+from .documents import Resource
+from .errors import Refused
+from .fields import Members, Note
+from .subscription import Subscription, Unread
+
+API_VERSION: Final = "argoproj.io/v1alpha1"
+KINDS: Final = (
+    "argoWorkflow", "http", "k8s", "awsLambda", "custom", "kafka", "nats", "slack", "openWhisk", "log",
+    "azureEventHubs", "pulsar", "azureServiceBus", "email",
+)  # fmt: skip
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+_SIGNS: Final = re.compile(r"(\s|&&|\|\||[()])*")
+_DEFAULT_TIMEOUT_S: Final = 60.0
+_SPEC: Final = {
+    "template": "engines run in Airflow's triggerers",
+    "replicas": "engines run in Airflow's triggerers, and share the work",
+    "revisionHistoryLimit": "engines run in Airflow's triggerers",
+    "eventBusName": "a DAG names its bus: bus=, or `[interlock] bus`",
+    "errorOnFailedRound": "a failed run stops no later one: max_active_runs and depends_on_past of a DAG do",
+    "loggingFields": "log lines have fields of their own",
+}
+_TRIGGER: Final = {
+    "parameters": "conf of dispatch_dag, as templates: without it, conf is the whole firing",
+    "policy": "a run succeeds when its tasks do, a delivery with 2xx",
+    "retryStrategy": "of a DAG its tasks' retries; of deliver_dag the argument retry",
+    "rateLimit": "nothing limits by time: see max_runs_in_flight, and max_in_flight of deliver_dag",
+    "dlqTrigger": "a DAG that reacts to failed runs; deliveries have the dead-letter topic",
+}
+_HTTP: Final = {
+    "payload": "the body is the event, or the firing with its events",
+    "parameters": "the body is the event, or the firing with its events",
+    "dynamicHeaders": "attributes of the event are headers",
+    "headers": "the connection has headers",
+    "secureHeaders": "the connection has headers",
+    "basicAuth": "the connection has login and password",
+    "tls": "the connection has certificates",
+    "host": "the connection has headers",
+}
+_MATCHER: Final = (
+    "source and subject, as in Argo's own events: write the attributes of the events that replace the"
+    " EventSource {}, with their type"
+)
+_AT_MOST_ONCE: Final = "not true: at most once has no place, each firing gets exactly one run, or a delivery"
+_NOTHING_TO_RESET: Final = (
+    "left out: a single event meets the condition, so nothing is held that could be reset"
+)
+_TARGET: Final = "write a DAG {} that does this"
+
+
+def sensors(resources: Iterable[Resource]) -> list[Subscription | Unread]:
+    """Returns what becomes of each resource: of a Sensor a line for itself, and one for each trigger."""
+    found: list[Subscription | Unread] = []
+    for each in resources:
+        if each.kind == "Sensor" and each.api_version == API_VERSION:
+            found += _sensor(each)
+        else:
+            found.append(Unread(str(each), f"it is no Sensor of {API_VERSION}"))
+    return found
+
+
+def _sensor(resource: Resource) -> Iterator[Subscription | Unread]:
+    try:
+        spec = Members(resource.value.get("spec"), "spec")
+        dependencies = [
+            Members(each, f"spec.dependencies[{number}]")
+            for number, each in enumerate(spec.items("dependencies"))
+        ]
+        triggers = spec.items("triggers")
+        left_out = tuple(spec.left(_SPEC, "no field of a Sensor that is known here"))
+    except Refused as error:
+        reason = Note(error.field, error.reason)
+        yield Subscription(resource=str(resource), name=resource.name, refused=(reason,))
+        return
+    yield Unread(str(resource), "its triggers follow", left_out)
+    made = _Dependencies(dependencies)
+    for number, each in enumerate(triggers):
+        yield _Trigger(resource, f"spec.triggers[{number}]", each, made).read()
+
+
+class _Dependencies:
+    """The dependencies of a Sensor as matchers. One that is refused refuses the triggers that name it."""
+
+    def __init__(self, given: Iterable[Members]) -> None:
+        self.matchers: dict[str, Matcher] = {}
+        self.notes: dict[str, list[Note]] = {}
+        self.refused: dict[str, Note] = {}
+        for each in given:
+            name, notes = f"({each.path})", list[Note]()
+            try:
+                name = each.text("name") or name
+                self.matchers[name] = _dependency(each, name, notes)
+            except Refused as error:
+                self.refused[name] = Note(error.field, error.reason)
+            self.notes[name] = notes
+
+    def names(self) -> list[str]:
+        return [*dict.fromkeys((*self.matchers, *self.refused))]
+
+    def named(self, name: str) -> str | None:
+        """The dependency that a condition means: - and _ are the same in it."""
+        plain = name.replace("-", "_")
+        found = [each for each in self.names() if each == name or each.replace("-", "_") == plain]
+        return found[0] if found else None
+
+
+def _dependency(given: Members, name: str, notes: list[Note]) -> Matcher:
+    if _NAME.fullmatch(name) is None:
+        raise Refused(given.field("name"), f"{shown(name)} is no name of a dependency")
+    attributes = {"source": given.text("eventSourceName"), "subject": given.text("eventName")}
+    for argument, field in (("source", "eventSourceName"), ("subject", "eventName")):
+        if not attributes[argument]:
+            raise Refused(given.field(field), "it is missing")
+    notes.append(Note(given.field("eventSourceName"), _MATCHER.format(attributes["source"])))
+    if given.members("transform"):
+        raise Refused(given.field("transform"), "events are not changed: read the members as they come")
+    exact, where = exact_and_where(given.members("filters"), given.text("filtersLogicalOperator"), notes)
+    for each in given.left({}, "no field of a dependency"):
+        raise Refused(each.field, each.text)
+    for argument, value in exact.items():
+        if attributes.setdefault(argument, value) != value:
+            raise Refused(given.field("filters"), f"{argument} must be {value!r}, which no event of it is")
+    try:
+        return event(**attributes, where=where, label=name)  # type: ignore[arg-type]
+    except ConditionError as error:
+        raise Refused(given.field("filters"), str(error)) from error
+
+
+class _Trigger:
+    """One trigger of a Sensor while it is read."""
+
+    def __init__(self, resource: Resource, path: str, value: object, dependencies: _Dependencies) -> None:
+        self._resource, self._path, self._value = resource, path, value
+        self._dependencies = dependencies
+        self._left_out: list[Note] = []
+        self._differs: list[Note] = []
+        self._refused: list[Note] = []
+        self._made: dict[str, Any] = {}
+
+    def read(self) -> Subscription:
+        name = self._path
+        with self._reasons():
+            given = Members(self._value, self._path)
+            template = given.members("template")
+            name = template.text("name") or ""
+            if _NAME.fullmatch(name) is None:
+                raise Refused(
+                    template.field("name"), "it is missing, or has other characters than a name has"
+                )
+            with self._reasons():
+                self._made["condition"] = self._condition(template)
+            with self._reasons():
+                self._read_kind(template, name)
+            if given.take("atLeastOnce") is not True:
+                self._differs.append(Note(given.field("atLeastOnce"), _AT_MOST_ONCE))
+            self._left_out += template.left({}, "no field of a template that is known here")
+            self._left_out += given.left(_TRIGGER, "no field of a trigger that is known here")
+        made = self._made if not self._refused else {}
+        return Subscription(
+            resource=f"{self._resource} trigger {name}",
+            name=f"{self._resource.name}.{name}" if self._resource.name else name,
+            left_out=tuple(self._left_out),
+            differs=tuple(self._differs),
+            refused=tuple(self._refused),
+            **made,
+        )
+
+    @contextmanager
+    def _reasons(self) -> Iterator[None]:
+        try:
+            yield
+        except Refused as error:
+            self._refused.append(Note(error.field, error.reason))
+
+    def _condition(self, template: Members) -> Condition:
+        field, known = template.field("conditions"), self._dependencies
+        text = template.text("conditions") or " && ".join(known.names())
+        used: dict[str, str] = {}
+
+        def placeholder(found: re.Match[str]) -> str:
+            name = known.named(found[0])
+            if name is None:
+                raise Refused(field, f"{shown(found[0])} is no dependency of the Sensor")
+            return used.setdefault(name, f"d{len(used)}")
+
+        if _SIGNS.fullmatch(_NAME.sub("", text)) is None or not _NAME.search(text):
+            raise Refused(field, f"{shown(text)} has more than names, &&, || and brackets")
+        written = _NAME.sub(placeholder, text)
+        for name in used:
+            if name in known.refused:
+                raise Refused(*known.refused[name])
+            self._differs += known.notes[name]
+        try:
+            found = parse(written, {used[name]: known.matchers[name] for name in used})
+        except ConditionError as error:
+            raise Refused(field, str(error)) from error
+        return self._reset(found, template)
+
+    def _reset(self, condition: Condition, template: Members) -> Condition:
+        field = template.field("conditionsReset")
+        for number, each in enumerate(template.items("conditionsReset")):
+            by_time = Members(each, f"{field}[{number}]").members("byTime")
+            cron, zone = by_time.text("cron") or "", by_time.text("timezone") or "UTC"
+            if not _is_held(condition):
+                self._left_out.append(Note(by_time.path, _NOTHING_TO_RESET))
+                continue
+            try:
+                condition = condition.resets(cron, timezone=zone)
+            except ConditionError as error:
+                raise Refused(by_time.path, str(error)) from error
+        return condition
+
+    def _read_kind(self, template: Members, name: str) -> None:
+        given = [each for each in KINDS if each in template]
+        if len(given) != 1:
+            raise Refused(template.path, f"it has {', '.join(given) or 'nothing to do'}: one kind is needed")
+        [kind] = given
+        values = template.members(kind)
+        if kind == "http" and (values.text("method") or "POST").upper() == "POST":
+            self._read_http(values)
+            return
+        self._made["function"] = "dispatch_dag"
+        self._made["arguments"] = {"trigger_dag_id": name}
+        self._differs.append(Note(values.path, _TARGET.format(name)))
+
+    def _read_http(self, values: Members) -> None:
+        found = address(values.text("url") or "", values.field("url"), self._differs)
+        timeout = values.take("timeout") or _DEFAULT_TIMEOUT_S
+        if not isinstance(timeout, (int, float)) or not 0 < timeout <= 3600:
+            raise Refused(values.field("timeout"), f"{shown(timeout)} is no number of seconds up to an hour")
+        self._left_out += values.left(_HTTP, "no field of http that is known here")
+        arguments: dict[str, Any] = {"path": found.path} if found.path else {}
+        arguments["retry"] = {"timeout_s": float(timeout)}
+        self._made |= {"destination": found, "arguments": arguments}
+
+
+def _is_held(condition: Condition) -> bool:
+    """Whether more than one event may be needed, so that some are held meanwhile."""
+    try:
+        condition.resets("0 0 * * *", timezone="UTC")
+    except ConditionError:
+        return False
+    return True
