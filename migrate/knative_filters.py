@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from ..conditions import ConditionError, Matcher, event
 from ..conditions.filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix
@@ -35,6 +35,7 @@ _TIME: Final = (
 )
 MAX_DEPTH: Final = 16  # of our filters
 
+Part: TypeAlias = Filter | bool
 EVERY_EVENT: Final = "EXISTS type"  # true for each event: a matcher has at least one filter
 
 
@@ -46,7 +47,10 @@ def matcher(spec: Members) -> tuple[Matcher, list[Note]]:
     if second:
         if "attributes" in first:
             notes.append(Note(first.path, "not read: filters replace it"))
-        filters = _listed(second, path, 1, notes)
+        found = _listed(second, path, 1, notes)
+        if found is False:
+            raise Refused(path, f"no event passes them. {notes[-1].field} is {notes[-1].text}")
+        filters = [found] if isinstance(found, Filter) else []
     else:
         filters = _attributes(first, notes)
         for each in first.left({}, "no filter of Knative"):
@@ -77,17 +81,28 @@ def _attributes(given: Members, notes: list[Note]) -> list[Filter]:
     return found
 
 
-def _listed(given: Sequence[object], path: str, depth: int, notes: list[Note]) -> list[Filter]:
+def _listed(given: Sequence[object], path: str, depth: int, notes: list[Note]) -> Part:
     """The filters of a list, all of which must be true; an empty one is always true."""
-    found = (
+    parts = [
         _filter(Members(each, f"{path}[{number}]"), depth, notes, in_all=True)
         for number, each in enumerate(given)
-    )
-    return [each for each in found if each is not None]
+    ]
+    return _joined(All, parts, path)
 
 
-def _filter(given: Members, depth: int, notes: list[Note], *, in_all: bool = False) -> Filter | None:
-    """The filter; None for one without a dialect, which accepts each event."""
+def _joined(group: type[All | Any], parts: Sequence[Part], path: str) -> Part:
+    """The parts in an All or Any, without those that are the same for each event."""
+    ends = group is Any  # the outcome of one part that is the outcome of all
+    if any(part is ends for part in parts):
+        return ends
+    filters = [part for part in parts if not isinstance(part, bool)]
+    if len(filters) < 2:
+        return filters[0] if filters else not ends
+    return _built(path, lambda: group(*filters))
+
+
+def _filter(given: Members, depth: int, notes: list[Note], *, in_all: bool = False) -> Part:
+    """The filter; True for one without a dialect in an all, which accepts each event."""
     if depth > MAX_DEPTH:
         raise Refused(given.path, f"filters are nested at most {MAX_DEPTH} levels deep")
     taken = {name: given.take(name) for name in DIALECTS}
@@ -100,7 +115,7 @@ def _filter(given: Members, depth: int, notes: list[Note], *, in_all: bool = Fal
         raise Refused(each.field, each.text)
     if not present and in_all:
         notes.append(Note(given.path, "left out: it has no dialect, so it accepts each event"))
-        return None
+        return True
     if len(present) != 1:
         what = f"{', '.join(present)} together" if present else "no dialect"
         hint = "write all: [...]" if present else "Knative's dispatchers disagree about what that means"
@@ -109,14 +124,12 @@ def _filter(given: Members, depth: int, notes: list[Note], *, in_all: bool = Fal
     return _dialect(name, value, given.field(name), depth, notes, in_all=in_all)
 
 
-def _dialect(
-    name: str, value: object, path: str, depth: int, notes: list[Note], *, in_all: bool
-) -> Filter | None:
+def _dialect(name: str, value: object, path: str, depth: int, notes: list[Note], *, in_all: bool) -> Part:
     if name == "cesql":
         return _sql(value, path, notes)
     if name == "not":
-        inner = _required(Members(value, path), depth, notes)
-        return _built(path, lambda: Not(inner))
+        inner = _filter(Members(value, path), depth + 1, notes)
+        return not inner if isinstance(inner, bool) else _built(path, lambda: Not(inner))
     if name in _COMPARISONS:
         pairs = texts(value, path)
         for attribute, wanted in pairs.items():
@@ -128,22 +141,15 @@ def _dialect(
     if not isinstance(value, list):
         raise Refused(path, f"it is {kind(value)}: it must be a list of filters")
     if name == "all" and in_all:
-        inside = _listed(value, path, depth + 1, notes)
-        return _built(path, lambda: All(*inside)) if inside else None
-    members = [
-        _required(Members(each, f"{path}[{number}]"), depth, notes) for number, each in enumerate(value)
+        return _listed(value, path, depth + 1, notes)
+    parts = [
+        _filter(Members(each, f"{path}[{number}]"), depth + 1, notes) for number, each in enumerate(value)
     ]
-    return _built(path, lambda: (All if name == "all" else Any)(*members))
+    return _joined(All if name == "all" else Any, parts, path)
 
 
-def _required(given: Members, depth: int, notes: list[Note]) -> Filter:
-    found = _filter(given, depth + 1, notes)
-    if found is None:
-        raise Refused(given.path, "it has no dialect")
-    return found
-
-
-def _sql(value: object, path: str, notes: list[Note]) -> Filter:
+def _sql(value: object, path: str, notes: list[Note]) -> Part:
+    """The expression; a bool if it is true, or false, for each event, without an error."""
     if not isinstance(value, str):
         raise Refused(path, f"it is {kind(value)}: it must be a text. Write it in quotes")
     from ..conditions.filters.cesql import compile  # noqa: A004  # loads the parser
@@ -159,6 +165,15 @@ def _sql(value: object, path: str, notes: list[Note]) -> Filter:
         raise Refused(path, MIXED)
     if names := untyped_comparisons(value):
         notes.append(Note(path, UNTYPED.format(", ".join(names))))
+    if not (compiled.missing or compiled.errors):
+        if not compiled.attributes:
+            notes.append(Note(path, "left out: it reads no attribute"))
+            return compiled.evaluate({}).value is True
+        if compiled.never_true:
+            notes.append(
+                Note(path, f"left out: it is never true: {compiled.reason or 'no event can have that'}")
+            )
+            return False
     return _built(path, lambda: Sql(value))
 
 

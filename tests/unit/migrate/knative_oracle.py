@@ -56,8 +56,10 @@ def evaluated(tree: Any, event: Attributes) -> bool:
     if sign == "!=":
         return event[parts[0]] != parts[1]
     if sign == "like":
-        start, _, end = parts[1].partition("%")
+        start, wildcard, end = parts[1].partition("%")
         value = event[parts[0]]
+        if not wildcard:
+            return value == start
         return value.startswith(start) and value.endswith(end) and len(value) >= len(start) + len(end)
     if sign == "not":
         return not evaluated(parts[0], event)

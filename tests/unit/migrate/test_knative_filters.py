@@ -198,6 +198,46 @@ def test_filters_that_are_nested_without_end_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("filters", "wanted"),
+    [
+        ([{"cesql": "TRUE"}, {"exact": {"type": "a"}}], [{"exact": {"type": "a"}}]),
+        ([{"cesql": "1 = 1"}], []),
+        ([{"any": [{"cesql": "1 = 2"}, {"exact": {"type": "a"}}]}], [{"exact": {"type": "a"}}]),
+        ([{"any": [{"cesql": "1 = 1"}, {"exact": {"type": "a"}}]}], []),
+        ([{"not": {"cesql": "NOT EXISTS type"}}, {"exact": {"type": "a"}}], [{"exact": {"type": "a"}}]),
+        ([{"not": {"all": [{"cesql": "FALSE"}, {"exact": {"type": "a"}}]}}], []),
+    ],
+    ids=str,
+)
+def test_an_expression_that_is_the_same_for_each_event_is_left_out_with_a_note(
+    filters: Any, wanted: Any
+) -> None:
+    assert read(filters=filters) == read(filters=wanted)
+    assert "left out" in " ".join(notes(filters=filters).values())
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        [{"cesql": "FALSE"}],
+        [{"cesql": "NOT EXISTS type"}, {"exact": {"type": "a"}}],
+        [{"not": {"any": [{"cesql": "TRUE"}, {"exact": {"type": "a"}}]}}],
+        [{"cesql": "type = 'a' AND type = 'b'"}],
+    ],
+    ids=str,
+)
+def test_filters_that_no_event_passes_are_refused_with_the_reason(filters: Any) -> None:
+    error = refusal(filters=filters)
+    assert error.field == "spec.filters"
+    assert "no event passes them. spec.filters[0]" in error.reason
+
+
+@pytest.mark.parametrize("expression", ["INT('x') = 1", "NOSUCH(type) = 'a'", "level / 0 = 1"])
+def test_an_expression_that_fails_on_each_event_is_refused(expression: str) -> None:
+    assert "fails on every event" in refusal(filters=[{"not": {"cesql": expression}}]).reason
+
+
+@pytest.mark.parametrize(
     "expression",
     [
         "a = 'x' AND b = 'y' AND c = 'z'",
