@@ -32,6 +32,33 @@ Delivering(BusConfig(**json.loads(sys.argv[1])), ThreadPosts).start()
 threading.Event().wait()
 """
 
+# One that is killed in its first transaction with an acknowledgement, when only the decision is missing.
+# The brokers would end that transaction after ten minutes.
+VICTIM = """
+import os
+from interlock.engine.kafka import transactions
+connect, commit = transactions.connect, transactions.Transactions.commit
+send_offsets = transactions.Transactions.send_offsets
+
+def patient(kind, config, errors, **own):
+    if "transactional_id" in own:
+        own["transaction_timeout_ms"] = 600_000
+    return connect(kind, config, errors, **own)
+
+def noted(self, outputs, offsets, membership):
+    self.dies = bool(outputs)
+    return commit(self, outputs, offsets, membership)
+
+def dying(self, offsets, membership):
+    send_offsets(self, offsets, membership)
+    if self.dies:
+        self._producer.flush(10)
+        os._exit(42)
+
+transactions.connect, transactions.Transactions.commit = patient, noted
+transactions.Transactions.send_offsets = dying
+"""
+
 
 class Deliveries:
     """A bus with a sink, and the firings for it that an engine makes."""
@@ -163,6 +190,20 @@ def test_deliverers_that_come_and_go_lose_nothing_and_one_that_stops_repeats_not
     assert len({*sink.firings}) == deliveries.emitted
     assert len(sink.firings) == deliveries.emitted + repeated, "the one that stopped had acknowledged all"
     sink.assert_in_order()
+
+
+def test_the_transaction_of_a_deliverer_that_was_killed_in_it_is_ended_by_the_next_one(
+    deliveries: Deliveries, eventually: Callable[..., Any]
+) -> None:
+    sink, bench = deliveries.sink, deliveries.bench
+    victim = bench.process(VICTIM + PROCESS)
+    with bench.engine():
+        deliveries.emit(1)
+        eventually("it is killed in its transaction", lambda: victim.poll() == 42)
+        assert deliveries.acknowledged() == set()
+        with deliveries.delivering():
+            deliveries.eventually_acknowledged()
+    assert [*Counter(sink.firings).values()] == [2]
 
 
 def _shares(admin: Admin) -> list[tuple[TopicPartition, ...]]:
