@@ -18,7 +18,7 @@ from interlock.engine.kafka.topics import write_registry
 from interlock.engine.records import encode_json
 from interlock.engine.runtime.delivering import Delivering
 
-from tests.kit.arrivals import Sink, ThreadPosts
+from tests.kit.arrivals import Arrivals, posts
 
 KEYS = 6
 # A deliverer that is killed: it delivers until then.
@@ -26,9 +26,9 @@ PROCESS = """
 import json, logging, sys, threading
 from interlock.engine.config import BusConfig
 from interlock.engine.runtime.delivering import Delivering
-from tests.kit.arrivals import ThreadPosts
+from tests.kit.arrivals import posts
 logging.basicConfig(stream=sys.stderr, level=logging.INFO)
-Delivering(BusConfig(**json.loads(sys.argv[1])), ThreadPosts).start()
+Delivering(BusConfig(**json.loads(sys.argv[1])), posts).start()
 threading.Event().wait()
 """
 
@@ -63,7 +63,7 @@ transactions.Transactions.send_offsets = dying
 class Deliveries:
     """A bus with a sink, and the firings for it that an engine makes."""
 
-    def __init__(self, bench: Any, sink: Sink, eventually: Callable[..., Any]) -> None:
+    def __init__(self, bench: Any, sink: Arrivals, eventually: Callable[..., Any]) -> None:
         self.bench, self.sink, self._eventually = bench, sink, eventually
         self.subscription = subscription_of(bench.config.deployment, "s")
         self.emitted = 0
@@ -78,7 +78,7 @@ class Deliveries:
 
     @contextmanager
     def delivering(self) -> Iterator[Delivering]:
-        deliverer = Delivering(self.bench.config, ThreadPosts)
+        deliverer = Delivering(self.bench.config, posts)
         deliverer.start()
         try:
             yield deliverer
@@ -111,7 +111,7 @@ class Deliveries:
 
 @pytest.fixture
 def deliveries(bench: Any, eventually: Callable[..., Any]) -> Iterator[Deliveries]:
-    with Sink().running() as sink:
+    with Arrivals() as sink:
         yield Deliveries(bench, sink, eventually)
 
 
@@ -132,7 +132,7 @@ def test_each_firing_of_an_engine_is_delivered_once_and_in_the_order_of_its_key(
 def test_what_a_sink_refuses_becomes_a_dead_letter_with_its_acknowledgement_and_the_rest_is_delivered(
     deliveries: Deliveries,
 ) -> None:
-    deliveries.sink.statuses["key k1"] = 400
+    deliveries.sink.statuses["k1"] = 400
     deliveries.emit(2 * KEYS)
     with deliveries.bench.engine(), deliveries.delivering():
         deliveries.eventually_acknowledged()
