@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from interlock.engine.records import encode_json
 from interlock.engine.runtime.delivering import Delivering
 
 from tests.kit.arrivals import Arrivals, posts
+from tests.kit.commit import commit_number
 
 KEYS = 6
+KILLS = 8
 # A deliverer that is killed: it delivers until then.
 PROCESS = """
 import json, logging, sys, threading
@@ -204,6 +207,30 @@ def test_the_transaction_of_a_deliverer_that_was_killed_in_it_is_ended_by_the_ne
         with deliveries.delivering():
             deliveries.eventually_acknowledged()
     assert [*Counter(sink.firings).values()] == [2]
+
+
+@pytest.mark.long
+def test_deliverers_that_are_killed_again_and_again_lose_nothing_and_keep_the_order(
+    deliveries: Deliveries, eventually: Callable[..., Any]
+) -> None:
+    """One key fails throughout, and comes back at the end; the sink refuses another one."""
+    sink, bench, rng = deliveries.sink, deliveries.bench, Random(commit_number())
+    sink.statuses |= {"k1": 503, "k2": 400}
+    processes = [bench.process(PROCESS) for _ in range(3)]
+    with bench.engine():
+        for _ in range(KILLS):
+            wanted = len(sink.accepted) + rng.randrange(1, 30)
+            deliveries.emit(60)
+            eventually("some are accepted", lambda wanted=wanted: len(sink.accepted) >= wanted)
+            bench.sigkill(processes.pop(rng.randrange(len(processes))))
+            processes.append(bench.process(PROCESS))
+        del sink.statuses["k1"]
+        deliveries.eventually_acknowledged()
+    sink.assert_in_order()
+    letters = [letter.json()["firing"]["id"] for letter in bench.records("dead-letter")]
+    assert len({*letters}) == len(letters) == deliveries.emitted // KEYS
+    assert {*sink.accepted} == deliveries.acknowledged() - {*letters}
+    assert len(sink.accepted) - len({*sink.accepted}) <= KILLS * KEYS
 
 
 def _shares(admin: Admin) -> list[tuple[TopicPartition, ...]]:
