@@ -21,7 +21,7 @@ def test_a_state_may_be_forgotten_when_it_closes() -> None:
     """Z1: after a tick closes a state, later matches fire the same with and without it."""
     closed = [0, 0]
 
-    @examples(500)
+    @examples(250)
     @given(cases(), st.integers(0, 20))
     def check(case: Case, after: int) -> None:
         state, _ = folded(case.condition, first_state(case), case.inputs[:after])

@@ -12,7 +12,7 @@ from .runs import examples
 from .subject import first_state, shown
 
 
-@examples(500)
+@examples(250)
 @given(cases())
 def test_no_tick_but_those_that_are_due_is_needed(case: Case) -> None:
     matches = sorted(

@@ -90,7 +90,7 @@ def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | E
                 yield End(TOPIC, offset + 1)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(STEPS)
 def test_the_first_read_gives_what_applying_all_records_gives(
     steps: Sequence[tuple[str, Registration, str]],

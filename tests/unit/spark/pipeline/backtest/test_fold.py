@@ -15,14 +15,14 @@ from tests.unit.conditions.property.runs import examples
 from .logs import EPOCH, Case, Entry, cases, fired, folded, loop
 
 
-@examples(400)
+@examples(150)
 @given(cases())
 def test_the_fold_fires_as_a_loop_of_step_does(case: Case) -> None:
     found = fired(folded(case))
     assert found == loop(case)
 
 
-@examples(200)
+@examples(150)
 @given(cases().filter(lambda case: case.ascending))
 def test_the_fold_fires_as_a_rehearsal_of_the_same_events_does(case: Case) -> None:
     question = case.question
