@@ -1,9 +1,10 @@
-"""Operators, the sensor, `dispatch_dag` and `relay_dag`: what authors use in DAG files."""
+"""Operators, the sensor, `dispatch_dag`, `deliver_dag` and `relay_dag`: what authors use in DAG files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .deliver import deliver_dag
 from .dispatch import dispatch_dag
 from .emit import EmitEventOperator, emit
 from .relay import relay_dag
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         "EmitEventOperator",
         "EventSensor",
         "SparkSubmitEventOperator",
+        "deliver_dag",
         "dispatch_dag",
         "emit",
         "relay_dag",
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     if name == "__all__":  # read by `import *`, which must not fail without the Spark provider
-        names = ["EmitEventOperator", "EventSensor", "dispatch_dag", "emit", "relay_dag"]
+        names = ["EmitEventOperator", "EventSensor", "deliver_dag", "dispatch_dag", "emit", "relay_dag"]
         return sorted([*names, _SPARK_SUBMIT]) if _spark_submit() is not None else names
     if name != _SPARK_SUBMIT:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
-from airflow.sdk import DAG, BaseHook, BaseOperator
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from ..conditions import Condition, ConditionError
+from ..conditions import Condition
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge_all
 from ..events.plain_text import takes_plain_text
 from ..events.visible import visible
 from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.dispatch import DispatchTrigger
-from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
+from ..triggers.settings import DEFAULT_CONNECTION, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
 from .continuous import TASK_ARGUMENTS, check_dag_id, continuous_dag
+from .durable import DurableOperator
 from .run_arguments import RunTemplates, run_arguments
 from .run_creation import OpenFiring, RunCreator
 from .target import Target, passes_partition_keys
 from .templates import environment_of
-from .wait_arguments import bound_arguments, check_rendered_values, check_unbound
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from ..engine.config import BusConfig
 
 TASK_ID: Final = "dispatch"
-STATE_KEY: Final = "interlock.dispatch"  # in Airflow's task state store: True once registered
-STATE_KEPT: Final = timedelta(days=30)
 ACKNOWLEDGE_EVERY: Final = 50
 MAX_HELD: Final = 1000  # firings without a run; the trigger's arguments contain their places
 
@@ -109,9 +106,11 @@ def dispatch_dag(
     return dag
 
 
-class DispatchOperator(BaseOperator):
+class DispatchOperator(DurableOperator):
     """The task of a dispatcher; arguments as in `dispatch_dag`."""
 
+    function = "dispatch_dag"
+    kind = "dispatch"
     # Airflow shows them as written: they are rendered for each firing, not for the task.
     template_fields: Sequence[str] = (
         "condition",
@@ -129,75 +128,32 @@ class DispatchOperator(BaseOperator):
     def __init__(
         self,
         *,
-        condition: Condition,
-        param_values: Mapping[str, Any] | None,
         trigger_dag_id: str,
         conf: Mapping[str, Any] | None,
         logical_date: str | None,
         note: str | None,
         partition_key: str | None,
-        since: datetime | None,
         max_runs_in_flight: int,
-        renew_after: timedelta,
-        max_keys: int,
-        at_limit: AtLimit,
-        kafka_conn_id: str,
-        bus: str | None,
         **kwargs: Any,
     ) -> None:
-        try:
-            super().__init__(**kwargs)
-        except Exception as e:  # of many types
-            raise ValueError(f"dispatch_dag: Airflow refuses an argument in default_args: {e}") from e
-        who = f"dispatch_dag {self.dag_id!r}"
-        checks = ArgumentChecks(who, rendered=("logical_date", "note", "partition_key"))
-        whole = check_unbound(checks, condition, None, param_values, self.get_template_env)
-        whole.check_key(key_given=False)
+        super().__init__(**kwargs)
+        checks = ArgumentChecks(self.who, rendered=("logical_date", "note", "partition_key"))
         check_dag_id(checks, "trigger_dag_id", trigger_dag_id)
         if trigger_dag_id == self.dag_id:
-            raise ValueError(f"{who}: trigger_dag_id names the dispatcher itself; name another DAG.")
-        checks.moment("since", since)
+            raise ValueError(f"{self.who}: trigger_dag_id names the dispatcher itself; name another DAG.")
         checks.whole("max_runs_in_flight", max_runs_in_flight, 1, MAX_IN_FLIGHT)
-        checks.duration("renew_after", renew_after, timedelta(minutes=1), "a minute")
-        checks.limits(max_keys, at_limit)
-        checks.connection(kafka_conn_id)
-        checks.name_of("bus", bus)
         if partition_key is not None and not passes_partition_keys():
             raise ValueError(
-                f"{who}: this version of Airflow does not pass a partition_key from a task to a run. Put it "
-                "into conf instead."
+                f"{self.who}: this version of Airflow does not pass a partition_key from a task to a run. "
+                "Put it into conf instead."
             )
-        RunTemplates(conf, logical_date, note, partition_key).check(
-            checks, environment_of(self), whole.labels
-        )
-        checks.templates("param_values", param_values, environment_of(self))
-        self.condition = condition
-        self.param_values = param_values
+        RunTemplates(conf, logical_date, note, partition_key).check(checks, environment_of(self), self.labels)
         self.trigger_dag_id = trigger_dag_id
         self.conf = conf
         self.logical_date = logical_date
         self.note = note
         self.partition_key = partition_key
-        self.since = since
         self.max_runs_in_flight = max_runs_in_flight
-        self.renew_after = renew_after
-        self.max_keys = max_keys
-        self.at_limit: AtLimit = at_limit
-        self.kafka_conn_id = kafka_conn_id
-        self.bus = bus
-
-    def _do_render_template_fields(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def _bound(self, context: Context) -> Condition:
-        """Returns the condition with the values of its parameters, rendered for this run."""
-        who = f"dispatch_dag {self.dag_id!r}"
-        values = self.render_template(self.param_values, context)
-        check_rendered_values(who, self.param_values, values)
-        try:
-            return bound_arguments(self.condition, None, values)[0]
-        except ConditionError as e:
-            raise ConditionError(f"{who}: {e}") from None
 
     def execute(self, context: Context) -> NoReturn:
         now = datetime.now(UTC)
@@ -208,7 +164,7 @@ class DispatchOperator(BaseOperator):
             visible(self._subscription(self._config())),
             visible(self._config().describe()),
         )
-        self._defer(context, since=_default_since(context, now), renew_at=now + self.renew_after)
+        self._defer(context, since=self._default_since(context, now), renew_at=now + self.renew_after)
 
     def resume(
         self,
@@ -299,14 +255,7 @@ class DispatchOperator(BaseOperator):
     ) -> NoReturn:
         config = self._config()
         trigger = DispatchTrigger(
-            durable={
-                "subscription": self._subscription(config),
-                "condition": self._bound(context).to_json(),
-                "since_ms": int((self.since or since).timestamp() * 1000),
-                "since_given": self.since is not None,
-                "max_keys": self.max_keys,
-                "at_limit": self.at_limit,
-            },
+            durable=self._durable(context, config, since),
             trigger_dag_id=self.trigger_dag_id,
             max_runs_in_flight=self.max_runs_in_flight,
             kafka_conn_id=self.kafka_conn_id,
@@ -332,10 +281,7 @@ class DispatchOperator(BaseOperator):
             if held:
                 raise AirflowFailException(f"{len(held)} {_NO_RUN} {created} runs were created.")
             return created
-        self.log.warning(
-            "The subscription is not registered yet. This run continues until it is. Events since %s count.",
-            visible(since),
-        )
+        self._warn_not_registered(since)
         if held:
             self.log.error("%d %s", len(held), visible(_NO_RUN))
         return self._defer(
@@ -345,38 +291,10 @@ class DispatchOperator(BaseOperator):
             created=created,
         )
 
-    def _note_registration(self, context: Context) -> None:
-        """Stores that it was registered: if a later try must register it, it was cancelled or edited."""
-        try:
-            context["task_state_store"].set(STATE_KEY, True, retention=STATE_KEPT)
-        except Exception as e:  # noqa: BLE001  # an error of the store must not fail a firing
-            self.log.warning(
-                "The task state store failed. If the subscription is cancelled, earlier events may count: %s",
-                visible(e),
-            )
-
     def _run(self, firing: FiringRecord, context: Context) -> dict[str, Any]:
         """Returns the arguments of the firing's run. Raises RunRefused if it cannot have a run."""
         templates = RunTemplates(self.conf, self.logical_date, self.note, self.partition_key)
         return run_arguments(firing, context, self.render_template, templates)
-
-    def _subscription(self, config: BusConfig) -> str:
-        return f"{config.deployment}/dispatch/{self.dag_id}"
-
-    def _config(self) -> BusConfig:
-        return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
-
-
-def _default_since(context: Context, now: datetime) -> datetime:
-    """Returns the default of `since` if nothing is registered: the start of the run, in all its tries.
-
-    Returns now if an earlier try registered it: whoever cancelled it does not want earlier events.
-    """
-    with suppress(Exception):  # an error of the store must not lose events
-        if context["task_state_store"].get(STATE_KEY):
-            return now
-    run = context["dag_run"]
-    return run.start_date or run.run_after
 
 
 def _acknowledge(config: BusConfig, actions: list[ActionRecord]) -> None:

@@ -9,12 +9,12 @@ import msgspec
 from ..bus import End, Record
 from ..errors import RecordError
 from ..log import at, log
-from ..records import decode_json
+from ..records import decode_json, sink_key
 from ..records.versions import VERSION
 from .firings import Order
 from .retry import Retry
 
-_PREFIX: Final = b"sink/"
+_PREFIX: Final = sink_key("")
 
 
 class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> bytes:
-        return _PREFIX + self.subscription.encode()
+        return sink_key(self.subscription)
 
 
 class Sinks:

@@ -22,6 +22,7 @@ from .registration import (
     RegistrationKey,
     is_leftover,
     partition_of,
+    sink_key,
 )
 from .state import CLOCK_KEY, CLOCK_VALUE, MetaRecord, StateRecord, parse_state_key, state_key
 
@@ -58,5 +59,6 @@ __all__ = [
     "parse_state_key",
     "partition_of",
     "registry_key",
+    "sink_key",
     "state_key",
 ]

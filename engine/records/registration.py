@@ -90,6 +90,11 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         return from_json(form)
 
 
+def sink_key(subscription: str) -> bytes:
+    """The key of a subscription's sink record: where its firings are delivered (`delivery.sinks`)."""
+    return f"sink/{subscription}".encode()
+
+
 class RegistrationKey(msgspec.Struct, frozen=True):
     """The key of a registration record, `{incarnation}:{nonce}`.
 

@@ -89,6 +89,7 @@ class Registry:
         self.sources: dict[TopicPartition, tuple[int, SourceRecord]] = {}
         self.resumes: dict[TopicPartition, tuple[int, ResumeRecord]] = {}
         self.problems: dict[TopicPartition, str] = {}
+        self.sinks: dict[str, bytes] = {}  # by subscription: the value of its sink record
         # Processes whose engine ends again and again, each with the time of its record.
         self.failing: dict[str, tuple[int, FailingRecord]] = {}
         self._by_incarnation: dict[str, Registered] = {}
@@ -226,7 +227,7 @@ class Registry:
         return condition
 
     def _read_other(self, record: Record, change: Change) -> None:
-        """Process a lease, a failing record, or a record about a partition."""
+        """Process a lease, a failing record, a sink record, or a record about a partition."""
         kind, _, rest = (record.key or b"").decode("utf-8", "replace").partition("/")
         try:
             if kind == "lease":  # `lease/{process}/{number}`
@@ -242,6 +243,11 @@ class Registry:
                 return
             if kind == "failing":  # `failing/{process}`
                 self._read_failing(rest, record)
+                return
+            if kind == "sink":  # `sink/{subscription}`, which deliverers decode
+                self.sinks.pop(rest, None)
+                if record.value is not None:
+                    self.sinks[rest] = record.value
                 return
             topic, _, number = rest.rpartition("/")
             if kind not in ("source", "resume", "problem") or _PARTITION.fullmatch(number) is None:

@@ -1,7 +1,8 @@
 """Durable subscriptions whose firings this process dispatches: registering them, and finding open firings.
 
 A dispatcher takes references to open firings, reads the firings (`open_firings.read`), and acknowledges them.
-Until then it gets the same references again.
+Until then it gets the same references again. A subscription with a sink is only registered here, after its
+sink record; deliverers take its firings (docs/understand/engine/sinks.md).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from ...conditions import from_json
 from ..bus import Clients, Record, TopicPartition
@@ -38,7 +41,8 @@ class Durable:
     """A durable subscription as its DAG defines it.
 
     since_ms: events count from this record timestamp on. Unless `since_given`, a registration of the same
-    condition keeps its own since_ms.
+    condition keeps its own since_ms. sink: the members of its sink record (`delivery.sinks.SinkRecord`); None
+    if its firings are dispatched.
     """
 
     subscription: str
@@ -47,6 +51,7 @@ class Durable:
     since_given: bool
     max_keys: int
     at_limit: AtLimit
+    sink: dict[str, Any] | None = None
 
     def registration(self, since_ms: int | None = None) -> Registration:
         return Registration.of(
@@ -64,6 +69,19 @@ class Durable:
         same_since = not self.since_given or registered.since_ms == self.since_ms
         return same_since and self.registration(registered.since_ms).incarnation == registered.incarnation
 
+    def has_sink(self, written: bytes | None) -> bool:
+        """Whether this is the value of its sink record, in any version. True if it has no sink."""
+        if self.sink is None:
+            return True
+        try:
+            found = msgspec.json.decode(written or b"null")
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return isinstance(found, dict) and {**found, "v": 0} == {**self.sink, "v": 0}
+
+    def sink_value(self, version: int) -> bytes:
+        return msgspec.json.encode({**(self.sink or {}), "v": version}, order="deterministic")
+
 
 @dataclass(eq=False)
 class Stream:
@@ -76,8 +94,18 @@ class Stream:
     deliver: Deliver
     state: Literal["opened", "sent", "served", "cancelled", "replaced"] = "opened"
     sent_at: float = 0.0
+    sink_sent_at: float | None = None
+    sink: bytes | None = None  # the value of its sink record, once it was read
     incarnation: str = ""  # of the stream's registration
     registered: bool = False  # whether the registry ever had the stream's registration
+
+    def has_sink(self, written: bytes | None) -> bool:
+        """As `Durable.has_sink`, which decodes the value."""
+        if written is not None and written is self.sink:
+            return True
+        same = self.durable.has_sink(written)
+        self.sink = written if same else None
+        return same
 
 
 class Dispatching:
@@ -161,6 +189,7 @@ class Dispatching:
         with self._lock:
             self._open, self._read_to_end = OpenFirings(), False
             for stream in self._newest_streams():
+                stream.sink_sent_at = None
                 if stream.state not in ("cancelled", "replaced"):
                     stream.state = "opened"
 
@@ -169,6 +198,7 @@ class Dispatching:
         with self._lock:
             name = self._open.follow(record)
             streams = [s for s in self._streams.get(name or "", [])[-1:] if s.state == "served"]
+            streams = [s for s in streams if s.durable.sink is None]
         for stream in streams:
             _deliver(stream, MORE_FIRINGS)
 
@@ -181,7 +211,9 @@ class Dispatching:
             streams = self._newest_streams()
         for stream in streams:
             self._advance(stream, registry, registrations)
-        for name in {s.durable.subscription for s in streams if s.state == "served"}:
+        for name in {
+            s.durable.subscription for s in streams if s.state == "served" and s.durable.sink is None
+        }:
             with self._lock:
                 starts = self._open.reread_from(name)
                 if starts:
@@ -194,31 +226,39 @@ class Dispatching:
 
     def _advance(self, stream: Stream, registry: Registry, registrations: RegistrationWriter) -> None:
         """Advance the stream's state: register it, or find that it is registered, cancelled or replaced."""
-        durable = stream.durable
-        found = registry.by_name(durable.subscription)
-        if found is not None and stream.state == "served" and stream.incarnation == found.incarnation:
-            return
-        if found is not None and durable.has_same_meaning(found.registration):
-            _set_limits(durable, found, registry, registrations)
-            stream.state, stream.incarnation, stream.registered = "served", found.incarnation, True
-            _deliver(stream, MORE_FIRINGS)
-            return
+        durable, now = stream.durable, time.monotonic()
+        found, sink = registry.by_name(durable.subscription), registry.sinks.get(durable.subscription)
+        has_sink = stream.has_sink(sink)
+        if has_sink and found is not None:
+            if stream.state == "served" and stream.incarnation == found.incarnation:
+                return
+            if durable.has_same_meaning(found.registration):
+                _set_limits(durable, found, registry, registrations)
+                stream.state, stream.incarnation, stream.registered = "served", found.incarnation, True
+                _deliver(stream, MORE_FIRINGS)
+                return
         if stream.state in ("served", "cancelled"):
-            before, stream.state = stream.state, "cancelled" if found is None else "replaced"
+            removed = found is None or (sink is None and not has_sink)
+            before, stream.state = stream.state, "cancelled" if removed else "replaced"
             if stream.state != before:
-                done = "was cancelled" if found is None else "has another condition now"
-                _deliver(stream, Notice(f"Subscription {durable.subscription!r} {done}."))
+                _deliver(stream, Notice(_why_ended(durable.subscription, found, sink, has_sink)))
+        elif stream.state == "replaced":
             return
-        now = time.monotonic()
-        if stream.state == "replaced" or (stream.state == "sent" and now - stream.sent_at < REGISTER_AGAIN_S):
-            return
-        if found is not None and stream.state == "opened":
-            log.warning(
-                "%r gets another condition: pending matches of the previous condition are dropped.",
-                durable.subscription,
+        elif not has_sink:
+            if _is_due(stream.sink_sent_at, now):
+                stream.sink_sent_at = now
+                value = durable.sink_value(registry.version)
+                registrations.write_sink(durable.subscription, value, lambda why: _refused(stream, why))
+        elif stream.state == "opened" or _is_due(stream.sent_at, now):
+            if found is not None and stream.state == "opened":
+                log.warning(
+                    "%r gets another condition: pending matches of the previous condition are dropped.",
+                    durable.subscription,
+                )
+            stream.state, stream.sent_at = "sent", now
+            registrations.register(
+                durable.registration(), registry.version, lambda why: _refused(stream, why)
             )
-        stream.state, stream.sent_at = "sent", now
-        registrations.register(durable.registration(), registry.version, lambda why: _refused(stream, why))
 
     def _read_again(self, name: str, starts: Mapping[TopicPartition, int], clients: Clients) -> None:
         """Runs in the waits' thread, which reads no topic meanwhile, so no record is missed."""
@@ -233,6 +273,18 @@ class Dispatching:
                 streams = self._streams.get(name, [])[-1:]
         for stream in streams:
             _deliver(stream, MORE_FIRINGS)
+
+
+def _is_due(sent_at: float | None, now: float) -> bool:
+    return sent_at is None or now - sent_at >= REGISTER_AGAIN_S
+
+
+def _why_ended(subscription: str, found: Registered | None, sink: bytes | None, has_sink: bool) -> str:
+    if found is None:
+        return f"Subscription {subscription!r} was cancelled."
+    if has_sink:
+        return f"Subscription {subscription!r} has another condition now."
+    return f"The sink of {subscription!r} {'was removed' if sink is None else 'has other options now'}."
 
 
 def _set_limits(

@@ -12,7 +12,7 @@ from ..bus import Output, Writer
 from ..config import BusConfig
 from ..errors import EngineError, NoRoom, NotSent
 from ..log import log
-from ..records import LeaseRecord, Registration, RegistrationKey, encode_json
+from ..records import LeaseRecord, Registration, RegistrationKey, encode_json, sink_key
 from .environment import Environment
 
 MOST_NAMED: Final = 5000  # incarnations in one lease record: 180 kB; the client refuses 1 MB
@@ -49,12 +49,21 @@ class RegistrationWriter:
         Raises UnreachableError if the writer is unusable.
         """
 
+        key = RegistrationKey(registration.incarnation, self._nonce()).encode()
+        value = encode_json(msgspec.structs.replace(registration, v=version))
+        return key.decode() if self._send(key, value, failed) else None
+
+    def write_sink(self, subscription: str, value: bytes, failed: Callable[[str], None]) -> None:
+        """Send the sink record of a subscription. failed, and what it raises: as for `register`."""
+        self._send(sink_key(subscription), value, failed)
+
+    def _send(self, key: bytes, value: bytes, failed: Callable[[str], None]) -> bool:
+        """Returns False if the client refuses the record."""
+
         def on_delivery(reason: str | None) -> None:
             if reason is not None:
                 failed(reason)
 
-        key = RegistrationKey(registration.incarnation, self._nonce()).encode()
-        value = encode_json(msgspec.structs.replace(registration, v=version))
         while True:
             try:
                 self._writer.write(Output(self._topic, 0, key, value), on_delivery)
@@ -62,9 +71,9 @@ class RegistrationWriter:
                 self._writer.serve(0.1)
             except NotSent as e:
                 failed(str(e))
-                return None
+                return False
             else:
-                return key.decode()
+                return True
 
     def remove(self, key: str) -> None:
         """Remove a registration. If the write fails, an engine removes it a day later: no lease names it."""

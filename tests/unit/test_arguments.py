@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk import DAG
 from interlock import absent, at_least, conditions, count, dag_run, event, param, sequence
 from interlock.conditions import AllOf, Condition
-from interlock.operators import EmitEventOperator, EventSensor, dispatch_dag, relay_dag
+from interlock.operators import EmitEventOperator, EventSensor, deliver_dag, dispatch_dag, relay_dag
 from interlock.triggers.asset import ConditionTrigger
 
 from tests.kit.arguments import Argument, PublicCallable, cases, check_argument
@@ -285,6 +285,27 @@ CALLABLES = [
         },
     ),
     PublicCallable(
+        "deliver_dag",
+        deliver_dag,
+        {"dag_id": "d", "condition": KEYED, "conn_id": "crm"},
+        {
+            "dag_id": _ARG("dag id"),
+            "condition": _ARG("condition"),
+            "param_values": _ARG("nothing", none=True),
+            "conn_id": _ARG("connection"),
+            "path": _ARG("nothing", "empty"),
+            "send": _ARG("choice", none=True),
+            "format": _ARG("choice"),
+            "order": _ARG("choice"),
+            "max_in_flight": _ARG("count"),
+            "retry": _ARG("nothing", none=True),
+            "since": _ARG("moment", none=True),
+            "renew_after": _ARG("timedelta"),
+            **_LIMITS,
+            **_CONNECTION,
+        },
+    ),
+    PublicCallable(
         "relay_dag",
         relay_dag,
         {"dag_id": "d", "trigger": Once(), "type": "a"},
@@ -364,7 +385,8 @@ def test_a_wrong_argument_is_refused_by_a_sentence_that_names_callable_and_argum
 def test_every_public_function_is_walked_with_every_argument() -> None:
     walked = {each.name.split(" ")[0].removesuffix("()"): each for each in CALLABLES}
     public = {name: getattr(interlock, name) for name in interlock.__all__}
-    public |= {name: getattr(interlock.operators, name) for name in ("EventSensor", "dispatch_dag", "emit")}
+    for name in ("EventSensor", "deliver_dag", "dispatch_dag", "emit"):
+        public[name] = getattr(interlock.operators, name)
     for name, value in public.items():
         if isinstance(value, type) and not issubclass(value, EventSensor):
             continue  # Condition's methods are in the table; Event and the errors take no authors' arguments

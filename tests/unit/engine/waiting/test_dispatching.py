@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
 from interlock.engine.kafka.wait_clients import KafkaClients
-from interlock.engine.records import BusRecord, Registration, RegistrationKey, encode_json
+from interlock.engine.records import BusRecord, Registration, RegistrationKey, encode_json, sink_key
 from interlock.engine.records.versions import VERSION
 from interlock.engine.registry.registry import Registry
 from interlock.engine.waiting import dispatching as module
@@ -24,6 +25,7 @@ REGISTRY, ACTION = TopicPartition("b-subscription", 0), TopicPartition("b-action
 
 
 OTHER = event("y", by="subject")
+SINK = {"subscription": "s", "connection": "crm", "path": "/a"}
 
 
 def durable(condition: Any = None, subscription: str = "s", **changes: Any) -> Durable:
@@ -42,6 +44,7 @@ class Stage:
     def __init__(self) -> None:
         self.dispatching, self.registry = Dispatching(), Registry()
         self.sent: list[Registration] = []
+        self.sinks: list[dict[str, Any]] = []
         self.refusal = ""
         self._offset = itertools.count()
         self._apply(b"bus", BusRecord(partitions=1))
@@ -53,6 +56,17 @@ class Stage:
             return None
         self.sent.append(registration)
         return "key"
+
+    def write_sink(self, subscription: str, value: bytes, failed: Any) -> None:
+        assert subscription == "s"
+        if self.refusal:
+            failed(self.refusal)
+        else:
+            self.sinks.append(json.loads(value))
+
+    def sink(self, record: dict[str, Any] | None) -> None:
+        """The sink record, as the registry has it now."""
+        self._apply(sink_key("s"), record)
 
     def _apply(self, key: bytes, record: Any) -> None:
         value = None if record is None else encode_json(record)
@@ -344,3 +358,92 @@ def test_a_topic_that_cannot_be_read_again_ends_this_run_of_the_waits_and_the_ne
         stage.dispatching.follow(record)
     stage.serve()
     assert stage.taken(stream) == [0, 1]
+
+
+# -- a subscription with a sink
+
+
+def test_a_sink_record_is_written_first_and_the_subscription_once_it_was_read(stage: Stage) -> None:
+    _, heard = stage.open(durable(sink=SINK))
+    for _ in range(3):
+        stage.serve()
+    assert (stage.sinks, stage.sent) == ([{**SINK, "v": VERSION}], [])
+    stage.sink(stage.sinks[0])
+    stage.serve()
+    [sent] = stage.sent
+    stage.registered(sent)
+    for _ in range(3):
+        stage.serve()
+    assert (len(stage.sinks), len(stage.sent), heard) == (1, 1, [MORE_FIRINGS])
+    assert stage.dispatching.dispatched_incarnations() == [sent.incarnation]
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [None, {**SINK, "path": "/b"}, {**SINK, "order": "none"}, {}, [], "text", 7],
+    ids=["none", "another path", "more members", "empty", "a list", "a text", "a number"],
+)
+def test_another_sink_of_a_registered_subscription_is_written_without_a_new_registration(
+    stage: Stage, earlier: Any
+) -> None:
+    stage.registered(durable().registration())
+    stage.sink(earlier)
+    _, heard = stage.open(durable(sink=SINK))
+    stage.serve()
+    assert (stage.sinks, stage.sent, heard) == ([{**SINK, "v": VERSION}], [], [])
+    stage.sink(stage.sinks[0])
+    stage.serve()
+    assert (len(stage.sinks), stage.sent, heard) == (1, [], [MORE_FIRINGS])
+
+
+def test_a_sink_that_is_written_already_in_any_order_and_version_is_not_written_again(stage: Stage) -> None:
+    stage.sink({"v": 7, **dict(reversed(SINK.items()))})
+    stage.registered(durable().registration())
+    _, heard = stage.open(durable(sink=SINK))
+    stage.serve()
+    assert (stage.sinks, stage.sent, heard) == ([], [], [MORE_FIRINGS])
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [(None, "was removed"), ({**SINK, "path": "/b"}, "has other options now")],
+    ids=["removed", "changed"],
+)
+def test_a_stream_whose_sink_somebody_else_removes_or_changes_says_so_and_does_not_fight(
+    stage: Stage, later: Any, told: str
+) -> None:
+    stage.sink(SINK)
+    _, heard = stage.serve_registered(durable(sink=SINK))
+    stage.sink(later)
+    for _ in range(3):
+        stage.serve()
+    assert heard == [MORE_FIRINGS, Notice(f"The sink of 's' {told}.")]
+    assert (stage.sinks, stage.sent) == ([], [])
+    stage.sink(SINK)
+    stage.serve()
+    assert heard[2:] == [MORE_FIRINGS]
+
+
+def test_a_sink_record_that_does_not_appear_is_written_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.open(durable(sink=SINK))
+    stage.serve()
+    monkeypatch.setattr(module, "REGISTER_AGAIN_S", 0.0)
+    stage.serve()
+    assert len(stage.sinks) == 2
+
+
+def test_a_refused_sink_record_is_notified(stage: Stage) -> None:
+    stage.refusal = "no room"
+    _, heard = stage.open(durable(sink=SINK))
+    stage.serve()
+    assert ["'s' could not be registered: no room" in notice.text for notice in heard] == [True]
+
+
+def test_a_stream_with_a_sink_hears_of_no_firing(stage: Stage) -> None:
+    """A deliverer takes them; a message for each would wake the triggerer a thousand times a second."""
+    stage.sink(SINK)
+    _, heard = stage.serve_registered(durable(sink=SINK))
+    stage.dispatching.follow(fired("a", 0))
+    assert heard == [MORE_FIRINGS]

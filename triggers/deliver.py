@@ -1,0 +1,69 @@
+"""The trigger behind `deliver_dag`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from .arguments import serialized
+from .connections import until_readable
+from .firings import Firings
+from .settings import read_bus_config
+
+READ_S: Final = 30.0  # how long a trigger that starts after `renew_at` tries to read its connection
+
+
+class DeliverTrigger(BaseTrigger):
+    """Keeps a subscription and its sink registered until `renew_at`; then yields whether they are.
+
+    It keeps trying while Kafka does not answer or the connection cannot be read; it raises if the connection
+    is not usable.
+
+    durable: the arguments of `Durable`, with the members of a sink record.
+    resume_not_before, renew_at: ISO 8601. It yields one event, after both (ADR 6).
+    """
+
+    def __init__(
+        self,
+        durable: dict[str, Any],
+        kafka_conn_id: str,
+        bus: str,
+        deployment: str,
+        resume_not_before: str,
+        renew_at: str,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.durable = durable
+        self.kafka_conn_id = kafka_conn_id
+        self.bus = bus
+        self.deployment = deployment
+        self.resume_not_before = resume_not_before
+        self.renew_at = renew_at
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return serialized(self)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        from ..engine.waiting.dispatching import Durable  # a heavy import, not needed to parse a DAG file
+
+        read_config = partial(read_bus_config, self.kafka_conn_id, self.bus, self.deployment)
+        firings = Firings(Durable(**self.durable), read_config, self.log)
+        try:
+            within_s = max(_seconds_until(self.renew_at), READ_S)
+            if await until_readable(firings.open, self.kafka_conn_id, self.log, within_s):
+                while left := _seconds_until(self.renew_at):
+                    await firings.wait_for_more(left)
+            registered = firings.registered
+        finally:
+            firings.close()
+        await asyncio.sleep(_seconds_until(self.resume_not_before))
+        yield TriggerEvent({"outcome": "renew", "registered": registered})
+
+
+def _seconds_until(moment: str) -> float:
+    return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())
