@@ -11,13 +11,14 @@ import heapq
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...events.errors import EventError
 from ...events.kafka import decode
 from ..bus import Headers, Record, TopicPartition
 from ..config import BusConfig
-from ..errors import EngineError
+from ..delivery.firings import open_firing, subscription_in
+from ..errors import EngineError, RecordError
 from ..kafka.admin import Admin
 from ..kafka.reader import KafkaReader, drain
 from ..kafka.topics import read_registry
@@ -25,6 +26,8 @@ from ..protocol.outputs import ATTEMPTS, MISSING, attempts_in
 from ..reading.sources import read_between
 
 MARK: Final = "interlock_redriven"
+DELIVERY: Final = "delivery"  # the stage of a firing that could not be delivered to its sink
+STAGES: Final = ("event", "trigger", DELIVERY)
 # How much of the topic is read to count them: monitoring asks for the health of a bus again and again.
 MOST_COUNTED: Final = 10_000
 MAX_COUNTED_BYTES: Final = 32 * 1024 * 1024
@@ -41,7 +44,8 @@ class DeadLetter:
     record, None if unknown. attempts: how often it became a dead letter. event_type, event_id: "" if it is no
     CloudEvent. cut: the dead letter has only the record's beginning. missing: the parts of the record that it
     does not have, because the Kafka client could not unpack them. by_reference: its data were too large for a
-    match and are only at its origin. redriven_ms: when it was last sent again.
+    match and are only at its origin. redriven_ms: when it was last sent again. subscription: of a firing that
+    could not be delivered to its sink; then event_id is the firing's. "" for other records.
     """
 
     partition: TopicPartition
@@ -57,6 +61,7 @@ class DeadLetter:
     missing: str = ""
     by_reference: bool = False
     redriven_ms: int | None = None
+    subscription: str = ""
 
     @classmethod
     def of(cls, record: Record) -> DeadLetter:
@@ -70,12 +75,15 @@ class DeadLetter:
         except EventError:
             # These two headers may be readable although the record holds no event.
             event_type, event_id = about.get("ce_type", ""), about.get("ce_id", "")
+        stage, subscription = about.get("interlock_stage", ""), ""
+        if stage == DELIVERY:
+            subscription, event_id = _firing_in(record)
         found = _PLACE.fullmatch(about.get("interlock_origin", ""))
         return cls(
             partition=record.source,
             offset=record.offset,
             time_ms=record.timestamp_ms,
-            stage=about.get("interlock_stage", ""),
+            stage=stage,
             reason=about.get("interlock_reason", "") or record.fault,
             origin=(TopicPartition(found["topic"], int(found["number"])), int(found["offset"]))
             if found and found["topic"]
@@ -86,6 +94,7 @@ class DeadLetter:
             cut="interlock_size" in about,
             missing=about.get(MISSING, ""),
             by_reference=by_reference,
+            subscription=subscription,
         )
 
     @property
@@ -96,8 +105,10 @@ class DeadLetter:
     def origin_place(self) -> str:
         return "" if self.origin is None else f"{self.origin[0]}@{self.origin[1]}"
 
-    def refusal(self, config: BusConfig, read: Collection[str], *, to_event_topic: bool, again: bool) -> str:
-        """Why it may not be sent again; "" if it may. `read`: the topics that the bus reads."""
+    def refusal(
+        self, config: BusConfig, readers: Readers, *, to_event_topic: bool = False, again: bool = False
+    ) -> str:
+        """Why it may not be sent again; "" if it may."""
         if self.cut:
             return (
                 "it was too large, so the dead letter has only its beginning: read the original at "
@@ -110,11 +121,13 @@ class DeadLetter:
             )
         if self.redriven_ms is not None and not again:
             return "it was already sent again (--again sends it once more)"
-        if self.origin is None or self.stage not in ("event", "trigger"):
+        if self.origin is None or self.stage not in STAGES:
             return "its headers do not say where it came from"
         topic = self.origin[0].topic
+        if self.stage == DELIVERY:
+            return self._refusal_of_delivery(config, topic, readers)
         if self.stage == "event":
-            return "" if topic in read else f"the bus no longer reads topic {topic!r}"
+            return "" if topic in readers.topics else f"the bus no longer reads topic {topic!r}"
         if topic == config.topic("trigger"):
             return (
                 "it is a match that no engine could read, or on which engine processes ended, and it would "
@@ -129,11 +142,42 @@ class DeadLetter:
             )
         return ""
 
+    def _refusal_of_delivery(self, config: BusConfig, topic: str, readers: Readers) -> str:
+        if topic != config.topic("action") or not self.subscription:
+            return "it holds no firing of a sink of this bus"
+        if self.subscription not in readers.sinks:
+            return (
+                f"the sink of {self.subscription!r} was removed, so no deliverer would take it: let a run of "
+                "its deliver_dag register the sink again"
+            )
+        return ""
+
     def target(self, config: BusConfig) -> tuple[str, int]:
-        """(Topic, partition) to send it to. Partition -1: chosen by the record's key."""
-        if self.stage == "event" and self.origin is not None:
+        """(Topic, partition) to send it to. Partition -1: chosen by the record's key.
+
+        A firing goes to the action topic again, where only the deliverers of its own sink take it.
+        """
+        if self.stage in ("event", DELIVERY) and self.origin is not None:
             return self.origin[0]
         return config.topic("event"), -1
+
+
+def _firing_in(record: Record) -> tuple[str, str]:
+    """(Subscription, id) of a firing that was not delivered; two empty texts if the record holds none."""
+    name = subscription_in(record)
+    try:
+        if not name or open_firing(record, name) is None:
+            return "", ""
+    except RecordError:
+        return "", ""
+    return name, (record.key or b"").partition(b"\0")[2].decode("utf-8", "replace")
+
+
+class Readers(NamedTuple):
+    """The topics that the bus reads, and the subscriptions that have a sink."""
+
+    topics: Collection[str]
+    sinks: Collection[str] = ()
 
 
 def own_headers(headers: Headers | None) -> list[tuple[str, bytes | None]]:
@@ -248,10 +292,10 @@ class DeadLetters:
             if not wanted:
                 return
 
-    def read_topics(self) -> frozenset[str]:
-        """The topics that the bus reads."""
-        record = read_registry(self._config).bus
-        return frozenset((self._config.topic("event"), *(record.topics if record is not None else ())))
+    def readers(self) -> Readers:
+        registry = read_registry(self._config)
+        listed = registry.bus.topics if registry.bus is not None else ()
+        return Readers(frozenset((self._config.topic("event"), *listed)), frozenset(registry.sinks))
 
     def _select(
         self,

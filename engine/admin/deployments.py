@@ -11,6 +11,7 @@ from .subscriptions import Holder, Subscriptions
 
 MOST_SHOWN: Final = 3
 MAX_CHECKED: Final = 1000
+_OF_DAGS: Final = ("dispatch", "deliver")  # kinds of durable subscriptions that are named after their DAG
 # A process renews its leases every LEASE_S. A lease older than this may be from a stopped process.
 _LEASE_IS_FRESH_MS: Final = int(1.2 * LEASE_S * 1000)
 
@@ -52,13 +53,13 @@ def _shared(subscriptions: Subscriptions, info: AirflowInfo) -> Iterator[Finding
     """Subscriptions with this Airflow's name that another Airflow holds."""
     own = subscriptions.config.deployment
     runs: dict[DagRunId, _Held] = {}
-    dags: dict[str, _Held] = {}  # dispatchers' DAGs
+    dags: dict[str, _Held] = {}  # of dispatch_dag and deliver_dag
     hosts: dict[str, _Held] = {}
     for one_shot, held in _held(subscriptions):
         _, *names = held.subscription.split("/")
         if one_shot and len(names) >= 3 and len(runs) < MAX_CHECKED:
             runs[names[0], names[1]] = held
-        elif not one_shot and names[:1] == ["dispatch"] and len(names) == 2 and len(dags) < MAX_CHECKED:
+        elif not one_shot and len(names) == 2 and names[0] in _OF_DAGS and len(dags) < MAX_CHECKED:
             dags[names[1]] = held
         if held.holder.host and len(hosts) < MAX_CHECKED:
             hosts[held.holder.host] = held

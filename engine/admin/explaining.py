@@ -38,6 +38,7 @@ from ..registry.registry import Registered
 from .firings import Firings, firing_of, repeats
 from .pending import Pending, missing, pending_of
 from .progress import Progress
+from .sinks import destination
 from .subscriptions import Holder, Subscriptions
 
 DEFAULT_EVENTS: Final = 2000
@@ -108,8 +109,9 @@ def explain_subscription(
     explained: Explanation | None = None
     counted_before: dict[tuple[str, str], str] = {}
     if not registered.one_shot:
-        firings = Firings.read(config, registered, subscriptions.partitions, seen)
-        notes[:0] = firings.undispatched()
+        sink = destination(subscriptions.registry, registered.registration.subscription)
+        firings = Firings.read(config, registered, subscriptions.partitions, seen, sink)
+        notes[:0] = firings.open()
         counted_before = {**repeats(registered.condition, pending.idle, seen), **firings.taken}
     if pending.closed:
         firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)

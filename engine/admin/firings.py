@@ -45,20 +45,26 @@ class Firings:
     """The firings of a durable subscription in the action topic: the open ones, and their events.
 
     taken: {(source, id): a text for the firing in which the event took part}, for the given events only.
+    sink: where they are delivered, as a text; "" if they are dispatched.
     """
 
-    def __init__(self, registered: Registered, events: Iterable[Seen]) -> None:
-        self._registered = registered
+    def __init__(self, registered: Registered, events: Iterable[Seen], sink: str = "") -> None:
+        self._registered, self._sink = registered, sink
         self._events = {seen.event.identity for seen in events}
         self._open = OpenFirings()
         self.taken: dict[tuple[str, str], str] = {}
 
     @classmethod
     def read(
-        cls, config: BusConfig, registered: Registered, partitions: int, events: Iterable[Seen]
+        cls,
+        config: BusConfig,
+        registered: Registered,
+        partitions: int,
+        events: Iterable[Seen],
+        sink: str = "",
     ) -> Firings:
         """From the latest MOST_FIRINGS records of the action topic."""
-        found = cls(registered, events)
+        found = cls(registered, events, sink)
         every = [TopicPartition(config.topic("action"), number) for number in range(partitions)]
         for record in read_to_end(config, every, MOST_FIRINGS // partitions):
             found.follow(record)
@@ -77,22 +83,37 @@ class Firings:
             return  # OpenFirings logs it
         if action.incarnation != self._registered.incarnation:
             return  # for the present meaning of the subscription, the events count again
-        run = "its run was created or skipped" if action.state == "acked" else "its run was not created yet"
-        text = f"firing {action.firing.id} of {action.firing.fired_at}; {run}"
+        if self._sink:
+            taken, not_yet = "it was delivered, given up or skipped", "it was not delivered yet"
+        else:
+            taken, not_yet = "its run was created or skipped", "its run was not created yet"
+        so_far = taken if action.state == "acked" else not_yet
+        text = f"firing {action.firing.id} of {action.firing.fired_at}; {so_far}"
         for events in action.firing.events.values():
             for event in events:
                 if (event.source, event.id) in self._events:
                     self.taken[event.source, event.id] = text
 
-    def undispatched(self) -> Iterable[str]:
+    @property
+    def open_count(self) -> int:
+        """How many firings are open, at most 10,000."""
+        return self._open.count(self._registered.registration.subscription)
+
+    def open(self) -> Iterable[str]:
         """A sentence about the open firings."""
         name = self._registered.registration.subscription
         if oldest := self._open.oldest(name, 1, ()):
             since = datetime.fromtimestamp(oldest[0].timestamp_ms / 1000, UTC).isoformat(timespec="seconds")
+            count = f"{self.open_count}, the oldest of {since}"
+            if self._sink:
+                yield (
+                    f"It has fired; open firings that were not delivered yet: {count}. They go to "
+                    f"{self._sink}: if they wait for long, the log of the process that delivers says why."
+                )
+                return
             yield (
-                f"It has fired; open firings that were not dispatched yet: {self._open.count(name)}, the "
-                f"oldest of {since}. The dispatcher waits for room in its target, or cannot create a run for "
-                "a firing: see the log of its task."
+                f"It has fired; open firings that were not dispatched yet: {count}. The dispatcher waits for "
+                "room in its target, or cannot create a run for a firing: see the log of its task."
             )
 
 

@@ -83,6 +83,11 @@ class Subscriptions:
         """The registered subscriptions, in the order of their registration."""
         return self.registry.between(0, self.registry.position)
 
+    def sinks_alone(self, text: str = "") -> list[str]:
+        """The sinks whose subscription is not registered (any more), and whose name contains the text."""
+        by_name = self.registry.by_name
+        return sorted(name for name in self.registry.sinks if text in name and by_name(name) is None)
+
     def find(self, name: str) -> Registered:
         """The subscription with this name, or the only one whose name contains it.
 
@@ -177,8 +182,9 @@ def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
         if not_found is not None and not values:
             raise not_found
         raise EngineError(
-            f"{names[-1]!r} has no open firing {firing_id!r}: it was dispatched or skipped, retention "
-            "removed it, or it never existed. The log of the dispatcher's task names those that it holds."
+            f"{names[-1]!r} has no open firing {firing_id!r}: it was dispatched, delivered or skipped, "
+            "retention removed it, or it never existed. The log of the dispatcher's task names those that it "
+            "holds."
         )
     return action
 

@@ -39,7 +39,11 @@ def command() -> GroupCommand:
 
     filters = (
         Arg(("--since",), metavar="DURATION", help='only those not older than this, such as "1h" or "2d"'),
-        Arg(("--stage",), choices=("event", "trigger"), help="only those that failed at this stage"),
+        Arg(
+            ("--stage",),
+            choices=("event", "trigger", "delivery"),
+            help="only those that failed at this stage",
+        ),
         Arg(("--reason",), metavar="TEXT", help="only those whose reason contains TEXT"),
     )
     places = "the place that list shows, such as interlock-dead-letter[0]@17, or just 0@17"
@@ -77,8 +81,9 @@ def command() -> GroupCommand:
                 Arg(("--dry-run",), action="store_true", help="show what would be sent; send nothing"),
                 ARG_YES,
                 description=(
-                    "Sends records unchanged to their original partition again. A dead letter that was "
-                    "already sent again, or must not be sent, is skipped with --all and refused if named."
+                    "Sends records unchanged to their original partition again: events to all subscriptions, "
+                    "a firing (stage delivery) to its own sink alone. A dead letter that was already sent "
+                    "again, or must not be sent, is skipped with --all and refused if named."
                 ),
             ),
         ),
@@ -141,11 +146,11 @@ def redrive(args: Namespace) -> None:
 def _sendable(
     args: Namespace, config: BusConfig, letters: DeadLetters, chosen: list[DeadLetter]
 ) -> list[DeadLetter]:
-    read = letters.read_topics()
+    readers = letters.readers()
     refused: dict[str, list[str]] = {}
     sendable = []
     for letter in chosen:
-        reason = letter.refusal(config, read, to_event_topic=args.to_event_topic, again=args.again)
+        reason = letter.refusal(config, readers, to_event_topic=args.to_event_topic, again=args.again)
         if reason:
             refused.setdefault(reason, []).append(letter.place)
         else:

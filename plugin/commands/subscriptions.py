@@ -43,7 +43,7 @@ def command() -> GroupCommand:
                 Argument(
                     ("--kind",),
                     choices=("one-shot", "durable"),
-                    help="only one-shot (waiting tasks) or durable ones (dispatchers)",
+                    help="only one-shot (waiting tasks) or durable ones (dispatchers, sinks, asset watchers)",
                 ),
                 Argument(
                     ("--pending",),
@@ -55,15 +55,16 @@ def command() -> GroupCommand:
             action("show", "Show one subscription in full", show_one, name_argument()),
             action(
                 "skip",
-                "Discard a firing of a dispatcher",
+                "Discard a firing of a dispatcher or a sink",
                 skip,
                 name_argument(),
                 Argument(("firing",), metavar="FIRING_ID", help="id of the firing"),
                 ARG_YES,
                 description=(
                     "Acknowledges an open firing of a durable subscription, so that no run is created for "
-                    "it. Use it for a firing that a dispatcher holds because its run cannot be created; the "
-                    "log of the dispatcher's task names it."
+                    "it, or it is not delivered. Use it for a firing that a dispatcher holds because its run "
+                    "cannot be created (the log of the dispatcher's task names it), or that a sink fails to "
+                    "take."
                 ),
             ),
             action(
@@ -73,6 +74,11 @@ def command() -> GroupCommand:
                 name_argument(),
                 Argument(
                     ("--force",), action="store_true", help="also cancel a wait that a process may hold"
+                ),
+                Argument(
+                    ("--with-sink",),
+                    action="store_true",
+                    help="also remove its sink: firings that are still open become dead letters after a day",
                 ),
                 ARG_YES,
                 description=(
@@ -85,9 +91,12 @@ def command() -> GroupCommand:
 
 
 _REGISTERED_AGAIN = (
-    "The next run of its dispatcher DAG registers it again, and events count from then on: remove or pause "
-    "that DAG as well."
+    "The next run of its DAG registers it again, and events count from then on: remove or pause that DAG as "
+    "well."
 )
+
+
+_FIRINGS_OF_SINK = "Its open firings are not delivered any more: they become dead letters after a day."
 
 
 def name_argument() -> Arg:
@@ -116,16 +125,25 @@ def list_(args: Namespace) -> None:
     ]
     chosen = found[: args.limit]
     pending = pending_of(config, chosen, subscriptions.partitions) if args.pending else {}
-    show(args, [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen])
+    rows = [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen]
+    if args.output in ("table", "plain") and not any(row["delivers_to"] for row in rows):
+        rows = [{name: value for name, value in row.items() if name != "delivers_to"} for row in rows]
+    show(args, rows)
     if len(found) > len(chosen):
         say(f"Not shown: {len(found) - len(chosen)} more. Raise --limit, or filter with --name.")
+    if alone := subscriptions.sinks_alone(args.name or ""):
+        say(f"Sinks without a subscription, kept for open firings: {', '.join(alone)}.")
 
 
 @or_exit("subscriptions show")
 def show_one(args: Namespace) -> None:
     """Shows registration, condition, holders and what is pending."""
+    from msgspec import to_builtins
+
     from ...engine.admin.explaining import MOST_KEYS, open_keys
+    from ...engine.admin.firings import Firings
     from ...engine.admin.pending import pending_of
+    from ...engine.admin.sinks import sink_of
     from ...engine.admin.subscriptions import Subscriptions
 
     config = answering_bus(args)
@@ -146,10 +164,15 @@ def show_one(args: Namespace) -> None:
     }
     if not registered.one_shot:
         whole["max_keys"], whole["at_limit"] = registration.max_keys, registration.at_limit
+        whole["open_firings"] = Firings.read(config, registered, subscriptions.partitions, ()).open_count
+    if (sink := sink_of(subscriptions.registry, registration.subscription)) is not None:
+        whole["sink"] = to_builtins(sink)
     if args.output in ("json", "yaml"):
         print_whole(args.output, whole)
         return
-    fields = {name: value for name, value in whole.items() if not isinstance(value, list)}
+    fields = {name: value for name, value in whole.items() if not isinstance(value, (list, dict))}
+    for name, value in whole.get("sink", {}).items():
+        fields |= {f"sink {name}": value} if name != "retry" else {f"retry {n}": v for n, v in value.items()}
     fields["labels"] = ", ".join(whole["labels"])
     fields |= {f"holder {n}": _holder_text(each) for n, each in enumerate(whole["holders"], 1)}
     show(args, [{"field": name, "value": value} for name, value in fields.items()])
@@ -162,26 +185,47 @@ def show_one(args: Namespace) -> None:
 
 @or_exit("subscriptions cancel")
 def cancel(args: Namespace) -> None:
-    """Removes a registration, unless a process holds it."""
+    """Removes a registration, unless a process holds it, and its sink if that is asked for."""
+    from ...engine.admin.sinks import remove_sink
     from ...engine.admin.subscriptions import Subscriptions
+    from ...engine.errors import NoSubscription
 
     subscriptions = Subscriptions.read(answering_bus(args))
-    registered = subscriptions.find(args.subscription)
-    name = registered.registration.subscription
-    if not args.force and (refusal := subscriptions.refusal(registered)):
-        raise SystemExit(printable(refusal))
-    again = "" if registered.one_shot else f" {_REGISTERED_AGAIN}"
-    if not confirmed(args, f"Cancel {name!r}? What it has pending is dropped.{again}"):
+    sinks = subscriptions.registry.sinks
+    try:
+        registered = subscriptions.find(args.subscription)
+    except NoSubscription:
+        name = args.subscription
+        if not args.with_sink or name not in sinks:
+            raise
+        registered = None
+        question = f"Remove the sink of {name!r}? {_FIRINGS_OF_SINK}"
+    else:
+        name = registered.registration.subscription
+        if not args.force and (refusal := subscriptions.refusal(registered)):
+            raise SystemExit(printable(refusal))
+        again = "" if registered.one_shot else f" {_REGISTERED_AGAIN}"
+        firings = f" {_FIRINGS_OF_SINK}" if args.with_sink and name in sinks else ""
+        question = f"Cancel {name!r}? What it has pending is dropped.{firings}{again}"
+    if not confirmed(args, question):
         raise SystemExit("Nothing was changed.")
-    subscriptions.cancel(registered)
-    show(args, [{"subscription": name, "incarnation": registered.incarnation, "state": "cancelled"}])
-    if not registered.one_shot:
+    incarnation = ""
+    if registered is not None:  # first: without its sink, it would fire for nobody
+        subscriptions.cancel(registered)
+        incarnation = registered.incarnation
+    if args.with_sink and name in sinks:
+        remove_sink(subscriptions.config, name)
+    show(args, [{"subscription": name, "incarnation": incarnation, "state": "cancelled"}])
+    if registered is not None and not registered.one_shot:
         say(_REGISTERED_AGAIN)
+        if name in sinks and not args.with_sink:
+            say("Its sink stays, so that open firings are delivered. --with-sink removes it too.")
 
 
 @or_exit("subscriptions skip")
 def skip(args: Namespace) -> None:
-    """Acknowledges an open firing without a run."""
+    """Acknowledges an open firing without a run or a delivery."""
+    from ...engine.admin.sinks import is_delivered
     from ...engine.admin.subscriptions import open_firing
     from ...engine.waiting.acknowledge import acknowledge_all
 
@@ -190,16 +234,22 @@ def skip(args: Namespace) -> None:
     firing = action.firing
     key = "" if firing.key is None else f", key {firing.key!r}"
     text = f"firing {firing.id} of {action.subscription!r} ({firing.outcome} at {firing.fired_at}{key})"
-    if not confirmed(args, f"Discard {text}? It gets no run, and this cannot be undone."):
+    delivered = is_delivered(action.subscription)
+    lost = "It is not delivered" if delivered else "It gets no run"
+    if not confirmed(args, f"Discard {text}? {lost}, and this cannot be undone."):
         raise SystemExit("Nothing was changed.")
     acknowledge_all(config, [action])
     row = {"subscription": action.subscription, "firing": firing.id, "key": firing.key}
     show(args, [{**row, "fired_at": firing.fired_at, "state": "skipped"}])
-    say("If a task of the dispatcher has already received it, that task may still create its run.")
+    if delivered:
+        say("A delivery that has begun may still reach the sink.")
+    else:
+        say("If a task of the dispatcher has already received it, that task may still create its run.")
 
 
 def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending | None) -> dict[str, Any]:
     from ...engine.admin.pending import missing
+    from ...engine.admin.sinks import destination
 
     registration = registered.registration
     holders = subscriptions.held_by(registered)
@@ -210,6 +260,7 @@ def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending 
         "since": moment(registration.since_ms),
         "registered": moment(registered.timestamp_ms),
         "waited_for_by": ", ".join(_where(holder) for holder in holders),
+        "delivers_to": destination(subscriptions.registry, registration.subscription) or None,
     }
     if pending is not None:
         idle = f", kept to recognise repeats: {len(pending.idle)}" if pending.idle else ""

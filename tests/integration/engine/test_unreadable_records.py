@@ -107,8 +107,8 @@ def _walk(bench: Any, config: Any, listed: str) -> None:
     with closing(DeadLetters(config)) as letters:
         found = letters.find(Selection())
         assert len(list(letters.records(found))) == len(found)
-        read_topics = letters.read_topics()
-        refusals = {each.refusal(config, read_topics, to_event_topic=False, again=False) for each in found}
+        readers = letters.readers()
+        refusals = {each.refusal(config, readers, to_event_topic=False, again=False) for each in found}
     assert "" not in refusals
     assert any("has no headers" in text for text in refusals)
     for kind in KINDS:

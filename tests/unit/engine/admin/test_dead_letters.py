@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from interlock.engine.admin.dead_letters import DeadLetter
+from interlock.engine.admin.dead_letters import DeadLetter, Readers
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.protocol.outputs import Outputs
+from interlock.engine.records import ActionRecord, FiringRecord, encode_json
+from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 ORDERS = TopicPartition("orders", 1)
@@ -22,7 +24,7 @@ def letter_of(record: Record, stage: str = "event") -> DeadLetter:
 
 
 def refusal(letter: DeadLetter) -> str:
-    return letter.refusal(CONFIG, ["b-event", "orders"], to_event_topic=True, again=True)
+    return letter.refusal(CONFIG, Readers(["b-event", "orders"], ["s"]), to_event_topic=True, again=True)
 
 
 def test_a_record_without_its_headers_is_not_sent_again() -> None:
@@ -51,3 +53,49 @@ def test_a_number_of_attempts_that_is_none_is_listed_as_0(raw: bytes | None) -> 
     """Anybody who may write to the topic chooses it, and int() refuses more than 4,300 digits."""
     record = Record(TopicPartition("b-dead-letter", 0), 3, 9, b"k", b"v", [("interlock_attempts", raw)])
     assert DeadLetter.of(record).attempts == 0
+
+
+# -- firings that could not be delivered
+
+
+def firing(state: str = "fired", subscription: str = "s", data: str = "") -> Record:
+    made = FiringRecord(
+        id="f1", outcome="met", key="k", fired_at="at", events={"x": [{"data": data}]}, origins={}
+    )
+    action = ActionRecord(
+        subscription=subscription,
+        kind="durable",
+        incarnation="i",
+        state=state,
+        firing=made,  # type: ignore[arg-type]
+    )
+    return Record(TopicPartition("b-action", 3), 7, 0, action.key, encode_json(action), [])
+
+
+def test_a_firing_is_delivered_again_through_its_own_partition_of_the_action_topic() -> None:
+    letter = letter_of(firing(), "delivery")
+    assert (letter.subscription, letter.event_id, letter.event_type) == ("s", "f1", "")
+    assert refusal(letter) == ""
+    assert letter.target(CONFIG) == ("b-action", 3)
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (firing(subscription="gone"), "the sink of 'gone' was removed"),
+        (firing("acked"), "it holds no firing of a sink"),
+        (firing()._replace(key=b"s"), "it holds no firing of a sink"),
+        (firing()._replace(value=b"{"), "it holds no firing of a sink"),
+        (
+            firing()._replace(value=b'{"v":9,"state":"fired","firing":{"id":"f","key":null}}'),
+            "holds no firing",
+        ),
+        (firing()._replace(value=None), "it holds no firing of a sink"),
+        (firing()._replace(source=ORDERS), "it holds no firing of a sink of this bus"),
+        (firing(data="x" * MAX_INTERNAL_BYTES), "it was too large"),
+    ],
+    ids=["no sink", "acked", "a wait", "unreadable", "later version", "no value", "elsewhere", "too large"],
+)
+def test_what_no_deliverer_would_take_is_not_sent_again(record: Record, told: str) -> None:
+    """Anybody who may write to the dead-letter topic chooses it."""
+    assert told in refusal(letter_of(record, "delivery"))

@@ -29,7 +29,7 @@ class There(Subscriptions):
         super().__init__(config, Registry(), now_ms=NOW_MS)
         self._all = []
         for place, (name, (deployment, ago_ms)) in enumerate(held.items()):
-            kind: Kind = "durable" if {"dispatch", "asset"} & set(name.split("__")) else "one-shot"
+            kind: Kind = "durable" if {"dispatch", "deliver", "asset"} & set(name.split("__")) else "one-shot"
             registration = Registration.of(name.replace("__", "/"), SOLO, None, 0, kind=kind)
             self._all.append(Registered(registration, SOLO, place, 0))
             holder = Holder("p", deployment, "host-7", NOW_MS - ago_ms)
@@ -87,11 +87,12 @@ def test_a_few_of_many_runs_of_another_airflow_are_shown() -> None:
     assert found[3].text == "Further runs and DAGs of another Airflow: 6."
 
 
-def test_a_dispatcher_of_this_name_whose_dag_is_unknown_here_is_another_airflows() -> None:
-    there = There("airflow", airflow__dispatch__a=("airflow", 0), airflow__dispatch__b=("airflow", 0))
-    wrong, ok = deployments(there, has(dags=["a"]))
+@pytest.mark.parametrize("kind", ["dispatch", "deliver"])
+def test_a_dispatcher_of_this_name_whose_dag_is_unknown_here_is_another_airflows(kind: str) -> None:
+    held = {f"airflow__{kind}__{dag}": ("airflow", 0) for dag in "ab"}
+    wrong, ok = deployments(There("airflow", **held), has(dags=["a"]))
     assert (wrong.level, ok.level) == ("wrong", "ok")
-    assert "on host 'host-7' waits for 'airflow/dispatch/b', a DAG that this Airflow does not" in wrong.text
+    assert f"on host 'host-7' waits for 'airflow/{kind}/b', a DAG that this Airflow does not" in wrong.text
 
 
 @pytest.mark.parametrize("name", ["airflow__dispatch__a", "airflow__asset__a", "airflow__d__r__t"])

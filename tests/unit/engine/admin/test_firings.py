@@ -79,8 +79,21 @@ def test_open_firings_are_counted_with_the_time_of_the_oldest() -> None:
     firings.follow(action("f1", "e1", state="fired"))
     firings.follow(action("f2", "e2", state="fired"))
     firings.follow(action("f2", "e2"))
-    [note] = firings.undispatched()
+    [note] = firings.open()
     assert "not dispatched yet: 1, the oldest of 1970-01-01T00:00:02+00:00" in note
+
+
+def test_firings_of_a_sink_are_delivered_instead_of_dispatched() -> None:
+    firings = Firings(REGISTERED, [seen("e1"), seen("e2")], sink="connection crm, path /a")
+    firings.follow(action("f1", "e1"))
+    firings.follow(action("f2", "e2", state="fired"))
+    [note] = firings.open()
+    assert "not delivered yet: 1, the oldest of 1970" in note
+    assert "They go to connection crm, path /a" in note
+    assert [text.partition("; ")[2] for text in firings.taken.values()] == [
+        "it was delivered, given up or skipped",
+        "it was not delivered yet",
+    ]
 
 
 def test_events_that_a_key_without_partial_matches_has_seen_are_repeats() -> None:

@@ -1,0 +1,44 @@
+"""Where the firings of a subscription are delivered, for administrators."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..config import BusConfig
+from ..delivery.sinks import SinkRecord
+from ..errors import RecordError
+from ..records import decode_json, sink_key
+from ..registry.registry import Registry
+from ..waiting.acknowledge import remove_registration
+
+_KIND: Final = "deliver"
+
+
+def is_delivered(subscription: str) -> bool:
+    """Whether deliverers take its firings; a dispatcher or an asset watcher does if not."""
+    return subscription.split("/")[1:2] == [_KIND]
+
+
+def sink_of(registry: Registry, subscription: str) -> SinkRecord | None:
+    """The sink of a subscription; None if it has none, or one that this version cannot read."""
+    value = registry.sinks.get(subscription)
+    try:
+        return None if value is None else decode_json(SinkRecord, value, f"The sink of {subscription!r}")
+    except RecordError:
+        return None
+
+
+def destination(registry: Registry, subscription: str) -> str:
+    """The sink of a subscription as a text, "connection crm, path /a"; "" if it has none."""
+    sink = sink_of(registry, subscription)
+    if sink is None:
+        return "unreadable" if subscription in registry.sinks else ""
+    return f"connection {sink.connection}" + (f", path {sink.path}" if sink.path else "")
+
+
+def remove_sink(config: BusConfig, subscription: str) -> None:
+    """Remove a sink: its open firings become dead letters after a day.
+
+    Raises EngineError if the cluster does not accept the removal.
+    """
+    remove_registration(config, [sink_key(subscription).decode()])
