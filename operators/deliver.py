@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from urllib.parse import unquote
 
 import msgspec
 from airflow.sdk import DAG
@@ -38,7 +39,6 @@ _MAX_TRIES: Final = 1_000_000
 _MAX_PATH: Final = 2000
 # What RFC 3986 allows in a path and query, percent-encoded or not.
 _PATH: Final = re.compile(r"([/?]([A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*)?")
-_DOTS: Final = re.compile(r"(\.|%2e){1,2}", re.IGNORECASE)
 _SECONDS: Final = "seconds as a number, 0 to 2,592,000"
 _RETRY: Final = {
     "backoff": "'exponential' or 'linear'",
@@ -226,8 +226,8 @@ def _check_path(checks: ArgumentChecks, path: object) -> None:
     give = 'a path such as "/events", percent-encoded, which is added to the connection\'s address'
     checks.text("path", path, give, most=_MAX_PATH, empty=True)
     text = str(path)
-    steps = text.partition("?")[0].split("/")
-    if not _PATH.fullmatch(text) or text.startswith("//") or any(map(_DOTS.fullmatch, steps)):
+    steps = re.split(r"[/\\]", unquote(text.partition("?")[0]))
+    if not _PATH.fullmatch(text) or text.startswith("//") or not {".", ".."}.isdisjoint(steps):
         checks.fail("path", path, give)
 
 

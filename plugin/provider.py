@@ -87,6 +87,18 @@ def get_provider_info() -> dict[str, Any]:
                         "who may write and what a request costs; airflow interlock receiver takes more.",
                         example="kafka_default",
                     ),
+                    "delivery_networks": _option(
+                        "Networks that deliveries to HTTP services may reach although they are private or "
+                        "loopback, such as 10.0.0.0/8, separated by commas. Addresses of clouds' metadata "
+                        "services are always refused. docs/use/deliver.md",
+                        example="10.20.0.0/16,fd12::/64",
+                    ),
+                    "deliveries_in_triggerer": _option(
+                        "How many deliveries to HTTP services a triggerer makes at a time, at most 1000. 0: "
+                        "none, because airflow interlock deliver makes them.",
+                        default="16",
+                        kind="integer",
+                    ),
                     "resume_margin": _option(
                         "A deferred task is resumed no earlier than [workers] min_heartbeat_interval "
                         "plus this many seconds after its deferral, so that the scheduler has seen the "

@@ -1,4 +1,4 @@
-"""The trigger behind `deliver_dag`."""
+"""The trigger behind `deliver_dag`: registers the sink, and lets this triggerer make deliveries."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from ..events.visible import visible
 from .arguments import serialized
 from .connections import until_readable
 from .firings import Firings
 from .settings import read_bus_config
+
+if TYPE_CHECKING:
+    from ..engine.waiting.notices import Notice, NoticeBoard
 
 READ_S: Final = 30.0  # how long a trigger that starts after `renew_at` tries to read its connection
 
 
 class DeliverTrigger(BaseTrigger):
     """Keeps a subscription and its sink registered until `renew_at`; then yields whether they are.
+
+    It starts what makes deliveries in this triggerer, which continues without it.
 
     It keeps trying while Kafka does not answer or the connection cannot be read; it raises if the connection
     is not usable.
@@ -49,20 +55,39 @@ class DeliverTrigger(BaseTrigger):
         return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        from ..engine.waiting.dispatching import Durable  # a heavy import, not needed to parse a DAG file
+        # Heavy imports, not needed to parse a DAG file.
+        from ..engine.waiting.dispatching import Durable
+        from .delivering import deliver_here
+
+        loop = asyncio.get_running_loop()
 
         read_config = partial(read_bus_config, self.kafka_conn_id, self.bus, self.deployment)
         firings = Firings(Durable(**self.durable), read_config, self.log)
+        board: NoticeBoard | None = None
         try:
             within_s = max(_seconds_until(self.renew_at), READ_S)
             if await until_readable(firings.open, self.kafka_conn_id, self.log, within_s):
+                delivering = await asyncio.to_thread(deliver_here, firings.config, loop)
+                if delivering is not None:
+                    board = delivering.board
+                    board.listen(self, lambda notice: loop.call_soon_threadsafe(self._report, notice))
                 while left := _seconds_until(self.renew_at):
                     await firings.wait_for_more(left)
+                    if delivering is not None:
+                        delivering.use(firings.config)  # it may have been corrected
             registered = firings.registered
         finally:
+            if board is not None:
+                board.stop_listening(self)
             firings.close()
         await asyncio.sleep(_seconds_until(self.resume_not_before))
         yield TriggerEvent({"outcome": "renew", "registered": registered})
+
+    def _report(self, notice: Notice) -> None:
+        if notice.text is not None:
+            self.log.warning("%s Firings are delivered when it works again.", visible(notice.text))
+        else:
+            self.log.info("Deliveries work again.")
 
 
 def _seconds_until(moment: str) -> float:

@@ -16,6 +16,8 @@ from .connections import read_connection
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from ..engine.delivery.addresses import Network
+
 DEFAULT_CONNECTION = "kafka_default"
 SECTION = "interlock"
 RECEIVER = "receiver_in_api_server"  # the option that `receiver_connection` reads
@@ -82,6 +84,7 @@ class ListenerSettings:
 
 
 MAX_RESUME_MARGIN_S = 300.0
+MAX_IN_TRIGGERER = 1000
 KINDS = ("dag_run", "task_instance")
 MAX_LISTENER_TIMEOUT_S = 15.0  # Airflow kills a process 20 s after its task has ended
 
@@ -107,6 +110,38 @@ def receiver_connection() -> str:
 
     connection: str = conf.get(SECTION, RECEIVER, fallback="")
     return connection.strip()
+
+
+@dataclass(frozen=True)
+class DeliverySettings:
+    """networks: that deliveries may reach although they are not public.
+
+    in_triggerer: how many deliveries a triggerer makes at a time; 0: it makes none.
+    """
+
+    networks: tuple[Network, ...] = ()
+    in_triggerer: int = 16
+
+
+def delivery_settings() -> DeliverySettings:
+    """Reads the settings of deliveries. Raises ConfigError for an invalid value."""
+    from ipaddress import ip_network
+
+    from airflow.sdk.configuration import conf
+
+    networks = conf.get(SECTION, "delivery_networks", fallback="")
+    try:
+        allowed = tuple(map(ip_network, _items(networks)))
+    except ValueError as e:
+        raise ConfigError(
+            f"[interlock] delivery_networks = {networks!r}: {e}; give networks such as 10.0.0.0/8, separated "
+            "by commas."
+        ) from None
+    hint = f"a whole number, 0 to {MAX_IN_TRIGGERER}"
+    slots = _number(
+        "deliveries_in_triggerer", "16", lambda n: 0 <= n <= MAX_IN_TRIGGERER and n == int(n), hint
+    )
+    return DeliverySettings(allowed, int(slots))
 
 
 def kinds_of(text: str, what: str) -> frozenset[str]:

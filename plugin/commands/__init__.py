@@ -18,6 +18,7 @@ def get_cli_commands() -> list[CLICommand]:
     from . import (
         broker,
         dead_letters,
+        deliver,
         doctor,
         emit,
         engine,
@@ -32,7 +33,7 @@ def get_cli_commands() -> list[CLICommand]:
     )
 
     modules = (
-        broker, dead_letters, doctor, emit, engine, explain, health, migrate, receiver,
+        broker, dead_letters, deliver, doctor, emit, engine, explain, health, migrate, receiver,
         reconcile, subscriptions, tail, topics,
     )  # fmt: skip
     return [

@@ -126,10 +126,10 @@ def _settings() -> list[Finding]:
 
     from ...engine.admin.findings import Finding
     from ...engine.errors import ConfigError
-    from ...triggers.settings import listener_settings, resume_floor, settings
+    from ...triggers.settings import delivery_settings, listener_settings, resume_floor, settings
 
     found = []
-    for read in (settings, listener_settings, resume_floor):
+    for read in (settings, listener_settings, delivery_settings, resume_floor):
         try:
             read()
         except (ConfigError, AirflowConfigException) as error:

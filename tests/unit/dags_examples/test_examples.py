@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 from interlock import Event
+from interlock.conditions import rehearse
 from interlock.spark.pipeline import job as job_file
 from interlock.testing import (
     WaitingTask,
@@ -79,6 +80,14 @@ def test_n_of_m_continues_with_two_markets_of_its_day(dags: dict[str, DAG]) -> N
     assert two.given([tse, other_day]).state == "deferred"
     met = two.given([tse, nyse])
     assert call(dags, "n_of_m", "value_positions", met.output) == ["nyse", "tse"]
+
+
+def test_ship_orders_delivers_an_order_that_is_paid_and_packed(dags: dict[str, DAG]) -> None:
+    operator: Any = dags["ship_orders"].get_task("deliver")
+    paid, packed = (sent(f"order.{what}", "06:00", order="7") for what in ("paid", "packed"))
+    other = sent("order.packed", "06:30", order="8")
+    assert [firing.key for firing in rehearse(operator.condition, [paid, other, packed])] == ["7"]
+    assert (operator.conn_id, operator.path) == ("shipping", "/orders")
 
 
 def test_absence_alert_starts_a_run_for_each_silence_of_each_station(dags: dict[str, DAG]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from ipaddress import ip_network
 
 import pytest
 from airflow.sdk import Connection
@@ -12,9 +13,11 @@ from airflow.sdk.log import redact
 from interlock.engine.errors import ConfigError
 from interlock.events.proof import ACCEPTED, FROM, SECRET
 from interlock.triggers.settings import (
+    DeliverySettings,
     ListenerSettings,
     Settings,
     bus_config,
+    delivery_settings,
     listener_settings,
     resume_floor,
     settings,
@@ -119,6 +122,10 @@ def test_the_listeners_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> Non
         *(("lookback_hours", text, settings) for text in ("a day", "-1", "nan", "inf", "1e300")),
         *(("resume_margin", text, resume_floor) for text in ("soon", "-1", "301", "nan")),
         *(("listener_timeout", text, listener_settings) for text in ("0", "-1", "16", "soon", "nan")),
+        *(
+            ("deliveries_in_triggerer", text, delivery_settings)
+            for text in ("-1", "0.5", "1001", "many", "nan", "inf")
+        ),
     ],
 )
 def test_an_invalid_number_is_named(
@@ -127,6 +134,25 @@ def test_an_invalid_number_is_named(
     set_section(monkeypatch, **{name: text})
     with pytest.raises(ConfigError, match=f"{name} = '{text}'"):
         read()
+
+
+def test_the_settings_of_deliveries_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert delivery_settings() == DeliverySettings((), 16)
+    set_section(monkeypatch, delivery_networks="10.0.0.0/8, ::1,", deliveries_in_triggerer="0")
+    networks = (ip_network("10.0.0.0/8"), ip_network("::1"))
+    assert delivery_settings() == DeliverySettings(networks, 0)
+
+
+@pytest.mark.parametrize("text", ["localhost", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8 ::1"])
+def test_a_network_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_section(monkeypatch, delivery_networks=text)
+    with pytest.raises(ConfigError, match=r"delivery_networks = .*give networks such as 10"):
+        delivery_settings()
+
+
+def test_airflow_masks_the_credentials_of_sinks_in_a_connections_extra() -> None:
+    extra = {"bearer_token": "canary", "headers": {"Authorization": "canary", "X-Api_Key": "canary"}}
+    assert "canary" not in str(redact(extra, "extra"))
 
 
 def test_airflow_masks_the_secrets_of_proofs_in_a_connections_extra() -> None:

@@ -1,0 +1,123 @@
+"""`airflow interlock deliver`: sends firings to HTTP services, without a triggerer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .console import bus_arguments, bus_of, or_exit, print_lines
+
+if TYPE_CHECKING:
+    import threading
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from airflow.cli.cli_config import ActionCommand
+
+    from ...engine.config import BusConfig
+    from ...engine.sending.posts import HttpPosts
+    from ...engine.waiting.notices import Notice
+
+READ_AGAIN_S = 15.0
+MOST_SLOTS = 10_000
+MOST_DRAIN_S = 600
+
+
+def command() -> ActionCommand:
+    from airflow.cli.cli_config import ActionCommand, Arg
+
+    return ActionCommand(
+        name="deliver",
+        help="Send firings to HTTP services, until Ctrl-C or SIGTERM",
+        description=(
+            "Runs in the foreground what sends the firings of deliver_dag to their services: one more member "
+            "of the consumer group that shares the firings of this deployment. At the end it waits for the "
+            "deliveries in flight and acknowledges them. Logs to stdout. Logs and retries requests that the "
+            "cluster refuses or does not answer. Exits with 1 when the Kafka connection or a setting cannot "
+            "be used, and when its threads keep hanging; let a supervisor restart it. docs/use/deliver.md"
+        ),
+        func=run,
+        args=(
+            Arg(("--slots",), type=int, default=256, help="deliveries at a time that all sinks share (256)"),
+            Arg(
+                ("--drain",),
+                type=int,
+                default=15,
+                metavar="SECONDS",
+                help="how long deliveries in flight may take at the end (15)",
+            ),
+            *(arg for arg in bus_arguments() if "--output" not in arg.flags),
+        ),
+    )
+
+
+@or_exit("deliver")
+def run(args: Namespace) -> None:
+    """Runs until a signal, then ends what is in flight. Exits with 1 if the configuration cannot be used."""
+    import signal
+    import threading
+
+    if not 1 <= args.slots <= MOST_SLOTS:
+        raise SystemExit(f"--slots: give a number from 1 to {MOST_SLOTS}.")
+    if not 0 <= args.drain <= MOST_DRAIN_S:
+        raise SystemExit(f"--drain: give seconds from 0 to {MOST_DRAIN_S}.")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    _run(args, stop)
+
+
+def _run(args: Namespace, stop: threading.Event) -> None:
+    from structlog.contextvars import bind_contextvars
+
+    from ...engine.delivery.deliverer import Limits
+    from ...engine.errors import ConfigError
+    from ...engine.kafka.reachability import require_usable
+    from ...engine.log import log
+    from ...engine.runtime.delivering import DelivererProcess, Delivering
+    from ...engine.sending.posts import HttpPosts
+    from ...triggers.settings import delivery_settings
+    from ...triggers.sink_connections import target_in_command
+
+    config, networks = bus_of(args), delivery_settings().networks
+    require_usable(config)
+    bind_contextvars(bus=config.name)
+    log.info("Delivering the firings of deployment %r of %s.", config.deployment, config.describe())
+    if networks:
+        log.info("Sinks may also be in %s.", ", ".join(map(str, networks)))
+
+    def make_posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
+        return HttpPosts(config, target_in_command, allowed=networks, on_ended=on_ended)
+
+    delivering = Delivering(
+        config,
+        make_posts,
+        Limits(slots=args.slots),
+        drain_s=args.drain,
+        process=DelivererProcess(end_process=_end),
+    )
+    problem: list[str | None] = [None]
+
+    def on_notice(notice: Notice) -> None:
+        problem[0] = notice.text
+
+    delivering.board.listen("command", on_notice)
+    delivering.start()
+    # While something is wrong, read the connection again: an administrator may have corrected it.
+    while not stop.wait(READ_AGAIN_S):
+        if problem[0] is not None:
+            try:
+                delivering.use(bus_of(args))
+            except ConfigError as e:
+                log.warning("%s Deliveries continue with the earlier connection.", e)
+    log.info("Deliveries in flight have %d s to end.", args.drain)
+    delivering.stop()
+    log.info("The deliverer for %s has left the group.", config.describe())
+
+
+def _end(reason: str) -> None:
+    """Ends the process at once: a clean exit could wait for locks of the hanging threads."""
+    import os
+    import sys
+
+    print_lines(f"airflow interlock deliver: {reason}", sys.stderr)
+    os._exit(1)

@@ -1,0 +1,60 @@
+"""The part of a triggerer that makes deliveries: one for each bus and connection, in threads of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from typing import TYPE_CHECKING, Final
+
+from .settings import DeliverySettings, delivery_settings
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from ..engine.config import BusConfig
+    from ..engine.runtime.delivering import Delivering
+    from ..engine.sending.posts import HttpPosts
+    from ..engine.sending.target import Target
+
+DRAIN_S: Final = 2.0  # Airflow kills a triggerer that ends too slowly
+_lock: Final = threading.Lock()
+# By process id, bus, deployment and connection. Airflow forks, and a Kafka client does not survive a fork.
+running: Final[dict[tuple[int, str, str, str], Delivering]] = {}
+
+
+def deliver_here(config: BusConfig, loop: asyncio.AbstractEventLoop) -> Delivering | None:
+    """Starts what makes deliveries in this process, unless it runs. loop: the one that runs the triggers.
+
+    None if `deliveries_in_triggerer` is 0. It runs until the process ends, also for sinks whose triggers run
+    elsewhere. If the connection's content has changed, it makes new clients. May take a second: call it in
+    another thread. Raises ConfigError for an invalid setting.
+    """
+    chosen = delivery_settings()
+    if not chosen.in_triggerer:
+        return None
+    key = (os.getpid(), config.name, config.deployment, config.connection)
+    with _lock:
+        delivering = running.get(key)
+        if delivering is None:
+            delivering = running[key] = _made(config, chosen, loop)
+            delivering.start()
+            atexit.register(delivering.stop)
+    delivering.use(config)
+    return delivering
+
+
+def _made(config: BusConfig, chosen: DeliverySettings, loop: asyncio.AbstractEventLoop) -> Delivering:
+    from ..engine.delivery.deliverer import Limits
+    from ..engine.runtime.delivering import Delivering
+    from ..engine.sending.posts import HttpPosts
+    from .sink_connections import target_in_triggerer
+
+    def lookup(conn_id: str) -> Target:
+        return target_in_triggerer(conn_id, loop)
+
+    def make_posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
+        return HttpPosts(config, lookup, allowed=chosen.networks, on_ended=on_ended)
+
+    return Delivering(config, make_posts, Limits(slots=chosen.in_triggerer), drain_s=DRAIN_S)
