@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -83,20 +84,21 @@ def _target_of(connection: Connection | StoredConnection) -> Target:
 
 
 def _extra(connection: Connection | StoredConnection) -> Mapping[str, Any]:
+    """Its members. (`extra_dejson` is empty for an extra that is no JSON: credentials would be left out.)"""
     try:
-        found = connection.extra_dejson
-    except Exception:  # noqa: BLE001  # its text may have the extra
+        found = json.loads(connection.extra or "{}")
+    except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, Mapping):
-        raise TargetError("its extra is not a JSON object.")
-    return found
+    if not isinstance(found, dict):
+        raise TargetError("its extra is not a JSON object.") from None
+    return connection.extra_dejson  # which also masks secrets in logs
 
 
 def _url(connection: Connection | StoredConnection) -> str:
     """As Airflow's HttpHook: the host may be a whole URL; else schema (default http), host and port."""
     host = (connection.host or "").strip()
-    if not host:
-        raise TargetError("it has no host.")
+    if not host or len(host.split()) > 1:
+        raise TargetError("it has no host." if not host else "its host has a space.")
     if "://" not in host:
         scheme = connection.schema or ("https" if connection.conn_type == "https" else "http")
         if scheme not in ("http", "https"):

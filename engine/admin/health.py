@@ -33,6 +33,7 @@ from ..protocol.poison.suspects import trial_text
 from ..records import OffsetMetadata
 from ..registry.registry import Registry
 from .dead_letters import counted as counted_letters
+from .deliveries import deliveries
 
 # If a larger share of a source partition is unread, retention is about to remove unread records.
 RETENTION_IN_DANGER: Final = 0.8
@@ -47,7 +48,7 @@ class Health:
 
     dead_letters: how many are open and how many were sent again (redriven); complete: False if there may be
     more, because only the latest were counted; None if they cannot be read. dead_letters_at_most: all records
-    of the topic, with marks and control records.
+    of the topic, with marks and control records. deliveries: see `deliveries`.
     """
 
     bus: str
@@ -56,6 +57,7 @@ class Health:
     engines: list[dict[str, Any]] = field(default_factory=list)
     partitions: list[dict[str, Any]] = field(default_factory=list)
     registrations: dict[str, Any] = field(default_factory=dict)
+    deliveries: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: dict[str, Any] | None = None
     dead_letters_at_most: int | None = None
 
@@ -89,6 +91,8 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
             f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
         )
     _look_at_registrations(health, registry)
+    health.deliveries, problems = deliveries(config, registry)
+    health.problems += problems
     _look_at_failing(health, registry, int(time.time() * 1000))
     members = admin.group_members()
     listed = () if registry.bus is None else registry.bus.topics

@@ -22,7 +22,7 @@ def command() -> ActionCommand:
         run,
         description=(
             "Reads from the cluster: topics, engines and their partitions, positions and lag, registrations, "
-            "dead letters. Exits with 1 and a sentence for each problem."
+            "who delivers to sinks, dead letters. Exits with 1 and a sentence for each problem."
         ),
     )
 
@@ -50,7 +50,7 @@ def run(args: Namespace) -> None:
     else:
         show(args, [_summary(health)])
         shown = [each for each in health.partitions if _needs_row(each, health.problems)]
-        for rows in (health.engines, shown):
+        for rows in (health.engines, health.deliveries, shown):
             if rows:
                 show(args, rows)
         if len(shown) < len(health.partitions):

@@ -1,0 +1,77 @@
+"""Logs what changes at the sinks of a deliverer: where they are, pauses, and firings that are given up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ..log import log
+from .sinks import SinkRecord
+
+GIVEN_UP_EVERY_S: Final = 30.0  # the log has one line of a sink in this time, with the number of the others
+
+
+@dataclass
+class _GivenUp:
+    """When the last one was logged, and how many were not since."""
+
+    logged_at: float
+    more: int = 0
+
+
+class SinkReports:
+    """One line for each change. monotonic: seconds."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._changed: dict[str, SinkRecord | None] = {}
+        self._sinks: dict[str, SinkRecord] = {}
+        self._paused: dict[str, str] = {}
+        self._given_up: dict[str, _GivenUp] = {}
+
+    def change(self, subscription: str, record: SinkRecord | None) -> None:
+        """A sink has another record now; None: it was removed. Logged by `log_changes`."""
+        self._changed[subscription] = record
+
+    def log_changes(self) -> None:
+        """Log the sinks as they are now. Call it when the registry is read to its end."""
+        for subscription, record in self._changed.items():
+            before = self._sinks.pop(subscription, None)
+            if record is None:
+                if before is not None:
+                    log.info("Sink %s was removed.", subscription)
+                continue
+            self._sinks[subscription] = record
+            if record != before:
+                log.info(
+                    "Sink %s: connection %s, path %r, order %s, at most %d at a time.",
+                    subscription,
+                    record.connection,
+                    record.path,
+                    record.order,
+                    record.max_in_flight,
+                )
+        self._changed = {}
+
+    def pause(self, subscription: str, reason: str) -> None:
+        """A sink is paused for this reason; "": it is not."""
+        before = self._paused.get(subscription, "")
+        if reason == before:
+            return
+        if reason:
+            self._paused[subscription] = reason
+            log.warning("Sink %s is paused; one delivery at a time tries it: %s", subscription, reason)
+        else:
+            del self._paused[subscription]
+            log.info("Sink %s takes deliveries again.", subscription)
+
+    def give_up(self, subscription: str, firing_id: str, reason: str) -> None:
+        """A firing becomes a dead letter."""
+        now, state = self._monotonic(), self._given_up.get(subscription)
+        if state is not None and now - state.logged_at < GIVEN_UP_EVERY_S:
+            state.more += 1
+            return
+        more = f" So did {state.more} others before it." if state is not None and state.more else ""
+        self._given_up[subscription] = _GivenUp(now)
+        log.warning("Firing %s of %s becomes a dead letter: %s.%s", firing_id, subscription, reason, more)
