@@ -61,6 +61,9 @@ class DeliverTrigger(BaseTrigger):
 
         loop = asyncio.get_running_loop()
 
+        def report(notice: Notice) -> None:  # in the deliverer's thread
+            loop.call_soon_threadsafe(self._report, notice)
+
         read_config = partial(read_bus_config, self.kafka_conn_id, self.bus, self.deployment)
         firings = Firings(Durable(**self.durable), read_config, self.log)
         board: NoticeBoard | None = None
@@ -70,7 +73,7 @@ class DeliverTrigger(BaseTrigger):
                 delivering = await asyncio.to_thread(deliver_here, firings.config, loop)
                 if delivering is not None:
                     board = delivering.board
-                    board.listen(self, lambda notice: loop.call_soon_threadsafe(self._report, notice))
+                    board.listen(self, report)
                 while left := _seconds_until(self.renew_at):
                     await firings.wait_for_more(left)
                     if delivering is not None:

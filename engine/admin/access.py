@@ -11,9 +11,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from ..config import KINDS, BusConfig
 
-Role: TypeAlias = Literal["emit", "wait", "engine"]
+Role: TypeAlias = Literal["emit", "wait", "engine", "deliver"]
 Operation: TypeAlias = Literal["Read", "Write", "Describe", "DescribeConfigs", "Delete"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
+# Of any installation: not each one has sinks.
+USUAL_ROLES: Final[tuple[Role, ...]] = ("emit", "wait", "engine")
 # Kafka allows Describe on a topic to whoever has one of these operations.
 _IMPLY_DESCRIBE: Final = frozenset({"Read", "Write", "Delete"})
 
@@ -21,8 +23,9 @@ _IMPLY_DESCRIBE: Final = frozenset({"Read", "Write", "Delete"})
 class Acl(NamedTuple):
     """An ACL that a role needs: operations on a resource, with Kafka's names.
 
-    role: `emit` (tasks and jobs that emit events), `wait` (workers that run waiting or dispatching tasks), or
-    `engine` (triggerers and `airflow interlock engine`). pattern: whether `name` is a whole name or a prefix.
+    role: `emit` (tasks and jobs that emit events), `wait` (workers that run waiting or dispatching tasks),
+    `engine` (triggerers and `airflow interlock engine`), or `deliver` (triggerers with sinks and `airflow
+    interlock deliver`). pattern: whether `name` is a whole name or a prefix.
     """
 
     role: Role
@@ -57,6 +60,24 @@ def _all(config: BusConfig, listed: Sequence[str]) -> Iterator[Acl]:
         yield Acl("engine", "topic", name, "literal", reads)
     yield Acl("engine", "group", config.group, "literal", ("Read",))
     yield Acl("engine", "transactional-id", f"{config.group}-", "prefixed", ("Write",))
+    yield from _of_deliverers(config.of_deliverers, listed)
+
+
+def _of_deliverers(config: BusConfig, listed: Sequence[str]) -> Iterator[Acl]:
+    about: tuple[Operation, ...] = ("Describe", "DescribeConfigs")
+    # Large data are read from the events; replies are written there.
+    operations: dict[str, tuple[Operation, ...]] = {
+        "event": ("Read", *about, "Write"),
+        "subscription": ("Read", *about),
+        "action": ("Read", *about, "Write"),
+        "dead-letter": (*about, "Write"),
+    }
+    for kind in KINDS:
+        yield Acl("deliver", "topic", config.topic(kind), "literal", operations.get(kind, about))
+    for name in listed:
+        yield Acl("deliver", "topic", name, "literal", ("Read", "Describe"))
+    yield Acl("deliver", "group", config.group, "literal", ("Read",))
+    yield Acl("deliver", "transactional-id", f"{config.group}-", "prefixed", ("Write",))
 
 
 def lacking(acl: Acl, allowed: Collection[str]) -> list[Operation]:

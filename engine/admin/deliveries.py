@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
 from ...conditions.explanation.wording import counted
 from ..bus import TopicPartition
-from ..config import BusConfig, is_valid_name
+from ..config import BusConfig
 from ..errors import EngineError
 from ..kafka.admin import Admin
 from ..registry.registry import Registry
@@ -31,11 +31,8 @@ def deliveries(config: BusConfig, registry: Registry) -> tuple[list[dict[str, An
     rows, problems = [], []
     for deployment, number in sorted(sinks.items()):
         members, behind = None, None
-        if is_valid_name(deployment):
-            try:
-                members, behind = _group(replace(config, deployment=deployment).of_deliverers, registry)
-            except EngineError:  # such as no right to see the group
-                pass
+        with suppress(EngineError):  # such as no right to see the group, or no name of a deployment
+            members, behind = _group(replace(config, deployment=deployment).of_deliverers, registry)
         rows.append({"deployment": deployment, "sinks": number, "deliverers": members, "behind": behind})
         if members == 0:
             problems.append(

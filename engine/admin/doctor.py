@@ -19,7 +19,7 @@ from ..errors import EngineError, TopicsError
 from ..kafka import probe
 from ..kafka.admin import Admin
 from ..kafka.topics import bus_record, check
-from .access import ROLES, Acl, Role, lacking, needed
+from .access import USUAL_ROLES, Acl, Role, lacking, needed
 from .deployments import deployments
 from .findings import AirflowInfo, Finding
 from .health import examine
@@ -38,7 +38,7 @@ _LOCAL: Final = ("localhost", "127.", "[::1]")
 def diagnose(
     config: BusConfig,
     info: AirflowInfo,
-    roles: Collection[Role] = ROLES,
+    roles: Collection[Role] = USUAL_ROLES,
     begin: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Finding]:
     """Yields the findings one after the other. A problem of the bus is a finding and raises nothing.
@@ -248,18 +248,23 @@ def _access(config: BusConfig, roles: Collection[Role]) -> Iterator[Finding]:
                 "access", "note", f"Listed topics are not checked: Read on {registry!r} is not allowed."
             )
     yield from access(acls, allowed)
-    if "engine" not in roles:
-        return
+    if "engine" in roles:
+        yield _transaction("engine", config)
+    if "deliver" in roles:
+        yield _transaction("deliver", config.of_deliverers)
+
+
+def _transaction(role: Role, config: BusConfig) -> Finding:
+    """Whether a transaction begins in the group of the configuration."""
     refused = probe.transaction_refused(config)
     if refused is None:
-        yield Finding("access", "ok", f"A transaction with group {config.group!r} works.")
-    else:
-        yield Finding(
-            "access",
-            "wrong",
-            f"engine: a transaction cannot begin: {refused}. Allow Write on transactional ids with the "
-            f"prefix '{config.group}-' and Read on group {config.group!r} to the user of this connection.",
-        )
+        return Finding("access", "ok", f"A transaction with group {config.group!r} works.")
+    return Finding(
+        "access",
+        "wrong",
+        f"{role}: a transaction cannot begin: {refused}. Allow Write on transactional ids with the "
+        f"prefix '{config.group}-' and Read on group {config.group!r} to the user of this connection.",
+    )
 
 
 def _of_topics(acls: Iterable[Acl]) -> list[Acl]:

@@ -27,9 +27,9 @@ def command() -> ActionCommand:
         run,
         Arg(
             ("--role",),
-            choices=("emit", "wait", "engine"),
+            choices=("emit", "wait", "engine", "deliver"),
             action="append",
-            help="role whose access rights the connection must have; repeatable (default: all three)",
+            help="role whose rights the connection must have; repeatable (default: emit, wait, engine)",
         ),
         description=(
             "Checks settings, connection, versions, topics, access rights, clocks, engines and lag, and who "
@@ -53,7 +53,7 @@ def run(args: Namespace) -> None:
 def _findings(args: Namespace, begin: Callable[[str], None]) -> list[Finding]:
     from airflow.exceptions import AirflowNotFoundException
 
-    from ...engine.admin.access import ROLES
+    from ...engine.admin.access import USUAL_ROLES
     from ...engine.admin.doctor import diagnose, teams
     from ...engine.admin.findings import Finding
     from ...events.errors import InterlockError
@@ -72,7 +72,7 @@ def _findings(args: Namespace, begin: Callable[[str], None]) -> list[Finding]:
         known = {finding.text for finding in unusable}
         return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in known)
     others = [*_listeners(args.conn_id), *_receiver(args.conn_id)]
-    return [*unusable, *others, *diagnose(config, info, args.role or ROLES, begin)]
+    return [*unusable, *others, *diagnose(config, info, args.role or USUAL_ROLES, begin)]
 
 
 def _listeners(conn_id: str) -> list[Finding]:

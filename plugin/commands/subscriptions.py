@@ -188,24 +188,19 @@ def cancel(args: Namespace) -> None:
     """Removes a registration, unless a process holds it, and its sink if that is asked for."""
     from ...engine.admin.sinks import remove_sink
     from ...engine.admin.subscriptions import Subscriptions
-    from ...engine.errors import NoSubscription
 
     subscriptions = Subscriptions.read(answering_bus(args))
-    sinks = subscriptions.registry.sinks
-    try:
-        registered = subscriptions.find(args.subscription)
-    except NoSubscription:
-        name = args.subscription
-        if not args.with_sink or name not in sinks:
-            raise
-        registered = None
+    name, sinks = args.subscription, subscriptions.registry.sinks
+    registered = None
+    if args.with_sink and name in subscriptions.sinks_alone():
         question = f"Remove the sink of {name!r}? {_FIRINGS_OF_SINK}"
     else:
+        registered = subscriptions.find(name)
         name = registered.registration.subscription
         if not args.force and (refusal := subscriptions.refusal(registered)):
             raise SystemExit(printable(refusal))
-        again = "" if registered.one_shot else f" {_REGISTERED_AGAIN}"
         firings = f" {_FIRINGS_OF_SINK}" if args.with_sink and name in sinks else ""
+        again = "" if registered.one_shot else f" {_REGISTERED_AGAIN}"
         question = f"Cancel {name!r}? What it has pending is dropped.{firings}{again}"
     if not confirmed(args, question):
         raise SystemExit("Nothing was changed.")

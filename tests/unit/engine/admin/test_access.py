@@ -23,7 +23,20 @@ def test_no_role_that_waits_may_write_events() -> None:
         for acl in needed(CONFIG, ["raw"])
         if acl.name in ("b-event", "raw") and "Write" in acl.operations
     }
-    assert writers == {"emit"}
+    assert writers == {"emit", "deliver"}  # replies
+
+
+def test_a_deliverer_needs_its_own_group_and_no_right_to_write_registrations_or_states() -> None:
+    acls = needed(CONFIG, ["raw"], roles=["deliver"])
+    assert {acl.name for acl in acls if "Write" in acl.operations and acl.resource == "topic"} == {
+        "b-action",
+        "b-dead-letter",
+        "b-event",
+    }
+    assert [(acl.resource, acl.name, acl.operations) for acl in acls if acl.resource != "topic"] == [
+        ("group", "b-deliver-airflow", ("Read",)),
+        ("transactional-id", "b-deliver-airflow-", ("Write",)),
+    ]
 
 
 def test_a_dispatcher_reads_and_acknowledges_firings() -> None:
@@ -33,7 +46,11 @@ def test_a_dispatcher_reads_and_acknowledges_firings() -> None:
 
 def test_listed_topics_are_read_by_waits_and_engines() -> None:
     readers = [(acl.role, acl.operations) for acl in needed(CONFIG, ["raw"]) if acl.name == "raw"]
-    assert readers == [("wait", ("Read", "Describe")), ("engine", ("Read", "Describe", "DescribeConfigs"))]
+    assert readers == [
+        ("wait", ("Read", "Describe")),
+        ("engine", ("Read", "Describe", "DescribeConfigs")),
+        ("deliver", ("Read", "Describe")),
+    ]
 
 
 @pytest.mark.parametrize(

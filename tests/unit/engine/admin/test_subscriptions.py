@@ -20,6 +20,7 @@ from interlock.engine.records import (
     Registration,
     RegistrationKey,
     encode_json,
+    sink_key,
 )
 from interlock.engine.registry.registry import Registry
 
@@ -120,3 +121,12 @@ def test_a_bus_without_a_bus_record_is_an_error_with_the_command(written: Writte
     written.records.clear()
     with pytest.raises(TopicsError, match="topics create --bus b"):
         Subscriptions.read(CONFIG)
+
+
+def test_a_sink_whose_subscription_was_cancelled_is_named_until_it_is_removed(written: Written) -> None:
+    written.register("airflow/deliver/a", kind="durable")
+    for name in ("airflow/deliver/a", "airflow/deliver/b", "airflow/deliver/c"):
+        written.write(sink_key(name), b"{}", 0)
+    written.write(sink_key("airflow/deliver/c"), None, 0)
+    found = Subscriptions.read(CONFIG)
+    assert (found.sinks_alone(), found.sinks_alone("x")) == (["airflow/deliver/b"], [])

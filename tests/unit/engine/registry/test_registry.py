@@ -26,6 +26,7 @@ from interlock.engine.records import (
     SourceRecord,
     encode_json,
     registry_key,
+    sink_key,
 )
 from interlock.engine.registry.first_read import FirstRead
 from interlock.engine.registry.registry import Registry
@@ -50,6 +51,20 @@ def cleared_away(offset: int, key: bytes) -> Record:
 
 
 D, D2 = (Registration.of("d", SOLO, None, since, kind="durable") for since in (1, 2))
+
+
+def test_the_last_sink_record_of_each_subscription_is_kept_until_a_null_removes_it() -> None:
+    first, last = (at(n, sink_key("one/deliver/d"), value) for n, value in ((3, b"first"), (4, b"last")))
+    other, removed_one = at(5, sink_key("other"), b"x"), at(6, sink_key("one/deliver/d"), None)
+    registry, first_read = read(first, last, other), Registry()
+    assert registry.sinks == {"one/deliver/d": b"last", "other": b"x"}
+    registry.apply(removed_one)
+    assert (registry.sinks, len(registry), registry.position) == ({"other": b"x"}, 0, 7)
+    reading = FirstRead(first_read)
+    for record in (first, last, other):
+        reading.take(record)
+    reading.finish()
+    assert first_read.sinks == {"one/deliver/d": b"last", "other": b"x"}
 
 
 def test_the_first_record_of_an_incarnation_is_its_place_for_ever() -> None:

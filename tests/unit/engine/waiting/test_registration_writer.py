@@ -61,6 +61,11 @@ def waits(count: int) -> list[str]:
     return [f"{n:032x}" for n in range(count)]
 
 
+def test_a_sink_record_is_written_under_the_name_of_its_subscription(bench: Bench) -> None:
+    bench.registering.write_sink("one/deliver/d", b"{}", lambda why: pytest.fail(why))
+    assert bench.standing == {b"sink/one/deliver/d": b"{}"}
+
+
 @pytest.mark.parametrize(("count", "parts"), [(1, 1), (MOST_NAMED, 1), (MOST_NAMED + 1, 2), (40_000, 8)])
 def test_a_lease_names_all_waits_in_records_that_the_client_takes(
     bench: Bench, count: int, parts: int

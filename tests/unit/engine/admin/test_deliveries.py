@@ -1,0 +1,134 @@
+"""Who delivers, as health shows it; and where a subscription delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from interlock import event
+from interlock.engine.admin import deliveries as module
+from interlock.engine.admin.deliveries import deliveries
+from interlock.engine.admin.sinks import destination, is_delivered, sink_of
+from interlock.engine.bus import Committed, Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.delivery.sinks import SinkRecord
+from interlock.engine.errors import UnreachableError
+from interlock.engine.kafka.admin import Member
+from interlock.engine.records import (
+    BUS_KEY,
+    BusRecord,
+    Registration,
+    RegistrationKey,
+    encode_json,
+    sink_key,
+)
+from interlock.engine.registry.registry import Registry
+
+CONFIG = BusConfig(name="b", deployment="other", client={"bootstrap.servers": "one:1"})
+
+
+class Cluster:
+    """Three action partitions with ten records each, and the groups of deliverers."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.members: dict[str, int] = {}
+        self.closed = 0
+        self.write(BUS_KEY, encode_json(BusRecord(partitions=3)))
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        place = TopicPartition("b-subscription", 0)
+        self.registry.apply(Record(place, self.registry.position, 0, key, value, None))
+
+    def register(self, *names: str, sink: bool = True) -> None:
+        for name in names:
+            registration = Registration.of(name, event("a"), None, 0, kind="durable")
+            key = RegistrationKey(registration.incarnation, "n").encode()
+            self.write(key, encode_json(registration))
+            if sink:
+                record = SinkRecord(subscription=name, connection="crm", path="/a")
+                self.write(record.key, encode_json(record))
+
+    def admin(self, config: BusConfig) -> Admin:
+        return Admin(self, config.group)
+
+
+class Admin:
+    def __init__(self, cluster: Cluster, group: str) -> None:
+        self._cluster, self._group = cluster, group
+
+    def group_members(self) -> list[Member]:
+        if self._group not in self._cluster.members:
+            raise UnreachableError(f"Group {self._group!r}: not authorised.")
+        return [Member(f"m{n}", "here", ()) for n in range(self._cluster.members[self._group])]
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], *, stable: bool
+    ) -> dict[TopicPartition, Committed | None]:
+        marks = {0: Committed(10, ""), 1: Committed(4, ""), 2: None}
+        return {tp: marks[tp.partition] for tp in partitions}
+
+    def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 3)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 10)
+
+    def close(self) -> None:
+        self._cluster.closed += 1
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
+    monkeypatch.setattr(module, "Admin", made.admin)
+    return made
+
+
+def test_each_deployment_with_sinks_is_shown_and_one_that_nobody_delivers_is_a_problem(
+    cluster: Cluster,
+) -> None:
+    cluster.register("one/deliver/a", "one/deliver/b", "two/deliver/a")
+    cluster.register("two/dispatch/d", "two/deliver/without", sink=False)
+    cluster.members = {"b-deliver-one": 0, "b-deliver-two": 3}
+    rows, [problem] = deliveries(CONFIG, cluster.registry)
+    assert rows == [
+        {"deployment": "one", "sinks": 2, "deliverers": 0, "behind": 13},
+        {"deployment": "two", "sinks": 1, "deliverers": 3, "behind": 13},
+    ]
+    assert problem.startswith(
+        "No process delivers the firings of deployment 'one', which has 2 sinks. In that Airflow run: "
+        "airflow interlock deliver --bus b; or start a triggerer"
+    )
+    assert cluster.closed == 2
+
+
+def test_a_group_that_cannot_be_seen_is_unknown_and_no_problem(cluster: Cluster) -> None:
+    cluster.register("one/deliver/a", "no name!/deliver/a")
+    rows, problems = deliveries(CONFIG, cluster.registry)
+    assert [(row["deployment"], row["deliverers"], row["behind"]) for row in rows] == [
+        ("no name!", None, None),
+        ("one", None, None),
+    ]
+    assert problems == []
+
+
+def test_without_sinks_nothing_is_asked(cluster: Cluster) -> None:
+    cluster.register("one/dispatch/a", sink=False)
+    cluster.write(sink_key("one/deliver/cancelled"), b"{}")
+    assert deliveries(CONFIG, cluster.registry) == ([], [])
+    assert cluster.closed == 0
+
+
+def test_where_a_subscription_delivers_is_shown_as_connection_and_path(cluster: Cluster) -> None:
+    cluster.register("one/deliver/a")
+    cluster.write(sink_key("one/deliver/b"), encode_json(SinkRecord(subscription="x", connection="crm")))
+    cluster.write(sink_key("one/deliver/c"), b'{"v": 99}')
+    shown = [destination(cluster.registry, f"one/deliver/{name}") for name in "abcd"]
+    assert shown == ["connection crm, path /a", "connection crm", "unreadable", ""]
+    assert sink_of(cluster.registry, "one/deliver/c") is None
+    assert [is_delivered(name) for name in ("one/deliver/a", "one/dispatch/deliver", "deliver/a/b")] == [
+        True,
+        False,
+        False,
+    ]
