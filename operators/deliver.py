@@ -217,9 +217,11 @@ class DeliverOperator(DurableOperator):
             order=self.order,
             max_in_flight=self.max_in_flight,
             retry=msgspec.convert(dict(self.retry or {}), Retry),
+            send=self.send or ("event" if isinstance(self.condition, Matcher) else "firing"),
+            format=self.format,
         )
-        send = self.send or ("event" if isinstance(self.condition, Matcher) else "firing")
-        return {**msgspec.to_builtins(record), "send": send, "format": self.format}
+        found: dict[str, Any] = msgspec.to_builtins(record)
+        return found
 
 
 def _check_path(checks: ArgumentChecks, path: object) -> None:
