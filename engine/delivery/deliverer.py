@@ -31,6 +31,7 @@ from .lanes import Finished, SinkLanes
 from .ownership import Ownership
 from .partition import WINDOW, ActionPartition, Window
 from .posts import Attempt, Ended, Posts
+from .reports import SinkReports
 from .retry import Retry
 from .scans import Scans
 from .schedule import Schedule
@@ -105,6 +106,7 @@ class Deliverer:
             config, self.ownership, self.clock, surroundings.monotonic
         )
         self.scans = Scans(bus, self.ownership)
+        self.reports = SinkReports(surroundings.monotonic)
         self._without_sink: dict[bytes, OpenFiring] = {}
         self._attempts: dict[int, Attempt] = {}
         self._number = 0
@@ -133,6 +135,8 @@ class Deliverer:
         for partition in self.ownership.recovered(self.sinks.position):
             self.acknowledgements.forget_closed(partition)
             self._deliver(partition.held)
+        if self.ownership.open:
+            self.reports.log_changes()
         self._scan()
         for ended in self._posts.ended():  # 4
             self._take_answer(ended)
@@ -206,6 +210,7 @@ class Deliverer:
 
     def _change_sink(self, subscription: str) -> None:
         record = self.sinks.records.get(subscription)
+        self.reports.change(subscription, record)
         lanes = self.schedule.sinks.get(subscription)
         if record is None or lanes is None or lanes.wanted_order != record.order:  # other lanes
             for partition in self.ownership.partitions.values():
@@ -273,6 +278,7 @@ class Deliverer:
         firing = self._attempts.pop(ended.number).firing
         lanes = self.schedule.sinks[firing.subscription]
         over = lanes.answer(firing, ended.answer, self._monotonic(), self.clock.now_ms())
+        self.reports.pause(firing.subscription, lanes.paused_by)
         if ended.answer.verdict is Verdict.DELIVERED:
             tp, assigned = firing.record.source, self.ownership.assigned
             held = self.ownership.held(firing)
@@ -286,6 +292,7 @@ class Deliverer:
 
     def _give_up(self, over: Iterable[Finished]) -> None:
         for finished in over:
+            self.reports.give_up(finished.firing, finished.reason)
             self.acknowledgements.add(finished.firing, finished.reason)
 
     # -- 5: the transaction
@@ -309,6 +316,7 @@ class Deliverer:
                 firing.key not in self.acknowledgements.done
                 and now_ms - firing.record.timestamp_ms >= most_ms
             ):
+                self.reports.give_up(firing, "its sink was removed")
                 self.acknowledgements.add(firing, "its sink was removed")
 
     # -- 6: deliveries

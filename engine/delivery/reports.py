@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..log import log
+from .firings import OpenFiring
 from .sinks import SinkRecord
 
 GIVEN_UP_EVERY_S: Final = 30.0  # the log has one line of a sink in this time, with the number of the others
@@ -35,8 +36,11 @@ class SinkReports:
         self._changed[subscription] = record
 
     def log_changes(self) -> None:
-        """Log the sinks as they are now. Call it when the registry is read to its end."""
-        for subscription, record in self._changed.items():
+        """Log what has changed. Call it when the registry is read: its first records may be outdated."""
+        if not self._changed:
+            return
+        changed, self._changed = self._changed, {}
+        for subscription, record in changed.items():
             before = self._sinks.pop(subscription, None)
             if record is None:
                 if before is not None:
@@ -52,7 +56,6 @@ class SinkReports:
                     record.order,
                     record.max_in_flight,
                 )
-        self._changed = {}
 
     def pause(self, subscription: str, reason: str) -> None:
         """A sink is paused for this reason; "": it is not."""
@@ -66,12 +69,14 @@ class SinkReports:
             del self._paused[subscription]
             log.info("Sink %s takes deliveries again.", subscription)
 
-    def give_up(self, subscription: str, firing_id: str, reason: str) -> None:
+    def give_up(self, firing: OpenFiring, reason: str) -> None:
         """A firing becomes a dead letter."""
+        subscription = firing.subscription
         now, state = self._monotonic(), self._given_up.get(subscription)
         if state is not None and now - state.logged_at < GIVEN_UP_EVERY_S:
             state.more += 1
             return
         more = f" So did {state.more} others before it." if state is not None and state.more else ""
         self._given_up[subscription] = _GivenUp(now)
-        log.warning("Firing %s of %s becomes a dead letter: %s.%s", firing_id, subscription, reason, more)
+        name = firing.key.partition(b"\0")[2].decode("utf-8", "replace")
+        log.warning("Firing %s of %s becomes a dead letter: %s.%s", name, subscription, reason, more)

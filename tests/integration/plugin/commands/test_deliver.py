@@ -25,10 +25,10 @@ from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Waits
 from interlock.operators import deliver_dag
-from tests.kit.sinks import Behaviour, Sink, answer
 
 from tests.integration.engine.conftest import Bench, in_thread
 from tests.integration.plugin.commands.conftest import Ran
+from tests.kit.sinks import Behaviour, Sink, answer
 from tests.kit.state_store import StateStore
 
 PASSWORD = "canary-77"

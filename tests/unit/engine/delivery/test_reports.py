@@ -5,10 +5,17 @@ from __future__ import annotations
 import logging
 
 import pytest
+from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.delivery.firings import OpenFiring
 from interlock.engine.delivery.reports import GIVEN_UP_EVERY_S, SinkReports
 from interlock.engine.delivery.sinks import SinkRecord
 
 CRM = SinkRecord(subscription="s", connection="crm", path="/a")
+
+
+def firing(name: str, subscription: str = "s") -> OpenFiring:
+    key = f"{subscription}\0{name}".encode()
+    return OpenFiring(Record(TopicPartition("b-action", 0), 0, 0, key, b"", None), subscription, "")
 
 
 class Log:
@@ -62,16 +69,16 @@ def test_a_pause_is_logged_once_for_each_reason_and_at_its_end(log: Log) -> None
 
 def test_of_many_firings_that_are_given_up_some_are_logged_and_all_are_counted(log: Log) -> None:
     for number in range(5):
-        log.reports.give_up("s", f"f{number}", "HTTP 400")
-    log.reports.give_up("other", "f9", "HTTP 400")
+        log.reports.give_up(firing(f"f{number}"), "HTTP 400")
+    log.reports.give_up(firing("f9", "other"), "HTTP 400")
     assert log.lines() == [
         "Firing f0 of s becomes a dead letter: HTTP 400.",
         "Firing f9 of other becomes a dead letter: HTTP 400.",
     ]
     log.now += GIVEN_UP_EVERY_S
-    log.reports.give_up("s", "f5", "HTTP 400")
+    log.reports.give_up(firing("f5"), "HTTP 400")
     log.now += GIVEN_UP_EVERY_S
-    log.reports.give_up("s", "f6", "HTTP 400")
+    log.reports.give_up(firing("f6"), "HTTP 400")
     assert log.lines() == [
         "Firing f5 of s becomes a dead letter: HTTP 400. So did 4 others before it.",
         "Firing f6 of s becomes a dead letter: HTTP 400.",
