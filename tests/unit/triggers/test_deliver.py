@@ -42,6 +42,7 @@ class Stage:
         self.stream = SimpleNamespace(registered=True)
         self.opened: list[Any] = []
         self.closed = 0
+        self.config = "the bus"
         self.on_open: Callable[[Callable[[Any], None]], None] = lambda _: None
 
     def open(self, durable: Any, deliver: Callable[[Any], None]) -> Any:
@@ -54,8 +55,31 @@ class Stage:
         self.closed += 1
 
 
+class Delivering:
+    """What makes deliveries in this triggerer."""
+
+    def __init__(self) -> None:
+        self.board = NoticeBoard()
+        self.started: list[Any] = []
+        self.used: list[Any] = []
+
+    def __call__(self, config: Any, loop: asyncio.AbstractEventLoop) -> Delivering:
+        self.started.append(config)
+        return self
+
+    def use(self, config: Any) -> None:
+        self.used.append(config)
+
+
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+def delivering(monkeypatch: pytest.MonkeyPatch) -> Delivering:
+    made = Delivering()
+    monkeypatch.setattr("interlock.triggers.delivering.deliver_here", made)
+    return made
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch, delivering: Delivering) -> Stage:
     made = Stage()
     monkeypatch.setattr("interlock.engine.runtime.runtime.Runtime.of", lambda *_: made)
     Connections(monkeypatch, GOOD)
@@ -79,7 +103,9 @@ def test_at_renew_at_it_yields_whether_the_subscription_is_registered(stage: Sta
     assert stage.closed == 1
 
 
-def test_it_stays_until_renew_at_whatever_is_reported(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stays_until_renew_at_whatever_is_reported(
+    stage: Stage, delivering: Delivering, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def report(deliver: Callable[[Any], None]) -> None:
         deliver(MORE_FIRINGS)
         deliver(Notice("The sink of 'airflow/deliver/d' was removed."))
@@ -101,6 +127,32 @@ def test_it_stays_until_renew_at_whatever_is_reported(stage: Stage, monkeypatch:
     waited, stage.on_open = Firings.wait_for_more, report
     asyncio.run(until_it_waits_again())
     assert stage.closed == 1
+    assert delivering.started == ["the bus"]
+    assert set(delivering.used) == {"the bus"}
+
+
+def test_what_is_wrong_with_deliveries_is_in_the_log_of_its_task(
+    stage: Stage, delivering: Delivering, capsys: pytest.CaptureFixture[str]
+) -> None:
+    delivering.board.post("The deliverer", "Cannot reach bus 'b'.")
+    listening: list[int] = []
+
+    async def yielded() -> None:
+        async for _ in a_trigger().run():
+            delivering.board.post("The deliverer", "after it has ended")
+            listening.append(len(delivering.board._listeners))
+
+    asyncio.run(yielded())
+    output = capsys.readouterr().out
+    assert "Cannot reach bus 'b'. Firings are delivered when it works again." in output
+    assert listening == [0]
+
+
+def test_a_triggerer_that_makes_no_deliveries_only_registers(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.triggers.delivering.deliver_here", lambda *_: None)
+    assert outcome(a_trigger()) == {"outcome": "renew", "registered": True}
 
 
 def test_a_kafka_connection_that_is_not_usable_fails_the_task(
