@@ -28,6 +28,7 @@ from local.airflow import LocalAirflow
 from local.topics import read_all
 from tests.integration.triggers.test_dispatch import registered
 from tests.kit.airflow import MIGRATED
+from tests.kit.sinks import Sink
 
 pytestmark = pytest.mark.long  # an Airflow of its own; in `make test` the examples run without one
 
@@ -41,6 +42,7 @@ FILES = (
     "n_of_m",
     "plain_topic",
     "sequence",
+    "ship_orders",
     "spark_completion",
     # whose failure failure_reaction waits for: the variable that it reads is missing
     "rates_ingest",
@@ -53,6 +55,7 @@ DURABLE = (
     "dispatch/absence_alert",
     "dispatch/failure_reaction",
     "dispatch/sales_restated",
+    "deliver/ship_orders",
     "asset/market_close",
 )
 WAITING = ("and_with_expiry", "n_of_m", "plain_topic", "spark_completion")
@@ -81,15 +84,18 @@ REACTED_TO = (
     sent("market.closed", "lse", source="/markets/lse", date="2026-11-21"),
     sent("sales.restated", "first", date="2026-11-02", reason="late bill"),
     sent("sales.restated", "second", date="2026-11-02", reason="typing error"),
+    sent("order.paid", "paid", order="4711"),
+    sent("order.packed", "packed", order="4711"),
 )
 
 
 @dataclass
 class Site:
-    """An Airflow with the examples, and their bus."""
+    """An Airflow with the examples, their bus, and the service to which one of them delivers."""
 
     airflow: LocalAirflow
     bus: BusConfig
+    sink: Sink
 
 
 @pytest.fixture(scope="module")
@@ -107,25 +113,32 @@ def examples(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> I
     admin = AdminClient(dict(bus.client))
     stamped = NewTopic("raw_orders", 1, config={"message.timestamp.type": "LogAppendTime"})
     admin.create_topics([stamped])["raw_orders"].result()
-    with LocalAirflow(
-        folder / "home",
-        dags,
-        migrated=MIGRATED,
-        connections={"kafka_default": {"conn_type": "kafka", "extra": dict(bus.client)}},
-        settings={
-            ("interlock", "bus"): bus.name,
-            ("interlock", "listener"): "dag_run",
-            ("interlock", "resume_margin"): "8",  # many DAGs at once on a busy machine
-        },
-    ) as airflow:
-        yield Site(airflow, bus)
+    with (
+        Sink() as sink,
+        LocalAirflow(
+            folder / "home",
+            dags,
+            migrated=MIGRATED,
+            connections={
+                "kafka_default": {"conn_type": "kafka", "extra": dict(bus.client)},
+                "shipping": {"conn_type": "http", "host": sink.url, "login": "shop", "password": "canary-99"},
+            },
+            settings={
+                ("interlock", "delivery_networks"): "127.0.0.0/8",
+                ("interlock", "bus"): bus.name,
+                ("interlock", "listener"): "dag_run",
+                ("interlock", "resume_margin"): "8",  # many DAGs at once on a busy machine
+            },
+        ) as airflow,
+    ):
+        yield Site(airflow, bus, sink)
 
 
 @pytest.fixture(scope="module")
 def played(examples: Site, eventually: Callable[..., Any]) -> Site:
     """All wait, and all that they wait for has come."""
     api, bus = examples.airflow.api, examples.bus
-    dispatchers = tuple(name.partition("/")[2] for name in DURABLE[:3])
+    dispatchers = tuple(name.partition("/")[2] for name in DURABLE[:4])
     api.wait_for_dags(*dispatchers, *WAITING, *REST, "asset_route", timeout_s=120)
     for dag_id in (*dispatchers, *WAITING, *REST, "asset_route"):
         api.unpause(dag_id)
@@ -187,6 +200,18 @@ def test_the_absence_alert_says_when_the_last_heartbeat_was_recorded(
     [beat] = [each for each in events if each.header("ce_type") == "com.example.station.alive"]
     when = datetime.fromtimestamp(beat.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
     assert returned(played, eventually, "alert", "alert") == f"north is silent since {when}"
+
+
+def test_an_order_reaches_the_shipping_service_from_the_triggerer(
+    played: Site, eventually: Callable[..., Any]
+) -> None:
+    [request] = eventually("the order is delivered", lambda: played.sink.received, 120)
+    assert (request.method, request.path) == ("POST", "/orders")
+    assert request.attributes["type"] == "interlock.firing.met"
+    assert request.attributes["source"] == "/airflow/deliver/ship_orders"
+    firing = json.loads(request.body)
+    assert (firing["key"], sorted(firing["events"])) == ("4711", ["packed", "paid"])
+    assert request.headers["authorization"].startswith("Basic ")
 
 
 def returned(played: Site, eventually: Callable[..., Any], dag_id: str, task_id: str) -> Any:
