@@ -238,8 +238,7 @@ class Dispatching:
                 _deliver(stream, MORE_FIRINGS)
                 return
         if stream.state in ("served", "cancelled"):
-            removed = found is None or (sink is None and not has_sink)
-            before, stream.state = stream.state, "cancelled" if removed else "replaced"
+            before, stream.state = stream.state, "cancelled" if found is None else "replaced"
             if stream.state != before:
                 _deliver(stream, Notice(_why_ended(durable.subscription, found, sink, has_sink)))
         elif stream.state == "replaced":
