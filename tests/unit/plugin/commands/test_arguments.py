@@ -98,7 +98,7 @@ def test_a_dry_run_prints_topics_and_acls_as_one_object_without_a_broker(
     out = capsys.readouterr().out
     whole = json.loads(out[out.index("{") :])
     assert {topic["topic"]: topic["partitions"] for topic in whole["topics"]}["b-trigger"] == 3
-    assert {acl["role"] for acl in whole["acls"]} == {"emit", "wait", "engine"}
+    assert {acl["role"] for acl in whole["acls"]} == {"emit", "wait", "engine", "deliver"}
     assert "canary" not in out
 
 
