@@ -5,7 +5,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .console import or_exit, print_lines, print_whole, say, show
+from .console import (
+    action,
+    answering_bus,
+    confirmed,
+    counted,
+    or_exit,
+    print_lines,
+    print_whole,
+    say,
+    show,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,7 +28,8 @@ if TYPE_CHECKING:
 _KNATIVE = (
     "Reads Triggers, and the Brokers beside them, and prints for each the condition, the connection of its "
     "sink, the deliver_dag(...) that makes the subscription, and each field that is left out or means "
-    "something else, with the reason. Changes nothing. Exits with 1 if a Trigger is refused."
+    "something else, with the reason. Changes nothing, unless --apply is given: then it registers the "
+    "subscriptions and their sinks on the bus. Exits with 1 if a Trigger is refused."
 )
 
 _ARGO = (
@@ -29,7 +40,7 @@ _ARGO = (
 
 
 def command() -> GroupCommand:
-    from airflow.cli.cli_config import ARG_OUTPUT, ActionCommand, Arg, GroupCommand
+    from airflow.cli.cli_config import ARG_OUTPUT, ARG_YES, ActionCommand, Arg, GroupCommand
 
     file = Arg(
         ("file",), metavar="FILE", help="YAML or JSON with resources, such as kubectl prints; - reads stdin"
@@ -41,11 +52,14 @@ def command() -> GroupCommand:
         name="migrate",
         help="What resources of other event systems become here",
         subcommands=(
-            ActionCommand(
+            action(
                 "knative",
-                "Show what Triggers of Knative become",
+                "Show what Triggers of Knative become, or register that",
                 knative,
-                (file, source, ARG_OUTPUT),
+                file,
+                source,
+                Arg(("--apply",), action="store_true", help="register the subscriptions, without DAGs"),
+                ARG_YES,
                 description=_KNATIVE,
             ),
             ActionCommand(
@@ -65,7 +79,11 @@ def knative(args: Namespace) -> None:
     from ...migrate.documents import read_resources
     from ...migrate.knative import subscriptions
 
-    _report(args, subscriptions(read_resources(_text(args.file))))
+    found = subscriptions(read_resources(_text(args.file)))
+    if args.apply:
+        _apply(args, found)
+    else:
+        _report(args, found)
 
 
 @or_exit("migrate argo")
@@ -77,11 +95,48 @@ def argo(args: Namespace) -> None:
     _report(args, sensors(read_resources(_text(args.file))))
 
 
+def _apply(args: Namespace, found: Sequence[Subscription | Unread]) -> None:
+    from ...engine.admin.registering import register
+    from ...engine.admin.subscriptions import Subscriptions
+    from ...migrate.registered import durable
+
+    made = _made(found)
+    _print_on_stderr([note for each in found for note in _notes(each)])
+    _exit_if_refused(made)
+    if not made:
+        raise SystemExit("The file holds no Trigger: nothing was changed.")
+    subscriptions = Subscriptions.read(answering_bus(args))
+    config = subscriptions.config
+    wanted = [durable(each, config.deployment, subscriptions.now_ms) for each in made]
+    question = f"Register {counted(len(wanted), 'subscription')} on {config.describe()}?"
+    if not confirmed(args, f"{question} Events count from now on."):
+        raise SystemExit("Nothing was changed.")
+    written = register(subscriptions, wanted)
+    rows = [
+        {
+            "subscription": record.subscription,
+            "connection": each.conn_id,
+            "state": "registered" if is_new else "unchanged",
+        }
+        for each, record, is_new in zip(made, wanted, written, strict=True)
+    ]
+    show(args, rows)
+    say(f"They are delivered by: {config.command('deliver')}, with these Airflow connections.")
+
+
 def _report(args: Namespace, found: Sequence[Subscription | Unread]) -> None:
+    made = _made(found)
+    _print(args, found, made)
+    _exit_if_refused(made)
+
+
+def _made(found: Sequence[Subscription | Unread]) -> list[Subscription]:
     from ...migrate.subscription import Subscription
 
-    made = [each for each in found if isinstance(each, Subscription)]
-    _print(args, found, made)
+    return [each for each in found if isinstance(each, Subscription)]
+
+
+def _exit_if_refused(made: Sequence[Subscription]) -> None:
     refused = [each for each in made if each.refused]
     if refused:
         names = ", ".join(each.resource for each in refused)
@@ -101,8 +156,7 @@ def _print(args: Namespace, found: Sequence[Subscription | Unread], made: Sequen
         show(args, [_row(each) for each in found])
     notes = [note for each in found for note in _notes(each)]
     if args.source:
-        for note in notes:
-            say(f"{note['resource']}, {note['field']} {note['is']}: {note['because']}")
+        _print_on_stderr(notes)
         return
     if notes:
         show(args, notes)
@@ -111,6 +165,11 @@ def _print(args: Namespace, found: Sequence[Subscription | Unread], made: Sequen
             print_lines(_connection(each.conn_id, each.destination.host or "HOST"))
     if source:
         print_lines(source.rstrip("\n"))
+
+
+def _print_on_stderr(notes: Sequence[dict[str, str]]) -> None:
+    for note in notes:
+        say(f"{note['resource']}, {note['field']} {note['is']}: {note['because']}")
 
 
 def _text(file: str) -> str:

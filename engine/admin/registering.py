@@ -1,0 +1,56 @@
+"""Registers subscriptions with their sinks from a command, as the tasks of `deliver_dag` do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..errors import EngineError
+from ..kafka.wait_clients import KafkaClients
+from ..waiting.dispatching import Durable
+from ..waiting.registration_writer import RegistrationWriter
+from .subscriptions import Subscriptions
+
+TIMEOUT_S: Final = 10.0
+_PROCESS: Final = "command"  # it writes no leases
+
+
+def register(subscriptions: Subscriptions, wanted: Sequence[Durable]) -> list[bool]:
+    """Write the sink record and the registration of each, unless the registry has both: False for these.
+
+    subscriptions: as read just now. Raises EngineError, before it writes anything, if a subscription has
+    another condition, or another sink and a process that keeps it registered, whose DAG would write its own
+    again. Raises UnreachableError if the cluster does not acknowledge the records: it is safe to repeat.
+    """
+    missing = [_is_missing(subscriptions, each) for each in wanted]
+    clients, failed = KafkaClients(subscriptions.config), list[str]()
+    writer, version = clients.writer(TIMEOUT_S), subscriptions.registry.version
+    registrations = RegistrationWriter(subscriptions.config, writer, _PROCESS)
+    for each, write in zip(wanted, missing, strict=True):
+        if not write:
+            continue
+        # The sink first: a deliverer that finds a firing without one has to wait for it.
+        registrations.write_sink(each.subscription, each.sink_value(version), failed.append)
+        if subscriptions.registry.by_name(each.subscription) is None:
+            registrations.register(each.registration(), version, failed.append)
+        left = writer.flush(TIMEOUT_S)
+        if failed or left:
+            raise clients.unreachable(failed[0] if failed else f"{left} records were not acknowledged")
+    return missing
+
+
+def _is_missing(subscriptions: Subscriptions, wanted: Durable) -> bool:
+    registry, name = subscriptions.registry, wanted.subscription
+    found = registry.by_name(name)
+    if found is None:
+        return True
+    if not wanted.has_same_meaning(found.registration):
+        raise EngineError(
+            f"{name!r} is registered with another condition. Cancel it first:"
+            f" {subscriptions.config.command(f'subscriptions cancel {name}')}"
+        )
+    if wanted.has_sink(registry.sinks.get(name)):
+        return False
+    if subscriptions.held_by(found):
+        raise EngineError(f"{name!r} has another sink, which a deliver_dag keeps registered: edit that DAG.")
+    return True
