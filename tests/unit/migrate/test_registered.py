@@ -27,7 +27,7 @@ spec:
   subscriber: {uri: "http://orders.example.com%s"}
   delivery: %s
 """
-CONFIG = BusConfig({"bootstrap.servers": "x:1"}, deployment="finance")
+CONFIG = BusConfig(deployment="finance", client={"bootstrap.servers": "x:1"})
 SINCE = datetime(2026, 11, 20, tzinfo=UTC)
 
 
