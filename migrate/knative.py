@@ -62,7 +62,11 @@ def subscriptions(resources: Iterable[Resource]) -> list[Subscription | Unread]:
     A Trigger without delivery takes that of its Broker, if the Broker is among the resources.
     """
     resources = list(resources)
-    brokers = {(each.namespace, each.name): each for each in resources if _is(each, "Broker") and each.name}
+    brokers = {
+        (_namespace(each.namespace), each.name): each
+        for each in resources
+        if _is(each, "Broker") and each.name
+    }
     found: list[Subscription | Unread] = []
     taken = set[str]()
     for each in resources:
@@ -164,7 +168,7 @@ class _Trigger:
         given = spec.members("delivery")
         broker = self._brokers.get(_named_broker(self._resource))
         if not given and broker is not None:
-            of_broker = Members(broker.value.get("spec"), "spec of its Broker")
+            of_broker = Members(broker.value.get("spec"), "Broker.spec")
             given = of_broker.members("delivery")
         found = delivery(given)
         self._left_out += found.left_out
@@ -216,7 +220,13 @@ def _named_broker(resource: Resource) -> tuple[str, str]:
     spec = spec if isinstance(spec, Mapping) else {}
     ref = spec.get("brokerRef")
     ref = ref if isinstance(ref, Mapping) else {}
-    return str(ref.get("namespace") or resource.namespace), str(spec.get("broker") or ref.get("name") or "")
+    return _namespace(str(ref.get("namespace") or resource.namespace)), str(
+        spec.get("broker") or ref.get("name") or ""
+    )
+
+
+def _namespace(text: str) -> str:
+    return text or "default"
 
 
 def _broker(resource: Resource) -> Unread:

@@ -95,6 +95,18 @@ def test_a_trigger_without_delivery_has_that_of_its_broker() -> None:
     assert one(BROKER, by_ref).arguments["retry"]["tries"] == 8
 
 
+def test_what_is_left_out_of_a_brokers_delivery_is_named_as_its() -> None:
+    broker = changed(BROKER, spec_delivery={"retry": 1, "deadLetterSink": {"uri": "http://d"}})
+    [note] = one(broker, changed(TRIGGER, spec_delivery=None)).left_out
+    assert note.field == "Broker.spec.delivery.deadLetterSink"
+
+
+def test_no_namespace_is_the_default_one_for_a_trigger_and_its_broker() -> None:
+    broker = changed(BROKER, metadata_namespace=None)
+    without = changed(TRIGGER, spec_delivery=None, metadata_namespace="default")
+    assert one(broker, without).arguments["retry"]["tries"] == 8
+
+
 def test_any_delivery_of_a_trigger_replaces_its_brokers_as_a_whole() -> None:
     found = one(BROKER, changed(TRIGGER, spec_delivery={"timeout": "PT5S"}))
     assert found.arguments["retry"] == {"timeout_s": 5.0}

@@ -38,6 +38,10 @@ def test_triggers_are_registered_once_with_their_sinks_and_fire(
         bench.emit("paid", id="p")
         shown = eventually(
             "the event has fired",
-            lambda: (text := interlock("subscriptions", "show", "orders").out) and '"open_firings": 1' in text and text,
+            lambda: (
+                (text := interlock("subscriptions", "show", "orders").out)
+                and '"open_firings": 1' in text
+                and text
+            ),
         )
         assert "/other" in shown
