@@ -52,8 +52,9 @@ def test_each_other_resource_has_its_line() -> None:
 def test_the_command_prints_what_the_page_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "triggers.yaml"
     [resources] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    [shown] = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    [connection] = re.findall(r"^airflow connections add .*\n", PAGE, re.MULTILINE)
+    [source] = re.findall(r"```python\n(\"\"\"DAGs made.*?)```", PAGE, re.DOTALL)
     file.write_text(resources)
     args = get_parser().parse_args(["interlock", "migrate", "knative", str(file)])
     args.func(args)
-    assert capsys.readouterr().out.endswith(shown)
+    assert capsys.readouterr().out.endswith(connection + source)

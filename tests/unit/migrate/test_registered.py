@@ -44,8 +44,9 @@ def made(order: str, path: str, delivery: str) -> Subscription:
     [
         "{}",
         "{retry: 3, backoffPolicy: exponential, backoffDelay: PT1S}",
-        "{retry: 50, backoffPolicy: linear, backoffDelay: PT1H, timeout: PT5M, retryAfterMax: PT0S, format: json}",
-        "{retry: 2147483647, backoffPolicy: exponential, backoffDelay: P30D, timeout: P1D, retryAfterMax: P90D}",
+        "{retry: 50, backoffPolicy: linear, backoffDelay: PT1H, timeout: PT5M, retryAfterMax: PT0S}",
+        "{retry: 2147483647, backoffPolicy: exponential, backoffDelay: P30D, timeout: P1D, format: json}",
+        "{format: binary, retryAfterMax: P90D}",
     ],
 )
 def test_it_is_what_the_printed_dag_registers(order: str, path: str, delivery: str) -> None:
