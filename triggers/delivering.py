@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from .settings import DeliverySettings, delivery_settings
+from .stats import airflow_stats
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,4 +58,5 @@ def _made(config: BusConfig, chosen: DeliverySettings, loop: asyncio.AbstractEve
     def make_posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
         return HttpPosts(config, lookup, allowed=chosen.networks, on_ended=on_ended)
 
-    return Delivering(config, make_posts, Limits(slots=chosen.in_triggerer), drain_s=DRAIN_S)
+    limits = Limits(slots=chosen.in_triggerer)
+    return Delivering(config, make_posts, limits, drain_s=DRAIN_S, metrics=airflow_stats())

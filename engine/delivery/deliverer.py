@@ -36,6 +36,7 @@ from .retry import Retry
 from .scans import Scans
 from .schedule import Schedule
 from .sinks import Sinks
+from .stats import DeliveryStats
 
 TAKE: Final = 2000
 FINISH_S: Final = 2.0  # how long a rebalance waits for deliveries in flight
@@ -93,7 +94,9 @@ class Deliverer:
         limits: Limits = LIMITS,
         surroundings: Surroundings = SURROUNDINGS,
         parts: Parts = PARTS,
+        stats: DeliveryStats | None = None,
     ) -> None:
+        self.stats = stats or DeliveryStats()
         self._bus, self._posts, self._parts = bus, posts, parts
         self._monotonic, self._chance = surroundings.monotonic, surroundings.chance
         self._wait = surroundings.wait
@@ -279,7 +282,11 @@ class Deliverer:
         lanes = self.schedule.sinks[firing.subscription]
         over = lanes.answer(firing, ended.answer, self._monotonic(), self.clock.now_ms())
         self.reports.pause(firing.subscription, lanes.paused_by)
-        if ended.answer.verdict is Verdict.DELIVERED:
+        stats = self.stats.of(firing.subscription)
+        if ended.answer.verdict is not Verdict.DELIVERED:
+            stats.failed += 1
+        else:
+            stats.accept((self.clock.now_ms() - firing.record.timestamp_ms) / 1000)
             tp, assigned = firing.record.source, self.ownership.assigned
             held = self.ownership.held(firing)
             if held is not None:
@@ -292,20 +299,31 @@ class Deliverer:
 
     def _give_up(self, over: Iterable[Finished]) -> None:
         for finished in over:
-            self.reports.give_up(finished.firing, finished.reason)
-            self.acknowledgements.add(finished.firing, finished.reason)
+            self._add_dead_letter(finished.firing, finished.reason)
+
+    def _add_dead_letter(self, firing: OpenFiring, reason: str) -> None:
+        self.reports.give_up(firing, reason)
+        self.stats.of(firing.subscription).given_up += 1
+        self.acknowledgements.add(firing, reason)
 
     # -- 5: the transaction
 
     def _commit(self, membership: object) -> None:
         if self.acknowledgements.marks_are_due:
             self._give_up_without_sink()
+            self._measure()
         for firing in self.acknowledgements.commit(membership):
             self._without_sink.pop(firing.key, None)
             lanes = self.schedule.sinks.get(firing.subscription)
             if lanes is not None:
                 self._give_up(lanes.acknowledged(firing, self.clock.now_ms()))
                 lanes.remove(firing)
+
+    def _measure(self) -> None:
+        for subscription, lanes in self.schedule.sinks.items():
+            stats = self.stats.of(subscription)
+            stats.in_flight, stats.open = lanes.in_flight, lanes.held
+            stats.paused = lanes.paused_until is not None
 
     def _give_up_without_sink(self) -> None:
         """Firings whose sink was removed become dead letters when the usual time is over."""
@@ -316,8 +334,7 @@ class Deliverer:
                 firing.key not in self.acknowledgements.done
                 and now_ms - firing.record.timestamp_ms >= most_ms
             ):
-                self.reports.give_up(firing, "its sink was removed")
-                self.acknowledgements.add(firing, "its sink was removed")
+                self._add_dead_letter(firing, "its sink was removed")
 
     # -- 6: deliveries
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -13,12 +14,15 @@ from ..bus import Bus
 from ..config import BusConfig
 from ..delivery.deliverer import LIMITS, Deliverer, Limits, Surroundings
 from ..delivery.posts import Posts
+from ..delivery.stats import DeliveryStats
 from ..errors import EngineError
 from ..kafka.topics import check
 from ..log import log
 from ..waiting.notices import NoticeBoard
+from .delivery_metrics import DeliveryPublisher
 from .loop_thread import LoopRun, LoopThread
 from .loops import CHECK_S, Loops, MemberProcess, check_again
+from .metrics import Sink
 
 DELIVERER: Final = "The deliverer"
 DRAIN_S: Final = 5.0
@@ -30,16 +34,21 @@ BUSY_S: Final = 0.01
 MakePosts: TypeAlias = Callable[[BusConfig, Callable[[], None]], AbstractContextManager[Posts]]
 
 
+@dataclass
 class DelivererProcess(MemberProcess):
     """What the successive deliverers of a process share, and how they are made.
+
+    stats: what all of them have counted.
 
     Tests inject faults by a subclass whose `make_deliverer` passes other `Parts`.
     """
 
+    stats: DeliveryStats = field(default_factory=DeliveryStats)
+
     def make_deliverer(
         self, bus: Bus, config: BusConfig, posts: Posts, limits: Limits, surroundings: Surroundings
     ) -> Deliverer:
-        return Deliverer(bus, config, posts, limits, surroundings)
+        return Deliverer(bus, config, posts, limits, surroundings, stats=self.stats)
 
 
 class Delivering(Loops):
@@ -61,7 +70,7 @@ class Delivering(Loops):
       group: nothing that was answered in that time is delivered again.
     - A deliverer that makes no pass for a minute is replaced, and can acknowledge nothing more.
 
-    `board` has what is wrong. After a change of the connection call `use`.
+    `board` has what is wrong. metrics: receives them. After a change of the connection call `use`.
     """
 
     def __init__(
@@ -72,15 +81,21 @@ class Delivering(Loops):
         *,
         drain_s: float = DRAIN_S,
         process: DelivererProcess | None = None,
+        metrics: Sink | None = None,
     ) -> None:
         self._make_posts, self._limits, self._drain_s = make_posts, limits, drain_s
         self._process = process or DelivererProcess()
         board = NoticeBoard()
+        helpers: dict[str, Callable[[threading.Event], None]] = {}
+        if metrics is not None:
+            helpers["delivery-metrics"] = DeliveryPublisher(
+                metrics, self._process.stats, lambda: self.config
+            ).run
         super().__init__(
             config,
             board,
             [LoopThread(DELIVERER, self._run, config, board)],
-            {},
+            helpers,
             end_process=self._process.end_process,
             stop_s=drain_s + CLOSE_S,
         )

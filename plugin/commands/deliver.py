@@ -77,6 +77,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     from ...engine.sending.posts import HttpPosts
     from ...triggers.settings import delivery_settings
     from ...triggers.sink_connections import target_in_command
+    from ...triggers.stats import initialised_stats
 
     config, networks = bus_of(args), delivery_settings().networks
     require_usable(config)
@@ -94,6 +95,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
         Limits(slots=args.slots),
         drain_s=args.drain,
         process=DelivererProcess(end_process=_end),
+        metrics=initialised_stats(),
     )
     problem: list[str | None] = [None]
 

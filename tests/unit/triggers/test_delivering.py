@@ -25,7 +25,9 @@ class Made:
 
     made: list[Made]
 
-    def __init__(self, config: BusConfig, make_posts: Any, limits: Limits, *, drain_s: float) -> None:
+    def __init__(
+        self, config: BusConfig, make_posts: Any, limits: Limits, *, drain_s: float, metrics: Any
+    ) -> None:
         self.config, self.make_posts, self.limits = config, make_posts, limits
         self.started = 0
         self.used: list[BusConfig] = []
