@@ -136,7 +136,11 @@ def _dependency(given: Members, name: str, notes: list[Note]) -> Matcher:
         raise Refused(each.field, each.text)
     for argument, value in exact.items():
         if attributes.setdefault(argument, value) != value:
-            raise Refused(given.field("filters"), f"{argument} must be {value!r}, which no event of it is")
+            own = shown(attributes[argument])
+            raise Refused(
+                f"{given.field('filters')}.context.{argument}",
+                f"the dependency's own events have {own} there: write the matcher yourself",
+            )
     try:
         return event(**attributes, where=where, label=name)  # type: ignore[arg-type]
     except ConditionError as error:

@@ -18,7 +18,7 @@ _CONTEXT: Final = ("type", "source", "subject", "datacontenttype")
 _NOT_COMPARED: Final = "a Sensor does not compare it either"
 _NO_CEL: Final = {
     "exprs": "expressions of govaluate: write them as `where`, in CEL",
-    "exprLogicalOperator": "see exprs",
+    "exprLogicalOperator": "expressions of govaluate: write them as `where`, in CEL",
     "script": "Lua: write it as `where`, in CEL, or check in a first task",
 }
 _STEP: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*|[0-9]+")

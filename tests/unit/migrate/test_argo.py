@@ -189,6 +189,15 @@ def test_a_dependency_that_cannot_be_carried_over_refuses_the_triggers_that_name
     assert made.condition == MATCHERS["c"]
 
 
+def test_a_context_that_is_not_that_of_the_dependency_is_refused() -> None:
+    wrong = {**A, "filters": {"context": {"source": "other", "type": "webhook"}}}
+    [note] = one(trigger("a"), dependencies=(wrong,)).refused
+    assert note.field == "spec.dependencies[0].filters.context.source"
+    right = {**A, "filters": {"context": {"source": "shop", "type": "webhook"}}}
+    made = one(trigger("a"), dependencies=(right,)).condition
+    assert made == event("webhook", source="shop", subject="orders", label="a")
+
+
 def test_other_resources_are_not_read_and_a_sensor_without_a_spec_is_refused() -> None:
     [found] = read(
         {"apiVersion": "argoproj.io/v1alpha1", "kind": "EventBus", "metadata": {"name": "default"}}
