@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -165,6 +166,36 @@ def test_a_deliverer_that_is_killed_repeats_what_was_in_flight_and_no_more(
         sink.release()
         with deliveries.delivering():
             deliveries.eventually_acknowledged()
+    repeated = {firing for firing, count in Counter(sink.firings).items() if count > 1}
+    assert repeated == {*in_flight}
+    assert len(sink.firings) == deliveries.emitted + KEYS
+    sink.assert_in_order()
+
+
+def test_a_deliverer_that_stood_still_does_no_harm_beside_the_one_that_took_over(
+    deliveries: Deliveries, eventually: Callable[..., Any]
+) -> None:
+    """Its deliveries were accepted while it stood still; it cannot acknowledge them any more."""
+    sink, bench = deliveries.sink, deliveries.bench
+    stands = bench.process(PROCESS)
+    admin = Admin(bench.config.of_deliverers)
+    with bench.engine():
+        deliveries.emit(20)
+        deliveries.eventually_acknowledged()
+        sink.hold()
+        deliveries.emit(3 * KEYS)
+        deliveries.eventually_arrived(20 + KEYS)
+        stands.send_signal(signal.SIGSTOP)
+        in_flight = sink.firings[20:]
+        sink.release()
+        with deliveries.delivering():
+            deliveries.eventually_acknowledged()
+            stands.send_signal(signal.SIGCONT)
+            deliveries.emit(3 * KEYS)
+            eventually("it is a member again", lambda: [*map(len, _shares(admin))] == [2, 2])
+            deliveries.emit(3 * KEYS)
+            deliveries.eventually_acknowledged()
+    admin.close()
     repeated = {firing for firing, count in Counter(sink.firings).items() if count > 1}
     assert repeated == {*in_flight}
     assert len(sink.firings) == deliveries.emitted + KEYS
