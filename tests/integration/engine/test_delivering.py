@@ -15,13 +15,18 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.delivery.firings import subscription_of
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
+from interlock.engine.kafka import bus as kafka_bus
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.topics import write_registry
+from interlock.engine.kafka.transactions import Transactions
 from interlock.engine.records import encode_json
+from interlock.engine.runtime import watchdog
 from interlock.engine.runtime.delivering import Delivering
 
 from tests.kit.arrivals import Arrivals, posts
 from tests.kit.commit import commit_number
+
+from .test_watchdog import Hang
 
 KEYS = 6
 KILLS = 8
@@ -238,6 +243,28 @@ def test_the_transaction_of_a_deliverer_that_was_killed_in_it_is_ended_by_the_ne
         with deliveries.delivering():
             deliveries.eventually_acknowledged()
     assert [*Counter(sink.firings).values()] == [2]
+
+
+def test_a_deliverer_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_is_refused(
+    deliveries: Deliveries, eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with deliveries.bench.engine():
+        deliveries.emit(KEYS)
+        deliveries.bench.eventually_fired(deliveries.subscription, KEYS)
+    monkeypatch.setattr(watchdog, "SILENT_S", 3.0)
+    monkeypatch.setattr(kafka_bus, "MAX_POLL_INTERVAL_MS", 6000)
+    hang = Hang(deliveries.bench)
+    monkeypatch.setattr(Transactions, "commit", hang.around(Transactions.commit))
+    with deliveries.delivering() as deliverer:
+        assert hang.hangs.wait(60)
+        deliveries.eventually_acknowledged()
+        assert not hang.refused.is_set()
+        hang.returns.set()
+        assert hang.refused.wait(60)
+        [loop] = deliverer._loops
+        eventually("the old thread ends", lambda: loop.hung == 0)
+        assert (loop.replaced, loop.failures) == (1, 0)
+    assert {*Counter(deliveries.sink.firings).values()} <= {1, 2}
 
 
 @pytest.mark.long
