@@ -14,7 +14,7 @@ from interlock.engine.kafka.transactions import producer_settings
 def clients(config: BusConfig, group: str) -> tuple[Consumer, Producer]:
     """(consumer, producer): the consumer not yet subscribed, the producer ready for a transaction."""
     errors = ClientErrors()
-    consumer = connect(Consumer, config, errors, group_id=group, **consumer_settings())
+    consumer = connect(Consumer, config, errors, group_id=group, **consumer_settings(config))
     producer = connect(Producer, config, errors, transactional_id=group, **producer_settings())
     producer.init_transactions()
     return consumer, producer

@@ -16,6 +16,7 @@ from .admin import Admin
 from .clients import ClientErrors, connect
 from .reader import (
     FETCH_BACKOFF_MS,
+    FETCH_WAIT_MS,
     GATHER_BYTES,
     GATHER_MS,
     QUEUED_KBYTES,
@@ -42,8 +43,9 @@ MAX_POLL_INTERVAL_MS = 45_000
 TOPICS_REFRESH_MS = 5_000
 
 
-def consumer_settings() -> dict[str, object]:
+def consumer_settings(config: BusConfig) -> dict[str, object]:
     """Settings of the group's consumers, without connection and names."""
+    gathers = config.members == "engines"
     return {
         "group_protocol": "classic",
         "enable_auto_commit": False,
@@ -53,8 +55,8 @@ def consumer_settings() -> dict[str, object]:
         "enable_partition_eof": True,
         "partition_assignment_strategy": "range",
         "session_timeout_ms": SESSION_TIMEOUT_MS,
-        "fetch_wait_max_ms": GATHER_MS,
-        "fetch_min_bytes": GATHER_BYTES,
+        "fetch_wait_max_ms": GATHER_MS if gathers else FETCH_WAIT_MS,
+        "fetch_min_bytes": GATHER_BYTES if gathers else 1,
         "heartbeat_interval_ms": HEARTBEAT_MS,
         "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
         "topic_metadata_refresh_interval_ms": TOPICS_REFRESH_MS,
@@ -92,7 +94,7 @@ class KafkaBus:
             self._errors,
             group_id=config.group,
             client_id=self.transactional_id,  # `members` returns this name
-            **consumer_settings(),
+            **consumer_settings(config),
         )
         if topics:
             self.subscribe(topics)

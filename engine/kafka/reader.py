@@ -28,7 +28,8 @@ BRIEF_WAIT_MS = 1  # for readers that only read single records at changing posit
 # For engines. With the default fetch.min.bytes=1 each append answers a fetch, and the client sends the next.
 # Producers may append so often that the fetches delay transactions, and firings come later. So a fetch waits
 # for this many bytes, but no longer than this time; a shorter time makes an idle client cost more. Readers of
-# firings keep the default: only transactions answer their fetches, at most a few dozen a second per engine.
+# firings, deliverers too, keep the default: only transactions answer their fetches, at most a few dozen a
+# second per member.
 GATHER_MS = 10
 GATHER_BYTES = 100_000
 # For clients that must not use much memory. librdkafka's limit for prefetched data counts values only, and

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from interlock.engine.bus import Batch, End, Record, TopicPartition
 from interlock.engine.errors import LostRange, NotReadable, UnreachableError
 from interlock.engine.kafka import bus as module
-from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.kafka.bus import KafkaBus, consumer_settings
 
 from .clients import CONFIG, FakeMessage, failure
 
@@ -309,3 +309,10 @@ def test_an_error_of_what_a_member_does_before_a_rebalance_ends_its_assignment_a
     with pytest.raises(UnreachableError, match="no answer"):
         poll(consumer)
     assert poll(consumer).lost
+
+
+def test_an_engine_gathers_records_and_a_deliverer_gets_each_firing_at_once() -> None:
+    engines, deliverers = consumer_settings(CONFIG), consumer_settings(CONFIG.of_deliverers)
+    differing = {name for name in engines if engines[name] != deliverers[name]}
+    assert differing == {"fetch_min_bytes", "fetch_wait_max_ms"}
+    assert (deliverers["fetch_min_bytes"], deliverers["fetch_wait_max_ms"]) == (1, 50)
