@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from interlock.engine.bus import Committed, Output, Record, TopicPartition
-from interlock.engine.errors import TransactionAborted
+from interlock.engine.errors import EngineError, TransactionAborted
 from interlock.engine.kafka.bus import KafkaBus
 
 from tests.contract.kafkas import Broker, Kafka, assigned, next_assignment, taken
@@ -110,6 +110,23 @@ def test_k27_a_member_may_commit_before_it_gives_up_its_partitions_for_a_rebalan
     next_assignment(kafka, old)
     old.close()
     assert len(calls) == 1, "one that leaves by itself is not asked"
+
+
+def test_k27_an_error_before_a_member_gives_up_its_partitions_is_raised_by_the_poll(kafka: Kafka) -> None:
+    action = TopicPartition(kafka.topic("action", 2), 0)
+    old, new = kafka.bus(), kafka.bus()
+
+    def before_loss(_: object) -> None:
+        raise EngineError("no answer")
+
+    old.subscribe([action.topic], before_loss)
+    next_assignment(kafka, old)
+    old.start({})
+    new.subscribe([action.topic])
+    with pytest.raises(EngineError, match="no answer"):
+        next_assignment(kafka, new, old)
+    old.close()
+    assert len(next_assignment(kafka, new).assigned or ()) == 2
 
 
 def test_k26_engines_and_deliverers_of_a_bus_have_offsets_and_members_of_their_own(

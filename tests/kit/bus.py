@@ -217,10 +217,10 @@ class SimulatedBus:
         if member is None or self._wants_topics != self._topics or (group.preparing and not member.joined):
             if self._holding and host.choose(4) == 3:
                 return self.take_records(most, timeout_s)  # no heartbeat has failed yet
-            if self._holding and member is not None and self._before_loss is not None:
+            lost, self._holding = self._holding, False
+            if lost and member is not None and self._before_loss is not None:
                 self._before_loss(self._membership())
                 member = group.members.get(self._member or "")  # it may be excluded by now
-            lost, self._holding = self._holding, False
             self._fetching.assign({})
             self._join(member is None)
             return Batch([], None, lost, None)
