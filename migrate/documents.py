@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -105,11 +106,21 @@ def _twice(names: list[str]) -> str:
     return next(name for number, name in enumerate(names) if name in names[:number])
 
 
+class _WithoutColons:
+    """A pattern of YAML's that does not match a text with a colon: 10:30 is no number to Kubernetes."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def match(self, text: str) -> re.Match[str] | None:
+        return None if ":" in text else self._pattern.match(text)
+
+
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-    """YAML as Kubernetes reads it: a time is a text, and no key is there twice."""
+    """YAML as Kubernetes reads it: times and 10:30 are texts, and no key is there twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  # as the class above declares it
-        first: [each for each in resolvers if each[0] != _TIMESTAMP]
+        first: [(tag, _WithoutColons(pattern)) for tag, pattern in resolvers if tag != _TIMESTAMP]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 

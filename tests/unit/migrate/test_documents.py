@@ -33,6 +33,16 @@ def test_a_time_is_a_text_as_kubernetes_reads_it() -> None:
     assert read_resources(YAML)[1].value["spec"] == {"at": "2026-11-20T06:00:00Z", "day": "2026-11-20"}
 
 
+@pytest.mark.parametrize("text", ["10:30", "10:30:00", "1:30.5", "2026-11-20", "09:00:00"])
+def test_what_only_yaml_takes_for_a_number_or_a_time_is_a_text(text: str) -> None:
+    assert read_resources(f"kind: A\napiVersion: v1\nat: {text}")[0].value["at"] == text
+
+
+def test_numbers_and_booleans_are_what_they_are() -> None:
+    value = read_resources("kind: A\napiVersion: v1\nfound: [3, 0.5, true, off, null]")[0].value
+    assert value["found"] == [3, 0.5, True, False, None]
+
+
 @pytest.mark.parametrize(
     "text",
     [
