@@ -240,7 +240,9 @@ def _access(config: BusConfig, roles: Collection[Role]) -> Iterator[Finding]:
     allowed = probe.allowed(config, {acl.name for acl in acls})
     if any(acl.name == registry for acl in acls):  # emitters need neither the registry nor listed topics
         if {"Read", "All"} & set(allowed[registry]):
-            acls = _of_topics(needed(config, _listed(config), roles))
+            # The client reads as a member of a group: of one that these roles may use.
+            reader = config if {"engine", "wait"} & set(roles) else config.of_deliverers
+            acls = _of_topics(needed(config, _listed(reader), roles))
             if others := {acl.name for acl in acls} - allowed.keys():
                 allowed |= probe.allowed(config, others)
         else:

@@ -106,7 +106,7 @@ def allowed(config: BusConfig, names: Collection[str]) -> dict[str, set[str] | s
 
 
 def transaction_refused(config: BusConfig) -> str | None:
-    """Why an engine could not begin a transaction in the engines' group; None if it could.
+    """Why no transaction can begin in the group of the configuration; None if one can.
 
     Begins a transaction with a new transactional id and aborts it.
     """
@@ -126,7 +126,7 @@ def transaction_refused(config: BusConfig) -> str | None:
             producer.init_transactions(TIMEOUT_S)
             producer.begin_transaction()
             # The broker checks permission on the group first. A group with members then refuses the offset.
-            offset = Asked(config.topic("dead-letter"), 0, 0)
+            offset = Asked(config.topic("dead-letter" if config.members == "engines" else "action"), 0, 0)
             producer.send_offsets_to_transaction([offset], admin.outsider(), TIMEOUT_S)
         except KafkaException as error:
             refused: KafkaError = error.args[0]

@@ -8,8 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from ipaddress import ip_network
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
@@ -24,17 +26,22 @@ from confluent_kafka.admin import (
 )
 from interlock import Event, event, fetch
 from interlock.engine.admin.access import Role, needed
+from interlock.engine.admin.dead_letters import DeadLetters, Selection
 from interlock.engine.admin.doctor import diagnose
 from interlock.engine.admin.explaining import why_not_met
 from interlock.engine.admin.findings import AirflowInfo
 from interlock.engine.admin.listed_topics import add_topics
 from interlock.engine.admin.subscriptions import Subscriptions
 from interlock.engine.config import BusConfig
+from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.topics import check, create
 from interlock.engine.records import Registration
+from interlock.engine.runtime.delivering import Delivering
 from interlock.engine.runtime.runtime import has_engine
+from interlock.engine.sending.posts import HttpPosts
+from interlock.engine.sending.target import Target
 from interlock.engine.waiting.acknowledge import acknowledge, acknowledge_all, remove_registration
 from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.notices import Notice
@@ -44,6 +51,8 @@ from interlock.events import Emitter
 from interlock.events.errors import EmitError
 from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.ports import free_ports
+
+from tests.kit.sinks import Sink, answer
 
 from .conftest import running
 
@@ -71,7 +80,12 @@ def rights(*roles: Role) -> list[tuple[ResourceType, str, AclOperation]]:
     ]
 
 
-RIGHTS = {"emitter": rights("emit"), "triggerer": rights("engine"), "worker": rights("wait")}
+RIGHTS = {
+    "emitter": rights("emit"),
+    "triggerer": rights("engine"),
+    "worker": rights("wait"),
+    "deliverer": rights("deliver"),
+}
 
 
 def binding(name: str, kind: ResourceType, pattern: str, operation: AclOperation) -> AclBinding:
@@ -209,6 +223,46 @@ def test_a_workers_tasks_fetch_look_back_and_dispatch_with_the_rights_listed(
         assert f"{name}-over" not in registered(user)
 
 
+def test_a_deliverer_delivers_gives_up_and_writes_replies_with_the_rights_listed(
+    user: Any, unique_name: Callable[[str], str], eventually: Any
+) -> None:
+    name, deliverer = unique_name("t"), user("deliverer")
+    record = SinkRecord(subscription=f"airflow/deliver/{name}", connection="any", send="event")
+    durable = Durable(
+        subscription=record.subscription, condition=event(name, by="subject").to_json(), since_ms=0,
+        since_given=False, max_keys=10, at_limit="dead-letter", sink=msgspec.to_builtins(record),
+    )  # fmt: skip
+
+    def posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
+        allowed = [ip_network("127.0.0.0/8")]
+        return HttpPosts(config, lambda _: Target(url=sink.url), allowed=allowed, on_ended=on_ended)
+
+    reply = {"ce-specversion": "1.0", "ce-id": "r", "ce-type": f"{name}-reply", "ce-source": "/sink"}
+    large = {"rows": "x" * 100_000}  # which stay in their record: the deliverer reads them there
+    with Sink() as sink, running(user("triggerer")) as runtime:
+        replied = Received()
+        runtime.waits.open(Registration.of(f"{name}-w", event(f"{name}-reply"), None, 0), replied)
+        stream = runtime.waits.dispatching.open(durable, lambda _: None)
+        eventually("it is registered", lambda: stream.registered)
+        delivering = Delivering(deliverer, posts)
+        delivering.start()
+        try:
+            with Emitter(user("emitter").client, "bus-event") as emitter:
+                sink.answer(answer(200, reply))
+                emitter.emit(Event.of(name, "/test", subject="a", data=large))
+                eventually("the reply is an event", replied.delivery)
+                assert json.loads(sink.received[0].body) == large
+                sink.answer(answer(400))
+                emitter.emit(Event.of(name, "/test", subject="b"))
+                eventually("it is refused", lambda: len(sink.received) == 2)
+        finally:
+            delivering.stop()
+    with closing(DeadLetters(user("triggerer"))) as letters:
+        [letter] = letters.find(Selection(stage="delivery"))
+    assert letter.subscription == record.subscription
+    assert [loop.failures for loop in delivering._loops] == [0]
+
+
 def test_an_emitter_may_do_nothing_else(user: Any) -> None:
     with pytest.raises((UnreachableError, TopicsError)):
         check(user("emitter"))
@@ -233,7 +287,12 @@ def wrong(config: BusConfig, role: Role) -> list[str]:
 
 
 def test_the_doctor_finds_what_a_user_may_not_do_and_nothing_where_all_is_allowed(user: Any) -> None:
-    for name, role in (("triggerer", "engine"), ("worker", "wait"), ("emitter", "emit")):
+    for name, role in (
+        ("triggerer", "engine"),
+        ("worker", "wait"),
+        ("emitter", "emit"),
+        ("deliverer", "deliver"),
+    ):
         assert wrong(user(name), role) == []
     lacks = " ".join(wrong(user("worker"), "engine"))
     for finding in (
