@@ -14,7 +14,8 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from interlock.plugin.commands import engine, receiver
+from interlock.engine.runtime.delivering import CLOSE_S
+from interlock.plugin.commands import deliver, engine, receiver
 from interlock.receiver.app import Receiver
 from interlock.receiver.server import GRACE_S
 
@@ -71,12 +72,19 @@ def commands() -> list[Any]:
 
 @pytest.mark.parametrize("command", commands())
 def test_commands_have_these_options(command: list[str]) -> None:
-    given = {"receiver": receiver, "engine": engine}[command[1]].command()
+    given = {"receiver": receiver, "engine": engine, "deliver": deliver}[command[1]].command()
     parser = argparse.ArgumentParser(exit_on_error=False)
     for arg in given.args:
         arg.add_to_parser(parser)
     assert command[0] == "interlock"
     parser.parse_args(command[2:])
+
+
+def test_the_unit_that_delivers_gives_deliveries_in_flight_the_time_to_end() -> None:
+    [unit] = [unit.read_text() for unit in UNITS if "deliver" in unit.name]
+    [drain] = [arg.kwargs["default"] for arg in deliver.command().args if "--drain" in arg.flags]
+    [stop] = [line for line in unit.splitlines() if line.startswith("TimeoutStopSec=")]
+    assert int(stop.partition("=")[2]) > drain + CLOSE_S
 
 
 @pytest.mark.parametrize(("name", "spec"), CONTAINERS, ids=[name for name, _ in CONTAINERS])
