@@ -70,8 +70,8 @@ def waiter(subscription: Column, kind: Column) -> Column:
     """Who waits, from the subscription's name: struct of waiter, dag, run, task, map_index.
 
     One-shot: `deployment/dag/run/task`, with `/map_index` for a mapped task; a run id may contain slashes.
-    Durable: `deployment/dispatch/dag` and `deployment/asset/name`. A name of another form is in `dag` as a
-    whole.
+    Durable: `deployment/dispatch/dag`, `deployment/deliver/dag` and `deployment/asset/name`. A name of
+    another form is in `dag` as a whole.
     """
     from pyspark.sql import functions as f
 
@@ -99,6 +99,7 @@ def waiter(subscription: Column, kind: Column) -> Column:
 
     return (
         f.when(durable & (second == "dispatch"), named("dispatch", after))
+        .when(durable & (second == "deliver"), named("deliver", after))
         .when(durable & (second == "asset"), named("asset watcher", after))
         .when((kind == "one-shot") & (size >= 4), named("wait", second, run, task))
         .otherwise(named("other", subscription))

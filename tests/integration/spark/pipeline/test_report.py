@@ -502,6 +502,7 @@ def test_a_subscriptions_name_says_who_waits(spark: SparkSession) -> None:
         ("airflow/d/a/b/t", "one-shot"): ("wait", "d", "a/b", "t", None),
         ("airflow/dispatch/r/t", "one-shot"): ("wait", "dispatch", "r", "t", None),
         ("airflow/dispatch/settle", "durable"): ("dispatch", "settle", None, None, None),
+        ("airflow/deliver/ship", "durable"): ("deliver", "ship", None, None, None),
         ("airflow/asset/trades", "durable"): ("asset watcher", "trades", None, None, None),
         ("somebody", "one-shot"): ("other", "somebody", None, None, None),
         ("airflow/other/name", "durable"): ("other", "airflow/other/name", None, None, None),
@@ -515,14 +516,16 @@ def test_operators_and_triggers_name_waits_and_dispatchers_as_the_report_reads_t
     """The report must not import operators and triggers, which make these names."""
     from types import SimpleNamespace
 
+    from interlock.operators.deliver import DeliverOperator
     from interlock.operators.dispatch import DispatchOperator
     from interlock.operators.identity import task_identity
     from interlock.triggers.asset import ConditionTrigger
 
     ti = SimpleNamespace(dag_id="d", run_id="r", task_id="group.t", map_index=12)
     assert task_identity({"ti": ti}, "airflow") == "airflow/d/r/group.t/12"  # type: ignore[typeddict-item]
-    named = DispatchOperator._subscription(
-        SimpleNamespace(dag_id="settle"), SimpleNamespace(deployment="airflow")
-    )  # type: ignore[arg-type]
-    assert named == "airflow/dispatch/settle"
+    for operator in (DispatchOperator, DeliverOperator):
+        task: Any = SimpleNamespace(dag_id="settle", kind=operator.kind)
+        bus: Any = SimpleNamespace(deployment="airflow")
+        assert operator._subscription(task, bus) == f"airflow/{operator.kind}/settle"
+    assert {DispatchOperator.kind, DeliverOperator.kind} == {"dispatch", "deliver"}
     assert ConditionTrigger("trades", ANY_OPS, deployment="airflow").subscription == "airflow/asset/trades"
