@@ -16,12 +16,14 @@ from ..registry.registry import Registry
 from .sinks import is_delivered
 
 
-def deliveries(config: BusConfig, registry: Registry) -> tuple[list[dict[str, Any]], list[str]]:
+def deliveries(
+    config: BusConfig, registry: Registry, only: str | None = None
+) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each deployment with sinks, and the problems.
 
-    sinks: of registered subscriptions. deliverers: the processes that deliver. behind: how many records of
-    the action topic were written since the oldest firing that may be open. The last two are None if the
-    cluster does not say.
+    only: the deployment to look at; None: all. Of a row, sinks: of registered subscriptions. deliverers: the
+    processes that deliver. behind: how many records of the action topic were written since the oldest firing
+    that may be open. The last two are None if the cluster does not say.
     """
     sinks = Counter(
         name.partition("/")[0]
@@ -30,6 +32,8 @@ def deliveries(config: BusConfig, registry: Registry) -> tuple[list[dict[str, An
     )
     rows, problems = [], []
     for deployment, number in sorted(sinks.items()):
+        if only not in (None, deployment):
+            continue
         members, behind = None, None
         with suppress(EngineError):  # such as no right to see the group, or no name of a deployment
             members, behind = _group(replace(config, deployment=deployment).of_deliverers, registry)

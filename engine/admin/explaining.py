@@ -35,6 +35,7 @@ from ..kafka.topics import read_registry
 from ..protocol.tasks.trigger_task import single_key
 from ..reading.sources import LastEvents, last_events
 from ..registry.registry import Registered
+from .deliveries import deliveries
 from .firings import Firings, firing_of, repeats
 from .pending import Pending, missing, pending_of
 from .progress import Progress
@@ -63,7 +64,8 @@ class SubscriptionReport:
 
     explanation: for its only key, or the requested one; None if it has several keys. `keys` then has at most
     MOST_KEYS of the `key_count` keys, those with the least missing first. notes: what else delays it. unread:
-    how many of the records that were searched hold no CloudEvent.
+    how many of the records that were searched hold no CloudEvent. sink: where it delivers, as a text; "" for
+    others.
     """
 
     registered: Registered
@@ -74,6 +76,7 @@ class SubscriptionReport:
     key_count: int
     notes: tuple[str, ...]
     unread: int = 0
+    sink: str = ""
 
 
 def explain_subscription(
@@ -107,11 +110,14 @@ def explain_subscription(
     )
     notes += hints
     explained: Explanation | None = None
+    sink = destination(subscriptions.registry, registered.registration.subscription)
     counted_before: dict[tuple[str, str], str] = {}
     if not registered.one_shot:
-        sink = destination(subscriptions.registry, registered.registration.subscription)
         firings = Firings.read(config, registered, subscriptions.partitions, seen, sink)
         notes[:0] = firings.open()
+        if sink:
+            deployment = registered.registration.subscription.partition("/")[0]
+            notes += deliveries(config, subscriptions.registry, deployment)[1]
         counted_before = {**repeats(registered.condition, pending.idle, seen), **firings.taken}
     if pending.closed:
         firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)
@@ -138,6 +144,7 @@ def explain_subscription(
         len(pending.keys),
         tuple(notes),
         unread,
+        sink,
     )
 
 

@@ -29,11 +29,15 @@ def sink_of(registry: Registry, subscription: str) -> SinkRecord | None:
 
 
 def destination(registry: Registry, subscription: str) -> str:
-    """The sink of a subscription as a text, "connection crm, path /a"; "" if it has none."""
+    """The sink of a subscription as a text, "connection crm, path /a"; "" if it has none.
+
+    Without the path's query, which may have a secret.
+    """
     sink = sink_of(registry, subscription)
     if sink is None:
         return "unreadable" if subscription in registry.sinks else ""
-    return f"connection {sink.connection}" + (f", path {sink.path}" if sink.path else "")
+    path = sink.path.partition("?")[0]
+    return f"connection {sink.connection}" + (f", path {path}" if path else "")
 
 
 def remove_sink(config: BusConfig, subscription: str) -> None:

@@ -52,7 +52,7 @@ class SinkReports:
                     "Sink %s: connection %s, path %r, order %s, at most %d at a time.",
                     subscription,
                     record.connection,
-                    record.path,
+                    record.path.partition("?")[0],  # a query may have a secret
                     record.order,
                     record.max_in_flight,
                 )

@@ -80,6 +80,8 @@ def run(args: Namespace) -> None:
         f"registered {moment(report.registered.timestamp_ms)}; events count since "
         f"{moment(registration.since_ms)}"
     )
+    if report.sink:
+        print(printable(f"delivers to {report.sink}"))
     for note in report.notes:
         print(printable(f"! {note}"))
     if report.explanation is not None:
@@ -111,6 +113,7 @@ def _whole(report: SubscriptionReport) -> dict[str, Any]:
         "condition": str(report.registered.condition),
         "registered_ms": report.registered.timestamp_ms,
         "since_ms": registration.since_ms,
+        "delivers_to": report.sink or None,
         "fired": report.closed,
         "notes": list(report.notes),
         "explanation": None if explanation is None else explanation.to_json(),

@@ -13,6 +13,7 @@ from .console import (
     or_exit,
     print_whole,
     printable,
+    progress,
     say,
     show,
 )
@@ -164,9 +165,11 @@ def show_one(args: Namespace) -> None:
     }
     if not registered.one_shot:
         whole["max_keys"], whole["at_limit"] = registration.max_keys, registration.at_limit
-        whole["open_firings"] = Firings.read(config, registered, subscriptions.partitions, ()).open_count
     if (sink := sink_of(subscriptions.registry, registration.subscription)) is not None:
         whole["sink"] = to_builtins(sink)
+        with progress("Reading firings"):
+            firings = Firings.read(config, registered, subscriptions.partitions, ())
+        whole["open_firings"] = firings.open_count
     if args.output in ("json", "yaml"):
         print_whole(args.output, whole)
         return

@@ -223,6 +223,7 @@ def test_a_workers_tasks_fetch_look_back_and_dispatch_with_the_rights_listed(
         assert f"{name}-over" not in registered(user)
 
 
+@pytest.mark.long
 def test_a_deliverer_delivers_gives_up_and_writes_replies_with_the_rights_listed(
     user: Any, unique_name: Callable[[str], str], eventually: Any
 ) -> None:

@@ -158,7 +158,9 @@ def test_firings_reach_the_sink_a_refused_one_is_redriven_and_sigterm_drains(
         sink.answer(held(release))
         bench.emit("order", id="o3", subject="s3")
         eventually("it is in flight", lambda: len(sink.received) == 4)
-        [note] = [n for n in json.loads(interlock("explain", NAME).out)["notes"] if "not delivered" in n]
+        explained = json.loads(interlock("explain", NAME).out)
+        assert explained["delivers_to"] == "connection crm, path /orders"
+        [note] = [note for note in explained["notes"] if "not delivered" in note]
         assert "not delivered yet: 1, the oldest of" in note
         process.send_signal(signal.SIGTERM)
         log = tmp_path / "deliver.log"
@@ -205,7 +207,10 @@ def test_without_a_process_that_delivers_health_says_so_and_a_removed_sink_is_na
     with registering(bench, durable_of(bench, monkeypatch), eventually), bench.engine():
         answered = interlock("health")
         assert answered.code == 1
-        assert "No process delivers the firings of deployment 'airflow', which has 1 sink" in answered.err
+        nobody = "No process delivers the firings of deployment 'airflow', which has 1 sink"
+        assert nobody in answered.err
+        explained = json.loads(interlock("explain", NAME).out)
+        assert any(note.startswith(nobody) for note in explained["notes"])
     interlock("subscriptions", "cancel", "ship", "--yes").rows()
     listed = interlock("subscriptions", "list")
     assert (listed.rows(), f"kept for open firings: {NAME}" in listed.err) == ([], True)

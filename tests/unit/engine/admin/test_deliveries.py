@@ -46,7 +46,7 @@ class Cluster:
             key = RegistrationKey(registration.incarnation, "n").encode()
             self.write(key, encode_json(registration))
             if sink:
-                record = SinkRecord(subscription=name, connection="crm", path="/a")
+                record = SinkRecord(subscription=name, connection="crm", path="/a?token=secret")
                 self.write(record.key, encode_json(record))
 
     def admin(self, config: BusConfig) -> Admin:
@@ -111,6 +111,13 @@ def test_a_group_that_cannot_be_seen_is_unknown_and_no_problem(cluster: Cluster)
         ("one", None, None),
     ]
     assert problems == []
+
+
+def test_only_the_deployment_that_is_asked_for_is_looked_at(cluster: Cluster) -> None:
+    cluster.register("one/deliver/a", "two/deliver/a")
+    cluster.members = {"b-deliver-one": 0, "b-deliver-two": 0}
+    [row], [problem] = deliveries(CONFIG, cluster.registry, "two")
+    assert (row["deployment"], "'two'" in problem, cluster.closed) == ("two", True, 1)
 
 
 def test_without_sinks_nothing_is_asked(cluster: Cluster) -> None:

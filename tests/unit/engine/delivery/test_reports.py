@@ -10,7 +10,7 @@ from interlock.engine.delivery.firings import OpenFiring
 from interlock.engine.delivery.reports import GIVEN_UP_EVERY_S, SinkReports
 from interlock.engine.delivery.sinks import SinkRecord
 
-CRM = SinkRecord(subscription="s", connection="crm", path="/a")
+CRM = SinkRecord(subscription="s", connection="crm", path="/a?token=secret")
 
 
 def firing(name: str, subscription: str = "s") -> OpenFiring:
@@ -44,7 +44,7 @@ def test_the_last_record_of_each_sink_is_logged_when_the_registry_is_read(log: L
     assert log.lines() == []
     log.reports.log_changes()
     assert log.lines() == ["Sink s: connection crm, path '/a', order key, at most 32 at a time."]
-    log.reports.change("s", SinkRecord(subscription="s", connection="crm", path="/a"))
+    log.reports.change("s", SinkRecord(subscription="s", connection="crm", path="/a?token=secret"))
     log.reports.log_changes()
     assert log.lines() == []
     log.reports.change("s", other)
