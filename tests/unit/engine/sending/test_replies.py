@@ -90,7 +90,7 @@ def test_what_a_sink_copied_of_the_request_is_left_out() -> None:
         ([(b"content-type", b"application/cloudevents+avro")], b""),
         ([(b"content-type", b"application/cloudevents-batch+json")], b"[]"),
         ([(b"content-type", b"application/cloudevents-batch+json")], msgspec.json.encode([EVENT, EVENT])),
-        ([*JSON, (b"content-encoding", b"gzip")], b"\x1f\x8b"),
+        ([*JSON, (b"content-encoding", b"gzip")], msgspec.json.encode(EVENT)),
         (BINARY, b"x" * 1024 * 1024),
     ],
 )
