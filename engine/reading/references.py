@@ -1,4 +1,4 @@
-"""Reads the record that a `dataref` in a firing refers to."""
+"""Reads the records that datarefs in firings refer to."""
 
 from __future__ import annotations
 
@@ -12,56 +12,107 @@ from ...events.errors import EventError
 from ...events.event import Event
 from ..bus import Record, TopicPartition
 from ..config import BusConfig
-from ..errors import FetchError
+from ..errors import EngineError, FetchError
 from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.reader import KafkaReader
 from ..kafka.topics import bus_record
+from ..records import BusRecord
 from .sources import event_of
 
 _DATAREF: Final = re.compile(r"kafka:([A-Za-z0-9._-]{1,249})/([0-9]{1,9})/([0-9]{1,18})")
 _STALL_S: Final = 10.0
+_FRESH_S: Final = 60.0  # how long a topic counts as listed
 
 
-def referred_event(config: BusConfig, dataref: str) -> Event:
-    """The event in the record that `kafka:topic/partition/offset` names.
+class References:
+    """Reads the records that datarefs name. Not thread-safe. Close it.
 
-    Raises FetchError if the bus does not read the topic, or the record does not exist; UnreachableError if
-    the cluster does not answer.
+    Its clients stay open between the calls: making them takes half a second. After an error of the cluster
+    they are made again.
     """
-    found = _DATAREF.fullmatch(dataref)
-    if found is None:
-        raise FetchError(f"{dataref[:200]!r} does not refer to a record: use kafka:topic/partition/offset.")
-    tp, offset = TopicPartition(found[1], int(found[2])), int(found[3])
-    bus = bus_record(config) if tp.topic != config.topic("event") else None
-    record = _record(config, tp, offset, () if bus is None else bus.topics)
-    try:
-        return event_of(config, () if bus is None else bus.cloudevents, record)
-    except EventError as e:
-        raise FetchError(f"The record at {dataref} is not a CloudEvent: {e}") from e
 
+    def __init__(self, config: BusConfig) -> None:
+        self._config = config
+        self._clients: tuple[ClientErrors, Admin, KafkaReader] | None = None
+        self._bus: BusRecord | None = None
+        self._bus_at = 0.0
 
-def _record(config: BusConfig, tp: TopicPartition, offset: int, listed: Collection[str]) -> Record:
-    errors = ClientErrors()
-    place = f"{tp.topic}/{tp.partition}/{offset}"
-    with closing(Admin(config, errors)) as admin:
-        if tp.topic != config.topic("event") and tp.topic not in listed:  # any producer may write a dataref
-            raise FetchError(f"{place}: {config.describe()} does not read topic {tp.topic!r}.")
+    def event(self, dataref: str) -> Event:
+        """The event in the record that `kafka:topic/partition/offset` names.
+
+        Raises FetchError if the bus does not read the topic, or the record does not exist; UnreachableError
+        if the cluster does not answer.
+        """
+        found = _DATAREF.fullmatch(dataref)
+        if found is None:
+            raise FetchError(
+                f"{dataref[:200]!r} does not refer to a record: use kafka:topic/partition/offset."
+            )
+        tp, offset = TopicPartition(found[1], int(found[2])), int(found[3])
+        try:
+            cloudevents = self._check_topic(tp.topic)
+            record = self._record(tp, offset)
+        except FetchError:
+            raise
+        except EngineError:
+            self.close()
+            raise
+        try:
+            return event_of(self._config, cloudevents, record)
+        except EventError as e:
+            raise FetchError(f"The record at {dataref} is not a CloudEvent: {e}") from e
+
+    def close(self) -> None:
+        clients, self._clients = self._clients, None
+        if clients is not None:
+            _, admin, reader = clients
+            with closing(admin), closing(reader):
+                pass
+
+    def _check_topic(self, topic: str) -> Collection[str]:
+        """Any producer may write a dataref. Returns the listed topics that hold CloudEvents."""
+        config = self._config
+        if topic == config.topic("event"):
+            return ()
+        if self._bus is None or topic not in self._bus.topics or time.monotonic() - self._bus_at > _FRESH_S:
+            self._bus, self._bus_at = bus_record(config), time.monotonic()
+        if self._bus is None or topic not in self._bus.topics:
+            raise FetchError(f"{config.describe()} does not read topic {topic!r}.")
+        return self._bus.cloudevents
+
+    def _record(self, tp: TopicPartition, offset: int) -> Record:
+        place = f"{tp.topic}/{tp.partition}/{offset}"
+        if self._clients is None:
+            errors = ClientErrors()
+            admin = Admin(self._config, errors)
+            self._clients = errors, admin, KafkaReader(self._config, errors, sparing=True, brief=True)
+        errors, admin, reader = self._clients
         topic = admin.topics([tp.topic])[tp.topic]
         if topic is None or tp.partition >= topic.partitions:
             raise FetchError(f"{place}: the partition does not exist.")
         low, end = admin.start_offsets([tp])[tp], admin.end_offsets([tp])[tp]
-    if offset < low:
-        raise FetchError(f"{place}: retention has removed the record; the oldest offset is {low}.")
-    if offset < end:
-        with closing(KafkaReader(config, errors)) as reader:
-            reader.read({tp: offset})
+        if offset < low:
+            raise FetchError(f"{place}: retention has removed the record; the oldest offset is {low}.")
+        if offset >= end:
+            raise FetchError(f"{place}: the record does not exist yet; the next offset is {end}.")
+        reader.read({tp: offset})
+        try:
             deadline = time.monotonic() + _STALL_S
             while time.monotonic() < deadline:
                 for item in reader.take(1, 0.5):
+                    if item.source != tp:
+                        continue
                     if isinstance(item, Record) and item.offset == offset:
                         return item
                     if item.offset >= offset:
                         raise FetchError(f"{place}: no record has this offset.")
-        raise errors.unreachable(config, f"{place} could not be read within {_STALL_S:.0f} s")
-    raise FetchError(f"{place}: the record does not exist yet; the next offset is {end}.")
+            raise errors.unreachable(self._config, f"{place} could not be read within {_STALL_S:.0f} s")
+        finally:
+            reader.read({})  # it would fetch what follows
+
+
+def referred_event(config: BusConfig, dataref: str) -> Event:
+    """`References.event`, once."""
+    with closing(References(config)) as references:
+        return references.event(dataref)

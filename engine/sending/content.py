@@ -26,6 +26,7 @@ MOST_HOPS: Final = 32
 TRACE: Final = ("traceparent", "tracestate")
 # A firing of many large events is sent with the references that do not fit.
 MOST_RESOLVED_BYTES: Final = 8 * 1024 * 1024
+_DATA: Final = frozenset({"data", "data_base64"})
 _INTERNAL: Final = frozenset({HOPS, PROOF})  # no sink needs them; with a proof it could send the event again
 # Only a firing that has one of these is decoded to its events.
 _MARKS: Final = tuple(f'"{name}"'.encode() for name in (*_INTERNAL, *TRACE, "dataref"))
@@ -99,7 +100,7 @@ class Content:
     def references(self) -> Iterator[Reference]:
         """The events whose data the engine left in their records. A producer's own `dataref` is none."""
         for (label, number), members in self._events.items():
-            if "dataref" not in members or "data" in members or "data_base64" in members:
+            if "dataref" not in members or not _DATA.isdisjoint(members):
                 continue
             at = self._firing.origins.get(label, [])[number : number + 1]
             dataref = _decode_value(members["dataref"])
@@ -119,15 +120,16 @@ class Content:
     def encoded(self) -> Sendable:
         """The request."""
         own = {SEQUENCE: str(self._offset), FIRING: self._firing.id}
-        hops = min((_hops(members) for members in self._events.values()), default=MOST_HOPS)
-        trace = self._trace()
         if self._only:
             (members,) = self._events.values()
-            shown = {name: raw for name, raw in members.items() if name not in _INTERNAL}
+            hops, trace = _hops(members), _trace(members)
             if self._is_json:
-                return _structured({**shown, **own}, hops, trace)
-            headers, body = encode(_event_of(shown, own))
+                return _structured({**_shown(members), **own}, hops, trace)
+            headers, body = encode(_event_of(_shown(members), own))
             return Sendable(headers, body, hops, trace)
+        hops = min(map(_hops, self._events.values()), default=MOST_HOPS)
+        traces = [*map(_trace, self._events.values())]
+        trace = traces[0] if traces and all(each == traces[0] for each in traces) else {}
         form = firing_form(self._firing)
         if self._events:
             form["events"] = {
@@ -156,30 +158,31 @@ class Content:
             found["time"] = firing.fired_at
         return found
 
-    def _trace(self) -> dict[str, str]:
-        """The trace of the events, if it is one."""
-        found: list[dict[str, str]] = [
-            {name: text for name in TRACE if name in members and (text := _text(members[name]))}
-            for members in self._events.values()
-        ]
-        return found[0] if found and all(each == found[0] for each in found) else {}
-
 
 def _structured(form: Mapping[str, object], hops: int, trace: Mapping[str, str]) -> Sendable:
     return Sendable([("content-type", JSON_EVENT)], msgspec.json.encode(form), hops, trace)
 
 
+def _trace(members: Members) -> dict[str, str]:
+    return {name: text for name in TRACE if name in members and (text := _text(members[name]))}
+
+
 def _shown(members: Members) -> Members:
+    if HOPS not in members and PROOF not in members:
+        return members
     return {name: raw for name, raw in members.items() if name not in _INTERNAL}
 
 
 def _event_of(members: Members, own: Mapping[str, str]) -> Event:
     """The event of a form that Interlock wrote: its attributes are valid."""
-    attributes = {
-        name: text
-        for name, raw in members.items()
-        if name not in ("data", "data_base64") and (text := _text(raw)) is not None
-    }
+    attributes: dict[str, str] = {}
+    for name, raw in members.items():
+        if name not in _DATA:
+            value = _decode_value(raw)
+            if type(value) is not str:
+                value = _text(raw)
+            if value is not None:
+                attributes[name] = value
     data: bytes | None = None
     if "data" in members:
         raw = members["data"]
@@ -189,7 +192,8 @@ def _event_of(members: Members, own: Mapping[str, str]) -> Event:
             data = str(_decode_value(raw)).encode()
     elif "data_base64" in members:
         data = base64.b64decode(_decode_value(members["data_base64"]))
-    return Event({**attributes, **own}, data)
+    attributes.update(own)
+    return Event(attributes, data)
 
 
 def _text(raw: msgspec.Raw) -> str | None:

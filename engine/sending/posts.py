@@ -6,8 +6,8 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import Final, Self
@@ -20,7 +20,7 @@ from ..delivery.answers import Answer, Verdict
 from ..delivery.posts import Attempt, Ended
 from ..errors import EngineError, FetchError
 from ..log import log
-from ..reading.references import referred_event
+from ..reading.references import References
 from .content import MOST_RESOLVED_BYTES, Content
 from .sink import HttpSink
 from .target import TargetError
@@ -29,7 +29,6 @@ from .targets import Lookup, Targets
 IDLE_S: Final = 600.0  # then a sink's session is closed
 _CLOSE_S: Final = 5.0
 _NAME_THREADS: Final = 32  # lookups of names that hang must not delay those of other sinks
-_REFERENCE_THREADS: Final = 2
 
 
 class HttpPosts:
@@ -50,14 +49,23 @@ class HttpPosts:
         allowed: Collection[Network] = (),
         on_ended: Callable[[], None] = lambda: None,
     ) -> None:
-        self._topic, self._lookup = config.topic("event"), lookup
-        self._fetch = fetch or partial(referred_event, config)
+        self._topic = config.topic("event")
+        self._references = References(config)
+        self._fetch = fetch or self._references.event
         self._allowed, self._on_ended = tuple(allowed), on_ended
         self._waiting: deque[Attempt] = deque()
         self._over: deque[Ended] = deque()
         self._is_woken = self._is_told = False
         self._failure: BaseException | None = None
+        self._names = ThreadPoolExecutor(_NAME_THREADS, "interlock-names")
+        self._connections = ThreadPoolExecutor(1, "interlock-connections")
+        self._reading = ThreadPoolExecutor(1, "interlock-references")
+        self._targets = Targets(lookup, self._connections)
+        self._sinks: dict[str, HttpSink] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._loop = _new_loop()
+        self._loop.set_default_executor(self._names)
         self._end = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="interlock-posts", daemon=True)
 
@@ -88,11 +96,12 @@ class HttpPosts:
 
     def close(self, timeout_s: float = _CLOSE_S) -> None:
         """Cancels what is in flight, and waits up to the timeout until its connections are closed."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._end.set)
-            self._thread.join(timeout_s)
-        elif not self._loop.is_closed() and self._thread.ident is None:
+        if self._thread.ident is None:  # never opened
             self._loop.close()
+            return
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(timeout_s)
 
     # -- in the thread
 
@@ -113,23 +122,18 @@ class HttpPosts:
             self._loop.close()
 
     async def _serve(self) -> None:
-        names = ThreadPoolExecutor(_NAME_THREADS, "interlock-names")
-        self._loop.set_default_executor(names)
-        connections = ThreadPoolExecutor(1, "interlock-connections")
-        self._references: Executor = ThreadPoolExecutor(_REFERENCE_THREADS, "interlock-references")
-        self._targets = Targets(self._lookup, connections)
-        self._sinks: dict[str, HttpSink] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._closing: set[asyncio.Task[None]] = set()
         try:
             await self._end.wait()
         finally:
             for task in (tasks := [*self._tasks]):
                 task.cancel()
-            await asyncio.gather(*tasks, *self._closing, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._closing, return_exceptions=True)
             for sink in self._sinks.values():
                 await sink.close()
-            for threads in (names, connections, self._references):
+            self._reading.submit(self._references.close)
+            self._reading.shutdown(wait=False)
+            for threads in (self._names, self._connections):
                 threads.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> None:
@@ -177,7 +181,7 @@ class HttpPosts:
         left = MOST_RESOLVED_BYTES
         for reference in content.references():
             try:
-                event = await self._loop.run_in_executor(self._references, self._fetch, reference.dataref)
+                event = await self._loop.run_in_executor(self._reading, self._fetch, reference.dataref)
                 left -= len(event.data or b"")
                 if left >= 0:
                     content.resolve(reference, event)
@@ -194,7 +198,8 @@ class HttpPosts:
         record = attempt.sink
         found = await self._targets.get(record.connection)
         sink = self._sinks.get(record.subscription)
-        if sink is None or sink.record != record or sink.resolved is not found:
+        is_same = sink is not None and (sink.record is record or sink.record == record)
+        if sink is None or not is_same or sink.resolved is not found:
             self._retire_idle()
             made = HttpSink(record, found, self._allowed, self._topic)
             self._sinks[record.subscription] = made

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Collection
 from contextlib import suppress
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -131,5 +132,6 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
         return None
     now_s = time.time()
     with suppress(ValueError, TypeError, IndexError, OverflowError):
-        now_s = parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
+        at = parsedate_to_datetime(response.headers.get("Date", ""))
+        now_s = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
     return retry_after(stated, int(now_s * 1000))

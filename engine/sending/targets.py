@@ -50,7 +50,9 @@ class Targets:
 
     async def get(self, connection: str) -> Resolved:
         """The target, at once if it was looked up before. Raises TargetError."""
-        entry = self._entries.setdefault(connection, _Entry())
+        entry = self._entries.get(connection)
+        if entry is None:
+            entry = self._entries[connection] = _Entry()
         is_usable = entry.found is not None and entry.error is None
         if self._now() - entry.looked_at >= (FRESH_S if is_usable else AGAIN_S):
             self._start(connection, entry)

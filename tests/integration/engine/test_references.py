@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from unittest import mock
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock import Event
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import FetchError
+from interlock.engine.errors import FetchError, UnreachableError
+from interlock.engine.kafka.admin import Admin
+from interlock.engine.kafka.reader import KafkaReader
 from interlock.engine.kafka.topics import create
-from interlock.engine.reading.references import referred_event
+from interlock.engine.reading.references import References, referred_event
 from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
 
@@ -33,6 +37,30 @@ def test_the_event_at_a_reference_is_given_whole(bus: BusConfig) -> None:
     small = Event.of("x", "/s", id="2", data={"rows": 3})
     references = emitted(bus, large, small)
     assert [referred_event(bus, reference) for reference in references] == [large, small]
+
+
+def test_many_references_are_read_with_the_same_clients(bus: BusConfig) -> None:
+    """Making clients takes half a second."""
+    events = [Event.of("x", f"/s{n}", id=str(n), data={"n": n}) for n in range(6)]  # in both partitions
+    places = emitted(bus, *events)
+    made = mock.Mock(wraps=Admin)
+    with (
+        mock.patch("interlock.engine.reading.references.Admin", made),
+        closing(References(bus)) as references,
+    ):
+        for order in (range(6), (5, 0, 3, 3, 1)):
+            assert [references.event(places[n]) for n in order] == [events[n] for n in order]
+        with pytest.raises(FetchError):
+            references.event(f"kafka:{bus.topic('event')}/7/0")
+        assert references.event(places[0]) == events[0]
+        assert made.call_count == 1
+        with (
+            mock.patch.object(KafkaReader, "take", side_effect=UnreachableError("no broker")),
+            pytest.raises(UnreachableError),
+        ):
+            references.event(places[1])
+        assert references.event(places[1]) == events[1]
+        assert made.call_count == 2
 
 
 def test_an_unreadable_reference_is_an_error(bus: BusConfig, unique_name: Callable[[str], str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import ssl
 import threading
@@ -26,6 +27,7 @@ from tests.kit.posting import LOOPBACK, Posting, form
 from tests.kit.sinks import Behaviour, Sink, answer, cut, drip, flood, hang, raw, reset
 from tests.unit.engine.delivery.firings import firing
 
+BOMB = gzip.compress(b"\0" * 4_000_000)
 SOON_S = 0.3  # a timeout of deliveries that must not be answered in time
 
 
@@ -209,10 +211,11 @@ def test_retry_after_is_read_in_seconds_and_as_a_date(sink: Sink, status: int) -
         (answer(500, {}, b"no room"), b"no room"),
         (answer(500, {}, b"x" * 5000), b"x" * 1024),
         (flood(b"HTTP/1.1 500 Oops\r\n\r\n", b"x"), b"x" * 1024),
+        (answer(500, {"content-encoding": "gzip"}, BOMB), BOMB[:1024]),
         (cut(500, {}, b"half"), b""),
         (answer(500), b""),
     ],
-    ids=["short", "long", "without end", "cut", "empty"],
+    ids=["short", "long", "without end", "compressed", "cut", "empty"],
 )
 def test_an_excerpt_of_a_refusal_is_kept(sink: Sink, body: Behaviour, begin: bytes) -> None:
     sink.answer(body)
@@ -222,9 +225,9 @@ def test_an_excerpt_of_a_refusal_is_kept(sink: Sink, body: Behaviour, begin: byt
 
 
 def test_a_refusal_whose_body_does_not_come_keeps_its_status(sink: Sink) -> None:
-    sink.answer(drip(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 9\r\n\r\n", 1))
+    sink.answer(drip(b"x", start=b"HTTP/1.1 400 Bad Request\r\ncontent-length: 1000\r\n\r\n"))
     with Posting.to(sink.url) as posting:
-        assert posting.deliver(ordered()).answer.verdict is Verdict.REFUSED
+        assert posting.deliver(ordered(), SOON_S).answer.verdict is Verdict.REFUSED
 
 
 # -- connections
@@ -510,6 +513,13 @@ def test_a_thread_that_ended_is_an_error() -> None:
             posting.posts._thread.join()
         with pytest.raises(EngineError, match="has ended"):
             posting.posts.ended()
+
+
+def test_what_is_started_before_the_thread_runs_is_delivered(sink: Sink) -> None:
+    posting = Posting.to(sink.url)
+    number = posting.start(ordered())
+    with posting:
+        assert posting.wait(number).answer.status == 202
 
 
 def test_posts_that_were_never_opened_can_be_closed() -> None:
