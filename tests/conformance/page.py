@@ -15,7 +15,7 @@ from typing import NamedTuple
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "conformance.md"
 MODULES = (
     "test_core", "test_json_format", "test_kafka_binding", "test_http_binding", "test_http_webhook",
-    "test_knative_data_plane", "test_knative_control_plane",
+    "test_knative_data_plane", "test_knative_control_plane", "test_knative_event_delivery",
 )  # fmt: skip
 HEAD = """# Conformance to CloudEvents
 
@@ -34,6 +34,7 @@ What Interlock does with CloudEvents 1.0.2, and with Knative's contracts for del
 | HTTP webhooks 3.2 | a token in the URI is not taken | logs of proxies have URIs |
 | Knative, Event Acknowledgement | 408 is tried again; 401, 403, 407 and 410 pause the sink, and refuse the firing only if others are accepted | Knative's dispatcher repeats 408 too; a wrong password is no fault of the events that it meets |
 | Knative, Derived (Reply) Events | a 200 whose body is no event, and does not say so, is accepted | most services answer with JSON of their own. Knative's broker answers 502 to that |
+| Knative, Content Based Routing | a reply that cannot be stored is stored later, without another delivery | the sink has done its work already |
 | Knative, Derived (Reply) Events | the hop counter is `interlockhops`, and is refused at 0 only for replies | `knativebrokerttl` is its broker's own; an event that came far may still be delivered |
 | Knative, DeliverySpec | linear delays grow by `backoffDelay`; dead letters go to a topic, not to `deadLetterSink` | the delays are those of Knative's code; a service for dead letters may be down as well |
 | Kafka binding 3.2.2 | an event whose data is itself a CloudEvent is written in structured mode | in binary mode a reader would take the data for the event |
