@@ -176,7 +176,7 @@ class DeliverOperator(DurableOperator):
             "Each firing of %s is sent to connection %r%s. Subscription %s on %s.",
             visible(self._bound(context)),
             self.conn_id,
-            f", path {visible(self.path)}" if self.path else "",
+            visible(f", path {self.path}" if self.path else ""),
             visible(self._subscription(config)),
             visible(config.describe()),
         )
