@@ -94,9 +94,9 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-# Two cores: four processes whose tests wait for services, and one that computes meanwhile. A file, or a group
+# Two cores: three processes whose tests wait for services, and one that computes meanwhile. A file, or a group
 # of files, runs in one process (tests/kit/scheduling.py).
-TEST_PROCESSES ?= 5
+TEST_PROCESSES ?= 4
 TESTED := $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts brokers, Airflow and Spark by itself)

@@ -118,7 +118,7 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
 def eventually() -> Callable[..., Any]:
     """`eventually("what is awaited", fact)` gives the first true value of `fact()`.
 
-    The test fails when there is none within `deadline_s`, by default 180: on a machine that runs five tests
+    The test fails when there is none within `deadline_s`, by default 180: on a machine that runs four tests
     at a time, what takes 5 s alone has taken 60.
     """
 

@@ -41,7 +41,7 @@ HEAVY: Final = (
 )
 # With more Airflows, Sparks and brokers at a time, tests miss their deadlines on two cores.
 HEAVY_PROCESSES: Final = 2
-WAITING_PROCESSES: Final = 4  # these two among them
+WAITING_PROCESSES: Final = 3  # these two among them
 
 
 class Kind(Enum):

@@ -81,7 +81,7 @@ def test_processes_share_the_kinds_within_the_bounds_and_run_every_test(
     folders = ["integration/triggers", "integration/spark/pipeline", "integration/demo", "integration/chaos"]
     folders += [*["integration/engine"] * 12, *["unit/events"] * 40]
     collected = [f"{folder}/test_{n}.py::test_{m}" for n, folder in enumerate(folders) for m in range(3)]
-    processes = [Process(collected) for _ in range(5)]
+    processes = [Process(collected) for _ in range(4)]
     scheduling: Any = GroupScheduling.__new__(GroupScheduling)
     scheduling.__dict__ |= {
         "config": request.config,
