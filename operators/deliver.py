@@ -37,6 +37,7 @@ Format: TypeAlias = Literal["binary", "json"]
 MAX_IN_FLIGHT: Final = 1024  # as `SinkRecord` has it
 _MAX_TRIES: Final = 1_000_000
 _MAX_PATH: Final = 2000
+_CONN_ID: Final = re.compile(r"[\w#!()\-.:/\\]+")  # as Airflow's
 # What RFC 3986 allows in a path and query, percent-encoded or not.
 _PATH: Final = re.compile(r"([/?]([A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*)?")
 _SECONDS: Final = "seconds as a number, 0 to 2,592,000"
@@ -154,7 +155,7 @@ class DeliverOperator(DurableOperator):
     ) -> None:
         super().__init__(**kwargs)
         checks = ArgumentChecks(self.who)
-        checks.text("conn_id", conn_id, "the id of an Airflow connection of type http", most=250)
+        _check_connection(checks, conn_id)
         _check_path(checks, path)
         if send is not None:
             checks.choice("send", send, get_args(Send))
@@ -224,6 +225,13 @@ class DeliverOperator(DurableOperator):
         return found
 
 
+def _check_connection(checks: ArgumentChecks, conn_id: object) -> None:
+    give = "the id of an Airflow connection of type http"
+    checks.text("conn_id", conn_id, give, most=250)
+    if not _CONN_ID.fullmatch(str(conn_id)):
+        checks.fail("conn_id", conn_id, give)
+
+
 def _check_path(checks: ArgumentChecks, path: object) -> None:
     give = 'a path such as "/events", percent-encoded, which is added to the connection\'s address'
     checks.text("path", path, give, most=_MAX_PATH, empty=True)
@@ -248,6 +256,8 @@ def _check_retry(checks: ArgumentChecks, retry: object) -> None:
             checks.fail(f"retry[{name!r}]", value, _RETRY[name])
     found = msgspec.convert(dict(retry), Retry)
     if found.delay_s > found.most_delay_s:
-        checks.fail(
-            "retry['delay_s']", found.delay_s, f"at most most_delay_s, {found.most_delay_s:g}, or raise that"
-        )
+        if "delay_s" in retry:
+            give = f"at most most_delay_s, {found.most_delay_s:g}, or raise that"
+            checks.fail("retry['delay_s']", retry["delay_s"], give)
+        give = f"at least delay_s, {found.delay_s:g}, or lower that"
+        checks.fail("retry['most_delay_s']", retry["most_delay_s"], give)

@@ -182,4 +182,5 @@ def _text(extra: Mapping[str, Any], name: str) -> str:
 
 
 def _missing(conn_id: str) -> TargetError:
-    return TargetError(f"There is no connection {conn_id!r}: create it, with type http.")
+    """Airflow raises the same error if its database or a secrets backend does not answer."""
+    return TargetError(f"This process can read no connection {conn_id!r}: create it, with type http.")

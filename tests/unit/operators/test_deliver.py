@@ -58,6 +58,9 @@ def sink(operator: Any) -> dict[str, Any]:
     [
         ({"condition": "event"}, "condition is a str; build it with"),
         ({"conn_id": ""}, "conn_id is ''; give the id of an Airflow connection of type http"),
+        ({"conn_id": " "}, "conn_id is ' '; give the id of an Airflow connection of type http"),
+        ({"conn_id": "crm\n"}, "conn_id is .*; give the id of an Airflow connection of type http"),
+        ({"conn_id": "the crm"}, "conn_id is 'the crm'; give the id"),
         ({"conn_id": "{{ var.value.sink }}"}, "conn_id .* not templated"),
         ({"send": "both"}, "send is 'both'; give one of 'event', 'firing'"),
         ({"format": "xml"}, "format is 'xml'; give one of 'binary', 'json'"),
@@ -72,6 +75,7 @@ def sink(operator: Any) -> dict[str, Any]:
         ({"retry": {"delay_s": timedelta(seconds=1)}}, r"retry\['delay_s'\] is .*give seconds as a number"),
         ({"retry": {"delay_s": -1}}, r"retry\['delay_s'\] is -1; give seconds as a number, 0 to"),
         ({"retry": {"delay_s": 600}}, r"retry\['delay_s'\] is 600.*give at most most_delay_s, 300"),
+        ({"retry": {"most_delay_s": 0.1}}, r"retry\['most_delay_s'\] is 0.1; give at least delay_s, 0.2, or"),
         ({"retry": {"jitter": 1.5}}, r"retry\['jitter'\] is 1.5; give a number from 0 to 1"),
         ({"retry": {"timeout_s": 0}}, r"retry\['timeout_s'\] is 0; give seconds as a number, above 0"),
         ({"retry": {"tries": 0}}, r"retry\['tries'\] is 0; give a whole number, 1"),

@@ -145,7 +145,7 @@ def test_a_command_reads_airflows_secrets_and_says_that_a_connection_is_missing(
         raise AirflowNotFoundException(f"The conn_id `{conn_id}` isn't defined")
 
     monkeypatch.setattr(StoredConnection, "get_connection_from_secrets", none)
-    with pytest.raises(TargetError, match="There is no connection 'crm': create it, with type http"):
+    with pytest.raises(TargetError, match="can read no connection 'crm': create it, with type http"):
         target_in_command("crm")
 
 
@@ -169,7 +169,7 @@ def test_a_triggerer_reads_a_connection_in_its_event_loop_for_another_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert in_a_triggerer(connection(), monkeypatch).url == "http://api.example.com"
-    with pytest.raises(TargetError, match="There is no connection 'crm'"):
+    with pytest.raises(TargetError, match="can read no connection 'crm'"):
         in_a_triggerer(AirflowNotFoundException("none"), monkeypatch)
     with pytest.raises(TimeoutError, match="the supervisor is gone"):  # the earlier target stays in use
         in_a_triggerer(TimeoutError("the supervisor is gone"), monkeypatch)
