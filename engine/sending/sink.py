@@ -8,6 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from io import BytesIO
 from typing import Final
 
 import aiohttp
@@ -26,6 +27,7 @@ from .targets import Resolved
 from .tokens import TokenError, Tokens
 
 _REASON_CHARS: Final = 400
+_WHOLE_BYTES: Final = 1024 * 1024  # of a longer body aiohttp writes parts, if it is a file
 _OK, _UNAUTHORIZED, _MULTIPLE = 200, 401, 300
 
 
@@ -77,14 +79,13 @@ class HttpSink:
         progress.set(made)
         timeout_s = self.record.retry.timeout_s
         headers = [*self._headers, *sent.headers, *sent.trace.items()]
+        body = sent.body if len(sent.body) <= _WHOLE_BYTES else BytesIO(sent.body)
         if token:
             headers.append(("Authorization", f"Bearer {token}"))
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self._session.post(
-                    self._url, data=sent.body, headers=headers, allow_redirects=False
-                ) as response,
+                self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as response,
             ):
                 return await self._read(response, sent, made)
         except Exception as e:  # noqa: BLE001  # each has its meaning

@@ -123,13 +123,14 @@ class Sink:
     """As a context manager it serves on a free `port`. behave: gets each request; tests may replace it.
 
     tls: the TLS context with its certificate; None: without TLS. received: all requests so far. connections:
-    how many were accepted.
+    how many were accepted. early: answers each request when its head is there, whatever its body is.
     """
 
     behave: Answer = lambda _: answer(202)
     tls: ssl.SSLContext | None = None
     received: list[Received] = field(default_factory=list)
     connections: int = 0
+    early: Behaviour | None = None
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -184,8 +185,8 @@ class Sink:
         try:
             while await self._answer_next(reader, writer, number):
                 pass
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # the client has gone
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass  # the client has gone, or the sink ends
         finally:
             self._writers.discard(writer)
             writer.close()
@@ -195,6 +196,11 @@ class Sink:
     ) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         line, *rest = head[:-4].split("\r\n")
+        if self.early is not None:
+            await self.early(writer)
+            while await reader.read(2**16):  # a reset would take the answer away from the client
+                pass
+            return False
         method, path, _ = line.split(" ")
         headers = {name.lower(): text.strip() for name, _, text in (each.partition(":") for each in rest)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))

@@ -75,6 +75,16 @@ def test_the_request_says_nothing_that_nobody_asked_for(sink: Sink) -> None:
     }
 
 
+def test_a_large_firing_is_sent_whole(sink: Sink) -> None:
+    with Posting.to(sink.url) as posting:
+        assert posting.deliver(ordered(data={"text": "x" * 4_000_000})).answer.status == 202
+    (got,) = sink.received
+    assert msgspec.json.decode(got.body)["events"]["order"][0]["data"] == {"text": "x" * 4_000_000}
+    assert (got.headers["content-length"], got.headers["content-type"]) == (
+        str(len(got.body)), "application/json"
+    )  # fmt: skip
+
+
 def test_many_deliveries_share_connections(sink: Sink) -> None:
     with Posting.to(sink.url) as posting:
         for offset in range(5):
@@ -222,6 +232,15 @@ def test_an_excerpt_of_a_refusal_is_kept(sink: Sink, body: Behaviour, begin: byt
     with Posting.to(sink.url) as posting:
         found = posting.deliver(ordered()).answer
     assert (found.status, found.excerpt) == (500, begin)
+
+
+@pytest.mark.parametrize("size", [10, 4_000_000])
+def test_an_answer_before_the_body_is_sent_counts(sink: Sink, size: int) -> None:
+    """As proxies refuse what is too large for them."""
+    sink.early = raw(b"HTTP/1.1 413 Payload Too Large\r\ncontent-length: 3\r\n\r\nbig")
+    with Posting.to(sink.url) as posting:
+        found = posting.deliver(ordered(data={"text": "x" * size})).answer
+    assert (found.status, found.verdict) == (413, Verdict.REFUSED), found.text
 
 
 def test_a_refusal_whose_body_does_not_come_keeps_its_status(sink: Sink) -> None:
