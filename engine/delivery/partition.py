@@ -141,17 +141,18 @@ class ActionPartition:
         return firing
 
     def leave_out(self, subscription: str) -> list[OpenFiring]:
-        """Called when the lanes of a sink change: what is held beyond a gap is left out with the gap.
+        """Called when the lanes of a sink change. If something is left out, all of the sink is from here on.
 
-        A partition that is one lane must have no gap. Returns the firings that are no longer held.
+        So it is read again: a partition that is one lane must have no gap, and with lanes of keys no key may
+        fill the window. Returns the firings that are no longer held.
         """
         self._abandon_scan()
         offsets = [at for scope, at in self._left_out.items() if scope[0] == subscription]
         if not offsets:
             return []
         self._left_out = {s: at for s, at in self._left_out.items() if s[0] != subscription}
-        first = self._left_out[subscription, None] = min(offsets)
-        gone = [f for f in self._held.values() if f.subscription == subscription and f.record.offset >= first]
+        gone = [firing for firing in self._held.values() if firing.subscription == subscription]
+        self._left_out[subscription, None] = min(offsets + [firing.record.offset for firing in gone])
         for firing in gone:
             self._close(firing.key)
         return gone

@@ -219,7 +219,8 @@ class DeliveryWorld:
             self._go_round()
             self._check_marks()
             now = self._durable()
-            quiet = quiet + 1 if now == before and not self.flights else 0
+            waits = self.flights or any(each.decision == "open" for each in self.cluster.transactions)
+            quiet = quiet + 1 if now == before and not waits else 0
             before = now
             if quiet >= QUIET_ROUNDS and not [*self._open()]:
                 return

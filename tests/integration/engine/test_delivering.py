@@ -177,6 +177,7 @@ def test_a_deliverer_that_is_killed_repeats_what_was_in_flight_and_no_more(
     sink.assert_in_order()
 
 
+@pytest.mark.long
 def test_a_deliverer_that_stood_still_does_no_harm_beside_the_one_that_took_over(
     deliveries: Deliveries, eventually: Callable[..., Any]
 ) -> None:
@@ -207,6 +208,7 @@ def test_a_deliverer_that_stood_still_does_no_harm_beside_the_one_that_took_over
     sink.assert_in_order()
 
 
+@pytest.mark.long
 def test_deliverers_that_come_and_go_lose_nothing_and_one_that_stops_repeats_nothing(
     deliveries: Deliveries, eventually: Callable[..., Any]
 ) -> None:
@@ -231,6 +233,7 @@ def test_deliverers_that_come_and_go_lose_nothing_and_one_that_stops_repeats_not
     sink.assert_in_order()
 
 
+@pytest.mark.long
 def test_the_transaction_of_a_deliverer_that_was_killed_in_it_is_ended_by_the_next_one(
     deliveries: Deliveries, eventually: Callable[..., Any]
 ) -> None:
@@ -245,6 +248,7 @@ def test_the_transaction_of_a_deliverer_that_was_killed_in_it_is_ended_by_the_ne
     assert [*Counter(sink.firings).values()] == [2]
 
 
+@pytest.mark.long
 def test_a_deliverer_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_is_refused(
     deliveries: Deliveries, eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

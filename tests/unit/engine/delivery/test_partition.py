@@ -161,12 +161,43 @@ def test_a_scan_finds_what_was_left_out_without_what_was_acknowledged() -> None:
     assert made.mark == 3
 
 
-def test_when_the_lanes_of_a_sink_change_what_is_held_behind_a_gap_is_left_out_too() -> None:
+def test_when_the_lanes_of_a_sink_change_and_something_is_left_out_all_of_it_is() -> None:
     made = partition(window=Window(sink=10, lane=1))
     for offset, key in enumerate("aab"):
         made.follow(record(offset, f"f{offset}", key))
-    assert [firing.record.offset for firing in made.leave_out(SINK)] == [2]
-    assert (names(made), made.left_out, made.mark) == (["f0"], {(SINK, None): 1}, 0)
+    assert [firing.record.offset for firing in made.leave_out(SINK)] == [0, 2]
+    assert (names(made), made.left_out, made.mark) == ([], {(SINK, None): 0}, 0)
+
+
+def test_when_the_lanes_of_a_sink_change_and_nothing_is_left_out_all_is_held() -> None:
+    made = partition(window=Window(sink=10, lane=5))
+    made.follow(record(0, "f0", "a"))
+    assert (made.leave_out(SINK), names(made)) == ([], ["f0"])
+
+
+def test_a_key_that_filled_the_window_of_a_sink_without_keys_leaves_room_once_it_has_keys() -> None:
+    has_keys: list[bool] = []
+    made = ActionPartition(
+        TP,
+        0,
+        0,
+        owner="me",
+        prefix=PREFIX,
+        window=Window(sink=4, lane=1),
+        one_lane=lambda _: not has_keys,
+    )
+    log = [record(offset, f"f{offset}", key) for offset, key in enumerate("aaaab")]
+    for item in log:
+        made.follow(item)
+    assert (names(made), made.begin_scan()) == (["f0", "f1", "f2", "f3"], None)
+    has_keys.append(True)
+    made.leave_out(SINK)
+    assert made.begin_scan() == 0
+    for item in log:
+        made.scan(item)
+    found = made.end_scan(len(log)) or []
+    assert [firing.record.offset for firing in found] == [0, 4]
+    assert made.left_out == {(SINK, "key a"): 1}
 
 
 @pytest.mark.parametrize("seed", [*range(40), 1197, 1391])
