@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..bus import Bus, Committed
+from ..errors import UnreachableError
+from ..log import log
 from ..protocol.partitions.fencing import Fencing
 from .ownership import Ownership
 
 LOOK_S: Final = 0.2
+AGAIN_S: Final = 5.0
 
 
 @dataclass
@@ -45,15 +48,19 @@ class DeadDeliverers:
         self._fencing.note_committers(marks)
 
     def look(self) -> None:
-        """Called in each pass. Does nothing if the last look was less than LOOK_S ago."""
+        """Called in each pass. Looks every LOOK_S."""
         now = self._monotonic()
         if now < self._look_at:
             return
         self._look_at = now + LOOK_S
-        if self.is_held_back():
-            self._fencing.blocked(self._ownership.assigned or ())
-        else:
-            self._fencing.unblocked()
+        try:
+            if self.is_held_back():
+                self._fencing.blocked(self._ownership.assigned or ())
+            else:
+                self._fencing.unblocked()
+        except UnreachableError as e:  # deliveries in flight do not depend on it
+            log.warning("Cannot check whether a dead deliverer blocks this one; trying again: %s", e)
+            self._look_at = now + AGAIN_S
 
     def is_held_back(self) -> bool:
         """Whether an open transaction hides marks, or records of a partition that is being taken over."""

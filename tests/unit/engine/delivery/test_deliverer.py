@@ -17,7 +17,7 @@ from interlock.engine.delivery.ownership import Ownership
 from interlock.engine.delivery.posts import Attempt, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
-from interlock.engine.errors import EngineError, TransactionAborted
+from interlock.engine.errors import EngineError, TransactionAborted, UnreachableError
 from interlock.engine.records import encode_json
 
 from tests.kit.bus import Alone, SimulatedBus
@@ -474,3 +474,20 @@ def test_a_firing_that_was_given_up_and_is_written_again_is_delivered_again() ->
     setting.begin()
     setting.passes()
     assert setting.sent == []
+
+
+def test_brokers_that_do_not_say_what_holds_a_takeover_back_end_no_deliverer(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_answer(*_: object) -> None:
+        raise UnreachableError("no answer")
+
+    setting = Setting()
+    setting.fire("f1")
+    setting.begin()
+    monkeypatch.setattr(setting.bus, "stable_offsets", no_answer)
+    setting.bus.take_one = True
+    with caplog.at_level(logging.WARNING):
+        setting.passes(8, ms=300)
+    assert caplog.text.count("no answer") == 1
+    assert setting.sent == ["f1"]
