@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-CLIENTS = ("confluent_kafka", "pyspark", "py4j", "cloudevents")
+CLIENTS = ("confluent_kafka", "pyspark", "py4j", "cloudevents", "aiohttp")
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ CLIENTS = ("confluent_kafka", "pyspark", "py4j", "cloudevents")
         ("interlock.spark", (*CLIENTS, "airflow")),
         ("interlock.plugin.provider", (*CLIENTS, "airflow", "msgspec")),
         ("interlock.plugin.commands", (*CLIENTS, "airflow", "msgspec")),
-        ("interlock.operators", ("confluent_kafka", "pyspark", "py4j")),
+        ("interlock.operators", ("confluent_kafka", "pyspark", "py4j", "aiohttp")),
     ],
 )
 def test_an_import_loads_no_heavy_library(module: str, heavy: tuple[str, ...]) -> None:
