@@ -38,6 +38,7 @@ from .evidence import ACTION_TOPIC, gather
 from .feed import RatesFeed
 from .folder import FolderError, own_folder
 from .progress import Progress, complain
+from .readers import ReportReaders
 from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,6 +83,7 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
             progress.plain(f"FAULT={fault.name}: {fault.description}")
     os.environ["JDK_JAVA_OPTIONS"] = spark_conf.jvm_options()  # the broker inherits it
     broker = LocalBroker(folder / "broker", port=free_port(), report=progress.say)
+    readers = ReportReaders()
     airflow = LocalAirflow(
         folder / "airflow",
         ROOT / "dags_examples",
@@ -91,19 +93,22 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
                 "extra": {"bootstrap.servers": f"127.0.0.1:{broker.port}"},
             },
             "spark_default": {"conn_type": "spark", "host": "local[1]"},
+            "report_readers": readers.connection,
         },
         variables={"interlock_examples_data": str(folder / "data")},
+        settings={("interlock", "delivery_networks"): "127.0.0.0/8"},
         environment=spark_conf.write(folder / "spark"),
         port=int(os.environ.get("DEMO_PORT") or 0),
     )
     feed = RatesFeed(airflow, folder / "feed", folder / "data")
     try:
-        _start(broker, airflow, feed, progress)
-        verdicts = _play(broker, airflow, feed, faults, folder / "data", progress)
-        summary = json.dumps(_summary(verdicts, progress))
-        if keep:
-            progress.plain(summary)
-            _keep_up(airflow, broker, progress)
+        with readers:
+            _start(broker, airflow, feed, progress)
+            verdicts = _play(broker, airflow, feed, readers, faults, folder / "data", progress)
+            summary = json.dumps(_summary(verdicts, progress))
+            if keep:
+                progress.plain(summary)
+                _keep_up(airflow, broker, progress)
     finally:
         _stop(broker, airflow, progress)
     if not keep:
@@ -145,6 +150,7 @@ def _play(
     broker: LocalBroker,
     airflow: LocalAirflow,
     feed: RatesFeed,
+    readers: ReportReaders,
     faults: Sequence[Fault],
     data: Path,
     progress: Progress,
@@ -180,21 +186,28 @@ def _play(
     known = [day for story in stories for day in story.dates]
     verdicts = {}
     for story in stories:
-        verdict = _judge(broker, airflow, data, story.dates, known)
+        verdict = _judge(broker, airflow, readers, data, story.dates, known)
         verdicts[story.fault.name] = verdict
         _print(verdict, progress)
     return verdicts
 
 
 def _judge(
-    broker: LocalBroker, airflow: LocalAirflow, data: Path, dates: Sequence[date], known: Sequence[date]
+    broker: LocalBroker,
+    airflow: LocalAirflow,
+    readers: ReportReaders,
+    data: Path,
+    dates: Sequence[date],
+    known: Sequence[date],
 ) -> check.Verdict:
     deadline = time.monotonic() + ACKNOWLEDGED_S
     while True:
-        evidence = gather(airflow.api, broker.bootstrap_servers, data, dates, known)
+        announced = readers.announced  # before the topic is read: what came later is not missing there
+        evidence = gather(airflow.api, broker.bootstrap_servers, data, announced, dates, known)
         verdict = check.judge(evidence)
-        # The last records may still be on their way; other problems do not go away.
-        if not verdict.problems or verdict.missing or time.monotonic() > deadline:
+        # The last records and deliveries may still be on their way; other problems do not go away.
+        is_over = verdict.missing and verdict.announced == verdict.reports
+        if not verdict.problems or is_over or time.monotonic() > deadline:
             return verdict
         time.sleep(0.5)
 
@@ -210,7 +223,7 @@ def _print(verdict: check.Verdict, progress: Progress) -> None:
 
 def _summary(verdicts: Mapping[str, check.Verdict], progress: Progress) -> dict[str, Any]:
     """Returns the totals of all stories; of several stories also the counts of each, by its fault's name."""
-    total: dict[str, Any] = {"reports": 0, "duplicates": 0, "missing": 0, "resume_ms": []}
+    total: dict[str, Any] = {"reports": 0, "duplicates": 0, "missing": 0, "announced": 0, "resume_ms": []}
     for verdict in verdicts.values():
         for name in total:
             total[name] += getattr(verdict, name)

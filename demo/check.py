@@ -36,6 +36,7 @@ class Verdict:
     reports: int
     duplicates: int
     missing: int
+    announced: int
     problems: tuple[str, ...]
     steps: tuple[Step, ...]
 
@@ -53,6 +54,7 @@ def judge(evidence: Evidence) -> Verdict:
         reports=sum(1 for day in found if day.reported),
         duplicates=sum(day.duplicates for day in found),
         missing=sum(1 for day in found if not day.reported),
+        announced=sum(1 for day in found if day.announced),
         problems=tuple(problems),
         steps=tuple(day.step for day in found if day.step is not None),
     )
@@ -76,6 +78,7 @@ class _Date:
         self._firing = self._find_firing()
         self._run = self._find_run()
         self.reported = self._find_report()
+        self.announced = self._find_announcement()
         if self._firing and self._run:
             self._find_step(self._firing, self._run)
 
@@ -144,11 +147,7 @@ class _Date:
     def _find_report(self) -> bool:
         """Returns whether a report with the right content exists."""
         reports = self._evidence.reports.get(self.name, [])
-        ended = {
-            event.identity
-            for event in self._evidence.events
-            if event.subject == "daily_report" and event.date == self.name
-        }
+        ended = self._ended()
         self._once("report files", len(reports))
         self._once("Spark applications with a completion event", len(ended))
         if not reports:
@@ -170,6 +169,22 @@ class _Date:
         if not ended:
             self._problem("a report exists, but its Spark application emitted no event")
         return right
+
+    def _ended(self) -> set[tuple[str, str]]:
+        """The completion events of the report's Spark applications."""
+        return {
+            event.identity
+            for event in self._evidence.events
+            if event.subject == "daily_report" and event.date == self.name
+        }
+
+    def _find_announcement(self) -> bool:
+        """Returns whether the readers were told of the report, by its own event."""
+        told = [each.identity for each in self._evidence.announced if each.date == self.name]
+        self._once("deliveries of its report's event", len(told))
+        if set(told) != self._ended():
+            self._problem(f"the readers got {sorted(set(told))}, the topic has {sorted(self._ended())}")
+        return bool(told)
 
     def _find_step(self, firing: Action, run: ReportRun) -> None:
         if not run.resumed_ms or len(self._parts) < len(WAITED_FOR):

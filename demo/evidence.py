@@ -72,6 +72,11 @@ class Action:
     def key(self) -> str:
         return str(self.firing["key"])
 
+    @property
+    def is_delivery(self) -> bool:
+        """Whether it goes to a service over HTTP, not to a waiting task."""
+        return "/deliver/" in self.subscription
+
     @classmethod
     def of(cls, record: Record) -> Action | None:
         """Returns the action of a record; None for a null value, which removes a firing."""
@@ -79,6 +84,19 @@ class Action:
         if not isinstance(value, dict):
             return None
         return cls(record, value["subscription"], value["state"], value["firing"])
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """A report's completion event as the readers' service got it over HTTP."""
+
+    source: str
+    id: str
+    date: str
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        return (self.source, self.id)
 
 
 @dataclass(frozen=True)
@@ -95,7 +113,10 @@ class ReportRun:
 
 @dataclass(frozen=True)
 class Evidence:
-    """dates: the business dates to check. known: all dates of the concurrent stories."""
+    """dates: the business dates to check. known: all dates of the concurrent stories.
+
+    actions: of the waits of daily_report.
+    """
 
     dates: Sequence[str]
     known: Sequence[str] = ()
@@ -103,10 +124,16 @@ class Evidence:
     actions: Sequence[Action] = ()
     runs: Sequence[ReportRun] = ()
     reports: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by date, the files' content
+    announced: Sequence[Announcement] = ()
 
 
 def gather(
-    api: AirflowRest, bootstrap_servers: str, data: Path, dates: Sequence[date], known: Sequence[date]
+    api: AirflowRest,
+    bootstrap_servers: str,
+    data: Path,
+    announced: Sequence[Announcement],
+    dates: Sequence[date],
+    known: Sequence[date],
 ) -> Evidence:
     names = [day.isoformat() for day in dates]
     actions = [Action.of(record) for record in read_all(bootstrap_servers, ACTION_TOPIC)]
@@ -114,7 +141,8 @@ def gather(
         dates=names,
         known=[day.isoformat() for day in known],
         events=read_events(bootstrap_servers),
-        actions=[action for action in actions if action is not None],
+        actions=[action for action in actions if action is not None and not action.is_delivery],
+        announced=announced,
         runs=[_run(api, run) for run in api.runs("daily_report")],
         reports={name: _reports(data, name) for name in names},
     )

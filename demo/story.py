@@ -3,6 +3,7 @@
 The orders of D1 are stored before its report waits; the report of D2 waits before any of its events exists;
 the rates of D2 come before those of D1, and complete report D1 while the orders of D2 are still being made.
 A Spark job announces the orders, a DAG the rates of D2, and a service outside of Airflow those of D1 by HTTP.
+Another service is told of each report over HTTP.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .evidence import EVENT_TOPIC, WAITED_FOR, StoredEvent, read_events
 from .feed import RatesFeed
 from .progress import Progress
 
-DAGS = ("orders_spark", "rates_ingest", "daily_report")
+DAGS = ("announce_report", "orders_spark", "rates_ingest", "daily_report")
 # How long to wait for a step. Spark needs 8 to 15 s for a job on two busy cores.
 PATIENCE_S = 300.0  # on a machine that does much else, a Spark job takes minutes
 # How long to watch a wait that lacks an event, in case it fires wrongly.

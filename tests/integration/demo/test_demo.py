@@ -122,6 +122,7 @@ def test_make_demo_counts_two_reports_even_when_every_orders_event_comes_twice(t
     two = {"reports": 2, "duplicates": 0, "missing": 0}
     assert result["stories"] == {"none": two, "duplicate-orders": two}
     assert (result["reports"], result["duplicates"], result["missing"]) == (4, 0, 0)
+    assert result["announced"] == 4
     assert len(result["resume_ms"]) == 4
     assert done.stdout.count("sent the same orders event again") == 2
     password = json.loads((folder / "airflow" / "passwords.json").read_text())["admin"]
@@ -152,6 +153,7 @@ def test_lost_and_misdated_rates_fail_the_demo_with_the_reason_and_keep_leaves_i
     one_of_two = {"reports": 1, "duplicates": 0, "missing": 1}
     assert json.loads(summary)["stories"] == dict.fromkeys(faults, one_of_two)
     assert len(json.loads(summary)["resume_ms"]) == 2
+    assert json.loads(summary)["announced"] == 2
     assert sum("sent the same orders event again" in line for line in demo.lines) == 2
     reasons = [line for line in demo.lines if "no rates event in the topic" in line]
     assert sorted(" instead" in reason for reason in reasons) == [False, True]

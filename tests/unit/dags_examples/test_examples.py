@@ -90,6 +90,24 @@ def test_ship_orders_delivers_an_order_that_is_paid_and_packed(dags: dict[str, D
     assert (operator.conn_id, operator.path) == ("shipping", "/orders")
 
 
+def test_announce_report_sends_on_the_completion_event_of_a_report(dags: dict[str, DAG]) -> None:
+    operator: Any = dags["announce_report"].get_task("deliver")
+    ended, other = (
+        Event.of(
+            "interlock.spark.application.succeeded",
+            "/s",
+            id=subject,
+            subject=subject,
+            time=MIDNIGHT,
+            data=DAY,
+        )
+        for subject in ("daily_report", "orders")
+    )
+    [firing] = rehearse(operator.condition, [other, ended])
+    assert firing.key == DAY["date"]
+    assert (operator.conn_id, operator.path) == ("report_readers", "/reports")
+
+
 def test_absence_alert_starts_a_run_for_each_silence_of_each_station(dags: dict[str, DAG]) -> None:
     beats = [
         sent("station.alive", at, subject=station)

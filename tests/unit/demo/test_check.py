@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from demo.check import Verdict, absent, judge
-from demo.evidence import Action, Evidence, ReportRun, StoredEvent, resumptions
+from demo.evidence import Action, Announcement, Evidence, ReportRun, StoredEvent, resumptions
 from local.topics import Record
 
 RECORDED = json.loads(Path(__file__).with_name("recorded_story.json").read_text())
@@ -40,12 +40,20 @@ def evidence(story: Story) -> Evidence:
         actions=[action for action in actions if action is not None],
         runs=[ReportRun(**{**run, "resumed_ms": tuple(run["resumed_ms"])}) for run in story["runs"]],
         reports=story["reports"],
+        announced=[Announcement(**form) for form in story["announced"]],
     )
 
 
 @pytest.fixture
 def story() -> Story:
-    return copy.deepcopy(RECORDED)
+    made = copy.deepcopy(RECORDED)
+    ended = [StoredEvent.of(record(form)) for form in made["events"]]
+    made["announced"] = [
+        {"source": event.source, "id": event.id, "date": event.date}
+        for event in ended
+        if event.subject == "daily_report"
+    ]
+    return made
 
 
 def verdict(story: Story) -> Verdict:
@@ -71,7 +79,7 @@ def edit_value(form: dict[str, Any], edit: Callable[[dict[str, Any]], None]) -> 
 def test_the_recorded_story_is_right(story: Story) -> None:
     found = verdict(story)
     assert found.problems == ()
-    assert (found.reports, found.duplicates, found.missing) == (2, 0, 0)
+    assert (found.reports, found.duplicates, found.missing, found.announced) == (2, 0, 0, 2)
     assert [step.date for step in found.steps] == [FIRST, SECOND]
     assert all(0 < resume_ms < 60_000 for resume_ms in found.resume_ms)
 
@@ -188,6 +196,20 @@ def test_a_report_of_swapped_inputs_is_a_problem(story: Story) -> None:
 def test_a_report_written_twice_is_a_duplicate(story: Story) -> None:
     story["reports"][FIRST].append(story["reports"][FIRST][0])
     assert verdict(story).duplicates == 1
+
+
+def test_a_report_of_which_the_readers_were_not_told_is_a_problem(story: Story) -> None:
+    del story["announced"][0]
+    found = verdict(story)
+    assert (found.reports, found.announced) == (2, 1)
+    assert any("the readers got []" in problem for problem in found.problems)
+
+
+def test_a_report_of_which_the_readers_were_told_twice_is_a_duplicate(story: Story) -> None:
+    story["announced"].append(story["announced"][0])
+    found = verdict(story)
+    assert found.duplicates == 1
+    assert any("2 deliveries of its report's event instead of one" in problem for problem in found.problems)
 
 
 def test_a_second_run_or_try_of_a_report_is_a_duplicate(story: Story) -> None:
