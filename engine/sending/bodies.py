@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import takewhile
 from typing import Final
 
 import aiohttp
@@ -13,19 +14,30 @@ EXCERPT_BYTES: Final = 1024  # of a refusal's body, as in Knative's dead letters
 _DRAINED_BYTES: Final = 64 * 1024  # a body up to here is read to its end, to use its connection again
 _SPARE_S: Final = 1.0  # for a body that changes nothing
 _BLANK: Final = b"***"
+_HEAD: Final = 8  # a part of a secret that is as long is blanked
 
 
 async def excerpt(response: aiohttp.ClientResponse, secrets: Iterable[str]) -> bytes:
     """The begin of the body, without these secrets: a sink may repeat what it got."""
-    known = [each.encode() for each in secrets]
-    most = EXCERPT_BYTES + max(map(len, known), default=0)  # a secret that begins in there is whole
+    known = [*secrets]
+    most = EXCERPT_BYTES + max((len(each.encode()) for each in known), default=0)
     found = b""
     with suppress(TimeoutError, aiohttp.ClientError, OSError):
         async with asyncio.timeout(_SPARE_S):
             found = await _read(response, _DRAINED_BYTES, most)
-    for each in known:
-        found = found.replace(each, _BLANK)
-    return found[:EXCERPT_BYTES]
+    return blanked(found, known)[:EXCERPT_BYTES]
+
+
+def blanked(text: bytes, secrets: Iterable[str]) -> bytes:
+    """The text without these secrets, longest first, and without parts of them that begin as they do."""
+    for secret in secrets:
+        known = secret.encode()
+        at = text.find(known[:_HEAD])
+        while at >= 0:
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(known, text[at:], strict=False))
+            text = text[:at] + _BLANK + text[at + len([*same]) :]
+            at = text.find(known[:_HEAD], at + len(_BLANK))
+    return text
 
 
 async def drain(response: aiohttp.ClientResponse) -> None:

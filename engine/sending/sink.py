@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -17,7 +17,7 @@ from ..bus import Output
 from ..delivery.addresses import Network
 from ..delivery.answers import Answer, retry_after
 from ..delivery.sinks import SinkRecord
-from .bodies import drain, excerpt, whole
+from .bodies import blanked, drain, excerpt, whole
 from .connector import Progress, new_session, progress
 from .content import Sendable
 from .failures import failure
@@ -87,17 +87,19 @@ class HttpSink:
                 asyncio.timeout(timeout_s),
                 self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as response,
             ):
-                return await self._read(response, sent, made)
+                # The token of this request: another one may have replaced it by the time of its answer.
+                secrets = (*self._target.secrets, token) if token else self._target.secrets
+                return await self._read(response, sent, made, secrets)
         except Exception as e:  # noqa: BLE001  # each has its meaning
             answer = made.answer or failure(e, made, timeout_s)
             return answer._replace(destination=self._destination), None
 
     async def _read(
-        self, response: aiohttp.ClientResponse, sent: Sendable, made: Progress
+        self, response: aiohttp.ClientResponse, sent: Sendable, made: Progress, secrets: Sequence[str]
     ) -> tuple[Answer, Output | None]:
         status = response.status
         if status == _OK and is_reply(response.raw_headers):
-            return await self._read_reply(response, sent)
+            return await self._read_reply(response, sent, secrets)
         answer = Answer(status, destination=self._destination)
         if _OK <= status < _MULTIPLE:
             made.answer = answer
@@ -105,10 +107,10 @@ class HttpSink:
             return answer, None
         answer = answer._replace(retry_after_s=_retry_after(response))
         made.answer = answer
-        return answer._replace(excerpt=await excerpt(response, self._secrets)), None
+        return answer._replace(excerpt=await excerpt(response, secrets)), None
 
     async def _read_reply(
-        self, response: aiohttp.ClientResponse, sent: Sendable
+        self, response: aiohttp.ClientResponse, sent: Sendable, secrets: Sequence[str]
     ) -> tuple[Answer, Output | None]:
         answer = Answer(response.status, destination=self._destination)
         body = await whole(response, MOST_BYTES)
@@ -117,14 +119,8 @@ class HttpSink:
                 raise ReplyError(f"its reply is larger than {MOST_BYTES} bytes")
             return answer, read_reply(response.raw_headers, body, sent, self._topic)
         except ReplyError as e:
-            text = str(e)
-            for secret in self._secrets:
-                text = text.replace(secret, "***")
+            text = blanked(str(e).encode("utf-8", "replace"), secrets).decode()
             return answer._replace(text=text[:_REASON_CHARS], ruling=e.verdict), None
-
-    @property
-    def _secrets(self) -> tuple[str, ...]:
-        return self._target.secrets + (self._tokens.secrets if self._tokens is not None else ())
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:

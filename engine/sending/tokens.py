@@ -69,10 +69,6 @@ class Tokens:
         if token == self._token:
             self._token = ""
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        return (self._token,) if self._token else ()
-
     def _over(self, task: asyncio.Task[str]) -> None:
         self._task = None
         if not task.cancelled():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -14,7 +16,7 @@ import pytest
 from interlock.engine.delivery.answers import Verdict
 from interlock.engine.sending.target import Basic, Bearer, ClientCredentials, Target
 
-from tests.kit.posting import Posting, form
+from tests.kit.posting import WAIT_S, Posting, form
 from tests.kit.sinks import Received, Sink, answer, cut, hang, raw
 from tests.unit.engine.delivery.firings import firing
 
@@ -177,6 +179,47 @@ def test_a_secret_at_the_end_of_an_excerpt_is_not_cut_in_two(sink: Sink) -> None
     with Posting.to(sink.url, auth=Bearer(secret)) as posting:
         found = posting.deliver(ordered()).answer.excerpt
     assert found == b"x" * 1000 + b"***" + b"y" * 21
+
+
+def test_a_secret_that_is_repeated_again_and_again_is_not_cut_in_two(sink: Sink) -> None:
+    long = "canary" * 100
+    sink.answer(answer(500, {}, long.encode() * 10))
+    with Posting.to(sink.url, auth=Bearer(long)) as posting:
+        assert posting.deliver(ordered()).answer.excerpt == b"***" * 3
+
+
+def test_a_secret_that_the_reason_of_a_malformed_reply_would_cut_is_not_shown(sink: Sink) -> None:
+    long = CANARY + "s" * 200
+    sink.answer(answer(200, {"ce-specversion": long, "ce-id": "1"}))
+    with Posting.to(sink.url, auth=Bearer(long)) as posting:
+        text = posting.deliver(ordered()).answer.text
+    assert "***" in text
+    assert CANARY not in text
+
+
+def test_a_token_that_was_replaced_meanwhile_is_not_shown(sink: Sink) -> None:
+    tokens, is_replaced = iter((CANARY, "another")), threading.Event()
+
+    def behave(got: Received) -> Any:
+        async def late(writer: asyncio.StreamWriter) -> bool:
+            await asyncio.to_thread(is_replaced.wait, WAIT_S)
+            return await answer(400, {}, f"{got.headers}".encode())(writer)
+
+        if got.attributes["interlocksequence"] == "1":
+            return late
+        return answer(401 if CANARY in got.headers["authorization"] else 202)
+
+    sink.behave = behave
+    with (
+        Sink(lambda _: token(next(tokens))) as endpoint,
+        Posting.to(sink.url, auth=credentials(endpoint)) as posting,
+    ):
+        first = posting.start(ordered(1))
+        assert posting.deliver(ordered(2)).answer.status == 202
+        is_replaced.set()
+        found = posting.wait(first).answer.excerpt
+    assert b"Bearer ***" in found
+    assert CANARY.encode() not in found
 
 
 def test_a_lookup_that_fails_shows_no_secret(caplog: pytest.LogCaptureFixture) -> None:
