@@ -55,7 +55,7 @@ class OpenFiring:
     answer: Answer | None = None
     # See `SinkLanes`: what its sink had been through when the firing came, or was denied.
     base: int = 0
-    denied_after: int | None = None
+    denied_at: float | None = None
     key: bytes = field(init=False)  # of its record: subscription and firing id
 
     def __post_init__(self) -> None:

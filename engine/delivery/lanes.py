@@ -66,7 +66,7 @@ class SinkLanes:
     The sink as a whole is **paused** after an answer that says nothing about the firing: UNREACHABLE, or
     DENIED. Then one delivery at a time is tried, each of another lane, with the delays of its retry policy,
     until one is accepted or fails for a reason of its own. A firing that is DENIED is refused for good if the
-    sink accepted another one since it was last denied: then the cause is the firing.
+    sink accepted another one that was sent since it was last denied: then the cause is the firing.
 
     `limit`: how many deliveries may be in flight. Answers that speak of congestion halve it, and each
     delivered firing raises it again, up to the sink's `max_in_flight`.
@@ -88,7 +88,7 @@ class SinkLanes:
         self.paused_by = ""
         self._failed_in_a_row = 0
         self._failed = 0  # of the whole sink, ever
-        self._accepted = 0
+        self._accepted = float("-inf")  # when the latest one that was accepted had begun
         self._started: dict[bytes, float] = {}
 
     # -- what the sink has
@@ -199,7 +199,7 @@ class SinkLanes:
         if firing is not None and firing.key != sent.key:  # somebody else acknowledged what was sent
             firing = None
         verdict = answer.verdict
-        if verdict is Verdict.DENIED and firing is not None and self._denies_only(firing):
+        if verdict is Verdict.DENIED and firing is not None and self._denies_only(firing, now):
             verdict = Verdict.REFUSED
         counted = self._note(verdict, answer, started, now)
         if firing is None:
@@ -253,15 +253,18 @@ class SinkLanes:
         if self.paused_until is not None and started >= self.paused_until:
             self.paused_until, self.paused_by, self._failed_in_a_row = None, "", 0
         if verdict is Verdict.DELIVERED:
-            self._accepted += 1
+            self._accepted = max(self._accepted, started)
             self.limit = min(float(self.max_in_flight), self.limit + 1 / max(self.limit, LEAST_LIMIT))
         elif answer.is_congestion and started >= self._halved_at:
             self.limit, self._halved_at = max(LEAST_LIMIT, self.limit / 2), now
         return False
 
-    def _denies_only(self, firing: OpenFiring) -> bool:
-        """Whether the sink accepted another firing since it last denied this one."""
-        before, firing.denied_after = firing.denied_after, self._accepted
+    def _denies_only(self, firing: OpenFiring, now: float) -> bool:
+        """Whether the sink accepted a firing that was sent since it last denied this one.
+
+        One that was sent before may have met the sink as it was before its password changed.
+        """
+        before, firing.denied_at = firing.denied_at, now
         return before is not None and self._accepted > before
 
     def _is_exhausted(self, firing: OpenFiring, now_ms: int) -> bool:

@@ -183,6 +183,17 @@ def test_a_firing_that_is_denied_while_others_are_accepted_is_refused() -> None:
     assert lanes.lanes.paused_until is None  # the cause was the firing
 
 
+def test_what_was_sent_before_a_denial_does_not_show_that_the_cause_is_the_firing() -> None:
+    a, b = firing(1, "a"), firing(2, "b")
+    lanes = Lanes(a, b)
+    assert lanes.start() == [a, b]
+    assert lanes.answer(a, DENIED) == []  # the password is not valid any more
+    lanes.commit(*lanes.answer(b, OK))
+    lanes.now = 1
+    assert lanes.start() == [a]
+    assert lanes.answer(a, DENIED) == []
+
+
 def test_failures_of_a_paused_sink_count_for_all_that_wait() -> None:
     firings = [firing(n, f"k{n}", at_ms=0) for n in range(3)] + [firing(9, "k1", at_ms=0)]
     lanes = Lanes(*firings)
