@@ -1,1 +1,1 @@
-"""Delivery of firings to HTTP sinks, without I/O. Nothing starts it yet: docs/understand/engine/sinks.md."""
+"""Delivery of firings to HTTP sinks, without I/O: docs/understand/engine/sinks.md."""

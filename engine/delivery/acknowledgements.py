@@ -31,6 +31,8 @@ _FIRED, _ACKED = b',"state":"fired","firing":{', b',"state":"acked","firing":{'
 ERROR_DESTINATION: Final = "interlock_error_destination"
 ERROR_CODE: Final = "interlock_error_code"
 ERROR_DATA: Final = "interlock_error_data"
+# How long a pass writes such records one by one; it is late by this for all others.
+ALONE_S: Final = 0.1
 COMMIT_AGAIN_S: Final = 0.2  # after an abort; most often the next poll reports another assignment
 
 
@@ -112,9 +114,11 @@ class Acknowledgements:
         together = [done for done in due if not done.is_plain and not done.refused]
         if together:
             finished += self._transact(together, membership)
-        for done in due:
-            if done.refused:
-                finished += self._transact([done], membership)
+        until = self._monotonic() + ALONE_S
+        for done in sorted((done for done in due if done.refused), key=lambda done: done.not_before):
+            finished += self._transact([done], membership)
+            if self._monotonic() >= until:  # the others are due in the next pass, before this one
+                break
         return finished
 
     def _transact(self, dones: Sequence[Done], membership: object) -> list[OpenFiring]:

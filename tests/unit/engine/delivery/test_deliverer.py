@@ -44,9 +44,11 @@ class Posts:
 
 
 class Bus(SimulatedBus):
-    """refused: the topic to which nothing can be written. take_one: polls return one record at a time."""
+    """refused: the topic to which nothing can be written, which takes so long. take_one: polls return one
+    record at a time."""
 
     refused = ""
+    takes_ms = 0
     take_one = False
 
     def poll(self, most: int, timeout_s: float) -> Batch:
@@ -56,6 +58,7 @@ class Bus(SimulatedBus):
         self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
     ) -> int | None:
         if any(output.topic == self.refused for output in outputs):
+            self.cluster.now_ms += self.takes_ms
             raise TransactionAborted(f"{self.refused} does not exist.")
         return super().commit(outputs, offsets, membership)
 
@@ -187,6 +190,23 @@ def test_a_dead_letter_that_cannot_be_written_keeps_its_firing_open_and_delays_n
     assert letter["interlock_origin"] == "b-action[0]@0"
     assert letter["interlock_attempts"] == "1"
     assert setting.mark == 1
+
+
+def test_dead_letters_that_cannot_be_written_take_a_bounded_part_of_a_pass() -> None:
+    setting = Setting()
+    names = [f"f{n:02}" for n in range(20)]
+    for name in names:
+        setting.fire(name, name)
+    setting.passes()
+    for name in names:
+        setting.answer(name, Answer(400))
+    setting.bus.refused, setting.bus.takes_ms = "b-dead-letter", 300
+    before = setting.cluster.now_ms
+    setting.passes(1)
+    assert setting.cluster.now_ms - before < 2000  # else a watchdog would end it, and all would be sent again
+    setting.bus.refused, setting.bus.takes_ms = "", 0
+    setting.passes(ms=5000)
+    assert len(setting.written("b-dead-letter")) == len(names)
 
 
 def test_firings_of_a_removed_sink_become_dead_letters_after_a_day() -> None:
