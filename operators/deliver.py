@@ -77,9 +77,9 @@ def deliver_dag(
 ) -> DAG:
     """Returns a DAG that keeps a sink registered: each firing of `condition` is sent to an HTTP service.
 
-    Triggerers or `airflow interlock deliver` send the firings, also while the DAG is paused. Each is accepted
-    by the service, or becomes a dead letter with the reason. It may be sent more than once: its id is the
-    same each time.
+    Triggerers or `airflow interlock deliver` send the firings; while the DAG is paused, that command and
+    triggerers that were sending before. Each firing is accepted by the service, or becomes a dead letter with
+    the reason. It may be sent more than once: its id is the same each time.
 
     conn_id: Airflow connection of type http, with the service's address and credentials.
     path: added to the connection's address, such as "/events"; may have a query.
