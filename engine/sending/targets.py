@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, NamedTuple, TypeAlias
@@ -99,7 +99,10 @@ class Targets:
             entry.task = None
 
     def _resolved(self, connection: str, before: Resolved | None) -> Resolved:
-        target = self._lookup(connection)
+        try:
+            target = self._lookup(connection)
+        except CancelledError:  # it would cancel the tasks that wait, whose deliveries would never end
+            raise TimeoutError from None
         changed = target.tls.changed()
         if before is not None and (before.target, before.changed) == (target, changed):
             return before

@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from ipaddress import ip_network
@@ -419,6 +420,13 @@ def test_a_connection_that_cannot_be_used_is_unreachable(sink: Sink) -> None:
     with Posting({"c": TargetError("Connection 'c' has no host.")}) as posting:
         found = posting.deliver(ordered()).answer
         assert (found.verdict, found.text) == (Verdict.UNREACHABLE, "Connection 'c' has no host.")
+
+
+def test_a_lookup_that_somebody_cancels_ends_its_delivery() -> None:
+    with Posting({"c": CancelledError()}) as posting:
+        ended = posting.deliver(ordered())
+    assert ended.answer.verdict is Verdict.UNREACHABLE
+    assert str(ended.answer) == "Connection 'c' could not be looked up: TimeoutError."
 
 
 def test_a_path_that_leads_out_of_the_connection_is_unreachable(sink: Sink) -> None:
