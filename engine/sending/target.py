@@ -191,7 +191,8 @@ class Target:
         """Texts that belong into no log or record, longest first."""
         url = URL(self.url)
         found = [*self.headers.values(), *url.query.values()]
-        found += [part for part in url.parts if len(part) >= _SECRET_PART]
+        found += [each.partition("=")[2] for each in url.raw_query_string.split("&")]  # as they are sent
+        found += [part for part in (*url.parts, *url.raw_parts) if len(part) >= _SECRET_PART]
         found += self.auth.secrets if self.auth is not None else ()
         return tuple(sorted((each for each in found if len(each) >= _SHORTEST_SECRET), key=len, reverse=True))
 

@@ -181,6 +181,15 @@ def test_a_secret_at_the_end_of_an_excerpt_is_not_cut_in_two(sink: Sink) -> None
     assert found == b"x" * 1000 + b"***" + b"y" * 21
 
 
+@pytest.mark.parametrize("place", ["/{}/x", "?key={}", "/x?a=b&key={}"])
+def test_a_secret_in_the_address_is_not_shown_as_it_is_sent(sink: Sink, place: str) -> None:
+    sink.behave = echo
+    with Posting.to(sink.url + place.format(f"%2F%26{CANARY}{'s' * 20}")) as posting:
+        found = posting.deliver(ordered()).answer.excerpt
+    assert b"***" in found
+    assert CANARY.encode() not in found
+
+
 def test_a_secret_that_is_repeated_again_and_again_is_not_cut_in_two(sink: Sink) -> None:
     long = "canary" * 100
     sink.answer(answer(500, {}, long.encode() * 10))
