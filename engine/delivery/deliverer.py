@@ -7,7 +7,7 @@ It makes no request itself: `Posts` sends a firing and says how that ended. One 
 3. **Read** sinks and firings, and put the open firings into their lanes.
 4. **Take the answers** of deliveries that have ended.
 5. **Commit** acknowledgements, dead letters, replies and marks (`Acknowledgements`).
-6. **Start** deliveries (`Schedule`).
+6. **Start** deliveries (`Schedule`); before 5 too, in lanes that wait for no acknowledgement.
 
 A lane starts its next delivery only after the acknowledgement of the last one is committed.
 """
@@ -143,9 +143,9 @@ class Deliverer:
         self._scan()
         for ended in self._posts.ended():  # 4
             self._take_answer(ended)
+        self._start()  # 6, so that the slots of these deliveries are used during the commit
         self._commit(batch.membership)  # 5
-        if not self._stopping:
-            self._start()  # 6
+        self._start()  # 6
 
     def finish(self, membership: object) -> None:
         """Acknowledge what ends within FINISH_S, and start nothing: others wait for the partitions."""
@@ -339,6 +339,8 @@ class Deliverer:
     # -- 6: deliveries
 
     def _start(self) -> None:
+        if self._stopping:
+            return
         for subscription, firing in self.schedule.start(self._monotonic()):
             self._number += 1
             attempt = Attempt(self._number, self.sinks.records[subscription], firing)

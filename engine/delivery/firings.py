@@ -26,7 +26,7 @@ def subscription_of(deployment: str, name: str) -> str:
 class _Firing(msgspec.Struct):
     id: str
     key: str | None
-    events: dict[str, list[dict[str, Any]]] = {}
+    events: dict[str, list[msgspec.Raw]] = {}
 
 
 class _Action(msgspec.Struct):
@@ -37,7 +37,14 @@ class _Action(msgspec.Struct):
     firing: _Firing
 
 
+class _Event(msgspec.Struct):
+    partitionkey: Any = None
+    subject: Any = None
+    source: Any = None
+
+
 _decode = msgspec.json.Decoder(_Action).decode
+_decode_event = msgspec.json.Decoder(_Event).decode
 
 
 @dataclass(eq=False, slots=True)
@@ -89,13 +96,14 @@ def open_firing(record: Record, subscription: str) -> OpenFiring | None:
         return None
     try:
         action = _decode(record.value)
+        lane = _lane_key(action.firing)
     except UNREADABLE as e:
         raise RecordError(f"{record} holds no valid ActionRecord: {e}.") from e
     if not is_read(action.v):
         decode_json(ActionRecord, record.value, str(record))  # raises UnknownVersion
     if action.state != "fired":
         return None
-    return OpenFiring(record, subscription, _lane_key(action.firing))
+    return OpenFiring(record, subscription, lane)
 
 
 def _lane_key(firing: _Firing) -> str:
@@ -107,7 +115,7 @@ def _lane_key(firing: _Firing) -> str:
     if firing.key is not None:
         return f"key {firing.key}"
     for together in firing.events.values():
-        for event in together:
-            found = event.get("partitionkey") or event.get("subject") or event.get("source")
-            return f"event {found}"
+        for raw in together:
+            event = _decode_event(raw)
+            return f"event {event.partitionkey or event.subject or event.source}"
     return "none"

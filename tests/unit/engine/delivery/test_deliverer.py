@@ -335,6 +335,29 @@ def test_what_an_old_owner_still_acknowledges_is_not_sent_again(
     assert setting.sent == sent
 
 
+def test_lanes_that_need_no_acknowledgement_do_not_wait_for_the_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setting = Setting(max_in_flight=2)
+    for name, key in (("f1", "a"), ("f2", "a"), ("f3", "b"), ("f4", "c")):
+        setting.fire(name, key)
+    setting.passes()
+    assert setting.sent == ["f1", "f3"]
+    commit, sent_before = setting.bus.commit, []
+
+    def noted(outputs: Sequence[Output], *more: Any) -> int | None:
+        sent_before.append([*setting.sent])
+        return commit(outputs, *more)
+
+    monkeypatch.setattr(setting.bus, "commit", noted)
+    setting.answer("f1", Answer(200))
+    setting.passes(1)
+    assert sent_before == [["f1", "f3", "f4"]]
+    setting.answer("f4", Answer(200))
+    setting.passes(1)
+    assert setting.sent == ["f1", "f3", "f4", "f2"]
+
+
 def test_one_that_reads_acknowledgements_of_another_deliverer_sends_nothing_more() -> None:
     setting = Setting()
     for name in ("f1", "f2", "f3"):

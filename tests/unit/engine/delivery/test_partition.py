@@ -70,6 +70,15 @@ def test_what_is_not_for_a_sink_of_this_deployment_is_passed(other: Record) -> N
     assert (made.mark, names(made)) == (1, [])
 
 
+def test_its_own_acknowledgement_is_known_by_its_header_and_not_decoded() -> None:
+    made = partition()
+    opened, _ = made.follow(record(0, "f0"))
+    assert opened is not None
+    for owner, expected in ((b"other", None), (b"me", opened)):
+        _, closed = made.follow(Record(TP, 2, 0, opened.key, b"\xff", [("interlock_deliverer", owner)]))
+        assert closed is expected
+
+
 def test_a_null_closes_a_firing() -> None:
     made = partition()
     opened, _ = made.follow(record(0, "f0"))
