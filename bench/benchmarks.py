@@ -140,6 +140,16 @@ BENCHMARKS: Final = {
             " less",
         ),
         Benchmark(
+            "delivery",
+            "delivery",
+            "deliveries to HTTP sinks",
+            "delivery.deliveries",
+            300,
+            sizes=("EVENTS", "KEYS", "PARTITIONS"),
+            ratio="to aiohttp alone in turns, with as many requests in flight; with a failing key to the same"
+            " sink without one. For deliveries per second more is better, for processor time less",
+        ),
+        Benchmark(
             "eventloop",
             "waits",
             "delay of the event loop in a process with a busy engine",

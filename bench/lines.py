@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 class Aim(NamedTuple):
     """A goal for a figure, or for its ratio."""
 
-    bound: Literal["ratio at least", "ratio at most", "figure at most"]
+    bound: Literal["ratio at least", "ratio at most", "figure at least", "figure at most"]
     limit: float
 
 
@@ -32,12 +32,12 @@ def report(
     """
     met = None
     if aim is not None:
-        value = figure if aim.bound == "figure at most" else ratio
+        value = figure if aim.bound.startswith("figure") else ratio
         if value is None:
             raise ValueError(
                 f"{question}: an aim for a ratio, but no ratio: give what the figure is compared with"
             )
-        met = value >= aim.limit if aim.bound == "ratio at least" else value <= aim.limit
+        met = value >= aim.limit if aim.bound.endswith("least") else value <= aim.limit
     line = {
         "question": question,
         "figure": round(figure, 3),

@@ -96,6 +96,8 @@ def test_an_empty_size_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
         (Aim("ratio at most", 1.3), (10, 1.31), ("ratio at most", 1.3, False)),
         (Aim("figure at most", 10), (10, 5.0), ("figure at most", 10, True)),
         (Aim("figure at most", 10), (10.1, None), ("figure at most", 10, False)),
+        (Aim("figure at least", 10), (10, None), ("figure at least", 10, True)),
+        (Aim("figure at least", 10), (9.9, 20.0), ("figure at least", 10, False)),
         (None, (10, 1.0), (None, None, None)),
     ],
 )

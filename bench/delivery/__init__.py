@@ -1,0 +1,1 @@
+"""Benchmarks of deliveries to HTTP sinks, beside aiohttp alone."""

@@ -1,0 +1,59 @@
+"""A deliverer as in `airflow interlock deliver`, until it is killed.
+
+    python -m bench.delivery.delivering SETTINGS
+
+It prints how many firings it has acknowledged, whenever it has acknowledged some.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+from interlock.engine.bus import Bus
+from interlock.engine.config import BusConfig
+from interlock.engine.delivery.acknowledgements import Acknowledgements
+from interlock.engine.delivery.deliverer import Deliverer, Limits, Parts, Surroundings
+from interlock.engine.delivery.firings import OpenFiring
+from interlock.engine.delivery.posts import Posts
+from interlock.engine.runtime.delivering import DelivererProcess, run_deliverer
+from interlock.engine.sending.posts import HttpPosts
+from interlock.engine.sending.target import Target
+
+from .processes import HOST, settings_given
+
+
+class _Counted(Acknowledgements):
+    total = 0
+
+    def commit(self, membership: object) -> list[OpenFiring]:
+        found = super().commit(membership)
+        if found:
+            _Counted.total += len(found)
+            print(_Counted.total, flush=True)
+        return found
+
+
+@dataclass
+class _Process(DelivererProcess):
+    def make_deliverer(
+        self, bus: Bus, config: BusConfig, posts: Posts, limits: Limits, surroundings: Surroundings
+    ) -> Deliverer:
+        parts = Parts(acknowledgements=_Counted)
+        return Deliverer(bus, config, posts, limits, surroundings, parts, self.stats)
+
+
+def posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
+    """Deliveries to sinks on loopback. The connection of a sink's record is its address."""
+    allowed = [ip_network(f"{HOST}/32")]
+    return HttpPosts(config, lambda url: Target(url=url), allowed=allowed, on_ended=on_ended)
+
+
+def main() -> None:
+    run_deliverer(BusConfig(**settings_given()), threading.Event(), posts, process=_Process())
+
+
+if __name__ == "__main__":
+    main()
