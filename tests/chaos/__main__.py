@@ -26,7 +26,9 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import bus_record, create, write_bus_record
 from interlock.plugin.broker.jars import KAFKA_VERSION, versions
 
+from . import deliverers
 from .cluster import Cluster
+from .deliverers import Delivery
 from .faults import QUOTAS, Pool, rests, schedule
 from .load import Load, Plan, orders_topic
 from .processes import ROOT, STEPS
@@ -84,7 +86,7 @@ class OracleProcess:
             text=True,
         )
 
-    def ask(self, order: str, seconds: float, *more: list[int]) -> dict[str, Any]:
+    def ask(self, order: str, seconds: float, *more: object) -> dict[str, Any]:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -129,14 +131,23 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         oracle = OracleProcess(cluster.direct, config, folder)
         pool = Pool(cluster, bus, folder, drawn["replicas"][0], args.seed, say, args.plant)
         load = Load(cluster.direct, config, plan, args.seed, drawn["partitions"])
+        delivery = Delivery(bus, folder, args.seed, say) if args.deliver else None
+        if delivery is not None:
+            pool.beside.append(delivery.tend)
         try:
             pool.start()
             load.start()
+            if delivery is not None:
+                delivery.start(load)
+                if args.calm:
+                    delivery.rest()
             if plan.listed:
                 later = threading.Timer(args.seconds * 0.2, _list_orders, (config,))
                 later.start()
             _disturb(args, pool, load, drawn["replicas"], say)
             pool.rest()
+            if delivery is not None:
+                delivery.rest()
             if not args.calm:
                 say(f"no more faults; half of the partitions are idle for {args.quiet:.0f} s")
                 load.leave_idle()
@@ -147,10 +158,16 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             if not settled["settled"]:
                 say(f"not settled: {settled['why']}")
             load.close()
+            delivered: dict[str, int] = {}
+            if delivery is not None:
+                delivered = _meanwhile(lambda: oracle.ask("deliveries", SETTLE_S, str(delivery.log)), pool)
+                delivered |= delivery.result
             verdict = _meanwhile(
                 lambda: oracle.ask("judge", 5 if args.plant else LEAKS_S, pool.done.marks), pool
             )
         finally:
+            if delivery is not None:
+                delivery.stop()
             pool.stop()
             oracle.close()
     for failure in load.failed:
@@ -168,6 +185,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "fired_by_life": verdict["fired_by_life"],
         "timers_late_s": verdict["timers_late_s"],
         **{key: verdict[key] for key in WRONG},
+        "deliveries": delivered,
         "undone": verdict["undone"] or ([] if settled["settled"] else settled["why"]),
         "acknowledged": load.counts.acked,
         "engines": pool.done.engines,
@@ -250,6 +268,9 @@ def failures(result: dict[str, Any]) -> list[str]:
     wrong += [f"not done: {each}" for each in result["undone"]]
     if result["ended_by_themselves"]:
         wrong.append(f"{result['ended_by_themselves']} engines ended by themselves")
+    if result["deliveries"]:
+        faults = result["kills"] + sum(result["faults_by_kind"].get(kind, 0) for kind in QUOTAS)
+        wrong += deliverers.failures(result["deliveries"], result["seconds"], faults)
     if result["calm"] or result["plant"]:
         return wrong
     least = minimums(result["seconds"])
@@ -287,10 +308,17 @@ def main() -> int:
     )
     parser.add_argument("--broker", metavar="VERSION", choices=versions(), default=KAFKA_VERSION)
     parser.add_argument("--calm", action="store_true", help="load without faults")
+    parser.add_argument(
+        "--deliver",
+        action=argparse.BooleanOptionalAction,
+        help="deliverers and a sink, too; default: in a run of at least a minute",
+    )
     parser.add_argument("--untimed", action="store_true", help="one-shot waits without timers only")
     parser.add_argument("--plant", help="a fault in the engine itself, see plants.py: the run must fail")
     parser.add_argument("--keep", type=Path, help="an empty folder for logs and data, which is kept")
     args = parser.parse_args()
+    if args.deliver is None:
+        args.deliver = args.seconds >= 60 and not args.plant
     folder = args.keep or Path(tempfile.mkdtemp(prefix="interlock-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     result = run(args, folder)

@@ -152,6 +152,7 @@ class Pool:
         self._replicas, self._plant = replicas, plant
         self._engines: list[EngineProcess] = []
         self._later: list[tuple[float, Callable[[], None]]] = []
+        self.beside: list[Callable[[], None]] = []  # what else must be tended
         self.resting = False  # between bursts: only few late kills are repeated
         self._over = False
         self._ordered: dict[EngineProcess, float] = {}
@@ -201,6 +202,8 @@ class Pool:
     def tend(self) -> None:
         """Tends the engines: counts dead ones, starts others, carries out due actions."""
         now = time.monotonic()
+        for tend in self.beside:
+            tend()
         for each in self._engines:
             each.look()
         for each in [e for e in self._engines if not e.alive]:

@@ -12,7 +12,7 @@ import time
 import uuid
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -21,9 +21,12 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from interlock.conditions import Condition, Matcher, absent, at_least, canonical_key, count, event, sequence
 from interlock.engine.config import BusConfig
+from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events.event import Event
 from interlock.events.kafka import encode
+
+from .deliveries import is_delivered
 
 TYPES = tuple(f"chaos.{letter}" for letter in "abcdef")
 # How long a key gets events if 24 are in use at once; in proportion for other numbers.
@@ -136,6 +139,15 @@ class Load:
             self._new_durable()
         for thread in self._threads:
             thread.start()
+
+    def deliver(self, sinks: Sequence[SinkRecord]) -> None:
+        """Registers a subscription with keys for each sink. It stays as it is, and deliverers acknowledge."""
+        for n, sink in enumerate(sinks):
+            first, second = (event(each, by="subject") for each in TYPES[n : n + 2])
+            condition = first if n % 2 == 0 else first & second
+            now = int(time.time() * 1000)
+            self._register(Registration.of(sink.subscription, condition, None, now, kind="durable"))
+            self._write("subscription", 0, sink.key, encode_json(sink))
 
     def leave_idle(self) -> None:
         """Sends no more events to half of the source partitions."""
@@ -414,7 +426,7 @@ class Load:
     def _acknowledge(self, message: Any) -> None:
         form = json.loads(message.value())
         # The order depends on engines, so a seed would not make it repeatable.
-        if form["state"] != "fired" or random.random() > 0.9:
+        if form["state"] != "fired" or random.random() > 0.9 or is_delivered(form["subscription"]):
             return
         form["state"] = "acked"
         self._write("action", message.partition(), message.key(), json.dumps(form).encode())

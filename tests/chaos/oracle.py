@@ -2,8 +2,9 @@
 
 It does not import interlock.engine. It reads requests from stdin, one per line: `settle SECONDS` (after the
 load: wait until all is read, committed, due and fired), `judge SECONDS [MARK, ...]` (after that engines only
-close states; the marks are the times when faults began and ended). It answers each with one line of JSON on
-stdout, and logs to stderr.
+close states; the marks are the times when faults began and ended), `deliveries SECONDS FILE` (waits until all
+firings for sinks are acknowledged, and compares them with the sink's log). It answers each with one line of
+JSON on stdout, and logs to stderr.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from .deliveries import compare, read_arrivals, unacknowledged
 from .judge import first_lines, judge, reconcile
 from .log import Log, Rec, read_offset_metadata
 from .model import Model
@@ -245,6 +247,20 @@ class Oracle:
             "undone": [*self._follower.lost, *undone],
         }
 
+    def deliveries(self, seconds: float, sink_log: Path) -> dict[str, Any]:
+        """The differences between the firings for sinks and what arrived there."""
+        deadline = time.monotonic() + seconds
+        while (left := unacknowledged(self._follower.snapshot())) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        found = compare(self._follower.snapshot(), read_arrivals(sink_log))
+        for line in (*left[:5], *found.missing[:5], *found.disordered[:5], *found.unexpected[:5]):
+            _say(line)
+        return {
+            **{name: getattr(found, name) for name in ("firings", "dead_letters", "repeated")},
+            **{name: len(getattr(found, name)) for name in ("missing", "disordered", "unexpected")},
+            "open": len(left),
+        }
+
     def _undone(self) -> list[str]:
         """Checks twice, since a commit between two requests may create new work."""
         return self._follower.undone(self._group) or self._again()
@@ -272,6 +288,8 @@ def main(servers: str, bus: str, group: str, keep: str) -> None:
         order, seconds, *more = line.split(maxsplit=2)
         if order == "settle":
             answer = oracle.settle(float(seconds))
+        elif order == "deliveries":
+            answer = oracle.deliveries(float(seconds), Path(json.loads(more[0])))
         else:
             answer = oracle.judge(float(seconds), json.loads(more[0]))
         print(json.dumps(answer), flush=True)

@@ -1,6 +1,6 @@
-"""Engine processes that die at a given step: `python -m tests.chaos.processes CONFIG`.
+"""Processes of engines and deliverers that die at a given step: `python -m tests.chaos.processes CONFIG`.
 
-The engine is Interlock's own runtime, with clients of confluent_kafka that count the steps of a commit
+Each is Interlock's own runtime, with clients of confluent_kafka that count the steps of a commit
 (docs/understand/engine/commit.md), so that the process can be killed after any of them. Orders are lines on
 stdin: `die STEP`.
 """
@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(eq=False)
 class EngineProcess:
-    """Starts and controls a process with an engine."""
+    """Starts and controls a process with an engine, or with a deliverer."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -54,10 +54,19 @@ class EngineProcess:
 
     @staticmethod
     def start(
-        name: str, bus: dict[str, Any], folder: Path, skew_s: float = 0.0, plant: str | None = None
+        name: str,
+        bus: dict[str, Any],
+        folder: Path,
+        skew_s: float = 0.0,
+        plant: str | None = None,
+        *,
+        delivers: bool = False,
     ) -> EngineProcess:
-        """bus: arguments of BusConfig. skew_s: how far its clock is off. plant: a fault of plants.py."""
-        form = {"bus": bus, "skew_s": skew_s, "plant": plant, "name": name}
+        """bus: arguments of BusConfig. skew_s: how far its clock is off. plant: a fault of plants.py.
+
+        delivers: whether it is a deliverer.
+        """
+        form = {"bus": bus, "skew_s": skew_s, "plant": plant, "name": name, "delivers": delivers}
         log = folder / f"{name}.log"
         with log.open("ab") as out:
             process = subprocess.Popen(
@@ -201,19 +210,13 @@ def _skew(seconds: float) -> None:
 
 
 def main(form: dict[str, Any]) -> None:
-    """Runs an engine until SIGTERM, or until stdin ends, so that it does not outlive its parent."""
+    """Runs until SIGTERM, or until stdin ends, so that it does not outlive its parent."""
     global _step
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     _install_steps()
     if form["skew_s"]:
         _skew(form["skew_s"])
-    from interlock.engine.config import BusConfig
-    from interlock.engine.runtime.runtime import Runtime
-
-    from tests.chaos.plants import PlantedProcess
-
-    process = PlantedProcess(form["plant"]) if form["plant"] else None
-    runtime = Runtime(BusConfig(**form["bus"]), process=process)
+    runtime = _delivering(form) if form["delivers"] else _engine(form)
     runtime.start()
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
@@ -230,6 +233,25 @@ def main(form: dict[str, Any]) -> None:
     while not over.wait(1.0):
         pass
     runtime.stop()
+
+
+def _engine(form: dict[str, Any]) -> Any:
+    from interlock.engine.config import BusConfig
+    from interlock.engine.runtime.runtime import Runtime
+
+    from tests.chaos.plants import PlantedProcess
+
+    process = PlantedProcess(form["plant"]) if form["plant"] else None
+    return Runtime(BusConfig(**form["bus"]), process=process)
+
+
+def _delivering(form: dict[str, Any]) -> Any:
+    from interlock.engine.config import BusConfig
+    from interlock.engine.runtime.delivering import Delivering
+
+    from tests.kit.arrivals import posts
+
+    return Delivering(BusConfig(**form["bus"]), posts)
 
 
 if __name__ == "__main__":
