@@ -177,8 +177,12 @@ class Deliverer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no delivery is in flight, and none waits for its acknowledgement."""
-        return not self._attempts and not self.acknowledgements.done
+        """Whether no delivery is in flight, and none waits for its acknowledgement.
+
+        One that somebody else may have acknowledged, since its firing is not held, waits for nothing.
+        """
+        dones = self.acknowledgements.done.values()
+        return not self._attempts and not any(self.ownership.may_hold(done.firing) for done in dones)
 
     def close(self) -> None:
         """Closes its readers, not the bus."""

@@ -121,6 +121,14 @@ class Ownership:
         tp = firing.record.source
         return self.partitions[tp].get(firing.key) if tp in self.open else None
 
+    def may_hold(self, firing: OpenFiring) -> bool:
+        """Whether the firing is held, or what is being read may have it."""
+        tp = firing.record.source
+        partition = self.partitions.get(tp)
+        if partition is None:
+            return self.assigned is None or (self._taking and tp in self.assigned)
+        return tp not in self.open or partition.is_scanning or partition.get(firing.key) is not None
+
     def is_whole(self, tp: TopicPartition) -> bool:
         """Whether all open firings of the partition are held."""
         return tp in self.open and not self.partitions[tp].left_out

@@ -12,6 +12,7 @@ from tests.simulation.deliveries import play
 from tests.simulation.seeds import first_of_commit
 
 CHOSEN = (*range(40), 43, 48, 234, 297)  # they show all of MUST_BE_SEEN
+STOPS = (51004, 2587301375)  # a deliverer that stops, and has delivered what another one has acknowledged
 ROTATING = 60
 
 MUST_BE_SEEN = (
@@ -57,6 +58,10 @@ def hold(seeds: Iterable[int]) -> Counter[str]:
 def test_the_chosen_worlds_keep_the_promises_and_show_what_they_must() -> None:
     seen = hold(CHOSEN)
     assert [what for what in MUST_BE_SEEN if not seen[what]] == []
+
+
+def test_a_deliverer_that_stops_waits_for_no_acknowledgement_that_is_not_its_own() -> None:
+    hold(STOPS)
 
 
 def test_worlds_that_no_earlier_commit_has_tried_keep_the_promises() -> None:
