@@ -92,7 +92,8 @@ class Tokens:
     def _request(self) -> tuple[dict[str, str], dict[str, str]]:
         own = self._credentials
         form = {"grant_type": "client_credentials", "scope": own.scope, "audience": own.audience}
-        headers = {"Accept": "application/json"}
+        # The session leaves Content-Type to what is sent, and an endpoint reads no form without it.
+        headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
         if own.in_body:
             form |= {"client_id": own.client_id, "client_secret": own.client_secret}
         else:  # RFC 6749, section 2.3.1: both are encoded as in a form first

@@ -70,6 +70,7 @@ def test_a_token_is_fetched_once_and_used_again(sink: Sink, in_body: bool) -> No
             posting.deliver(ordered(5))
         (asked,) = endpoint.received
     assert {got.headers["authorization"] for got in sink.received} == {"Bearer token-1"}
+    assert asked.headers["content-type"] == "application/x-www-form-urlencoded"
     sent = {name: text for name, (text,) in parse_qs(asked.body.decode()).items()}
     own = {"client_id": "an id", "client_secret": f"{CANARY}&"} if in_body else {}
     assert sent == {"grant_type": "client_credentials", "scope": "a b", "audience": "sinks", **own}
