@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from .settings import DeliverySettings, delivery_settings
 from .stats import airflow_stats
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 DRAIN_S: Final = 2.0  # Airflow kills a triggerer that ends too slowly
 _lock: Final = threading.Lock()
+_Key: TypeAlias = tuple[int, str, str, str]
 # By process id, bus, deployment and connection. Airflow forks, and a Kafka client does not survive a fork.
-running: Final[dict[tuple[int, str, str, str], Delivering]] = {}
+running: Final[dict[_Key, Delivering]] = {}
+# The loop that runs the triggers: one in a triggerer, another one for each `dag.test()`.
+loops: Final[dict[_Key, asyncio.AbstractEventLoop]] = {}
 
 
 def deliver_here(config: BusConfig, loop: asyncio.AbstractEventLoop) -> Delivering | None:
@@ -37,23 +40,24 @@ def deliver_here(config: BusConfig, loop: asyncio.AbstractEventLoop) -> Deliveri
         return None
     key = (os.getpid(), config.name, config.deployment, config.connection)
     with _lock:
+        loops[key] = loop
         delivering = running.get(key)
         if delivering is None:
-            delivering = running[key] = _made(config, chosen, loop)
+            delivering = running[key] = _made(config, chosen, key)
             delivering.start()
             atexit.register(delivering.stop)
     delivering.use(config)
     return delivering
 
 
-def _made(config: BusConfig, chosen: DeliverySettings, loop: asyncio.AbstractEventLoop) -> Delivering:
+def _made(config: BusConfig, chosen: DeliverySettings, key: _Key) -> Delivering:
     from ..engine.delivery.deliverer import Limits
     from ..engine.runtime.delivering import Delivering
     from ..engine.sending.posts import HttpPosts
     from .sink_connections import target_in_triggerer
 
     def lookup(conn_id: str) -> Target:
-        return target_in_triggerer(conn_id, loop)
+        return target_in_triggerer(conn_id, loops[key])
 
     def make_posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
         return HttpPosts(config, lookup, allowed=chosen.networks, on_ended=on_ended)

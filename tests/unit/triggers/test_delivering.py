@@ -100,7 +100,8 @@ def test_it_reads_the_sinks_connections_in_the_triggers_loop_and_allows_the_netw
 
     async def look_up() -> str:
         deliver_here(BUS, asyncio.get_running_loop())
-        made[0].make_posts(BUS, print)
+        if not given:
+            made[0].make_posts(BUS, print)
         [(_, lookup)] = given
         return str((await asyncio.to_thread(lookup, "crm")).url)
 
@@ -111,4 +112,5 @@ def test_it_reads_the_sinks_connections_in_the_triggers_loop_and_allows_the_netw
     monkeypatch.setenv("AIRFLOW__INTERLOCK__DELIVERY_NETWORKS", "10.0.0.0/8")
     monkeypatch.setattr("interlock.engine.sending.posts.HttpPosts", posts)
     monkeypatch.setattr(BaseHook, "aget_connection", get)
-    assert asyncio.run(look_up()) == "http://a"
+    for _ in range(2):  # each `dag.test()` of a process has its own loop
+        assert asyncio.run(look_up()) == "http://a"
