@@ -330,7 +330,7 @@ class Deliverer:
             stats.paused = lanes.paused_until is not None
 
     def _give_up_without_sink(self) -> None:
-        """Firings whose sink was removed become dead letters when the usual time is over."""
+        """Firings without a sink become dead letters when the usual time is over."""
         most_ms = Retry().give_up_after_s * 1000
         now_ms = self.clock.now_ms()
         for firing in self._without_sink.values():
@@ -338,7 +338,9 @@ class Deliverer:
                 firing.key not in self.acknowledgements.done
                 and now_ms - firing.record.timestamp_ms >= most_ms
             ):
-                self._add_dead_letter(firing, "its sink was removed")
+                is_unreadable = firing.subscription in self.sinks.unreadable
+                reason = "its sink's record cannot be read" if is_unreadable else "its sink was removed"
+                self._add_dead_letter(firing, reason)
 
     # -- 6: deliveries
 

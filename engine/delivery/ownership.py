@@ -141,8 +141,10 @@ class Ownership:
     def _start_of(self, tp: TopicPartition, committed: Committed | None, start: int) -> int:
         if committed is None:
             return start
-        if json.loads(committed.metadata or "{}").get("t") != self._topic_id:
-            log.error("%s was deleted and created again: it is read from its start.", tp)
+        topic = _topic_of(committed)
+        if topic != self._topic_id:
+            why = "has a mark that no deliverer wrote" if topic is None else "was deleted and created again"
+            log.error("%s %s: it is read from its start.", tp, why)
             return start
         if committed.offset < start:
             log.error(
@@ -152,3 +154,12 @@ class Ownership:
                 committed.offset,
             )
         return max(committed.offset, start)
+
+
+def _topic_of(mark: Committed) -> object:
+    """The id of the topic for which a mark was committed; None if somebody else wrote it, as a tool may."""
+    try:
+        found = json.loads(mark.metadata or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return found.get("t") if isinstance(found, dict) else None

@@ -42,11 +42,15 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sinks:
-    """The sinks, as far as the subscription topic was read: up to `position`."""
+    """The sinks, as far as the subscription topic was read: up to `position`.
+
+    unreadable: subscriptions whose newest sink record this version cannot read.
+    """
 
     def __init__(self) -> None:
         self.position = 0
         self.records: dict[str, SinkRecord] = {}
+        self.unreadable: set[str] = set()
 
     def follow(self, item: Record | End) -> str | None:
         """Process the next item of the topic. Returns the subscription whose sink it changed."""
@@ -57,6 +61,7 @@ class Sinks:
         if item.fault or not (item.key or b"").startswith(_PREFIX):
             return None
         subscription = (item.key or b"")[len(_PREFIX) :].decode("utf-8", "replace")
+        self.unreadable.discard(subscription)
         if item.value is None:
             self.records.pop(subscription, None)
             return subscription
@@ -65,5 +70,6 @@ class Sinks:
         except RecordError as e:  # its firings wait, with the last record that could be read
             with at(*item.source, item.offset):
                 log.error("Sink %s is ignored: %s", subscription, e)
+            self.unreadable.add(subscription)
             return None
         return subscription

@@ -156,6 +156,21 @@ def test_a_mark_of_a_topic_that_was_created_again_counts_as_none(caplog: pytest.
     assert "b-action[0] was deleted and created again" in caplog.text
 
 
+@pytest.mark.parametrize("metadata", ["", "reset by hand", "[]", "{}"])
+def test_a_mark_that_somebody_else_committed_counts_as_none(
+    metadata: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.passes(ms=1000)
+    setting.cluster.group.offsets[TP] = Committed(1, metadata)
+    with caplog.at_level(logging.ERROR):
+        setting.begin()
+        setting.passes()
+    assert setting.sent == ["f1"]
+    assert "b-action[0] has a mark that no deliverer wrote: it is read from its start." in caplog.text
+
+
 def test_firings_that_retention_removed_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     setting = Setting()
     for name in ("f1", "f2", "f3"):
@@ -207,6 +222,18 @@ def test_dead_letters_that_cannot_be_written_take_a_bounded_part_of_a_pass() -> 
     setting.bus.refused, setting.bus.takes_ms = "", 0
     setting.passes(ms=5000)
     assert len(setting.written("b-dead-letter")) == len(names)
+
+
+def test_a_sink_whose_record_cannot_be_read_was_not_removed() -> None:
+    setting = Setting()
+    for value in (None, b'{"v": 99}'):
+        setting.cluster.append(TopicPartition("b-subscription", 0), b"sink/" + SINK.encode(), value)
+    setting.fire("f1")
+    setting.passes(ms=1000)
+    setting.cluster.now_ms += 25 * HOUR_MS
+    setting.passes(ms=1000)
+    [letter] = setting.written("b-dead-letter")
+    assert letter["interlock_reason"] == "its sink's record cannot be read"
 
 
 def test_firings_of_a_removed_sink_become_dead_letters_after_a_day() -> None:
