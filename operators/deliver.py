@@ -245,8 +245,11 @@ def _check_retry(checks: ArgumentChecks, retry: object) -> None:
     names = ", ".join(_RETRY)
     if retry is None:
         return
-    if not isinstance(retry, Mapping) or not all(name in _RETRY for name in retry):
+    if not isinstance(retry, Mapping):
         checks.fail("retry", retry, f"a dict with any of {names}")
+    for name in retry:
+        if name not in _RETRY:
+            checks.fail("retry's member", name, f"one of {names}")
     for name, value in retry.items():
         try:
             msgspec.convert({name: value}, Retry)

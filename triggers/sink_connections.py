@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 LOOKUP_S: Final = 20.0
-_TYPES: Final = ("", "http", "https")
+# An Airflow without its HTTP provider stores a connection that is added with type http as generic.
+_TYPES: Final = ("", "http", "https", "generic")
 # In the extra of a connection that Airflow's HTTP operators use as well. They say nothing about deliveries.
 _OF_AIRFLOW: Final = frozenset(
     {

@@ -112,7 +112,7 @@ def _refusal(address: Address, allowed: Collection[Network]) -> str:
     if _is_in(address, allowed):
         return ""
     if _is_in(address, _BY_SETTING) or (address.version == 6 and address not in _PUBLIC_IPV6):
-        return f"{address} is not public"
+        return f"{address} is not public, and in no network of [interlock] delivery_networks"
     return ""
 
 

@@ -289,6 +289,8 @@ class Deliverer:
         stats = self.stats.of(firing.subscription)
         if ended.answer.verdict is not Verdict.DELIVERED:
             stats.failed += 1
+            if ended.answer.verdict is Verdict.RETRY:
+                self.reports.fail(firing.subscription, str(ended.answer))
         else:
             stats.accept((self.clock.now_ms() - firing.record.timestamp_ms) / 1000)
             tp, assigned = firing.record.source, self.ownership.assigned

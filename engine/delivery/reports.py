@@ -10,11 +10,13 @@ from ..log import log
 from .firings import OpenFiring
 from .sinks import SinkRecord
 
-GIVEN_UP_EVERY_S: Final = 30.0  # the log has one line of a sink in this time, with the number of the others
+# The log has one line of a sink in this time, with the number of the others.
+GIVEN_UP_EVERY_S: Final = 30.0
+FAILED_EVERY_S: Final = 60.0
 
 
 @dataclass
-class _GivenUp:
+class _Counted:
     """When the last one was logged, and how many were not since."""
 
     logged_at: float
@@ -29,7 +31,8 @@ class SinkReports:
         self._changed: dict[str, SinkRecord | None] = {}
         self._sinks: dict[str, SinkRecord] = {}
         self._paused: dict[str, str] = {}
-        self._given_up: dict[str, _GivenUp] = {}
+        self._given_up: dict[str, _Counted] = {}
+        self._failed: dict[str, _Counted] = {}
 
     def change(self, subscription: str, record: SinkRecord | None) -> None:
         """A sink has another record now; None: it was removed. Logged by `log_changes`."""
@@ -69,6 +72,18 @@ class SinkReports:
             del self._paused[subscription]
             log.info("Sink %s takes deliveries again.", subscription)
 
+    def fail(self, subscription: str, reason: str) -> None:
+        """A delivery failed that may be made again. Pauses and dead letters have lines of their own."""
+        now, state = self._monotonic(), self._failed.get(subscription)
+        if subscription in self._paused:
+            return
+        if state is not None and now - state.logged_at < FAILED_EVERY_S:
+            state.more += 1
+            return
+        more = f" So did {state.more} others before it." if state is not None and state.more else ""
+        self._failed[subscription] = _Counted(now)
+        log.warning("A delivery to sink %s failed: %s.%s", subscription, reason, more)
+
     def give_up(self, firing: OpenFiring, reason: str) -> None:
         """A firing becomes a dead letter."""
         subscription = firing.subscription
@@ -77,6 +92,6 @@ class SinkReports:
             state.more += 1
             return
         more = f" So did {state.more} others before it." if state is not None and state.more else ""
-        self._given_up[subscription] = _GivenUp(now)
+        self._given_up[subscription] = _Counted(now)
         name = firing.key.partition(b"\0")[2].decode("utf-8", "replace")
         log.warning("Firing %s of %s becomes a dead letter: %s.%s", name, subscription, reason, more)

@@ -69,7 +69,7 @@ def sink(operator: Any) -> dict[str, Any]:
         ({"since": datetime(2026, 1, 1)}, "with a time zone"),  # noqa: DTZ001
         ({"renew_after": timedelta(seconds=5)}, "a minute or more"),
         ({"schedule": "@daily"}, "cannot be set"),
-        ({"retry": {"retries": 3}}, "give a dict with any of backoff, delay_s"),
+        ({"retry": {"retries": 3}}, "retry's member is 'retries'; give one of backoff, delay_s"),
         ({"retry": [("tries", 3)]}, "give a dict with any of backoff, delay_s"),
         ({"retry": {"backoff": "quadratic"}}, r"retry\['backoff'\] is 'quadratic'; give 'exponential' or"),
         ({"retry": {"delay_s": timedelta(seconds=1)}}, r"retry\['delay_s'\] is .*give seconds as a number"),

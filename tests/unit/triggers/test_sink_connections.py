@@ -31,6 +31,7 @@ def connection(extra: Any = None, **fields: Any) -> Connection:
         ({"schema": "https"}, "https://api.example.com"),
         ({"conn_type": "https"}, "https://api.example.com"),
         ({"conn_type": "https", "schema": "http"}, "http://api.example.com"),
+        ({"conn_type": "generic", "schema": "https"}, "https://api.example.com"),
         ({"schema": "https", "port": 8443}, "https://api.example.com:8443"),
         ({"host": "https://api.example.com/v1"}, "https://api.example.com/v1"),
         ({"host": "https://api.example.com/v1", "port": 8443}, "https://api.example.com:8443/v1"),

@@ -106,7 +106,10 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_the_reason_names_what_an_address_hides() -> None:
-    assert refusal("::ffff:10.0.0.1") == "::ffff:10.0.0.1 stands for 10.0.0.1: 10.0.0.1 is not public"
+    assert refusal("::ffff:10.0.0.1") == (
+        "::ffff:10.0.0.1 stands for 10.0.0.1: "
+        "10.0.0.1 is not public, and in no network of [interlock] delivery_networks"
+    )
 
 
 @given(st.ip_addresses(v=4))

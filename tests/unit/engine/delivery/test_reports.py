@@ -7,7 +7,7 @@ import logging
 import pytest
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.delivery.firings import OpenFiring
-from interlock.engine.delivery.reports import GIVEN_UP_EVERY_S, SinkReports
+from interlock.engine.delivery.reports import FAILED_EVERY_S, GIVEN_UP_EVERY_S, SinkReports
 from interlock.engine.delivery.sinks import SinkRecord
 
 CRM = SinkRecord(subscription="s", connection="crm", path="/a?token=secret")
@@ -83,3 +83,20 @@ def test_of_many_firings_that_are_given_up_some_are_logged_and_all_are_counted(l
         "Firing f5 of s becomes a dead letter: HTTP 400. So did 4 others before it.",
         "Firing f6 of s becomes a dead letter: HTTP 400.",
     ]
+
+
+def test_of_many_deliveries_that_fail_some_are_logged_and_a_pause_replaces_them(log: Log) -> None:
+    for _ in range(3):
+        log.reports.fail("s", "it answered 503")
+    log.reports.fail("t", "no answer within 30 s")
+    assert log.lines() == [
+        "A delivery to sink s failed: it answered 503.",
+        "A delivery to sink t failed: no answer within 30 s.",
+    ]
+    log.now = FAILED_EVERY_S
+    log.reports.fail("s", "it answered 502")
+    assert log.lines() == ["A delivery to sink s failed: it answered 502. So did 2 others before it."]
+    log.reports.pause("s", "it answered 401")
+    log.now *= 2
+    log.reports.fail("s", "it answered 401")
+    assert log.lines() == ["Sink s is paused; one delivery at a time tries it: it answered 401"]
