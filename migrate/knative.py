@@ -175,6 +175,7 @@ class _Trigger:
         self._differs += found.differs
         if found.format is not None:
             self._arguments["format"] = found.format
+        self._arguments["replies"] = True  # as Knative's Brokers do
         if found.retry:
             self._arguments["retry"] = dict(found.retry)
 

@@ -66,6 +66,7 @@ def deliver_dag(
     format: Format = "binary",  # noqa: A002  # Knative's word
     order: Order = "key",
     max_in_flight: int = 32,
+    replies: bool = False,
     retry: Mapping[str, Any] | None = None,
     since: datetime | None = None,
     renew_after: timedelta = timedelta(minutes=15),
@@ -88,6 +89,8 @@ def deliver_dag(
     format: "binary", attributes as headers and data as body; or "json", all of it in a JSON body.
     order: which firings wait for each other: "key" (those with one key), "partition", or "none".
     max_in_flight: the most deliveries at a time, in each process that sends.
+    replies: whether an event that the service answers is written to the bus. It may have every type but
+        Interlock's own.
     retry: when a failed delivery is tried again, and when it is given up: any of `backoff` ("exponential" or
         "linear"), `delay_s`, `most_delay_s`, `jitter`, `retry_after_most_s`, `timeout_s`, `tries`,
         `give_up_after_s` and `least_tries`; docs/use/deliver.md has their meaning and defaults.
@@ -112,6 +115,7 @@ def deliver_dag(
             format=format,
             order=order,
             max_in_flight=max_in_flight,
+            replies=replies,
             retry=retry,
             since=since,
             renew_after=renew_after,
@@ -150,6 +154,7 @@ class DeliverOperator(DurableOperator):
         format: Format,  # noqa: A002
         order: Order,
         max_in_flight: int,
+        replies: bool,
         retry: Mapping[str, Any] | None,
         **kwargs: Any,
     ) -> None:
@@ -162,6 +167,8 @@ class DeliverOperator(DurableOperator):
         checks.choice("format", format, get_args(Format))
         checks.choice("order", order, get_args(Order))
         checks.whole("max_in_flight", max_in_flight, 1, MAX_IN_FLIGHT)
+        if not isinstance(replies, bool):
+            checks.fail("replies", replies, "True or False")
         _check_retry(checks, retry)
         self.conn_id = conn_id
         self.path = path
@@ -169,6 +176,7 @@ class DeliverOperator(DurableOperator):
         self.format: Format = format
         self.order: Order = order
         self.max_in_flight = max_in_flight
+        self.replies = replies
         self.retry = retry
 
     def execute(self, context: Context) -> None:
@@ -217,6 +225,7 @@ class DeliverOperator(DurableOperator):
             path=self.path,
             order=self.order,
             max_in_flight=self.max_in_flight,
+            replies=self.replies,
             retry=msgspec.convert(dict(self.retry or {}), Retry),
             send=self.send or ("event" if isinstance(self.condition, Matcher) else "firing"),
             format=self.format,

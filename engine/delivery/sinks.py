@@ -24,6 +24,7 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     added to that address. order: which firings wait for each other. max_in_flight: the most deliveries at a
     time, in each process. send: what is sent, as a CloudEvent: the firing; or `event`, the event of a firing
     that has exactly one, else the firing. format: the mode of CloudEvents' HTTP binding; json: structured.
+    replies: whether an event that the sink answers is written to the bus.
     """
 
     v: int = VERSION
@@ -34,6 +35,7 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32
     send: Literal["event", "firing"] = "firing"
     format: Literal["binary", "json"] = "binary"
+    replies: bool = False
     retry: Retry = Retry()
 
     @property

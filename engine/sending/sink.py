@@ -53,7 +53,9 @@ class HttpSink:
         self._session = new_session(allowed, resolved.tls)
         is_fetched = isinstance(target.auth, ClientCredentials)
         self._tokens = Tokens(target.auth, self._session) if is_fetched else None  # type: ignore[arg-type]
-        self._headers = [("Prefer", "reply"), *target.fixed_headers()]
+        self._headers = [*target.fixed_headers()]
+        if record.replies:
+            self._headers.insert(0, ("Prefer", "reply"))
         # Without the connection's own path and any query, which may be secrets.
         self._destination = f"{self._url.origin()}/{record.path.partition('?')[0].lstrip('/')}"
 
@@ -98,7 +100,7 @@ class HttpSink:
         self, response: aiohttp.ClientResponse, sent: Sendable, made: Progress, secrets: Sequence[str]
     ) -> tuple[Answer, Output | None]:
         status = response.status
-        if status == _OK and is_reply(response.raw_headers):
+        if status == _OK and self.record.replies and is_reply(response.raw_headers):
             return await self._read_reply(response, sent, secrets)
         answer = Answer(status, destination=self._destination)
         if _OK <= status < _MULTIPLE:

@@ -41,7 +41,9 @@ class Delivering(Setting):
         self.cluster.create("b-event", 1)
 
     def define(self, **members: Any) -> None:
-        record = SinkRecord(subscription=SINK, connection="c", path="/orders", retry=self._retry, **members)
+        record = SinkRecord(
+            subscription=SINK, connection="c", path="/orders", replies=True, retry=self._retry, **members
+        )
         self.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
 
     def begin(self, parts: Parts = PARTS) -> None:

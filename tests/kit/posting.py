@@ -55,7 +55,7 @@ class Posting:
 
     def start(self, firing: OpenFiring, timeout_s: float = 10.0, **members: Any) -> int:
         """Begins a delivery; returns its number. members: of the sink's record."""
-        given = {"connection": "c", "retry": Retry(timeout_s=timeout_s), **members}
+        given = {"connection": "c", "replies": True, "retry": Retry(timeout_s=timeout_s), **members}
         record = SinkRecord(subscription=firing.subscription, **given)
         number = next(self._numbers)
         self.posts.start(Attempt(number, record, firing))

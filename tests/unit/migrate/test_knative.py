@@ -66,6 +66,7 @@ def test_a_trigger_becomes_a_subscription_with_a_sink() -> None:
         "path": "/in",
         "order": "none",
         "format": "json",
+        "replies": True,
         "retry": {"delay_s": 1.0, "jitter": 0.0, "tries": 4, "least_tries": 4},
     }
     assert found.left_out == ()
@@ -212,5 +213,5 @@ def test_a_condition_says_in_the_dag_file_what_it_is() -> None:
         (("shop.2.for",), event("com.shop.paid")),
     ]
     assert given[0][1]["retry"]["tries"] == 4
-    assert set(given[0][1]) == {"condition", "conn_id", "path", "order", "format", "retry"}
+    assert set(given[0][1]) == {"condition", "conn_id", "path", "order", "format", "replies", "retry"}
     assert dag_file([]) == ""

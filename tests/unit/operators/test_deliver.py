@@ -65,6 +65,7 @@ def sink(operator: Any) -> dict[str, Any]:
         ({"send": "both"}, "send is 'both'; give one of 'event', 'firing'"),
         ({"format": "xml"}, "format is 'xml'; give one of 'binary', 'json'"),
         ({"order": "time"}, "order is 'time'; give one of 'key', 'partition', 'none'"),
+        ({"replies": "yes"}, "replies is 'yes'; give True or False"),
         ({"max_in_flight": 1025}, "max_in_flight is 1025; give a whole number, at most 1,024"),
         ({"since": datetime(2026, 1, 1)}, "with a time zone"),  # noqa: DTZ001
         ({"renew_after": timedelta(seconds=5)}, "a minute or more"),

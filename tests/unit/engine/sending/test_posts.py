@@ -175,6 +175,22 @@ def test_a_body_that_is_no_event_changes_nothing_of_an_accepted_firing(sink: Sin
     assert (ended.answer.status, ended.answer.verdict, ended.reply) == (200, Verdict.DELIVERED, None)
 
 
+@pytest.mark.parametrize("replies", [True, False])
+def test_a_sink_writes_events_only_if_its_record_says_that_it_may_reply(sink: Sink, replies: bool) -> None:
+    event = {
+        "ce-specversion": "1.0",
+        "ce-id": "r1",
+        "ce-source": "/sink",
+        "ce-type": "com.example.order.paid",
+    }
+    sink.answer(answer(200, event))
+    with Posting.to(sink.url) as posting:
+        ended = posting.deliver(ordered(), replies=replies)
+    assert ended.answer.verdict is Verdict.DELIVERED
+    assert (ended.reply is not None) is replies
+    assert ("prefer" in sink.received[0].headers) is replies
+
+
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
 @pytest.mark.parametrize("place", ["http://169.254.169.254/latest/meta-data/", "/other"])
 def test_redirects_are_not_followed(sink: Sink, status: int, place: str) -> None:
