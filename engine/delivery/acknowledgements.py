@@ -33,6 +33,8 @@ ERROR_CODE: Final = "interlock_error_code"
 ERROR_DATA: Final = "interlock_error_data"
 # How long a pass writes such records one by one; it is late by this for all others.
 ALONE_S: Final = 0.1
+# Of a transaction, so that it is written in much less time than the client gives it.
+MOST_BYTES: Final = 4 * 1024 * 1024
 COMMIT_AGAIN_S: Final = 0.2  # after an abort; most often the next poll reports another assignment
 
 
@@ -53,6 +55,12 @@ class Done:
     def is_plain(self) -> bool:
         """Whether its acknowledgement is all that is written."""
         return not self.reason and self.reply is None
+
+    @property
+    def size(self) -> int:
+        """About the bytes that are written: the acknowledgement, and the dead letter or the reply."""
+        value = len(self.firing.record.value or b"")
+        return value * (2 if self.reason else 1) + len((self.reply and self.reply.value) or b"")
 
 
 class Acknowledgements:
@@ -110,10 +118,10 @@ class Acknowledgements:
         plain = [done for done in due if done.is_plain]
         finished: list[OpenFiring] = []
         if plain or self.marks_are_due:
-            finished += self._transact(plain, membership)
+            finished += self._transact(first_part(plain), membership)
         together = [done for done in due if not done.is_plain and not done.refused]
         if together:
-            finished += self._transact(together, membership)
+            finished += self._transact(first_part(together), membership)
         until = self._monotonic() + ALONE_S
         for done in sorted((done for done in due if done.refused), key=lambda done: done.not_before):
             finished += self._transact([done], membership)
@@ -170,6 +178,16 @@ class Acknowledgements:
             headers = [(DELIVERER, self.ownership.bus.transactional_id.encode())]
             outputs.write("action", record.source.partition, record.key, acked(record), headers)
         return outputs.records
+
+
+def first_part(dones: Sequence[Done]) -> Sequence[Done]:
+    """The first of them that have MOST_BYTES together, and at least one."""
+    size = 0
+    for number, done in enumerate(dones):
+        size += done.size
+        if size > MOST_BYTES and number:
+            return dones[:number]
+    return dones
 
 
 def _about(answer: Answer | None) -> dict[str, str]:

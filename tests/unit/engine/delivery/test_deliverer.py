@@ -561,3 +561,25 @@ def test_brokers_that_do_not_say_what_holds_a_takeover_back_end_no_deliverer(
         setting.passes(8, ms=300)
     assert caplog.text.count("no answer") == 1
     assert setting.sent == ["f1"]
+
+
+@pytest.mark.parametrize("answer", [200, 400])
+def test_a_transaction_is_bounded_and_the_rest_follows_in_later_passes(
+    monkeypatch: pytest.MonkeyPatch, answer: int
+) -> None:
+    monkeypatch.setattr("interlock.engine.delivery.acknowledgements.MOST_BYTES", 1)
+    setting = Setting()
+    names = [f"f{number}" for number in range(4)]
+    for name in names:
+        setting.fire(name, key=name)
+    setting.passes()
+    assert sorted(setting.sent) == names
+    for name in names:
+        setting.answer(name, Answer(answer))
+    left = []
+    for _ in names:
+        setting.passes(1)
+        left.append(len(setting.deliverer.acknowledgements.done))
+    assert left == [3, 2, 1, 0]
+    assert setting.mark is not None
+    assert setting.mark >= len(names)
