@@ -42,6 +42,8 @@ def target_in_command(conn_id: str) -> Target:
         found = Connection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
         raise _missing(conn_id) from None
+    except PermissionError:
+        raise _denied(conn_id) from None
     return target_of(found)
 
 
@@ -54,6 +56,8 @@ def target_in_triggerer(conn_id: str, loop: asyncio.AbstractEventLoop) -> Target
         return target_of(reading.result(LOOKUP_S))
     except AirflowNotFoundException:
         raise _missing(conn_id) from None
+    except PermissionError:
+        raise _denied(conn_id) from None
     finally:
         reading.cancel()
 
@@ -180,6 +184,11 @@ def _text(extra: Mapping[str, Any], name: str) -> str:
     if not isinstance(found, str):
         raise TargetError(f"{name} in its extra is not a text.")
     return found
+
+
+def _denied(conn_id: str) -> TargetError:
+    """A secrets backend refuses it (Airflow's AirflowSecretsBackendAccessDenied): what it had is over."""
+    return TargetError(f"This process may not read connection {conn_id!r}.")
 
 
 def _missing(conn_id: str) -> TargetError:

@@ -180,4 +180,8 @@ def _drain(deliverer: Deliverer, ended: threading.Event, drain_s: float) -> None
         log.info("The deliverer could not acknowledge its last deliveries: %s", e)
         return
     if deliverer.in_flight:
-        log.info("%d deliveries have not ended in %.0f s: they are made again.", deliverer.in_flight, drain_s)
+        log.info(
+            "Deliveries that are made again, since they did not end in %.0f s: %d.",
+            drain_s,
+            deliverer.in_flight,
+        )

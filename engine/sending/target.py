@@ -124,6 +124,10 @@ class Tls:
 
     def context(self) -> ssl.SSLContext:
         """Reads the files. Raises TargetError."""
+        for name in filter(None, (self.ca_file, self.certificate_file, self.key_file)):
+            place = Path(name)
+            if place.exists() and not place.is_file():  # to read a FIFO or a device may never end
+                raise TargetError(f"No certificate or key can be read from {name}: it is not a file."[:300])
         reading = self.ca_file
         try:
             context = ssl.create_default_context(cafile=self.ca_file or None)

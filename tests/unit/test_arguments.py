@@ -298,6 +298,7 @@ CALLABLES = [
             "format": _ARG("choice"),
             "order": _ARG("choice"),
             "max_in_flight": _ARG("count"),
+            "replies": _ARG("flag"),
             "retry": _ARG("nothing", none=True),
             "since": _ARG("moment", none=True),
             "renew_after": _ARG("timedelta"),

@@ -149,6 +149,13 @@ def test_a_command_reads_airflows_secrets_and_says_that_a_connection_is_missing(
     with pytest.raises(TargetError, match="can read no connection 'crm': create it, with type http"):
         target_in_command("crm")
 
+    def denied(conn_id: str) -> StoredConnection:
+        raise PermissionError(f"{conn_id} is of another team")
+
+    monkeypatch.setattr(StoredConnection, "get_connection_from_secrets", denied)
+    with pytest.raises(TargetError, match="may not read connection 'crm'"):
+        target_in_command("crm")
+
 
 def in_a_triggerer(answer: Connection | Exception, monkeypatch: pytest.MonkeyPatch) -> Target:
     """What a thread of a triggerer looks up, while the event loop runs."""
@@ -172,5 +179,7 @@ def test_a_triggerer_reads_a_connection_in_its_event_loop_for_another_thread(
     assert in_a_triggerer(connection(), monkeypatch).url == "http://api.example.com"
     with pytest.raises(TargetError, match="can read no connection 'crm'"):
         in_a_triggerer(AirflowNotFoundException("none"), monkeypatch)
+    with pytest.raises(TargetError, match="may not read connection 'crm'"):
+        in_a_triggerer(PermissionError("of another team"), monkeypatch)
     with pytest.raises(TimeoutError, match="the supervisor is gone"):  # the earlier target stays in use
         in_a_triggerer(TimeoutError("the supervisor is gone"), monkeypatch)

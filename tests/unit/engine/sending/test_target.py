@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -113,4 +114,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         Tls(certificate_file=str(no_certificate)),
     ):
         with pytest.raises(TargetError, match=r"none\.pem|text\.pem"):
+            tls.context()
+
+
+def test_a_fifo_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for tls in (Tls(ca_file=str(tmp_path / "fifo")), Tls(certificate_file=str(tmp_path / "fifo"))):
+        with pytest.raises(TargetError, match="fifo: it is not a file"):
             tls.context()
