@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TextIO
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
     """Targets that fail instead of being made; the others succeed."""
     targets: list[str] = []
 
@@ -29,7 +30,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     monkeypatch.setattr(long, "subprocess", SimpleNamespace(run=make, STDOUT=None))
     monkeypatch.setattr(long, "LOGS", tmp_path / "long")
-    return targets
+    long.other_pythons.cache_clear()  # found before, when Pythons did start
+    yield targets
+    long.other_pythons.cache_clear()
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
