@@ -25,7 +25,7 @@ READ_S: Final = 30.0  # how long a trigger that starts after `renew_at` tries to
 class DeliverTrigger(BaseTrigger):
     """Keeps a subscription and its sink registered until `renew_at`; then yields whether they are.
 
-    It starts what makes deliveries in this triggerer, which continues without it.
+    It starts this triggerer's deliverer, which continues when the trigger ends.
 
     It keeps trying while Kafka does not answer or the connection cannot be read; it raises if the connection
     is not usable.

@@ -1,4 +1,4 @@
-"""The part of a triggerer that makes deliveries: one for each bus and connection, in threads of its own."""
+"""The deliverers of a triggerer: one for each bus and connection, in threads of their own."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ loops: Final[dict[_Key, asyncio.AbstractEventLoop]] = {}
 
 
 def deliver_here(config: BusConfig, loop: asyncio.AbstractEventLoop) -> Delivering | None:
-    """Starts what makes deliveries in this process, unless it runs. loop: the one that runs the triggers.
+    """Start this process's deliverer, unless it runs, and return it.
 
-    None if `deliveries_in_triggerer` is 0. It runs until the process ends, also for sinks whose triggers run
-    elsewhere. If the connection's content has changed, it makes new clients. May take a second: call it in
-    another thread. Raises ConfigError for an invalid setting.
+    loop: the one that runs the triggers. Returns None if `deliveries_in_triggerer` is 0. It runs until the
+    process ends, also for sinks whose triggers run elsewhere. If the connection's content has changed, it
+    makes new clients. May take a second: call it in another thread. Raises ConfigError for an invalid
+    setting.
     """
     chosen = delivery_settings()
     if not chosen.in_triggerer:

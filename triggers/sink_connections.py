@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOOKUP_S: Final = 20.0
 # An Airflow without its HTTP provider stores a connection that is added with type http as generic.
 _TYPES: Final = ("", "http", "https", "generic")
-# In the extra of a connection that Airflow's HTTP operators use as well. They say nothing about deliveries.
+# Members of an extra that Airflow's HTTP operators read. Deliveries ignore them.
 _OF_AIRFLOW: Final = frozenset(
     {
         "allow_redirects", "check_response", "max_redirects", "stream", "tcp_keep_alive",
@@ -89,7 +89,10 @@ def _target_of(connection: Connection | StoredConnection) -> Target:
 
 
 def _extra(connection: Connection | StoredConnection) -> Mapping[str, Any]:
-    """Its members. (`extra_dejson` is empty for an extra that is no JSON: credentials would be left out.)"""
+    """The members of the extra.
+
+    (`extra_dejson` alone is empty for one that is no JSON, and would drop credentials.)
+    """
     try:
         found = json.loads(connection.extra or "{}")
     except (ValueError, RecursionError):
@@ -187,7 +190,10 @@ def _text(extra: Mapping[str, Any], name: str) -> str:
 
 
 def _denied(conn_id: str) -> TargetError:
-    """A secrets backend refuses it (Airflow's AirflowSecretsBackendAccessDenied): what it had is over."""
+    """A secrets backend refuses it (AirflowSecretsBackendAccessDenied):
+
+    deliveries stop using the old content.
+    """
     return TargetError(f"This process may not read connection {conn_id!r}.")
 
 

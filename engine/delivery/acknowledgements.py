@@ -1,4 +1,4 @@
-"""Deliveries that are over, until their acknowledgements are committed."""
+"""Keeps firings that were delivered or given up until their acknowledgements are committed."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ from .ownership import Ownership
 from .partition import DELIVERER, ActionPartition
 
 MARKS_EVERY_S: Final = 1.0
-REFUSED_EVERY_S: Final = 5.0  # how often a dead letter or reply is written again that the brokers refused
+REFUSED_EVERY_S: Final = 5.0  # how long a dead letter or reply waits that the brokers refused
 _FIRED, _ACKED = b',"state":"fired","firing":{', b',"state":"acked","firing":{'
-# Of dead letters: where the firing was sent, the status, and the begin of the answer's body in base64.
+# Headers of dead letters: where the firing was sent, the status, and the first bytes of the answer's body in
+# base64.
 ERROR_DESTINATION: Final = "interlock_error_destination"
 ERROR_CODE: Final = "interlock_error_code"
 ERROR_DATA: Final = "interlock_error_data"
-# How long a pass writes such records one by one; it is late by this for all others.
+# How long one pass writes refused records one by one. All other firings wait meanwhile.
 ALONE_S: Final = 0.1
-# Of a transaction, so that it is written in much less time than the client gives it.
+# A transaction has at most so many bytes, so that it is written long before the client's timeout.
 MOST_BYTES: Final = 4 * 1024 * 1024
-COMMIT_AGAIN_S: Final = 0.2  # after an abort; most often the next poll reports another assignment
+COMMIT_AGAIN_S: Final = 0.2  # the pause after an abort: most often the next poll reports another assignment
 
 
 @dataclass
 class Done:
-    """A delivery that is over.
+    """A firing that was delivered or given up, and whose acknowledgement is not committed yet.
 
-    reason: why it was given up; "" if it was delivered. refused: brokers refused its dead letter or reply.
+    reason: why it was given up; "" if it was delivered. refused: the brokers refused its dead letter or
+    reply; it is written again at `not_before`.
     """
 
     firing: OpenFiring
@@ -58,7 +60,7 @@ class Done:
 
     @property
     def size(self) -> int:
-        """About the bytes that are written: the acknowledgement, and the dead letter or the reply."""
+        """About how many bytes are written: the acknowledgement, and the dead letter or the reply."""
         value = len(self.firing.record.value or b"")
         return value * (2 if self.reason else 1) + len((self.reply and self.reply.value) or b"")
 
@@ -66,7 +68,7 @@ class Done:
 class Acknowledgements:
     """Writes acknowledgements with their dead letters and replies, and moves the marks.
 
-    done: by record key. A firing may be in it while its partition is not open: then it waits.
+    done: by record key. A firing in it whose partition is not open waits until it is.
     """
 
     def __init__(
@@ -84,7 +86,10 @@ class Acknowledgements:
         self.done[firing.key] = Done(firing, reason, reply)
 
     def assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
-        """Another assignment begins. A partition that comes back needs no delivery again that was made."""
+        """Another assignment begins.
+
+        A delivered firing is kept if its partition may come back, so that it is not sent again.
+        """
         self.done = {
             key: Done(done.firing, "", done.reply)
             for key, done in self.done.items()
@@ -93,7 +98,11 @@ class Acknowledgements:
         self._again_at = 0.0
 
     def forget_closed(self, partition: ActionPartition) -> None:
-        """Forget what somebody else has acknowledged. Does nothing while not all open firings are held."""
+        """Forget the partition's firings that are no longer open:
+
+        another process has acknowledged them. Does nothing while some open firings of the partition are left
+        out of memory.
+        """
         if not self.ownership.is_whole(partition.tp):
             return
         for key in [key for key, done in self.done.items() if done.firing.record.source == partition.tp]:
@@ -106,7 +115,7 @@ class Acknowledgements:
         return self._monotonic() - self._marks_at >= MARKS_EVERY_S
 
     def commit(self, membership: object) -> list[OpenFiring]:
-        """Acknowledge what can be. Returns the firings that are acknowledged now."""
+        """Acknowledge the firings whose partitions are open. Returns those that are acknowledged now."""
         now = self._monotonic()
         if membership is None or now < self._again_at:
             return []
@@ -203,7 +212,7 @@ def _about(answer: Answer | None) -> dict[str, str]:
 
 
 def acked(record: Record) -> bytes:
-    """The action record, marked `acked`, in at most what tasks get (see `records.firing.fitted`)."""
+    """The action record in state `acked`, no larger than tasks get it (see `records.firing.fitted`)."""
     value = record.value or b""
     # Quotes inside a JSON text are escaped, so the first occurrence is the record's own member.
     if len(value) <= MAX_FIRING_BYTES and value.isascii() and _FIRED in value:

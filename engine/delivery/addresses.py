@@ -1,12 +1,14 @@
 """Which addresses a delivery may connect to.
 
-A sink's address comes from an Airflow connection, which more people can edit than can reach the machines
-beside a triggerer. So the address of the socket itself is checked, after the name was resolved and before the
-connection is made: a name that resolves to another address the second time is of no use to anybody.
+A sink's address comes from an Airflow connection. More people may edit connections than may reach the
+machines in a triggerer's network. So the IP address is checked, after the name was resolved and before the
+socket connects. A name that resolves to another address the second time (DNS rebinding) does not get around
+it.
 
 Always refused: addresses that identify the machine to its cloud (metadata services), link-local, unspecified,
-multicast and reserved ones, and IPv6 forms that hide an IPv4 address of these. Refused unless `allowed` has
-them: loopback, private and other addresses that are not public. Lists: IANA's special-purpose registries.
+multicast and reserved ones, and IPv6 addresses that contain such an IPv4 address. Refused unless `allowed`
+has them: loopback, private and other addresses that are not public. The lists are from IANA's special-purpose
+registries.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ _IPV4_BITS: Final = 0xFFFF_FFFF
 
 
 def refusal(address: str, allowed: Collection[Network] = ()) -> str:
-    """Why no delivery may go to this address; "" if it may. address: of the socket, not a name.
+    """Why no delivery may go to this address; "" if it may. address: an IP address, not a name.
 
     allowed: networks that deliveries may reach although they are not public.
     """
@@ -90,7 +92,10 @@ def refusal(address: str, allowed: Collection[Network] = ()) -> str:
 
 
 def _inner(address: IPv6Address) -> IPv4Address | str | None:
-    """The IPv4 address to which packets for this one go; None if it is its own. A text: why it is refused."""
+    """The IPv4 address that receives packets for this one; None if there is none.
+
+    A text: why it is refused.
+    """
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address in _NAT64:

@@ -30,14 +30,14 @@ class Verdict(Enum):
 
 
 class Answer(NamedTuple):
-    """The end of one try. status: None without an HTTP answer; `text` then is the reason.
+    """The end of one delivery. status: None without an HTTP answer; `text` then is the reason.
 
     connected: whether the request may have reached the sink. retry_after_s: from its Retry-After. ruling: a
-    verdict that the status does not give, with its reason in `text`: the answer had a reply that cannot be
-    taken, or there was nothing to send.
+    verdict that does not follow from the status, with its reason in `text`: the answer has a reply that
+    cannot be written, or the request could not be made.
 
-    For a dead letter: destination is the sink's address, with nothing that may be a secret; excerpt the begin
-    of the answer's body, if the status is not 2xx. Neither belongs into a log.
+    For a dead letter: destination is the sink's address, without anything that may be a secret; excerpt has
+    the first bytes of the answer's body, if the status is not 2xx. Do not log either.
     """
 
     status: int | None
@@ -50,7 +50,9 @@ class Answer(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """Knative's data plane leaves 401, 403 and 410 open; its dispatcher retries none of them.
+        """What follows from the answer.
+
+        Knative's data plane says nothing about 401, 403 and 410; its dispatcher retries none of them.
 
         Redirects are not followed, as CloudEvents' webhook specification demands: 3xx is a refusal.
         """

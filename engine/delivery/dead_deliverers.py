@@ -1,4 +1,7 @@
-"""Ending what deliverers left open that died: it holds back the next owner, and all who read firings."""
+"""Ends open transactions of deliverers that died:
+
+they hold back the next owner and all readers of firings.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class DeadDeliverers:
         self._fencing.note_committers(marks)
 
     def look(self) -> None:
-        """Called in each pass. Looks every LOOK_S."""
+        """Fence dead deliverers if a takeover is held back. Call it in each pass; it looks every LOOK_S."""
         now = self._monotonic()
         if now < self._look_at:
             return

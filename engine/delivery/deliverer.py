@@ -7,7 +7,7 @@ It makes no request itself: `Posts` sends a firing and says how that ended. One 
 3. **Read** sinks and firings, and put the open firings into their lanes.
 4. **Take the answers** of deliveries that have ended.
 5. **Commit** acknowledgements, dead letters, replies and marks (`Acknowledgements`).
-6. **Start** deliveries (`Schedule`); before 5 too, in lanes that wait for no acknowledgement.
+6. **Start** deliveries (`Schedule`). Lanes that wait for no acknowledgement start theirs before 5.
 
 A lane starts its next delivery only after the acknowledgement of the last one is committed.
 """
@@ -44,7 +44,7 @@ FINISH_S: Final = 2.0  # how long a rebalance waits for deliveries in flight
 
 @dataclass(frozen=True)
 class Limits:
-    """slots: deliveries that all sinks share. window: of open firings in memory."""
+    """slots: how many deliveries at a time all sinks share. window: how many open firings are in memory."""
 
     slots: int = 256
     window: Window = WINDOW
@@ -52,7 +52,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Parts:
-    """The classes that a deliverer is made of; tests plant faults here."""
+    """The classes that a deliverer is made of. Tests replace some to plant faults."""
 
     lanes: type[SinkLanes] = SinkLanes
     ownership: type[Ownership] = Ownership
@@ -83,7 +83,7 @@ SURROUNDINGS: Final = Surroundings()
 class Deliverer:
     """One member of the deliverers' group. `run_pass` raises EngineError if the bus cannot be used any more.
 
-    Then close it, cancel its deliveries, and make another one over another bus.
+    Then close it, cancel its deliveries, and make another one with another bus.
     """
 
     def __init__(
@@ -148,7 +148,11 @@ class Deliverer:
         self._start()  # 6
 
     def finish(self, membership: object) -> None:
-        """Acknowledge what ends within FINISH_S, and start nothing: others wait for the partitions."""
+        """Called before a rebalance takes partitions away:
+
+        acknowledge deliveries that end within FINISH_S. Starts none, because other members wait for the
+        partitions.
+        """
         until = self._monotonic() + FINISH_S
         while True:
             for ended in self._posts.ended():
@@ -179,7 +183,7 @@ class Deliverer:
     def is_idle(self) -> bool:
         """Whether no delivery is in flight, and none waits for its acknowledgement.
 
-        One that somebody else may have acknowledged, since its firing is not held, waits for nothing.
+        A firing that no partition holds any more does not count: somebody else may have acknowledged it.
         """
         dones = self.acknowledgements.done.values()
         return not self._attempts and not any(self.ownership.may_hold(done.firing) for done in dones)
@@ -205,7 +209,10 @@ class Deliverer:
     # -- 3: sinks and firings
 
     def _note_time(self, record: Record) -> None:
-        """The brokers' time is at least that of a record: age, counted from it, is never too high."""
+        """The brokers' clock is at least at a record's time.
+
+        So the age of a firing is never counted too high.
+        """
         if not self.clock.known or record.timestamp_ms > self.clock.now_ms():
             self.clock.observe(record.timestamp_ms)
 
@@ -219,7 +226,7 @@ class Deliverer:
         record = self.sinks.records.get(subscription)
         self.reports.change(subscription, record)
         lanes = self.schedule.sinks.get(subscription)
-        if record is None or lanes is None or lanes.wanted_order != record.order:  # other lanes
+        if record is None or lanes is None or lanes.wanted_order != record.order:  # it needs other lanes
             for partition in self.ownership.partitions.values():
                 self._drop(partition.leave_out(subscription))
         if record is None:
@@ -268,7 +275,7 @@ class Deliverer:
                 lanes.add(firing)
             elif lanes.add_delivered(firing):
                 done.firing = firing
-            else:  # the lane begins with another firing: this one keeps its turn
+            else:  # another firing of its lane comes first: this one is sent again in its turn
                 del self.acknowledgements.done[firing.key]
 
     def _drop(self, firings: Iterable[OpenFiring]) -> None:
@@ -300,7 +307,7 @@ class Deliverer:
             elif (assigned is None or tp in assigned) and not self.ownership.is_whole(tp):
                 self.acknowledgements.add(
                     firing, reply=ended.reply
-                )  # it may be held again, and still be open
+                )  # its partition may hold it again, and it may still be open
         self._give_up(finished for finished in over if finished.reason)
 
     def _give_up(self, over: Iterable[Finished]) -> None:
@@ -332,7 +339,7 @@ class Deliverer:
             stats.paused = lanes.paused_until is not None
 
     def _give_up_without_sink(self) -> None:
-        """Firings without a sink become dead letters when the usual time is over."""
+        """Firings without a sink become dead letters after the default `give_up_after_s`."""
         most_ms = Retry().give_up_after_s * 1000
         now_ms = self.clock.now_ms()
         for firing in self._without_sink.values():

@@ -19,7 +19,7 @@ _SUBSCRIPTION: Final = "{}/deliver/{}"
 
 
 def subscription_of(deployment: str, name: str) -> str:
-    """The subscription of a sink. Its prefix says whose deliverers hold its firings, before they know it."""
+    """The subscription of a sink. By its prefix, deliverers know their firings before they know the sink."""
     return _SUBSCRIPTION.format(deployment, name)
 
 
@@ -30,7 +30,7 @@ class _Firing(msgspec.Struct):
 
 
 class _Action(msgspec.Struct):
-    """What a deliverer needs of an action record before it delivers it."""
+    """The members of an action record that a deliverer decodes before it delivers the firing."""
 
     v: int
     state: Literal["fired", "acked"]
@@ -51,7 +51,8 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 class OpenFiring:
     """A firing that is not acknowledged. record: as it was read.
 
-    tries: how many of its deliveries have failed here. failure: why the last one did. answer: what it got.
+    tries: how many of its deliveries have failed in this process. failure: why the last one failed. answer:
+    the sink's answer to that one.
     """
 
     record: Record
@@ -60,7 +61,8 @@ class OpenFiring:
     tries: int = 0
     failure: str = ""
     answer: Answer | None = None
-    # See `SinkLanes`: what its sink had been through when the firing came, or was denied.
+    # For `SinkLanes`. base: the failures of the whole sink that do not count for this firing (those before it
+    # came, and its own). denied_at: when the sink last denied it.
     base: int = 0
     denied_at: float | None = None
     key: bytes = field(init=False)  # of its record: subscription and firing id
@@ -110,7 +112,8 @@ def _lane_key(firing: _Firing) -> str:
     """The firing's key; without one, the partition key of its first event.
 
     All firings of a subscription without keys are on one partition. In one lane they would be delivered one
-    by one; the event topic keeps the order of events with one partition key, so that is what can be kept.
+    by one. The event topic keeps the order only of events with the same partition key, so lanes by that key
+    lose no order.
     """
     if firing.key is not None:
         return f"key {firing.key}"

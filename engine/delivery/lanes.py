@@ -50,7 +50,7 @@ class Lane:
     firings: deque[OpenFiring] = field(default_factory=deque)
     state: LaneState = LaneState.EMPTY
     in_flight: OpenFiring | None = None
-    turn: int = 0  # of its entry among the ready or the parked; other entries of it are void
+    turn: int = 0  # the number of its valid entry among the ready or the parked; its other entries are void
 
 
 class Finished(NamedTuple):
@@ -68,7 +68,7 @@ class SinkLanes:
     until one is accepted or fails for a reason of its own. A firing that is DENIED is refused for good if the
     sink accepted another one that was sent since it was last denied: then the cause is the firing.
 
-    `limit`: how many deliveries may be in flight. Answers that speak of congestion halve it, and each
+    `limit`: how many deliveries may be in flight. Answers that are a sign of congestion halve it, and each
     delivered firing raises it again, up to the sink's `max_in_flight`.
     """
 
@@ -87,8 +87,8 @@ class SinkLanes:
         self.paused_until: float | None = None
         self.paused_by = ""
         self._failed_in_a_row = 0
-        self._failed = 0  # of the whole sink, ever
-        self._accepted = float("-inf")  # when the latest one that was accepted had begun
+        self._failed = 0  # how many failures of the whole sink were counted
+        self._accepted = float("-inf")  # when the latest delivery that was accepted had started
         self._started: dict[bytes, float] = {}
 
     # -- what the sink has
@@ -119,7 +119,10 @@ class SinkLanes:
             self._make_ready(lane)
 
     def add_delivered(self, firing: OpenFiring) -> list[Finished]:
-        """Like `add`, for one that is known to be delivered, but not acknowledged yet."""
+        """Like `add`, for a firing that was delivered but not acknowledged.
+
+        Returns it if its lane begins with it.
+        """
         self.add(firing)
         lane = self._lanes[firing.lane(self.order)]
         return self._finish(lane) if lane.state is LaneState.READY and lane.firings[0] is firing else []
@@ -138,7 +141,7 @@ class SinkLanes:
             self._reorder()
 
     def change(self, retry: Retry, order: Order, max_in_flight: int) -> None:
-        """Take over another policy. Another order waits until nothing is in flight: see `start`."""
+        """Use these settings from now on; another order when nothing is in flight or acknowledging."""
         if max_in_flight != self.max_in_flight:
             self.max_in_flight, self.limit = max_in_flight, float(max_in_flight)
         self.retry = retry
@@ -211,7 +214,7 @@ class SinkLanes:
             firing.failure, firing.answer = str(answer), answer
             if verdict is Verdict.REFUSED:
                 return self._finish(lane, f"the sink refused it: {answer}")
-            firing.base += verdict in (Verdict.DENIED, Verdict.UNREACHABLE)  # `_failed` has it already
+            firing.base += verdict in (Verdict.DENIED, Verdict.UNREACHABLE)  # counted in `tries`
             if self._is_exhausted(firing, now_ms):
                 over = self._finish(lane, self._given_up(firing))
             elif verdict is Verdict.RETRY:
@@ -262,7 +265,7 @@ class SinkLanes:
     def _denies_only(self, firing: OpenFiring, now: float) -> bool:
         """Whether the sink accepted a firing that was sent since it last denied this one.
 
-        One that was sent before may have met the sink as it was before its password changed.
+        A firing that was sent before proves nothing: the sink's password may have changed in between.
         """
         before, firing.denied_at = firing.denied_at, now
         return before is not None and self._accepted > before
@@ -276,7 +279,7 @@ class SinkLanes:
         return f"given up after {firing.tries} failed deliveries; the last failure: {last}"
 
     def _give_up_waiting(self, now_ms: int) -> list[Finished]:
-        """While the sink is paused, firings grow too old without deliveries of their own."""
+        """Give up firings that have waited too long: failures of a paused sink count for all that wait."""
         over: list[Finished] = []
         for lane in [*self._lanes.values()]:
             if lane.state in (LaneState.READY, LaneState.PARKED) and self._is_exhausted(

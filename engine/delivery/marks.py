@@ -1,4 +1,4 @@
-"""The open offsets of a partition, of which the lowest bounds its low-water mark."""
+"""The offsets of a partition's open firings. Its mark is never above the lowest of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class OpenOffsets:
     def __init__(self) -> None:
         self._open: set[int] = set()
         self._heap: list[int] = []
-        self._queued: set[int] = set()  # what the heap has, offsets included that are closed since
+        self._queued: set[int] = set()  # the offsets in the heap; some are not open any more
 
     def __len__(self) -> int:
         return len(self._open)

@@ -48,14 +48,15 @@ class Ownership:
         return self._taking
 
     def assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
-        """Another assignment begins, None: is not known yet. Drops all partitions."""
+        """Another assignment begins (None: it is not known yet). Drops all partitions."""
         self.partitions, self.open, self.marks = {}, set(), {}
         self.assigned, self._taking = assigned, bool(assigned)
 
     def take_over(self) -> Collection[Committed | None]:
-        """Start to read what is assigned, once its marks are stable. The order of 1 and 2 matters.
+        """Start to read the assigned partitions, once their marks are stable.
 
-        Returns the marks, if it has started now.
+        Marks are read before ends (1, 2), so that what an old owner acknowledged is in the marks or below the
+        ends. Returns the marks, if it has started now.
         """
         if not self._taking or self.assigned is None:
             return ()
@@ -89,7 +90,7 @@ class Ownership:
         return self.bus.committed(assigned)
 
     def ends(self, assigned: tuple[TopicPartition, ...]) -> Mapping[TopicPartition, int]:
-        """Up to where others may have acknowledged firings."""
+        """The ends of the partitions: others may have acknowledged firings below them."""
         return self.bus.end_offsets(assigned)
 
     def is_recovered(self, partition: ActionPartition) -> bool:
@@ -117,12 +118,12 @@ class Ownership:
                 )
 
     def held(self, firing: OpenFiring) -> OpenFiring | None:
-        """The same firing, as its partition holds it now; None if it is not delivered from here."""
+        """The same firing, as its partition holds it now; None if that is not open or does not hold it."""
         tp = firing.record.source
         return self.partitions[tp].get(firing.key) if tp in self.open else None
 
     def may_hold(self, firing: OpenFiring) -> bool:
-        """Whether the firing is held, or what is being read may have it."""
+        """Whether the firing is held, or may be found in what is still to be read."""
         tp = firing.record.source
         partition = self.partitions.get(tp)
         if partition is None:
@@ -134,7 +135,7 @@ class Ownership:
         return tp in self.open and not self.partitions[tp].left_out
 
     def metadata(self, mark: int) -> Committed:
-        """A mark, as it is committed."""
+        """A mark with its metadata, ready to be committed."""
         committer = self.bus.transactional_id
         return Committed(mark, json.dumps({"v": VERSION, "t": self._topic_id, "c": committer}))
 
@@ -148,7 +149,8 @@ class Ownership:
             return start
         if committed.offset < start:
             log.error(
-                "%s begins at offset %d, but not all firings from %d on were delivered: they are gone.",
+                "%s begins at offset %d, but not all firings from %d on were delivered: "
+                "retention has removed some.",
                 tp,
                 start,
                 committed.offset,

@@ -1,8 +1,9 @@
-"""One partition of the action topic, as its owner reads it: which firings are open, and the low-water mark.
+"""One partition of the action topic, as its owner reads it: which firings are open, and its mark.
 
-Memory holds a window of the open firings. What does not fit is **left out**: the scope to which it belongs,
-a sink or one of its lanes, has an offset from which on nothing is held. When the scope has room again,
-a scan reads the partition from there. The mark stays below both.
+Memory holds a window of the open firings. What does not fit is **left out**: the scope to which it belongs, a
+sink or one of its lanes, has an offset from which on nothing is held. When the scope has room again, a scan
+reads the partition from there. The mark is never above the lowest of these offsets, nor above the lowest open
+firing.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ DELIVERER: Final = "interlock_deliverer"  # header of an acknowledgement: the tr
 
 
 class ActionPartition:
-    """prefix: of the subscriptions that are delivered here. one_lane: whether a sink has lanes of its own
-    for keys (False), or a partition is one lane of it (True).
+    """prefix: of the subscriptions that are delivered here. one_lane: whether all firings of a sink in this
+    partition are one lane (True), or each key has its lane (False).
 
     start: where reading begins, the committed mark. end: the partition's end at that time, records of open
-    transactions included. Below it others may have acknowledged what they delivered, so that nothing may be
-    delivered before it `is_recovered`. owner: this deliverer's transactional id. other_owner: that of another
-    one which has acknowledged firings since: then this one no longer owns the partition.
+    transactions included. Others may have acknowledged firings below it, so nothing is delivered until the
+    partition `is_recovered`. owner: this deliverer's transactional id. other_owner: the id of another
+    deliverer that has acknowledged firings at or after `end`: then this one no longer owns the partition.
     """
 
     def __init__(
@@ -66,12 +67,12 @@ class ActionPartition:
 
     @property
     def is_recovered(self) -> bool:
-        """Whether the partition is read up to where it ended when it was taken over."""
+        """Whether the partition is read up to `end`."""
         return self.position >= self._end
 
     @property
     def mark(self) -> int:
-        """The low-water mark: every firing below it is acknowledged."""
+        """The mark: every firing below it is acknowledged."""
         lowest = self._offsets.lowest()
         bounds = [self.position, *self._left_out.values()]
         return min(bounds if lowest is None else [*bounds, lowest])
@@ -142,10 +143,11 @@ class ActionPartition:
         return firing
 
     def leave_out(self, subscription: str) -> list[OpenFiring]:
-        """Called when the lanes of a sink change. If something is left out, all of the sink is from here on.
+        """Called when the lanes of a sink change.
 
-        So it is read again: a partition that is one lane must have no gap, and with lanes of keys no key may
-        fill the window. Returns the firings that are no longer held.
+        If some of its firings are left out, leave out all of them. A scan then reads them again for the new
+        lanes: a partition that is one lane must have no gap, and with a lane for each key no key may fill the
+        window. Returns the firings that are no longer held.
         """
         self._abandon_scan()
         offsets = [at for scope, at in self._left_out.items() if scope[0] == subscription]
@@ -164,14 +166,14 @@ class ActionPartition:
         if record.fault or subscription is None or not subscription.startswith(self._prefix):
             return None, False
         if record.headers and self._mine in record.headers:
-            return None, True  # half of what is read: its value needs no decoding
+            return None, True  # half of all records are such; their values need no decoding
         try:
             firing = open_firing(record, subscription)
         except UnknownVersion:
             raise
         except RecordError as e:
             with at(*record.source, record.offset):
-                log.error("It is not delivered: %s", e)
+                log.error("This firing is not delivered: %s", e)
             return None, False
         return firing, firing is None
 
@@ -221,7 +223,9 @@ class ActionPartition:
     # -- scans
 
     def begin_scan(self) -> int | None:
-        """Begins to read what was left out and has room now. Returns from which offset; None if nothing has.
+        """Begin to scan the scopes that were left out and have room now.
+
+        Returns the offset to read from, or None.
 
         Pass each record from there to `scan`, until `end_scan` returns the firings.
         """
@@ -266,7 +270,7 @@ class ActionPartition:
             return
         left_out = [scope for scope in scopes if record.offset >= self._left_out.get(scope, self.position)]
         if not left_out or any(scope not in scan.scopes for scope in left_out):
-            return  # it was held, or stays left out
+            return  # it was held before, or stays left out
         full = self._full(firing)
         if full is not None:
             scan.refused[full] = record.offset

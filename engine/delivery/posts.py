@@ -12,7 +12,7 @@ from .sinks import SinkRecord
 
 
 class Attempt(NamedTuple):
-    """A delivery to make. number: of this process."""
+    """A delivery to make. number: unique in this deliverer."""
 
     number: int
     sink: SinkRecord

@@ -10,14 +10,14 @@ from ..log import log
 from .firings import OpenFiring
 from .sinks import SinkRecord
 
-# The log has one line of a sink in this time, with the number of the others.
+# In this time the log gets at most one such line about a sink. The next line counts those that were left out.
 GIVEN_UP_EVERY_S: Final = 30.0
 FAILED_EVERY_S: Final = 60.0
 
 
 @dataclass
 class _Counted:
-    """When the last one was logged, and how many were not since."""
+    """When the last line was logged, and how many were left out since."""
 
     logged_at: float
     more: int = 0
@@ -35,11 +35,14 @@ class SinkReports:
         self._failed: dict[str, _Counted] = {}
 
     def change(self, subscription: str, record: SinkRecord | None) -> None:
-        """A sink has another record now; None: it was removed. Logged by `log_changes`."""
+        """Note that a sink has another record now (None: it was removed). `log_changes` logs it."""
         self._changed[subscription] = record
 
     def log_changes(self) -> None:
-        """Log what has changed. Call it when the registry is read: its first records may be outdated."""
+        """Log what has changed.
+
+        Call it once the registry is read to its end: earlier records may be outdated.
+        """
         if not self._changed:
             return
         changed, self._changed = self._changed, {}

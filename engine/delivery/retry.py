@@ -17,7 +17,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
     Delays: `delay_s` before the first retry; then `delay_s * 2**n` (exponential) or `delay_s * (n + 1)`
     (linear) before the retry after n others, at most `most_delay_s`, less a random part of at most `jitter`
-    (0 to 1). `retry_after_most_s`: how far a sink's Retry-After is followed; 0 ignores it.
+    (0 to 1). `retry_after_most_s`: the most that a sink's Retry-After may ask for; 0 ignores it.
 
     A firing is given up when either holds:
 
@@ -25,7 +25,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     - it fired `give_up_after_s` ago, and its present owner has seen `least_tries` deliveries fail. So a
       process that was down for two days tries before it gives up.
 
-    `timeout_s`: of one try, from the connection to the end of the answer.
+    `timeout_s`: of one delivery, from the connection to the end of the answer.
     """
 
     backoff: Literal["exponential", "linear"] = "exponential"
@@ -41,7 +41,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     def delay(self, failed: int, chance: float, retry_after_s: float | None = None) -> float:
         """Seconds until the next try, after `failed` failures in a row. chance: random, in [0, 1).
 
-        Never less than the sink's Retry-After, as far as it is followed.
+        Never less than the sink's Retry-After, or `retry_after_most_s` if that is less.
         """
         retries = max(failed, 1) - 1
         if self.backoff == "linear":
@@ -54,7 +54,8 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     def is_exhausted(self, failed: int, seen_failing: int, age_s: float) -> bool:
         """Whether a firing is given up.
 
-        failed: its own failed tries. seen_failing: these, and failures of the whole sink while it waited.
+        failed: its own failed deliveries. seen_failing: these, and failures of the whole sink while it
+        waited.
         """
         if self.tries is not None and failed >= self.tries:
             return True

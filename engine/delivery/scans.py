@@ -14,7 +14,10 @@ TAKE: Final = 2000
 
 
 class Scans:
-    """count: how many have begun."""
+    """Scans the open partitions that have left firings out, one at a time.
+
+    count: how many scans have begun.
+    """
 
     def __init__(self, bus: Bus, ownership: Ownership) -> None:
         self._bus, self._ownership = bus, ownership

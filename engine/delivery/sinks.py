@@ -69,9 +69,9 @@ class Sinks:
             return subscription
         try:
             self.records[subscription] = decode_json(SinkRecord, item.value, str(item))
-        except RecordError as e:  # its firings wait, with the last record that could be read
+        except RecordError as e:  # its last readable record stays in use; without one its firings wait
             with at(*item.source, item.offset):
-                log.error("Sink %s is ignored: %s", subscription, e)
+                log.error("The new record of sink %s is ignored: %s", subscription, e)
             self.unreadable.add(subscription)
             return None
         return subscription

@@ -10,11 +10,11 @@ MOST_SAMPLES: Final = 10_000  # kept until they are taken
 
 @dataclass
 class SinkStats:
-    """Of the deliveries of one sink in this process.
+    """Counts of one sink's deliveries in this process.
 
     accepted, failed: deliveries by their answer. given_up: firings that became dead letters. in_flight, open,
-    paused: as they were a second ago at most. latency_s: samples since they were last taken: seconds from
-    the append of a firing to its acceptance.
+    paused: at most a second old. latency_s: seconds from the append of a firing to its acceptance; samples
+    since they were last published.
     """
 
     accepted: int = 0

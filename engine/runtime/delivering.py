@@ -1,4 +1,4 @@
-"""The deliverer of a process: in a thread of its own, begun again after errors, and stopped cleanly."""
+"""Runs a process's deliverer in a thread, starts another one after an error, and stops it cleanly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .metrics import Sink
 DELIVERER: Final = "The deliverer"
 DRAIN_S: Final = 5.0
 CLOSE_S: Final = 8.0  # for what follows the drain: cancelled deliveries, and leaving the group
-# How long a pass waits for records while nothing is in flight: a sink's record is seen after this time.
+# How long a pass waits for records while nothing is in flight. A change of a sink is noticed so late at most.
 IDLE_S: Final = 0.2
 # How long firings may wait to be read while something is in flight. An answer ends this wait.
 BUSY_S: Final = 0.01
@@ -54,9 +54,9 @@ class DelivererProcess(MemberProcess):
 class Delivering(Loops):
     """The deliverer of one deployment in this process: `start`, and `stop` when the process ends.
 
-    make_posts: makes what sends. It gets the config, and a function that it calls, from any thread, when
-    `Posts.ended` has something new. Its result is entered when a deliverer begins and left when that one
-    ends, which cancels what is in flight; each deliverer has its own.
+    make_posts: makes the `Posts` of each deliverer, as a context manager. It gets the config, and a function
+    that the `Posts` call, from any thread, when `ended` has something new. Its exit, when the deliverer ends,
+    cancels what is in flight.
 
     limits: of deliveries at a time, and of memory. drain_s: how long `stop` lets deliveries in flight end.
 
@@ -70,7 +70,8 @@ class Delivering(Loops):
       group: nothing that was answered in that time is delivered again.
     - A deliverer that makes no pass for a minute is replaced, and can acknowledge nothing more.
 
-    `board` has what is wrong. metrics: receives them. After a change of the connection call `use`.
+    `board` has notices of what is wrong. metrics: receives the metrics. After a change of the connection call
+    `use`.
     """
 
     def __init__(
@@ -170,7 +171,7 @@ def _wait(ended: threading.Event, timeout_s: float) -> None:
 
 
 def _drain(deliverer: Deliverer, ended: threading.Event, drain_s: float) -> None:
-    """Acknowledge what is in flight, as far as it ends in time."""
+    """Wait for deliveries in flight, and acknowledge those that end in time."""
     deliverer.stop()
     deadline = time.monotonic() + drain_s
     try:
@@ -181,7 +182,7 @@ def _drain(deliverer: Deliverer, ended: threading.Event, drain_s: float) -> None
         return
     if deliverer.in_flight:
         log.info(
-            "Deliveries that are made again, since they did not end in %.0f s: %d.",
-            drain_s,
+            "%d deliveries did not end in %.0f s: the next owner makes them again.",
             deliverer.in_flight,
+            drain_s,
         )

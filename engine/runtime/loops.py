@@ -126,7 +126,7 @@ class Loops:
 
 
 def check_again(config: BusConfig) -> None:
-    """Raises TopicsError if a topic was altered. It does not matter if the cluster does not answer this."""
+    """Raises TopicsError if a topic was altered. Only logs that the cluster does not answer."""
     try:
         check_settings(config)
     except UnreachableError as e:

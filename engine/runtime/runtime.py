@@ -92,9 +92,9 @@ class Runtime(Loops):
     def of(cls, config: BusConfig, sink: Sink | None = None, *, with_engine: bool = True) -> Runtime:
         """The runtime of this bus and connection in this process; starts it if needed. Returns at once.
 
-        If the connection's content has changed, the runtime creates new clients; open waits stay open. Open
-        a wait within UNUSED_S: a runtime without waits ends if its engine fails. sink: receives metrics.
-        with_engine: False for waits alone. Only the call that starts it uses them.
+        If the connection's content has changed, the runtime creates new clients; open waits stay open. Open a
+        wait within UNUSED_S: a runtime without waits ends if its engine fails. sink: receives metrics.
+        with_engine: False for waits alone. Both matter only to the call that starts the runtime.
         """
         key = (os.getpid(), config.name, config.deployment, config.connection)
         with _lock:

@@ -1,4 +1,4 @@
-"""Bodies of answers, read up to a bound of bytes and time. None of them is logged."""
+"""Reads bodies of answers, up to a limit of bytes and of time. None of them is logged."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import aiohttp
 
 EXCERPT_BYTES: Final = 1024  # of a refusal's body, as in Knative's dead letters
 _DRAINED_BYTES: Final = 64 * 1024  # a body up to here is read to its end, to use its connection again
-_SPARE_S: Final = 1.0  # for a body that changes nothing
+_SPARE_S: Final = 1.0  # how long a body is read that decides nothing
 _BLANK: Final = b"***"
-_HEAD: Final = 8  # a part of a secret that is as long is blanked
+_HEAD: Final = 8  # a text that begins like a secret is blanked if so many bytes are the same
 
 
 async def excerpt(response: aiohttp.ClientResponse, secrets: Iterable[str]) -> bytes:
-    """The begin of the body, without these secrets: a sink may repeat what it got."""
+    """The first EXCERPT_BYTES of the body, without these secrets: a sink may repeat what it got."""
     known = [*secrets]
     most = EXCERPT_BYTES + max((len(each.encode()) for each in known), default=0)
     found = b""
@@ -41,7 +41,10 @@ def blanked(text: bytes, secrets: Iterable[str]) -> bytes:
 
 
 async def drain(response: aiohttp.ClientResponse) -> None:
-    """Read a body that nobody needs. What is longer, or slow, is left, and its connection ends."""
+    """Read a body that nobody needs, to use its connection again.
+
+    One that is too long or slow is not read to its end, and its connection is closed.
+    """
     if not response.content.at_eof():
         await excerpt(response, ())
 

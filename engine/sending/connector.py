@@ -21,16 +21,18 @@ from ..delivery.addresses import Network, refusal
 from ..delivery.answers import Answer
 
 CONNECT_S: Final = 15.0
-# Servers close idle connections, many of them after 5 s; a request may be on its way just then.
+# Many servers close a connection after 5 idle seconds. A request that is sent just then fails, so none is
+# sent over a connection that was idle for longer than this.
 KEEP_S: Final = 4.0
-NAMES_S: Final = 10  # how long an address that a name stands for is kept
+NAMES_S: Final = 10  # how long the addresses of a name are cached
 _USABLE: Final = getattr(socket, "AI_ADDRCONFIG", 0)  # no IPv6 addresses where there is no IPv6
 _HEADERS: Final = {"User-Agent": "airflow-interlock", "Accept-Encoding": "identity"}
 
 
 @dataclass
 class Progress:
-    """How far a request got. connected: its connection was made. refused: why an address was not taken.
+    """How far a request got. connected: its connection was made. refused: why no delivery may go to an
+    address.
 
     answer: what is known of the answer while its body is read.
     """
@@ -44,7 +46,10 @@ progress: Final[ContextVar[Progress]] = ContextVar("progress")  # of the request
 
 
 class Names(AbstractResolver):
-    """The system's addresses of names, looked up in the loop's own threads; uvloop would use four for all."""
+    """Resolves names by the system, in the loop's default threads.
+
+    uvloop's own resolver has four threads only.
+    """
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -64,14 +69,14 @@ class Names(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Holds nothing."""
+        """There is nothing to close."""
 
 
 class Connector(aiohttp.TCPConnector):
     """Connections of one sink. tls: None for a sink without TLS.
 
-    allowed: networks that may be reached although they are not public. Names are resolved by the system; an
-    answer that differs from an earlier one is checked like any other.
+    allowed: networks that may be reached although they are not public. The system resolves names; each
+    address is checked, also if a name had another one before.
     """
 
     def __init__(self, allowed: Collection[Network], tls: ssl.SSLContext | None) -> None:

@@ -24,12 +24,13 @@ FIRING: Final = "interlockfiring"  # the firing's id
 HOPS: Final = "interlockhops"  # how many replies may follow one another, from here on
 MOST_HOPS: Final = 32
 TRACE: Final = ("traceparent", "tracestate")
-# A firing of many large events is sent with the references that do not fit.
+# So many bytes of data are read for a firing of large events. Events whose data do not fit are sent with
+# their references.
 MOST_RESOLVED_BYTES: Final = 8 * 1024 * 1024
 _DATA: Final = frozenset({"data", "data_base64"})
 _INTERNAL: Final = frozenset({HOPS, PROOF})  # no sink needs them; with a proof it could send the event again
-# Only a firing that has one of these is decoded to its events.
-_MARKS: Final = tuple(f'"{name}"'.encode() for name in (*_INTERNAL, *TRACE, "dataref"))
+# The events of a firing are decoded only if its JSON has one of these names.
+_DECODED_FOR: Final = tuple(f'"{name}"'.encode() for name in (*_INTERNAL, *TRACE, "dataref"))
 
 Members = dict[str, msgspec.Raw]  # of an event in CloudEvents' JSON format
 
@@ -90,7 +91,7 @@ class Content:
         events = self._firing.events
         self._only = sink.send == "event" and [len(each) for each in events.values()] == [1]
         self._only = self._only and not self._firing.left_out
-        is_decoded = self._only or any(mark in value for mark in _MARKS)
+        is_decoded = self._only or any(name in value for name in _DECODED_FOR)
         self._events: dict[tuple[str, int], Members] = {
             (label, number): _decode_members(raw)
             for label, together in (events.items() if is_decoded else ())
@@ -98,7 +99,10 @@ class Content:
         }
 
     def references(self) -> Iterator[Reference]:
-        """The events whose data the engine left in their records. A producer's own `dataref` is none."""
+        """The events whose data the engine left in their records.
+
+        A `dataref` that a producer wrote does not count.
+        """
         for (label, number), members in self._events.items():
             if "dataref" not in members or not _DATA.isdisjoint(members):
                 continue
@@ -204,7 +208,10 @@ def _text(raw: msgspec.Raw) -> str | None:
 
 
 def _hops(members: Members) -> int:
-    """How many replies may still follow an event. Any sender may write the attribute: it only lowers."""
+    """How many replies may still follow an event:
+
+    at most MOST_HOPS, since any sender may write the attribute.
+    """
     text = _text(members[HOPS]) if HOPS in members else None
     if text is None or not text.isascii() or not text.isdigit() or len(text) > len(str(MOST_HOPS)):
         return MOST_HOPS

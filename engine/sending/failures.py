@@ -1,4 +1,4 @@
-"""What it means that a request ended without an answer. No text has an address's path, or a secret."""
+"""Says why a request ended without an answer. No text has the path of an address, or a secret."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CLOSED: Final = "the sink closed the connection without an answer"
 
 
 def failure(error: Exception, made: Progress, timeout_s: float) -> Answer:
-    """The answer that stands for this error, with the difference that the connection makes."""
+    """The `Answer` for this error: unreachable if there was no connection, else one to be retried."""
     if not made.connected:
         text = _unconnected(error, made, timeout_s)
-        if text is None:  # a fault in here: it says nothing about the sink
+        if text is None:  # an error in this code: it says nothing about the sink
             return Answer(
                 None, f"the request could not be made: {type(error).__name__}", ruling=Verdict.RETRY
             )

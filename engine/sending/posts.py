@@ -32,7 +32,7 @@ _NAME_THREADS: Final = 32  # lookups of names that hang must not delay those of 
 
 
 class HttpPosts:
-    """Makes deliveries over HTTP: `delivery.posts.Posts`. As a context manager it is open.
+    """Makes deliveries over HTTP: `delivery.posts.Posts`. Its thread runs while it is entered.
 
     lookup: the target of an Airflow connection; may block, and raises TargetError if the connection cannot be
     used. fetch: the event behind a `dataref`; default: read from the bus; may block. allowed: networks that
@@ -146,7 +146,7 @@ class HttpPosts:
     async def _deliver(self, attempt: Attempt) -> None:
         try:
             answer, reply = await self._answer(attempt)
-        except Exception as e:  # noqa: BLE001  # a fault in here is neither the sink's nor another firing's
+        except Exception as e:  # noqa: BLE001  # an error in this code stops no other delivery
             log.exception("A delivery to %s failed", attempt.sink.subscription)
             text = f"the request could not be made: {type(e).__name__}"
             answer, reply = Answer(None, text, ruling=Verdict.RETRY), None
@@ -210,7 +210,7 @@ class HttpPosts:
         return sink
 
     def _retire(self, sink: HttpSink) -> None:
-        """Close a sink that is replaced, when nothing of it is in flight."""
+        """Close a sink that was replaced, unless a delivery to it is in flight."""
         if not sink.in_flight and self._sinks.get(sink.record.subscription) is not sink:
             task = self._loop.create_task(sink.close())
             self._closing.add(task)
@@ -225,7 +225,7 @@ class HttpPosts:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """A loop of uvloop, which the receiver's server brings; of asyncio where it does not exist."""
+    """An event loop of uvloop, which is installed for the receiver's server; of asyncio if it is missing."""
     try:
         from uvloop import new_event_loop
     except ImportError:

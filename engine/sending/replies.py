@@ -19,11 +19,11 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 MOST_BYTES: Final = MAX_EVENT_BYTES
 _EVENT_TYPE: Final = b"application/cloudevents"
-_OURS: Final = frozenset({PROOF, SEQUENCE, FIRING})  # of what was sent: a sink may have copied them
+_OURS: Final = frozenset({PROOF, SEQUENCE, FIRING})  # attributes that we sent: a sink may have copied them
 
 
 class ReplyError(Exception):
-    """The reply cannot be taken. verdict: what follows for the delivery."""
+    """The reply cannot be written to the bus. verdict: what follows for the delivery."""
 
     def __init__(self, reason: str, verdict: Verdict = Verdict.RETRY) -> None:
         super().__init__(reason)
@@ -42,8 +42,8 @@ def is_reply(headers: Headers) -> bool:
 def read_reply(headers: Headers, body: bytes, sent: Sendable, topic: str) -> Output:
     """The reply as a record for `topic`. Raises ReplyError.
 
-    It gets one hop less than what was sent, whatever it says itself, and belongs to the same trace unless it
-    names one.
+    Its `interlockhops` is one less than that of what was sent, whatever the reply has. It belongs to the same
+    trace, unless it names one.
     """
     lower = [(name.lower(), value) for name, value in headers]
     if any(name == b"content-encoding" and value.lower() != b"identity" for name, value in lower):

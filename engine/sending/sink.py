@@ -1,4 +1,4 @@
-"""One sink: its connections, and single tries to deliver to it."""
+"""One sink: its connections, and the requests of its deliveries."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .targets import Resolved
 from .tokens import TokenError, Tokens
 
 _REASON_CHARS: Final = 400
-_WHOLE_BYTES: Final = 1024 * 1024  # of a longer body aiohttp writes parts, if it is a file
+_WHOLE_BYTES: Final = 1024 * 1024  # aiohttp writes a longer body in parts if it gets a file
 _OK, _UNAUTHORIZED, _MULTIPLE = 200, 401, 300
 
 
 class HttpSink:
-    """A sink as its record and its connection say. For the tasks of the running loop.
+    """A sink, made from its record and its Airflow connection. For the tasks of the running loop.
 
     Raises TargetError if the record's path does not fit the connection's address. topic: for replies.
     """
@@ -63,7 +63,7 @@ class HttpSink:
         await self._session.close()
 
     async def post(self, sent: Sendable) -> tuple[Answer, Output | None]:
-        """One try. After a 401 a fetched token is fetched again, once."""
+        """Make one delivery. If the sink answers a fetched token with 401, it gets another token, once."""
         if self._tokens is None:
             return await self._try(sent, "")
         try:
@@ -92,7 +92,7 @@ class HttpSink:
                 # The token of this request: another one may have replaced it by the time of its answer.
                 secrets = (*self._target.secrets, token) if token else self._target.secrets
                 return await self._read(response, sent, made, secrets)
-        except Exception as e:  # noqa: BLE001  # each has its meaning
+        except Exception as e:  # noqa: BLE001  # `failure` says what it means
             answer = made.answer or failure(e, made, timeout_s)
             return answer._replace(destination=self._destination), None
 

@@ -1,4 +1,4 @@
-"""Where deliveries of a connection go, and with which credentials. No text of these objects has a secret."""
+"""Where deliveries of a connection go, and with which credentials. No `repr` or error here has a secret."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..errors import EngineError
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
-# What the request itself says, or what says how it is transported.
+# Headers that a delivery sets itself, or that control the connection.
 _RESERVED: Final = re.compile(
     r"ce-.*|content-.*|proxy-.*|host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|prefer"
     r"|accept-encoding",
     re.IGNORECASE,
 )
 _LOOPBACK: Final = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|::1", re.IGNORECASE)
-_SHORTEST_SECRET: Final = 4  # a shorter one is in any text
-_SECRET_PART: Final = 16  # a part of a path that is as long may be a secret, as in the webhooks of chats
+_SHORTEST_SECRET: Final = 4  # a shorter one occurs in any text by chance
+_SECRET_PART: Final = 16  # a part of a path that is as long may be a secret, as in webhooks of chats
 
 
 class TargetError(EngineError):
@@ -163,7 +163,7 @@ class Target:
             _check_value(f"The header {name[:80]!r}", value)
 
     def address(self, path: str) -> URL:
-        """The address of a sink: this one's, and `path`, which cannot lead to another host or a folder above.
+        """The address of a sink: this target's, with `path` added. A path that leads elsewhere is refused.
 
         Raises TargetError.
         """
@@ -192,7 +192,7 @@ class Target:
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Texts that belong into no log or record, longest first."""
+        """Texts that must not be in a log or record, longest first."""
         url = URL(self.url)
         found = [*self.headers.values(), *url.query.values()]
         found += [each.partition("=")[2] for each in url.raw_query_string.split("&")]  # as they are sent
@@ -201,7 +201,7 @@ class Target:
         return tuple(sorted((each for each in found if len(each) >= _SHORTEST_SECRET), key=len, reverse=True))
 
     def fixed_headers(self) -> Iterator[tuple[str, str]]:
-        """The headers of each request, but for a token that is fetched."""
+        """The headers of each request, except a token that is fetched."""
         yield from self.headers.items()
         if self.auth is not None and not isinstance(self.auth, ClientCredentials):
             yield "Authorization", self.auth.header

@@ -15,13 +15,13 @@ from .target import Target, TargetError
 
 Lookup: TypeAlias = Callable[[str], Target]
 
-FRESH_S: Final = 60.0  # then a connection is looked up again, while the old target is used
-AGAIN_S: Final = 5.0  # at most so often after a failure, or when a sink denies the credentials
+FRESH_S: Final = 60.0  # then a connection is looked up again; the old target is used meanwhile
+AGAIN_S: Final = 5.0  # the least time between lookups after a failure, or when a sink denies the credentials
 LOOKUP_S: Final = 30.0
 
 
 class Resolved(NamedTuple):
-    """A target, its TLS context (None without TLS), and when the files of that were changed."""
+    """A target, its TLS context (None without TLS), and when the files of that context were changed."""
 
     target: Target
     tls: ssl.SSLContext | None
@@ -38,7 +38,7 @@ class _Entry:
 
 
 class Targets:
-    """For the tasks of one event loop. lookup: may block; called in `thread`.
+    """Looks up targets for the tasks of one event loop. lookup: may block; called in `thread`.
 
     A lookup that raises TargetError says that the connection cannot be used: its deliveries wait. After any
     other error the old target is used.
@@ -70,7 +70,7 @@ class Targets:
         return entry.found
 
     def doubt(self, connection: str) -> None:
-        """The sink denies the credentials: they may have been changed."""
+        """Look a connection up again, because its sink denied the credentials: they may have been changed."""
         entry = self._entries.get(connection)
         if entry is not None and self._now() - entry.looked_at >= AGAIN_S:
             self._start(connection, entry)
@@ -90,7 +90,7 @@ class Targets:
             if entry.found is None:
                 entry.error = TargetError(text)
             elif text != entry.warned:
-                log.warning("%s Deliveries use what it was before.", text)
+                log.warning("%s Deliveries use the connection as it was last read.", text)
             entry.warned = text
         else:
             entry.found, entry.error, entry.warned = found, None, ""

@@ -21,8 +21,8 @@ from .target import ClientCredentials
 
 FETCH_S: Final = 10.0
 MOST_BYTES: Final = 64 * 1024
-UNSTATED_S: Final = 300.0  # how long a token is kept whose answer does not say it
-EARLY_S: Final = 30.0  # so long before it expires the next one is fetched; at most a tenth of its time
+UNSTATED_S: Final = 300.0  # how long a token is used if its answer does not say when it expires
+EARLY_S: Final = 30.0  # the next one is fetched so long before it expires; for a short-lived one, a tenth
 _ERROR: Final = re.compile(r"[a-z_]{1,40}")
 _TOKEN: Final = re.compile(r"[!-~]{1,16384}")
 
@@ -72,7 +72,7 @@ class Tokens:
     def _over(self, task: asyncio.Task[str]) -> None:
         self._task = None
         if not task.cancelled():
-            task.exception()  # those that waited have it, if any still does
+            task.exception()  # those that wait get it from `get`; asyncio must not log it if nobody waits
 
     async def _fetch(self) -> str:
         headers, form = self._request()

@@ -266,7 +266,7 @@ def test_a_sink_record_that_cannot_be_read_changes_nothing(caplog: pytest.LogCap
     with caplog.at_level(logging.ERROR):
         setting.passes()
     assert setting.sent == ["f1"]
-    assert f"Sink {SINK} is ignored" in caplog.text
+    assert f"The new record of sink {SINK} is ignored" in caplog.text
 
 
 def test_one_that_is_stopped_acknowledges_what_is_in_flight_and_starts_nothing() -> None:
