@@ -24,6 +24,7 @@ from ..kafka.reader import KafkaReader, drain
 from ..kafka.topics import read_registry
 from ..protocol.outputs import ATTEMPTS, MISSING, attempts_in
 from ..reading.sources import read_between
+from .sinks import destination
 
 MARK: Final = "interlock_redriven"
 DELIVERY: Final = "delivery"  # the stage of a firing that could not be delivered to its sink
@@ -291,6 +292,17 @@ class DeadLetters:
                 yield letter, record
             if not wanted:
                 return
+
+    def sinks_of(self, letters: Iterable[DeadLetter]) -> dict[str, str]:
+        """{subscription: where it delivers now, as a text} of the firings among these dead letters.
+
+        "removed" if there is no such sink any more.
+        """
+        names = {letter.subscription for letter in letters if letter.subscription}
+        if not names:
+            return {}
+        registry = read_registry(self._config)
+        return {name: destination(registry, name) or "removed" for name in names}
 
     def readers(self) -> Readers:
         registry = read_registry(self._config)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+from codecs import getincrementaldecoder
 from typing import Final
 
+from ...conditions.explanation.wording import counted
 from ..config import BusConfig
 from ..delivery.sinks import SinkRecord
 from ..errors import RecordError
@@ -38,6 +42,22 @@ def destination(registry: Registry, subscription: str) -> str:
         return "unreadable" if subscription in registry.sinks else ""
     path = sink.path.partition("?")[0]
     return f"connection {sink.connection}" + (f", path {path}" if path else "")
+
+
+def answered(raw: bytes | None) -> str:
+    """What a sink answered, from a dead letter's header: its text, or "N bytes, not text".
+
+    Text is UTF-8 without NUL. A character that the header's limit has cut is left out.
+    """
+    try:
+        body = base64.b64decode(raw or b"", validate=True)
+    except (binascii.Error, ValueError):  # anybody who may write to the topic chooses it
+        return f"{counted(len(raw or b''), 'byte', 'bytes')}, not base64"
+    try:
+        text = getincrementaldecoder("utf-8")().decode(body)
+    except UnicodeDecodeError:
+        text = "\0"
+    return f"{counted(len(body), 'byte', 'bytes')}, not text" if "\0" in text else text
 
 
 def remove_sink(config: BusConfig, subscription: str) -> None:

@@ -21,7 +21,7 @@ from .console import (
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable
+    from collections.abc import Mapping, Sequence
 
     from airflow.cli.cli_config import GroupCommand
 
@@ -100,7 +100,8 @@ def list_(args: Namespace) -> None:
     with closing(DeadLetters(answering_bus(args))) as letters:
         with progress("Reading dead letters"):
             found = letters.find(_wanted(args), args.limit)
-        show(args, _rows(args, found))
+            sinks = letters.sinks_of(found)
+        show(args, _rows(args, found, sinks))
 
 
 @or_exit("dead-letters show")
@@ -110,8 +111,11 @@ def show_one(args: Namespace) -> None:
 
     with closing(DeadLetters(answering_bus(args))) as letters:
         [(letter, record)] = letters.records(letters.at([args.place]))
-    found = _whole(letter, record)
+        sinks = letters.sinks_of([letter])
+    found = _whole(letter, record, sinks)
     if args.output in ("table", "plain"):
+        if not letter.subscription:
+            del found["subscription"], found["sink"]
         headers = found.pop("headers")
         rows = {**found, **{f"header {name}": text for name, text in headers.items()}}
         show(args, [{"field": name, "value": value} for name, value in rows.items()])
@@ -132,13 +136,14 @@ def redrive(args: Namespace) -> None:
     with closing(DeadLetters(config)) as letters:
         with progress("Reading dead letters"):
             chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
+            sinks = letters.sinks_of(chosen)
         chosen.reverse()  # the oldest first
         sendable = _sendable(args, config, letters, chosen)
         if args.dry_run or not sendable:
-            show(args, _rows(args, sendable))
+            show(args, _rows(args, sendable, sinks))
             say(f"{len(sendable)} would be sent again." if args.dry_run else "Nothing to send.")
         elif confirmed(args, f"Send {len(sendable)} of {counted(len(chosen), 'dead letter')} again?"):
-            _send(args, config, letters, sendable)
+            _send(args, config, letters, sendable, sinks)
         else:
             raise SystemExit("Nothing was sent.")
 
@@ -163,7 +168,13 @@ def _sendable(
     return sendable
 
 
-def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: list[DeadLetter]) -> None:
+def _send(
+    args: Namespace,
+    config: BusConfig,
+    letters: DeadLetters,
+    sendable: list[DeadLetter],
+    sinks: Mapping[str, str],
+) -> None:
     from ...engine.admin.redrive import redrive as send_again
     from ...events.errors import InterlockError
 
@@ -174,7 +185,7 @@ def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: li
             sent += batch
     except (InterlockError, KeyboardInterrupt) as e:
         problem = printable(e) or "Interrupted."
-    show(args, _rows(args, sent))
+    show(args, _rows(args, sent, sinks))
     say(f"Sent again: {len(sent)} of {counted(len(sendable), 'dead letter')}.")
     if problem:
         raise SystemExit(
@@ -198,17 +209,27 @@ def _wanted(args: Namespace) -> Selection:
     return Selection(since_ms, args.stage, args.reason)
 
 
-def _rows(args: Namespace, letters: Iterable[DeadLetter]) -> list[dict[str, Any]]:
-    """Returns a row for each dead letter. Tables have a shortened reason, JSON and YAML the whole one."""
-    return [_row(letter, whole=args.output in ("json", "yaml")) for letter in letters]
+def _rows(args: Namespace, letters: Sequence[DeadLetter], sinks: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Returns a row for each dead letter. Tables have a shortened reason, JSON and YAML the whole one.
+
+    Tables have the columns of sinks only if one of the dead letters is a firing of a sink.
+    """
+    whole = args.output in ("json", "yaml")
+    rows = [_row(letter, sinks, whole=whole) for letter in letters]
+    if not whole and not any(letter.subscription for letter in letters):
+        for row in rows:
+            del row["subscription"], row["sink"]
+    return rows
 
 
-def _row(letter: DeadLetter, *, whole: bool = True) -> dict[str, Any]:
+def _row(letter: DeadLetter, sinks: Mapping[str, str], *, whole: bool = True) -> dict[str, Any]:
     reason = letter.reason
     return {
         "place": letter.place,
         "time": moment(letter.time_ms),
         "stage": letter.stage,
+        "subscription": letter.subscription or None,
+        "sink": sinks.get(letter.subscription),
         "origin": letter.origin_place,
         "attempts": letter.attempts,
         "type": letter.event_type,
@@ -218,10 +239,17 @@ def _row(letter: DeadLetter, *, whole: bool = True) -> dict[str, Any]:
     }
 
 
-def _whole(letter: DeadLetter, record: Record) -> dict[str, Any]:
+def _whole(letter: DeadLetter, record: Record, sinks: Mapping[str, str]) -> dict[str, Any]:
+    from ...engine.admin.sinks import answered
+    from ...engine.delivery.acknowledgements import ERROR_DATA
+
+    headers = {
+        name: answered(raw)[:MOST_CHARS] if name == ERROR_DATA else _text(raw)
+        for name, raw in record.headers or ()
+    }
     return {
-        **_row(letter),
-        "headers": {name: _text(raw) for name, raw in record.headers or ()},
+        **_row(letter, sinks),
+        "headers": headers,
         "key": _text(record.key),
         "value": _text(record.value),
         "value_bytes": len(record.value or b""),
