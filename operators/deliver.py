@@ -15,6 +15,7 @@ from ..conditions import Condition
 from ..conditions.nodes.matcher import Matcher
 from ..engine.delivery.firings import Order
 from ..engine.delivery.retry import Retry
+from ..engine.delivery.shown_path import shown_path
 from ..engine.delivery.sinks import SinkRecord
 from ..engine.records import DEFAULT_MAX_KEYS, AtLimit
 from ..events.plain_text import takes_plain_text
@@ -185,7 +186,7 @@ class DeliverOperator(DurableOperator):
             "Each firing of %s is sent to connection %r%s. Subscription %s on %s.",
             visible(self._bound(context)),
             self.conn_id,
-            visible(f", path {self.path}" if self.path else ""),
+            visible(f", path {shown_path(self.path)}" if self.path else ""),
             visible(self._subscription(config)),
             visible(config.describe()),
         )

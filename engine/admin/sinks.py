@@ -9,6 +9,7 @@ from typing import Final
 
 from ...conditions.explanation.wording import counted
 from ..config import BusConfig
+from ..delivery.shown_path import shown_path
 from ..delivery.sinks import SinkRecord
 from ..errors import RecordError
 from ..records import decode_json, sink_key
@@ -35,12 +36,12 @@ def sink_of(registry: Registry, subscription: str) -> SinkRecord | None:
 def destination(registry: Registry, subscription: str) -> str:
     """The sink of a subscription as a text, "connection crm, path /a"; "" if it has none.
 
-    Without the path's query, which may have a secret.
+    Of the path's query, what may be a secret is hidden.
     """
     sink = sink_of(registry, subscription)
     if sink is None:
         return "unreadable" if subscription in registry.sinks else ""
-    path = sink.path.partition("?")[0]
+    path = shown_path(sink.path)
     return f"connection {sink.connection}" + (f", path {path}" if path else "")
 
 

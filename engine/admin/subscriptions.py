@@ -15,6 +15,7 @@ from ..records import ActionRecord, LeaseRecord, decode_json
 from ..registry.registry import Registered, Registry
 from ..waiting.acknowledge import remove_registration
 from ..waiting.registration_writer import LEASE_S
+from .sinks import is_delivered
 
 MOST_NAMED: Final = 10  # in an error
 # Leases are renewed every LEASE_S. A lease of this age was left behind by a dead process.
@@ -181,10 +182,14 @@ def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
     if action is None or action.state != "fired":
         if not_found is not None and not values:
             raise not_found
+        if is_delivered(names[-1]):
+            over = "delivered, given up"
+            where = "The log of the process that delivers says why firings wait or were given up"
+        else:
+            over, where = "dispatched", "The log of the dispatcher's task names those that it holds"
         raise EngineError(
-            f"{names[-1]!r} has no open firing {firing_id!r}: it was dispatched, delivered or skipped, "
-            "retention removed it, or it never existed. The log of the dispatcher's task names those that it "
-            "holds."
+            f"{names[-1]!r} has no open firing {firing_id!r}: it was {over} or skipped, retention removed "
+            f"it, or it never existed. {where}."
         )
     return action
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from ..log import log
 from .firings import OpenFiring
+from .shown_path import shown_path
 from .sinks import SinkRecord
 
 # In this time the log gets at most one such line about a sink. The next line counts those that were left out.
@@ -58,7 +59,7 @@ class SinkReports:
                     "Sink %s: connection %s, path %r, order %s, at most %d at a time.",
                     subscription,
                     record.connection,
-                    record.path.partition("?")[0],  # a query may have a secret
+                    shown_path(record.path),
                     record.order,
                     record.max_in_flight,
                 )

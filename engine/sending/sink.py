@@ -16,6 +16,7 @@ import aiohttp
 from ..bus import Output
 from ..delivery.addresses import Network
 from ..delivery.answers import Answer, retry_after
+from ..delivery.shown_path import shown_path
 from ..delivery.sinks import SinkRecord
 from .bodies import blanked, drain, excerpt, whole
 from .connector import Progress, new_session, progress
@@ -56,8 +57,8 @@ class HttpSink:
         self._headers = [*target.fixed_headers()]
         if record.replies:
             self._headers.insert(0, ("Prefer", "reply"))
-        # Without the connection's own path and any query, which may be secrets.
-        self._destination = f"{self._url.origin()}/{record.path.partition('?')[0].lstrip('/')}"
+        # Without the connection's own path and query, which may be secrets.
+        self._destination = f"{self._url.origin()}/{shown_path(record.path).lstrip('/')}"
 
     async def close(self) -> None:
         await self._session.close()

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from yarl import URL
 
+from ..delivery.shown_path import shown_path
 from ..errors import EngineError
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -168,9 +169,10 @@ class Target:
         Raises TargetError.
         """
         base = _parsed("The address", self.url)
+        shown = shown_path(path)[:200]
         below, _, query = path.partition("?")
         if "#" in path or ".." in re.split(r"[/\\\\]", unquote(below)):
-            raise TargetError(f"The path {path[:200]!r} has a fragment (#) or a part '..': leave it out.")
+            raise TargetError(f"The path {shown!r} has a fragment (#) or a part '..': leave it out.")
         try:
             raw_path, raw_query = base.raw_path, base.raw_query_string
             if below:
@@ -179,9 +181,9 @@ class Target:
                 raw_query = "&".join(filter(None, (raw_query, URL(f"?{query}").raw_query_string)))
             found = base.origin().join(URL.build(path=raw_path, query_string=raw_query, encoded=True))
         except ValueError:
-            raise TargetError(f"The path {path[:200]!r} is no part of a URL.") from None
+            raise TargetError(f"The path {shown!r} is no part of a URL.") from None
         if found.origin() != base.origin() or not found.raw_path.startswith(base.raw_path.rstrip("/")):
-            raise TargetError(f"The path {path[:200]!r} leads out of the connection's address.")
+            raise TargetError(f"The path {shown!r} leads out of the connection's address.")
         return found
 
     @property

@@ -65,7 +65,7 @@ def command() -> GroupCommand:
                     "Acknowledges an open firing of a durable subscription, so that no run is created for "
                     "it, or it is not delivered. Use it for a firing that a dispatcher holds because its run "
                     "cannot be created (the log of the dispatcher's task names it), or that a sink fails to "
-                    "take."
+                    "take (the log of the process that delivers says why)."
                 ),
             ),
             action(
@@ -146,6 +146,7 @@ def show_one(args: Namespace) -> None:
     from ...engine.admin.pending import pending_of
     from ...engine.admin.sinks import sink_of
     from ...engine.admin.subscriptions import Subscriptions
+    from ...engine.delivery.shown_path import shown_path
 
     config = answering_bus(args)
     subscriptions = Subscriptions.read(config)
@@ -166,7 +167,7 @@ def show_one(args: Namespace) -> None:
     if not registered.one_shot:
         whole["max_keys"], whole["at_limit"] = registration.max_keys, registration.at_limit
     if (sink := sink_of(subscriptions.registry, registration.subscription)) is not None:
-        whole["sink"] = to_builtins(sink)
+        whole["sink"] = {**to_builtins(sink), "path": shown_path(sink.path)}
         with progress("Reading firings"):
             firings = Firings.read(config, registered, subscriptions.partitions, ())
         whole["open_firings"] = firings.open_count

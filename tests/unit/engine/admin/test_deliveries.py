@@ -132,7 +132,7 @@ def test_where_a_subscription_delivers_is_shown_as_connection_and_path(cluster: 
     cluster.write(sink_key("one/deliver/b"), encode_json(SinkRecord(subscription="x", connection="crm")))
     cluster.write(sink_key("one/deliver/c"), b'{"v": 99}')
     shown = [destination(cluster.registry, f"one/deliver/{name}") for name in "abcd"]
-    assert shown == ["connection crm, path /a", "connection crm", "unreadable", ""]
+    assert shown == ["connection crm, path /a?token=***", "connection crm", "unreadable", ""]
     assert sink_of(cluster.registry, "one/deliver/c") is None
     assert [is_delivered(name) for name in ("one/deliver/a", "one/dispatch/deliver", "deliver/a/b")] == [
         True,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from interlock import event
 from interlock.engine.admin import subscriptions as module
-from interlock.engine.admin.subscriptions import Subscriptions
+from interlock.engine.admin.subscriptions import Subscriptions, open_firing
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, TopicsError
@@ -130,3 +130,22 @@ def test_a_sink_whose_subscription_was_cancelled_is_named_until_it_is_removed(wr
     written.write(sink_key("airflow/deliver/c"), None, 0)
     found = Subscriptions.read(CONFIG)
     assert (found.sinks_alone(), found.sinks_alone("x")) == (["airflow/deliver/b"], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("airflow/deliver/ship", "it was delivered, given up or skipped"),
+        ("airflow/dispatch/settle", "it was dispatched or skipped"),
+    ],
+)
+def test_a_firing_that_is_not_open_was_delivered_or_dispatched(
+    written: Written, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    written.register(name, kind="durable")
+    monkeypatch.setattr(module, "read_to_end", lambda *_: iter(()))
+    with pytest.raises(EngineError) as raised:
+        open_firing(CONFIG, name, "f1")
+    assert f"{name!r} has no open firing 'f1': {told}, retention" in str(raised.value)
+    logs = ("log of the process that delivers", "log of the dispatcher's task")
+    assert [each in str(raised.value) for each in logs] == ["deliver/" in name, "dispatch/" in name]

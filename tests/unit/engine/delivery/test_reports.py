@@ -43,7 +43,7 @@ def test_the_last_record_of_each_sink_is_logged_when_the_registry_is_read(log: L
     log.reports.change("s", CRM)
     assert log.lines() == []
     log.reports.log_changes()
-    assert log.lines() == ["Sink s: connection crm, path '/a', order key, at most 32 at a time."]
+    assert log.lines() == ["Sink s: connection crm, path '/a?token=***', order key, at most 32 at a time."]
     log.reports.change("s", SinkRecord(subscription="s", connection="crm", path="/a?token=secret"))
     log.reports.log_changes()
     assert log.lines() == []

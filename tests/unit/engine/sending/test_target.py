@@ -122,3 +122,10 @@ def test_a_fifo_is_refused_before_it_is_read(tmp_path: Path) -> None:
     for tls in (Tls(ca_file=str(tmp_path / "fifo")), Tls(certificate_file=str(tmp_path / "fifo"))):
         with pytest.raises(TargetError, match="fifo: it is not a file"):
             tls.context()
+
+
+@pytest.mark.parametrize("path", ["/a#b?token=canary", "/..?token=canary"])
+def test_an_error_about_a_path_has_no_secret(path: str) -> None:
+    with pytest.raises(TargetError) as raised:
+        Target(url="https://h.example").address(path)
+    assert "canary" not in str(raised.value)
