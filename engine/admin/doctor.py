@@ -18,12 +18,13 @@ from ..config import KINDS, BusConfig
 from ..errors import EngineError, TopicsError
 from ..kafka import probe
 from ..kafka.admin import Admin
-from ..kafka.topics import bus_record, check
+from ..kafka.topics import bus_record, check, read_registry
 from .access import USUAL_ROLES, Acl, Role, lacking, needed
 from .deployments import deployments
 from .findings import AirflowInfo, Finding
 from .health import examine
 from .listed_topics import notes_of
+from .sink_checks import check_sinks
 from .subscriptions import Subscriptions
 
 CLOCK_NOTE_MS: Final = 1000
@@ -70,6 +71,8 @@ def diagnose(
     if engine:
         yield from _guarded("bus", lambda: _bus(config, shown), begin)
         yield from _guarded("deployment", lambda: deployments(Subscriptions.read(config), info), begin)
+    if "deliver" in roles:
+        yield from _guarded("sinks", lambda: _sinks(config, info, roles), begin)
 
 
 def _guarded(
@@ -240,9 +243,7 @@ def _access(config: BusConfig, roles: Collection[Role]) -> Iterator[Finding]:
     allowed = probe.allowed(config, {acl.name for acl in acls})
     if any(acl.name == registry for acl in acls):  # emitters need neither the registry nor listed topics
         if {"Read", "All"} & set(allowed[registry]):
-            # The client reads as a member of a group: of one that these roles may use.
-            reader = config if {"engine", "wait"} & set(roles) else config.of_deliverers
-            acls = _of_topics(needed(config, _listed(reader), roles))
+            acls = _of_topics(needed(config, _listed(_reader(config, roles)), roles))
             if others := {acl.name for acl in acls} - allowed.keys():
                 allowed |= probe.allowed(config, others)
         else:
@@ -267,6 +268,19 @@ def _transaction(role: Role, config: BusConfig) -> Finding:
         f"{role}: a transaction cannot begin: {refused}. Allow Write on transactional ids with the "
         f"prefix '{config.group}-' and Read on group {config.group!r} to the user of this connection.",
     )
+
+
+def _sinks(config: BusConfig, info: AirflowInfo, roles: Collection[Role]) -> Iterator[Finding]:
+    if info.sinks is None:
+        yield Finding("sinks", "note", "Not checked: a setting of deliveries is invalid (see settings).")
+        return
+    registry = read_registry(_reader(config, roles))
+    yield from check_sinks(registry, config.deployment, info.sinks)
+
+
+def _reader(config: BusConfig, roles: Collection[Role]) -> BusConfig:
+    """The bus with a group that these roles may use: the client reads as a member of a group."""
+    return config if {"engine", "wait"} & set(roles) else config.of_deliverers
 
 
 def _of_topics(acls: Iterable[Acl]) -> list[Acl]:

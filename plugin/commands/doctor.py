@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
-    from ...engine.admin.findings import AirflowInfo, DagRunId, Finding
+    from ...engine.admin.findings import AirflowInfo, DagRunId, Finding, SinkAccess
 
 RAN_LATELY: Final = timedelta(minutes=10)  # longer than the age of the leases whose hosts are compared
 
@@ -29,12 +29,14 @@ def command() -> ActionCommand:
             ("--role",),
             choices=("emit", "wait", "engine", "deliver"),
             action="append",
-            help="role whose rights the connection must have; repeatable (default: emit, wait, engine)",
+            help="role whose rights the connection must have; repeatable (default: emit, wait, engine). With "
+            "deliver, the connections of this deployment's sinks are checked too",
         ),
         description=(
             "Checks settings, connection, versions, topics, access rights, clocks, engines and lag, and who "
-            "else uses the bus. Exits with 1 if anything is wrong. Writes one empty record, which all "
-            "readers ignore, and begins a transaction that it aborts."
+            "else uses the bus; with --role deliver also the connections of sinks, without a request. Exits "
+            "with 1 if anything is wrong. Writes one empty record, which all readers ignore, and begins a "
+            "transaction that it aborts."
         ),
     )
 
@@ -151,7 +153,21 @@ def _airflow_info(conn_id: str) -> AirflowInfo:
         unknown_runs=_unknown_runs(),
         unknown_dags=_unknown_dags(),
         triggerer_hosts=_triggerer_hosts(),
+        sinks=_sinks(),
     )
+
+
+def _sinks() -> SinkAccess | None:
+    """Returns what `airflow interlock deliver` uses here; None if a setting is invalid (`_settings`)."""
+    from ...engine.admin.findings import SinkAccess
+    from ...engine.errors import ConfigError
+    from ...triggers.settings import delivery_settings
+    from ...triggers.sink_connections import target_in_command
+
+    try:
+        return SinkAccess(target_in_command, delivery_settings().networks)
+    except ConfigError:
+        return None
 
 
 def _team_of(conn_id: str) -> str | None:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from interlock.engine.admin import doctor
 from interlock.engine.admin.access import needed
-from interlock.engine.admin.findings import AirflowInfo, Finding
+from interlock.engine.admin.findings import AirflowInfo, Finding, SinkAccess
 from interlock.engine.admin.health import Health
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
 from interlock.engine.records import BusRecord
+from interlock.engine.registry.registry import Registry
 
 SECRET = "canary"
 
@@ -150,6 +151,7 @@ def test_a_cluster_that_does_not_answer_ends_the_visit_with_its_reason(
         (["emit"], {"access"}),
         (["wait"], {"access", "clock"}),
         (["engine"], {"topics", "access", "clock", "bus", "deployment"}),
+        (["deliver"], {"access", "sinks"}),
     ],
 )
 def test_checks_for_a_role_look_only_at_what_it_may_see(
@@ -162,7 +164,7 @@ def test_checks_for_a_role_look_only_at_what_it_may_see(
     def unreachable(*_: Any) -> Any:
         raise UnreachableError("It was asked.")
 
-    for name in ("_topics", "_access", "_bus"):
+    for name in ("_topics", "_access", "_bus", "_sinks"):
         monkeypatch.setattr(doctor, name, unreachable)
     monkeypatch.setattr(doctor.probe, "clock_difference_ms", unreachable)
     monkeypatch.setattr(doctor.Subscriptions, "read", unreachable)
@@ -268,3 +270,24 @@ def test_a_count_of_one_is_singular(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [found.text for found in doctor._bus(config(), [])] == [
         "1 engine, 1 registration; 1 record not processed yet."
     ]
+
+
+def test_sinks_are_not_checked_if_the_setting_of_their_networks_is_invalid() -> None:
+    [note] = doctor._sinks(config(), AirflowInfo("3.3.2"), ["deliver"])
+    assert (note.check, note.level) == ("sinks", "note")
+
+
+@pytest.mark.parametrize(("roles", "group"), [(["deliver"], "b-deliver-airflow"), (["wait"], "b-engine")])
+def test_sinks_are_read_with_a_group_that_the_role_may_use(
+    monkeypatch: pytest.MonkeyPatch, roles: list[Any], group: str
+) -> None:
+    read: list[str] = []
+
+    def registry(found: BusConfig) -> Registry:
+        read.append(found.group)
+        return Registry()
+
+    monkeypatch.setattr(doctor, "read_registry", registry)
+    info = AirflowInfo("3.3.2", sinks=SinkAccess(lambda _: pytest.fail("there are no sinks")))
+    assert [each.level for each in doctor._sinks(config(), info, roles)] == ["ok"]
+    assert read == [group]
