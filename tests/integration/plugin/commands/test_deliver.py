@@ -144,7 +144,10 @@ def test_firings_reach_the_sink_a_refused_one_is_redriven_and_sigterm_drains(
         sink.answer(answer(400, body=f"no {PASSWORD}".encode()))
         bench.emit("order", id="o2", subject="s2")
         [letter] = eventually("it is a dead letter", lambda: interlock("dead-letters", "list").rows())
-        assert letter["stage"] == "delivery"
+        assert (letter["stage"], letter["subscription"]) == ("delivery", NAME)
+        assert letter["sink"] == "connection crm, path /orders"
+        [whole] = interlock("dead-letters", "show", letter["place"]).rows()
+        assert whole["headers"]["interlock_error_data"] == "no ***"
         assert "HTTP 400" in letter["reason"]
         sink.answer(answer(202))
         interlock("dead-letters", "redrive", letter["place"], "--yes").rows()
