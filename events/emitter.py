@@ -18,6 +18,7 @@ from .plain_text import takes_plain_text
 from .proof import Proof, ProofError, without_proof
 from .sizes import MAX_EVENT_BYTES, record_bytes
 from .tokens import OAUTH_CB, token_callback
+from .tracing import process_tracing
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -64,7 +65,8 @@ class Emitter:
     The size limit of an event is that of event topics (MAX_EVENT_BYTES), or `message.max.bytes` of `client`
     for a topic with another limit. It applies to the uncompressed record with key and headers.
     With an `interlock.proof.secret` in `client`, events of Interlock's own types get a proof
-    (docs/operate/proof.md).
+    (docs/operate/proof.md). If OpenTelemetry is set up in the process, an event without a trace gets one
+    (docs/operate/tracing.md).
     It connects at `connect` or the first emit. Threads may share an emitter; forked processes may not.
     Messages and logs contain no values of `client` except bootstrap.servers. A wrong argument, here or of a
     method, raises EmitError before anything connects.
@@ -82,6 +84,7 @@ class Emitter:
         most = str(client.get(_MOST_BYTES, ""))
         self._most_bytes = int(most) if most.isdecimal() else MAX_EVENT_BYTES
         self._logger = logger
+        self._tracing = process_tracing()
         self._lock = threading.Lock()
         self._producer: Producer | None = None
         self._producer_timeout_ms = 0
@@ -112,6 +115,12 @@ class Emitter:
     def _emitted(self, call: str, events: Iterable[Event], timeout_s: float) -> list[Delivery]:
         check_timeout(call, timeout_s)
         batch = checked_events(call, events)
+        if self._tracing is None:
+            return self._sent(batch, timeout_s)
+        with self._tracing.emits(batch, self._topic, self._most_bytes) as traced:
+            return self._sent(traced, timeout_s)
+
+    def _sent(self, batch: list[Event], timeout_s: float) -> list[Delivery]:
         with self._lock:
             producer = self._ready_producer(max(1, int(timeout_s * 1000)))
             answers: list[Delivery | str | None] = [None] * len(batch)

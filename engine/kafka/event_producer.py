@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ...events.event import Event
 from ...events.kafka import encode
 from ...events.sizes import MAX_EVENT_BYTES, is_small, record_bytes
+from ...events.tracing import process_tracing
 from ..config import BusConfig
 from ..errors import NoRoom, NotSent, UnreachableError
 from .clients import ClientErrors, connect, error_text
@@ -88,6 +89,7 @@ class EventProducer:
         self._topic = config.topic("event")
         self._errors = ClientErrors()
         self._timeout_s = timeout_s
+        self._tracing = process_tracing()
         self._writing = 0  # writes whose records a client has
         self._done: deque[_Request] = deque()
         self._is_woken = False  # the event loop will take what is done
@@ -129,6 +131,13 @@ class EventProducer:
         events may be written. When it has returned or raised, the client holds no record of these events. If
         the task is cancelled, the client may hold and write them all the same.
         """
+        if self._tracing is None:
+            await self._write(events)
+        else:
+            with self._tracing.emits(events, self._topic, MAX_EVENT_BYTES) as traced:
+                await self._write(traced)
+
+    async def _write(self, events: Sequence[Event]) -> None:
         records = await self._encoded(events)
         if not records:
             return

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pluggy import HookimplMarker
 
 from ...events.outbox import Outbox
+from ...events.tracing import continued
 from ...events.visible import visible_logger
 from ...triggers.task_state import state_of
 from .airflow_objects import (
@@ -104,7 +105,7 @@ class CompletionListener:
                 return
             if not is_final():
                 return
-            event = completion(settings().deployment).event()
+            event = continued(completion(settings().deployment).event(), ended)
         except Exception as e:  # noqa: BLE001  # whatever Airflow's objects raise must not fail the task
             log.warning(
                 "Interlock's listener cannot emit the completion event of %s: %s: %s",
