@@ -13,20 +13,22 @@ from ...events import content
 from ...events.attributes import PROOF
 from ...events.event import Event
 from ...events.http import JSON_EVENT, encode
+from ...events.tracing import TRACE, Carrier
 from ..delivery.firings import OpenFiring
 from ..delivery.sinks import SinkRecord
 from ..errors import FetchError
 from ..records.firing import raw_form
 from ..records.firing_form import firing_form
+from ..records.firing_trace import Firing
 
 SEQUENCE: Final = "interlocksequence"  # the firing's offset: it grows within a lane
 FIRING: Final = "interlockfiring"  # the firing's id
 HOPS: Final = "interlockhops"  # how many replies may follow one another, from here on
 MOST_HOPS: Final = 32
-TRACE: Final = ("traceparent", "tracestate")
 # So many bytes of data are read for a firing of large events. Events whose data do not fit are sent with
 # their references.
 MOST_RESOLVED_BYTES: Final = 8 * 1024 * 1024
+NO_TRACE: Final[Carrier] = {}
 _DATA: Final = frozenset({"data", "data_base64"})
 _INTERNAL: Final = frozenset({HOPS, PROOF})  # no sink needs them; with a proof it could send the event again
 # The events of a firing are decoded only if its JSON has one of these names.
@@ -77,7 +79,7 @@ class Sendable(NamedTuple):
     headers: Sequence[tuple[str, str]]
     body: bytes
     hops: int
-    trace: Mapping[str, str]
+    trace: Carrier
 
 
 class Content:
@@ -121,19 +123,33 @@ class Content:
             msgspec.json.encode(raw_form(event))
         )
 
-    def encoded(self) -> Sendable:
-        """The request."""
+    @property
+    def firing(self) -> Firing:
+        """What is told of the firing in spans."""
+        return self._firing
+
+    @property
+    def traces(self) -> list[Carrier]:
+        """The trace of each event; an empty one of an event without."""
+        return [*map(_trace, self._events.values())]
+
+    def encoded(self, trace_of_firing: Carrier = NO_TRACE) -> Sendable:
+        """The request. trace_of_firing: for what has no trace of its own: see `Sendable`."""
         own = {SEQUENCE: str(self._offset), FIRING: self._firing.id}
         if self._only:
             (members,) = self._events.values()
             hops, trace = _hops(members), _trace(members)
+            if not trace:
+                trace = trace_of_firing
+                own.update(trace)
             if self._is_json:
                 return _structured({**_shown(members), **own}, hops, trace)
             headers, body = encode(_event_of(_shown(members), own))
             return Sendable(headers, body, hops, trace)
         hops = min(map(_hops, self._events.values()), default=MOST_HOPS)
-        traces = [*map(_trace, self._events.values())]
-        trace = traces[0] if traces and all(each == traces[0] for each in traces) else {}
+        traces = self.traces
+        trace = traces[0] if traces and all(each == traces[0] for each in traces) else NO_TRACE
+        trace = trace or trace_of_firing
         form = firing_form(self._firing)
         if self._events:
             form["events"] = {
@@ -163,11 +179,11 @@ class Content:
         return found
 
 
-def _structured(form: Mapping[str, object], hops: int, trace: Mapping[str, str]) -> Sendable:
+def _structured(form: Mapping[str, object], hops: int, trace: Carrier) -> Sendable:
     return Sendable([("content-type", JSON_EVENT)], msgspec.json.encode(form), hops, trace)
 
 
-def _trace(members: Members) -> dict[str, str]:
+def _trace(members: Members) -> Carrier:
     return {name: text for name in TRACE if name in members and (text := _text(members[name]))}
 
 

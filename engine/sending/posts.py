@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ...events.event import Event
+from ...events.tracing import process_tracing
 from ..bus import Output
 from ..config import BusConfig
 from ..delivery.addresses import Network
@@ -23,6 +24,7 @@ from ..log import log
 from ..reading.references import References
 from .content import MOST_RESOLVED_BYTES, Content
 from .sink import HttpSink
+from .spans import DeliverySpans
 from .target import TargetError
 from .targets import Lookup, Targets
 
@@ -53,6 +55,7 @@ class HttpPosts:
         self._references = References(config)
         self._fetch = fetch or self._references.event
         self._allowed, self._on_ended = tuple(allowed), on_ended
+        self._tracing = process_tracing()
         self._waiting: deque[Attempt] = deque()
         self._over: deque[Ended] = deque()
         self._is_woken = self._is_told = False
@@ -168,7 +171,11 @@ class HttpPosts:
                 failed = await self._resolve(content)
                 if failed is not None:
                     return failed, None
-            answer, reply = await sink.post(content.encoded())
+            if self._tracing is None:
+                answer, reply = await sink.post(content.encoded())
+            else:
+                spans = DeliverySpans(self._tracing, attempt.firing, content)
+                answer, reply = await sink.post(content.encoded(spans.firing), spans)
         finally:
             sink.in_flight -= 1
             self._retire(sink)

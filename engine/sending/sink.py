@@ -13,6 +13,7 @@ from typing import Final
 
 import aiohttp
 
+from ...events.tracing import Carrier
 from ..bus import Output
 from ..delivery.addresses import Network
 from ..delivery.answers import Answer, retry_after
@@ -23,6 +24,7 @@ from .connector import Progress, new_session, progress
 from .content import Sendable
 from .failures import failure
 from .replies import MOST_BYTES, ReplyError, is_reply, read_reply
+from .spans import DeliverySpans
 from .target import ClientCredentials
 from .targets import Resolved
 from .tokens import TokenError, Tokens
@@ -63,25 +65,38 @@ class HttpSink:
     async def close(self) -> None:
         await self._session.close()
 
-    async def post(self, sent: Sendable) -> tuple[Answer, Output | None]:
-        """Make one delivery. If the sink answers a fetched token with 401, it gets another token, once."""
+    async def post(self, sent: Sendable, spans: DeliverySpans | None = None) -> tuple[Answer, Output | None]:
+        """Make one delivery. If the sink answers a fetched token with 401, it gets another token, once.
+
+        spans: None: the process has no tracer.
+        """
         if self._tokens is None:
-            return await self._try(sent, "")
+            return await self._try(sent, "", spans)
         try:
             token = await self._tokens.get()
-            answer, reply = await self._try(sent, token)
+            answer, reply = await self._try(sent, token, spans)
             if answer.status == _UNAUTHORIZED:
                 self._tokens.drop(token)
-                answer, reply = await self._try(sent, await self._tokens.get())
+                answer, reply = await self._try(sent, await self._tokens.get(), spans)
         except TokenError as e:
             return Answer(None, str(e), connected=False, destination=self._destination), None
         return answer, reply
 
-    async def _try(self, sent: Sendable, token: str) -> tuple[Answer, Output | None]:
+    async def _try(
+        self, sent: Sendable, token: str, spans: DeliverySpans | None
+    ) -> tuple[Answer, Output | None]:
+        if spans is None:
+            return await self._request(sent, token, sent.trace)
+        with spans.request() as span:
+            answer, reply = await self._request(sent, token, span.carrier or sent.trace)
+            span.answered(answer)
+        return answer, reply
+
+    async def _request(self, sent: Sendable, token: str, trace: Carrier) -> tuple[Answer, Output | None]:
         made = Progress()
         progress.set(made)
         timeout_s = self.record.retry.timeout_s
-        headers = [*self._headers, *sent.headers, *sent.trace.items()]
+        headers = [*self._headers, *sent.headers, *trace.items()]
         body = sent.body if len(sent.body) <= _WHOLE_BYTES else BytesIO(sent.body)
         if token:
             headers.append(("Authorization", f"Bearer {token}"))

@@ -16,7 +16,8 @@ def action(
     name: str, key: str | None = "a", *, state: Any = "fired", subscription: str = SINK, **members: Any
 ) -> ActionRecord:
     of_events = {part: members.pop(part, {}) for part in ("events", "origins")}
-    firing = FiringRecord(id=name, outcome="met", key=key, fired_at="", **of_events)
+    fired_at = members.pop("fired_at", "")
+    firing = FiringRecord(id=name, outcome="met", key=key, fired_at=fired_at, **of_events)
     return ActionRecord(
         subscription=subscription, kind="durable", incarnation="i", state=state, firing=firing, **members
     )

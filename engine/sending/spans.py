@@ -1,0 +1,65 @@
+"""Spans of a delivery: the firing's, and one for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ...events.tracing import Carrier, Tracing
+from ..delivery.answers import Answer, Verdict
+from ..delivery.firings import OpenFiring
+from ..records.firing_trace import describe_firing, end_firing, start_firing
+from .content import Content
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+
+class DeliverySpans:
+    """The spans of one delivery. The first try of a deliverer records the firing's too.
+
+    firing: the trace context of the firing's span.
+    """
+
+    def __init__(self, tracing: Tracing, delivered: OpenFiring, content: Content) -> None:
+        self._tracing = tracing
+        self._subscription, self._number = delivered.subscription, delivered.tries + 1
+        self._attributes = describe_firing(delivered.subscription, content.firing)
+        span = start_firing(tracing, delivered.subscription, content.firing, content.traces)
+        if delivered.tries == 0:
+            end_firing(span, content.firing)
+        self.firing: Carrier = tracing.carrier(span)
+
+    @contextmanager
+    def request(self) -> Iterator[RequestSpan]:
+        """The span of a request, which ends with the block."""
+        span = self._tracing.start(
+            f"deliver {self._subscription}",
+            "client",
+            {**self._attributes, "interlock.attempt": self._number, "http.request.method": "POST"},
+            parent=self.firing,
+        )
+        try:
+            yield RequestSpan(self._tracing, span)
+        except BaseException as e:
+            self._tracing.fail(span, type(e).__name__)
+            raise
+        finally:
+            span.end()
+
+
+class RequestSpan:
+    """The span of a request. carrier: its trace context, for the request's headers."""
+
+    def __init__(self, tracing: Tracing, span: Span) -> None:
+        self._tracing, self._span = tracing, span
+        self.carrier: Carrier = tracing.carrier(span)
+
+    def answered(self, answer: Answer) -> None:
+        """Notes what the answer means; none of its text, which the sink chose."""
+        if answer.status is not None:
+            self._span.set_attribute("http.response.status_code", answer.status)
+        verdict = answer.verdict
+        if verdict is not Verdict.DELIVERED:
+            self._tracing.fail(self._span, verdict.name.lower())
