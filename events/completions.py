@@ -23,7 +23,7 @@ _OF_RUNS: Final = {
     *("deployment", "dag_id", "run_id", "run_type", "run_after", "logical_date", DAY, "partition_key"),
     *("data_interval_start", "data_interval_end", "state", "started_at", "ended_at"),
 }
-# {kind of event: the members of its data}: no other path is ever there.
+# {kind of event: the members of its data}. The data never has others.
 MEMBERS: Final = {
     "dag_run": frozenset({*_OF_RUNS, "clear_number"}),
     "task_instance": frozenset({*_OF_RUNS, "task_id", "map_index", "try_number"}),

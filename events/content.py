@@ -92,7 +92,7 @@ def parse_json(text: bytes) -> object:
 
 
 def is_deep(text: bytes) -> bool:
-    """Returns whether a JSON text has more than MOST_LEVELS levels; either, if it is not valid."""
+    """Returns whether a JSON text has more than MOST_LEVELS levels; True or False if it is not valid."""
     if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
         return False
     if b"\\" in text:

@@ -299,7 +299,8 @@ def _with_types(event: Event, given: Mapping[Any, object]) -> Event:
 
 
 def _refuse_repeated(members: Mapping[str, object], text: bytes) -> None:
-    # msgspec keeps the last of equal names. The names of an object inside the data are its sender's matter.
+    # msgspec keeps the last of equal names. Repeated names in an object inside the data are not refused: that
+    # is up to the sender.
     found = _PAIRS.decode(text.decode())
     if len(found) > len(members):
         repeated = [name for name, times in Counter(name for name, _ in found).items() if times > 1]

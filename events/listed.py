@@ -35,8 +35,8 @@ def event_of_listed(
     """Returns the event in a record of a listed topic. Raises EventError only with `cloudevents`.
 
     cloudevents: the topic's owner says that it holds CloudEvents. Then a record with a header of a CloudEvent
-    is one, or an error; but types that only Interlock gives are refused. Without it each record is plain: who
-    may write to that topic may not therefore send events with another source or type.
+    is one, or an error; but types that only Interlock gives are refused. Without it each record is plain, so
+    that a right to write to that topic is no right to send events with any source and type.
     """
     if not cloudevents or (is_plain(headers) and not is_misspelled(headers)):
         return event_of_record(topic, partition, offset, timestamp_ms, key, value, headers)

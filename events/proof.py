@@ -49,7 +49,10 @@ class Proof:
 
     @classmethod
     def of(cls, client: Mapping[str, object], topic: str) -> Proof | None:
-        """The proof that these properties of a connection ask for; None if they name none. ProofError."""
+        """The proof that these properties of a connection ask for; None if they name none.
+
+        Raises ProofError.
+        """
         names = NAMES & client.keys()
         if not names:
             return None

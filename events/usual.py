@@ -1,7 +1,7 @@
 """Reads the attributes of usual events in less than half the time.
 
-Each function here returns None or False where the thorough reading of its caller must look closer. What it
-accepts, that reading accepts with the same result; it never decides that something is wrong.
+Each function here returns None or False for what its caller must read in full. What it accepts, the full
+reading accepts too, with the same result. It never reports an error.
 """
 
 from __future__ import annotations

@@ -38,11 +38,11 @@ _SPEC: Final = {
     "loggingFields": "log lines have fields of their own",
 }
 _TRIGGER: Final = {
-    "parameters": "conf of dispatch_dag, as templates: without it, conf is the whole firing",
+    "parameters": "write conf= of dispatch_dag, with templates: without it, a run gets the whole firing",
     "policy": "a run succeeds when its tasks do, a delivery with 2xx",
-    "retryStrategy": "of a DAG its tasks' retries; of deliver_dag the argument retry",
-    "rateLimit": "nothing limits by time: see max_runs_in_flight, and max_in_flight of deliver_dag",
-    "dlqTrigger": "a DAG that reacts to failed runs; deliveries have the dead-letter topic",
+    "retryStrategy": "set retries of the DAG's tasks, or retry= of deliver_dag",
+    "rateLimit": "there is no limit per time: see max_runs_in_flight, and max_in_flight of deliver_dag",
+    "dlqTrigger": "write a DAG that reacts to failed runs; deliveries have the dead-letter topic",
 }
 _HTTP: Final = {
     "payload": "the body is the event, or the firing with its events",
@@ -58,11 +58,14 @@ _MATCHER: Final = (
     "source and subject, as in Argo's own events: write the attributes of the events that replace the"
     " EventSource {}, with their type"
 )
-_AT_MOST_ONCE: Final = "not true: at most once has no place, each firing gets exactly one run, or a delivery"
+_AT_MOST_ONCE: Final = (
+    "not true: at most once does not exist here. A firing starts exactly one run, or is delivered at least"
+    " once"
+)
 _NOTHING_TO_RESET: Final = (
     "left out: a single event meets the condition, so nothing is held that could be reset"
 )
-_TARGET: Final = "write a DAG {} that does this"
+_TARGET: Final = "write a DAG {} that does what this trigger did"
 
 
 def sensors(resources: Iterable[Resource]) -> list[Subscription | Unread]:
@@ -130,7 +133,7 @@ def _dependency(given: Members, name: str, notes: list[Note]) -> Matcher:
             raise Refused(given.field(field), "it is missing")
     notes.append(Note(given.field("eventSourceName"), _MATCHER.format(attributes["source"])))
     if given.members("transform"):
-        raise Refused(given.field("transform"), "events are not changed: read the members as they come")
+        raise Refused(given.field("transform"), "events are not changed here: read the members as they come")
     exact, where = exact_and_where(given.members("filters"), given.text("filtersLogicalOperator"), notes)
     for each in given.left({}, "no field of a dependency"):
         raise Refused(each.field, each.text)
@@ -139,7 +142,7 @@ def _dependency(given: Members, name: str, notes: list[Note]) -> Matcher:
             own = shown(attributes[argument])
             raise Refused(
                 f"{given.field('filters')}.context.{argument}",
-                f"the dependency's own events have {own} there: write the matcher yourself",
+                f"the dependency names events with {own} there: write the matcher yourself",
             )
     try:
         return event(**attributes, where=where, label=name)  # type: ignore[arg-type]
@@ -234,7 +237,7 @@ class _Trigger:
     def _read_kind(self, template: Members, name: str) -> None:
         given = [each for each in KINDS if each in template]
         if len(given) != 1:
-            raise Refused(template.path, f"it has {', '.join(given) or 'nothing to do'}: one kind is needed")
+            raise Refused(template.path, f"it has {', '.join(given) or 'no kind'}: give one kind of trigger")
         [kind] = given
         values = template.members(kind)
         if kind == "http" and (values.text("method") or "POST").upper() == "POST":

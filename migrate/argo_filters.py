@@ -1,7 +1,7 @@
 """The filters of a Sensor's dependency as arguments of a matcher: exact attributes, and `where` in CEL.
 
-Rules: the resource definitions of argoproj.io/v1alpha1, and what a Sensor makes of them. A filter that cannot
-be written in CEL is refused: without it the condition would accept other events.
+Rules: the resource definitions of argoproj.io/v1alpha1, and what a Sensor does with them. A filter that
+cannot be written in CEL is refused: without it the condition would accept other events.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BODY: Final = (
     " event"
 )
 _NO_BODY: Final = "read as {}: check it with an event; Argo's EventSources put more around the data"
-_CONVERTED: Final = "{}: a Sensor converts other types first, here they are no match"
+_CONVERTED: Final = "{}: a Sensor converts other types first, here they do not match"
 
 
 def exact_and_where(
@@ -79,7 +79,7 @@ def _data(filters: Members, notes: list[Note]) -> str | None:
 def _entry(given: Members, notes: list[Note]) -> str:
     path = _path(given, notes)
     kind, sign, values = given.text("type"), given.text("comparator") or "", given.items("value")
-    for each in given.left({"template": "a template of Go: write a `where`, in CEL"}, "no field of it"):
+    for each in given.left({"template": "a template of Go: write a `where`, in CEL"}, "unknown field"):
         raise Refused(each.field, each.text)
     texts = [each for each in values if isinstance(each, str)]
     if not texts or len(texts) < len(values):
@@ -92,12 +92,12 @@ def _entry(given: Members, notes: list[Note]) -> str:
     elif kind == "number":
         notes.append(Note(given.field("type"), _CONVERTED.format("only numbers, and texts of numbers")))
         terms = [f"double({path}) {_SIGNS[sign]} {_double(each, given.field('value'))}" for each in texts]
-    elif kind == "bool":  # without a comparator: a Sensor does not look at it
+    elif kind == "bool":  # the comparator is left out: a Sensor ignores it
         notes.append(Note(given.field("type"), _CONVERTED.format("only true and false")))
         terms = [f"{path} == {_boolean(each, given.field('value'))}" for each in texts]
     else:
         raise Refused(given.field("type"), f"{shown(kind)} is none of bool, number, string")
-    # Several values are alternatives, with each comparator.
+    # One of several values is enough, whatever the comparator.
     return terms[0] if len(terms) == 1 else f"({' || '.join(terms)})"
 
 
@@ -110,7 +110,7 @@ def _path(given: Members, notes: list[Note]) -> str:
             f"{shown(text)} has more than names and numbers with dots: write a `where`, in CEL",
         )
     if steps[0] == "header":
-        raise Refused(given.field("path"), "headers are no data here: make an extension attribute of it")
+        raise Refused(given.field("path"), "data has no headers here: make an extension attribute of it")
     has_body = steps[0] == "body" and len(steps) > 1
     found = "data" + "".join(_step(step) for step in steps[has_body:])
     notes.append(Note(given.field("path"), (_BODY if has_body else _NO_BODY).format(found)))
@@ -147,7 +147,7 @@ def _time(given: Members) -> str | None:
         return None
     start, stop = (_second_of_day(given, name) for name in ("start", "stop"))
     zone = given.text("timezone") or "UTC"
-    for each in given.left({}, "no field of it"):
+    for each in given.left({}, "unknown field"):
         raise Refused(each.field, each.text)
     if _ZONE.fullmatch(zone) is None:
         raise Refused(given.field("timezone"), f"{shown(zone)} is no name of a time zone")

@@ -19,8 +19,8 @@ _NO_ADDRESS: Final = (
 _LEFT: Final = {
     "CACerts": "write these certificates into a file, whose path is `verify` in the extra of the connection",
     "audience": (
-        "nothing here makes tokens of Knative's OIDC. Give the connection credentials that the subscriber"
-        " takes, such as those of a client (`token_url`)"
+        "deliveries send no OIDC token of Knative. Give the connection credentials that the subscriber"
+        " takes, such as those of an OAuth client (`token_url`)"
     ),
 }
 _IN_CLUSTER: Final = (".svc", ".svc.cluster.local")
@@ -49,7 +49,8 @@ def destination(
 ) -> tuple[Destination, list[Note]]:
     """Returns the destination, and the fields that are left out. Raises Refused.
 
-    resolved: the address that the cluster found, from the resource's status. notes: gets what is to be done.
+    resolved: the address that the cluster found, from the resource's status. notes: what the reader has to do
+    is added to them.
     """
     has_ref, uri = "ref" in given, given.text("uri")
     path, ref_path = given.path, given.field("ref")

@@ -10,7 +10,7 @@ class UnreadableFile(InterlockError, ValueError):
 
 
 class Refused(InterlockError, ValueError):
-    """A resource has no counterpart here because of this field: another meaning would be worse than none.
+    """This field prevents a translation: one with another meaning would be worse than none.
 
     field: its path, such as spec.filters[0].exact. reason: why, and what to do.
     """

@@ -1,4 +1,4 @@
-"""Reads the members of a resource, each by its path: nothing that is there is passed over in silence."""
+"""Reads the members of a resource by their paths, and lists those that nobody has read."""
 
 from __future__ import annotations
 

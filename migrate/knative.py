@@ -24,7 +24,7 @@ ORDER: Final = "kafka.eventing.knative.dev/delivery.order"
 _DEPENDENCY: Final = "knative.dev/dependency"
 _INJECTION: Final = "eventing.knative.dev/injection"
 
-# What the cluster writes: it says nothing about what is wanted.
+# Fields that the cluster writes, not the author of the resource.
 _OF_THE_CLUSTER: Final = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink",
      "deletionTimestamp", "deletionGracePeriodSeconds"}
@@ -36,8 +36,8 @@ _ANNOTATIONS_OF_THE_CLUSTER: Final = frozenset(
 _PARTS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = {
     "labels": "a DAG has tags: give them to deliver_dag",
-    "ownerReferences": "nothing here ends with another object",
-    "finalizers": "nothing here waits with the removal",
+    "ownerReferences": "a DAG is not removed together with another object",
+    "finalizers": "nothing delays the removal of a DAG",
     "generateName": "give it a name",
 }
 _ANNOTATIONS: Final = {
@@ -49,10 +49,10 @@ _BROKER: Final = (
     "each subscription reads the whole bus. Where Brokers kept events apart, use a bus for each, or filter"
 )
 _BROKER_CONFIG: Final = "the bus is Kafka, and `airflow interlock topics create` makes its topics"
-_THE_BUS: Final = "it is the bus; its delivery is that of its Triggers that have none"
+_THE_BUS: Final = "the bus takes its place; its delivery is used for its Triggers that have none"
 _ORDERED: Final = (
     "Knative keeps the order of a partition of its topic. Here deliveries of one partitionkey (else subject,"
-    " else source) keep their order, which is what senders can rely on there too"
+    " else source) keep their order. There too, senders can rely on no more"
 )
 
 
@@ -98,7 +98,10 @@ def _why_unread(resource: Resource) -> str:
 
 
 class _Trigger:
-    """One Trigger while it is read: all parts are, so that all reasons against it are seen at once."""
+    """One Trigger while it is read.
+
+    All parts are read, so that the reader sees all reasons for a refusal at once.
+    """
 
     def __init__(self, resource: Resource, brokers: Mapping[tuple[str, str], Resource]) -> None:
         self._resource = resource

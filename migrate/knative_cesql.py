@@ -30,7 +30,7 @@ def is_grouped_otherwise(expression: str) -> bool:
 
 
 def untyped_comparisons(expression: str) -> list[str]:
-    """The extension attributes that a valid expression compares in such a way, sorted."""
+    """The extension attributes that a valid expression compares as UNTYPED says, sorted."""
     found = set[str]()
     for node in _nodes(expression):
         parts = [_inner(part) for part in node.parts]

@@ -20,7 +20,8 @@ _MOST_RETRIES: Final = 2**31 - 1
 _MOST_TRIES: Final = 1_000_000  # of deliver_dag
 _MOST_TIMEOUT_S: Final = 3600.0
 _MOST_DELAY_S: Final = 30 * 86_400.0
-# A firing is given up in time before retention removes it, even if its process was away meanwhile.
+# Half of the limit, so that a firing is given up before retention removes it, even if no process ran for
+# days.
 _MOST_SCHEDULE_S: Final = MOST_GIVE_UP_AFTER_S / 2
 
 _DEAD_LETTERS: Final = (
@@ -117,15 +118,12 @@ def _backoff(given: Members, values: dict[str, Any], differs: list[Note]) -> Non
             raise Refused(given.field("backoffDelay"), "a delay has at most 30 days here")
         if policy is None:
             differs.append(Note(given.field("backoffPolicy"), _NO_POLICY))
-        # Knative leaves nothing of a delay to chance, and has no limit for it.
+        # Knative adds no jitter to a delay, and does not limit it.
         values |= {"delay_s": delay, "jitter": 0.0, "most_delay_s": max(delay, _DEFAULT.most_delay_s)}
 
 
 def _limits(retries: int, policy: Retry, has_delay: bool, path: str, differs: list[Note]) -> dict[str, Any]:
-    """The limits with which a firing gets its retries before it is given up.
-
-    Enough time for all of them, and no giving up by age before them.
-    """
+    """The limits that let a firing have all its retries: it is not given up by its age before."""
     found: dict[str, Any] = {"tries": retries + 1}
     most = policy.most_delay_s
     if has_delay and retries:
@@ -146,7 +144,7 @@ def _limits(retries: int, policy: Retry, has_delay: bool, path: str, differs: li
 
 
 def _schedule_s(retries: int, policy: Retry, most: float) -> float:
-    """The longest time that all tries of a delivery take, with their delays."""
+    """The longest time that all deliveries of a firing take, with the delays between them."""
     total, delay, left = policy.timeout_s * (retries + 1), policy.delay_s, retries
     # Until the delay reaches its limit, at most 60 steps if it doubles.
     while left and delay < most and policy.backoff == "exponential" and delay > 0:

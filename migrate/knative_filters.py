@@ -92,7 +92,7 @@ def _listed(given: Sequence[object], path: str, depth: int, notes: list[Note]) -
 
 def _joined(group: type[All | Any], parts: Sequence[Part], path: str) -> Part:
     """The parts in an All or Any, without those that are the same for each event."""
-    ends = group is Any  # the outcome of one part that is the outcome of all
+    ends = group is Any  # one part with this outcome decides
     if any(part is ends for part in parts):
         return ends
     filters = [part for part in parts if not isinstance(part, bool)]
@@ -102,7 +102,7 @@ def _joined(group: type[All | Any], parts: Sequence[Part], path: str) -> Part:
 
 
 def _filter(given: Members, depth: int, notes: list[Note], *, in_all: bool = False) -> Part:
-    """The filter; True for one without a dialect in an all, which accepts each event."""
+    """The filter; True for one in an `all` that has no dialect, so that it accepts each event."""
     if depth > MAX_DEPTH:
         raise Refused(given.path, f"filters are nested at most {MAX_DEPTH} levels deep")
     taken = {name: given.take(name) for name in DIALECTS}

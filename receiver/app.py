@@ -32,8 +32,8 @@ _EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, her
 _MOST_DIGITS: Final = 18  # of a content-length; int() raises for very long ones
 _NO_WRITER: Final = "The receiver is starting or shutting down; send the same events again."
 _NOT_ACKNOWLEDGED: Final = "Kafka did not acknowledge; send the same events again. A repeat counts once."
-# A body up to this size is read in a few milliseconds, in which no other request is answered: a hundred
-# usual events in half of one.
+# A body up to this size is read in the event loop, which answers no other request meanwhile. That takes a few
+# milliseconds at most, for a hundred usual events half a millisecond.
 _INLINE_BYTES: Final = 32 * 1024
 
 
@@ -49,7 +49,7 @@ class Limits:
 
     body_bytes: int = 1024 * 1024
     held_bytes: int = 64 * 1024 * 1024
-    unproven_bytes: int = 16 * 1024 * 1024  # of held_bytes: for senders that only their body can prove
+    unproven_bytes: int = 16 * 1024 * 1024  # of held_bytes: for senders that only a signature proves
     body_s: float = 10.0
     events: int = MOST_EVENTS  # of one request
     attributes: int = 200  # of one event
@@ -61,11 +61,10 @@ class Receiver:
     endpoints: by their path, below the path at which another app mounts this one (`root_path` of ASGI).
     has_probes: without them /healthz and /readyz do not exist.
 
-    writer: None while the receiver starts or shuts down; requests are then refused with 503.
-    Requests in memory are bounded by `limits.held_bytes`. Before its body is read, a request counts with the
-    size of its headers and its content-length (without one: `limits.body_bytes`), then also with its events.
-    Senders that are proven by a signature of the body get only a part, `limits.unproven_bytes`, until it is
-    checked.
+    writer: None while the receiver starts or shuts down; requests are then refused with 503. Requests in
+    memory are bounded by `limits.held_bytes`. Before its body is read, a request counts as the size of its
+    headers and its content-length (without one: `limits.body_bytes`), then also with its events. Senders that
+    are proven by a signature of the body get only a part, `limits.unproven_bytes`, until it is checked.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Receiver:
                 answer, events = try_again(500, "The receiver's log has the reason."), 0
             try:
                 self._observe(path, answer.status, events)
-            except Exception as error:  # noqa: BLE001  # of the metrics; what is written is written
+            except Exception as error:  # noqa: BLE001  # of the metrics; the events are written
                 self._faults.report(f"metrics could not be published: {error!r}")
             return answer
         if path in self._probes:
@@ -165,7 +164,7 @@ class Receiver:
         return endpoint.accepted, len(events)
 
     def _announced(self, request: Request) -> int | None:
-        """What a request counts with before its body is read; None if the body is too large."""
+        """How many bytes a request counts before its body is read; None if the body is too large."""
         length = request.header(b"content-length") or b""
         if len(length) > _MOST_DIGITS:
             return None
@@ -192,7 +191,7 @@ class Receiver:
     def _events(
         self, endpoint: Endpoint, grant: Grant, request: Request, body: bytes
     ) -> Sequence[Event] | Answer:
-        """The events that may be written. For a large body in a thread."""
+        """The events, if the sender may write all of them. Runs in a thread if the body is large."""
         events = endpoint.read(request, body)
         if isinstance(events, Answer):
             return events
@@ -240,7 +239,7 @@ class Receiver:
 
 
 def _beside_body(events: Sequence[Event], body: bytes) -> int:
-    """What the events of a body take in memory beside it: their data too if it was compressed."""
+    """How many bytes the events take in memory beside the body; with their data if that was compressed."""
     size = -len(body)
     for event in events:
         size += len(event.data or b"")

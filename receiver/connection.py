@@ -17,11 +17,12 @@ from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
 
 HEADERS_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
-# How long begun headers, the rest of a body that is already answered, or the peer's reading may take.
+# How long a peer may take to complete its headers, to send the rest of a body that is already answered, or to
+# read an answer.
 SLOW_PEER_S: Final = 10.0
 LINGER_S: Final = 1.0
 MOST_CONNECTIONS: Final = 2000  # of one process; fewer where it may not open so many files
-# Of the kernel, for one connection; else it would hold megabytes for a peer that does not read its answers.
+# The kernel's buffer for one connection. Its default would hold megabytes for a peer that reads no answers.
 _SEND_BYTES: Final = 64 * 1024
 _REFUSED_AT_ONCE: Final = 200  # connections above the bound that get an answer; more are closed without one
 _OTHER_FILES: Final = 100  # of the Kafka client, the log, and whatever Airflow opens

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .tokens import Tokens
 
 _BEARER: Final = b"bearer "
-# A request with one of these comes from a web page or through a proxy, so from anybody.
+# A request with one of these comes from a web page or through a proxy, so anybody may have sent it.
 _ELSEWHERE: Final = frozenset({b"origin", b"forwarded", b"x-forwarded-for", b"via"})
 _REALM: Final = 'Bearer realm="interlock"'
 NOT_LOCAL: Final = problem(
@@ -82,7 +82,7 @@ class Credentials:
 
 
 def _hint(tokens: bool, claims: bool, certificates: bool) -> str:
-    """What a sender must show, of what the credentials for this bus have."""
+    """What a sender must send, for the kinds of credentials that this bus has."""
     kinds = ["a token that this receiver knows"] * tokens
     kinds += ["a JSON Web Token of an issuer that it knows"] * claims
     ways = [f"send the header `authorization: Bearer TOKEN` with {' or '.join(kinds)}"] if kinds else []

@@ -50,7 +50,7 @@ class Grant:
         refusal = f"{self.name} may not write events of {what} {text[:200]!r}"
         is_own_type = what == "type" and is_own(text)
         return (
-            f"{refusal}: it needs a credential that names this type of Interlock's own"
+            f"{refusal}: only Interlock writes this type, unless a credential names it"
             if is_own_type
             else refusal
         )

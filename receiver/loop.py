@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-# Default 60 s. A handshake is no connection yet, so no bound of `connection.Connection` counts it.
+# asyncio's default is 60 s. During a handshake there is no `connection.Connection` yet, so its limits do not
+# apply.
 HANDSHAKE_S: Final = 10.0
 
 
@@ -19,7 +20,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
     class BoundedLoop(base):  # type: ignore[misc]
         async def create_server(self, *args: Any, ssl: Any = None, **more: Any) -> Any:
-            if ssl is not None:  # refused without
+            if ssl is not None:  # asyncio refuses the argument without TLS
                 more["ssl_handshake_timeout"] = HANDSHAKE_S
             return await super().create_server(*args, ssl=ssl, **more)
 

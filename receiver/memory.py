@@ -1,12 +1,13 @@
-"""How much memory the requests that a receiver has may take."""
+"""Limits the memory that a receiver's requests may take."""
 
 from __future__ import annotations
 
 
 class Memory:
-    """Counts the bytes of requests. Senders that are not proven yet may take only `most_unproven` of `most`.
+    """Counts the bytes of requests. Those of senders not proven yet may take only `most_unproven` of `most`.
 
-    Anybody can begin a request that only a signature of its body proves: they must not keep out others.
+    Anybody can begin a request that only a signature of its body can prove. Such requests must not keep out
+    others.
     """
 
     def __init__(self, most: int, most_unproven: int) -> None:
@@ -14,7 +15,10 @@ class Memory:
         self.held = self.unproven = 0
 
     def take(self, size: int, unproven: int) -> bool:
-        """Counts a request if there is room for it. unproven: its size until `prove`, or 0."""
+        """Counts a request if there is room for it.
+
+        unproven: its size if its sender is not proven yet, else 0.
+        """
         held, waiting = self.held + size, self.unproven + unproven
         if held > self._most or waiting > self._most_unproven:
             return False

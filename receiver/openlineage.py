@@ -26,7 +26,7 @@ _CHARSET: Final = re.compile(rb"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 class Lineage:
     """Takes the events that the sender of the request may write.
 
-    read: the events in a body. accepted: the answer that the API states.
+    read: the events in a body. accepted: the answer that the API prescribes.
     """
 
     needs_body = False

@@ -32,8 +32,8 @@ PROBE_S: Final = 15.0
 # Longer than a body and its delivery may take together, so that the process answers each request first.
 GRACE_S: Final = int(Limits().body_s + DELIVERY_S) + 5
 KEEP_ALIVE_S: Final = 75  # above the 60 s of most proxies, so that the proxy closes first
-# Of a worker process to its parent, which kills it otherwise. uvicorn's 5 s pass on a busy machine while a
-# worker still imports Airflow: it would be killed and started for ever.
+# How soon a worker process must answer its parent, which kills it otherwise. On a busy machine a worker still
+# imports Airflow after uvicorn's 5 s: it would be killed and started again for ever.
 ANSWER_S: Final = 120
 
 

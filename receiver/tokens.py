@@ -25,7 +25,7 @@ class _Verified(NamedTuple):
 
 
 class Tokens:
-    """Grants to the tokens of some issuers.
+    """Verifies tokens of some issuers, and returns what their senders may write.
 
     claims: (issuer, the claims that a token must have, the grant), in order; the first that fits counts. A
     claim fits if it is the text, or a list with it.

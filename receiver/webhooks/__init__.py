@@ -1,1 +1,1 @@
-"""Webhooks: requests of services that send no CloudEvents, as events by a declaration."""
+"""Webhooks: makes events of requests from services that send no CloudEvents, as a declaration says."""

@@ -43,7 +43,7 @@ class Webhook:
     """Takes the requests that its verification lets pass.
 
     ignore: types that become no event. answers_challenge: whether it answers Slack's `url_verification`.
-    verify_token: that of Meta's GET.
+    verify_token: the one that Meta's GET must have.
     """
 
     # Slack takes only 200 as a success, and would show a body (Slash commands, Responding to commands).

@@ -120,7 +120,8 @@ def test_an_http_trigger_calls_a_service_and_one_with_another_method_starts_a_da
 def test_any_other_kind_needs_a_dag_that_does_it(kind: str) -> None:
     found = one(trigger("a", template={"argoWorkflow": None, kind: {"x": 1}}))
     assert found.function == "dispatch_dag"
-    assert ("spec.triggers[0].template." + kind, "write a DAG t that does this") in found.differs
+    target = "write a DAG t that does what this trigger did"
+    assert ("spec.triggers[0].template." + kind, target) in found.differs
 
 
 @pytest.mark.parametrize("template", [{"argoWorkflow": None}, {"log": {}}, {"name": None}, {"name": "a b"}])
