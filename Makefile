@@ -97,7 +97,8 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 # Two cores: three processes whose tests wait for services, and one that computes meanwhile. A file, or a group
 # of files, runs in one process (tests/kit/scheduling.py).
 TEST_PROCESSES ?= 4
-TESTED := $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
+# Tests start some hundred brokers: with an archive of their classes each takes two thirds of the time.
+TESTED := KAFKA_OPTS="$$($(PY) -m tests.kit.class_data)" $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts brokers, Airflow and Spark by itself)
 	@mkdir -p .build; make -k check > .build/check.log 2>&1 & checks=$$!; \

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import fcntl
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -75,7 +76,8 @@ class LocalBroker:
     report: gets a line about each slow step (fetching jars); stderr by default.
 
     As a context manager it starts and stops the node. The node ends with the process that started it, even
-    if that is killed. Not thread-safe. Needs Java 17; the first start on a machine fetches 45 MB.
+    if that is killed. Not thread-safe. Needs Java 17; the first start on a machine fetches 45 MB. Options of
+    the JVM are taken from KAFKA_OPTS, as Kafka's own scripts do.
     """
 
     def __init__(
@@ -132,7 +134,8 @@ class LocalBroker:
         else:
             [self.port] = free_ports(1, self.host)
         command = [
-            java, "-Xms128m", "-Xmx512m", "-Djava.awt.headless=true",
+            java, "-Xms128m", "-Xmx512m", *shlex.split(os.environ.get("KAFKA_OPTS", "")),
+            "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={(_HERE / 'log4j2.properties').as_uri()}",
             f"-Dinterlock.broker.log={self.log}", "-cp", jars,
         ]  # fmt: skip

@@ -56,6 +56,12 @@ def test_a_stopped_or_killed_broker_comes_back_on_its_port_with_its_records(tmp_
     assert "Kafka Server started" in broker.log.read_text()
 
 
+def test_the_jvm_gets_the_options_in_kafka_opts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", "-Done='a b' -XX:+NoSuchOption")
+    with pytest.raises(BrokerError, match="Unrecognized VM option 'NoSuchOption'"):
+        LocalBroker(tmp_path).start()
+
+
 def test_an_occupied_port_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
