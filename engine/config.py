@@ -135,7 +135,7 @@ class BusConfig:
 
     @property
     def member(self) -> str:
-        """What a text calls a member of the group."""
+        """How log lines and errors call a member of the group."""
         return "The engine" if self.members == "engines" else "The deliverer"
 
     @property

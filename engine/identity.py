@@ -11,7 +11,8 @@ class ProcessName:
     """A process's name among the engines of a bus, with a counter of the engines that it has started.
 
     A restarted engine keeps the process name. An engine that replaces a hanging one gets a new process name,
-    so others consider the old process dead (docs/understand/engine/suspects.md). Deliverers are named alike.
+    so others consider the old process dead (docs/understand/engine/suspects.md). Deliverers get their names
+    in the same way.
     """
 
     def __init__(self) -> None:

@@ -79,9 +79,9 @@ def deliver_dag(
 ) -> DAG:
     """Returns a DAG that keeps a sink registered: each firing of `condition` is sent to an HTTP service.
 
-    Triggerers or `airflow interlock deliver` send the firings; while the DAG is paused, that command and
-    triggerers that were sending before. Each firing is accepted by the service, or becomes a dead letter with
-    the reason. It may be sent more than once: its id is the same each time.
+    Triggerers, or `airflow interlock deliver`, send the firings. While the DAG is paused, that command sends
+    them, and so do triggerers that were sending before. Each firing is accepted by the service, or becomes a
+    dead letter with the reason. It may be sent more than once: its id is the same each time.
 
     conn_id: Airflow connection of type http, with the service's address and credentials.
     path: added to the connection's address, such as "/events"; may have a query.
@@ -90,7 +90,7 @@ def deliver_dag(
     format: "binary", attributes as headers and data as body; or "json", all of it in a JSON body.
     order: which firings wait for each other: "key" (those with one key), "partition", or "none".
     max_in_flight: the most deliveries at a time, in each process that sends.
-    replies: whether an event that the service answers is written to the bus. It may have every type but
+    replies: whether an event in the service's answer is written to the bus. It may have every type but
         Interlock's own.
     retry: when a failed delivery is tried again, and when it is given up: any of `backoff` ("exponential" or
         "linear"), `delay_s`, `most_delay_s`, `jitter`, `retry_after_most_s`, `timeout_s`, `tries`,

@@ -107,7 +107,7 @@ class DurableOperator(BaseOperator):
         return run.start_date or run.run_after
 
     def _note_registration(self, context: Context) -> None:
-        """Stores that it was registered: if a later try must register it, it was cancelled or edited."""
+        """Stores that it is registered. If a later try has to register it, it was cancelled or edited."""
         try:
             context["task_state_store"].set(self._state_key, True, retention=STATE_KEPT)
         except Exception as e:  # noqa: BLE001  # an error of the store must not fail a firing

@@ -42,7 +42,7 @@ def clears(context: Context) -> dict[str, int]:
 
 
 def generation_after(context: Context, before: Mapping[str, Any]) -> int:
-    """As `generation`, but an edit of `retries` is no clear. before: what an earlier try stored."""
+    """As `generation`, but an edit of `retries` is not a clear. before: what an earlier try stored."""
     own, was, now = generation(context), int(before["generation"]), clears(context)
     if now["max_tries"] != before["max_tries"]:
         return max(own, was + 1)

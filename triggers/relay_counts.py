@@ -17,7 +17,7 @@ EVERY_S: Final = 10.0
 class RelayCounts:
     """Counts what one relay does in its triggerer, and publishes it EVERY_S and when the relay ends.
 
-    sink: None if this Airflow has no metrics. For one event loop, in which nothing runs while nothing is
+    sink: None if this Airflow has no metrics. For one event loop, in which no timer runs while nothing is
     counted. An error of the sink is logged once and stops nothing.
     """
 

@@ -14,7 +14,7 @@ from ..config import KINDS, BusConfig
 Role: TypeAlias = Literal["emit", "wait", "engine", "deliver"]
 Operation: TypeAlias = Literal["Read", "Write", "Describe", "DescribeConfigs", "Delete"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
-# Of any installation: not each one has sinks.
+# The roles that every installation has; not every one has sinks.
 USUAL_ROLES: Final[tuple[Role, ...]] = ("emit", "wait", "engine")
 # Kafka allows Describe on a topic to whoever has one of these operations.
 _IMPLY_DESCRIBE: Final = frozenset({"Read", "Write", "Delete"})

@@ -1,4 +1,4 @@
-"""Who delivers the firings of a bus's sinks, and how far. Which sinks are paused is not on the bus."""
+"""Who delivers the firings of a bus's sinks, and how far. The bus does not say which sinks are paused."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def deliveries(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each deployment with sinks, and the problems.
 
-    only: the deployment to look at; None: all. Of a row, sinks: of registered subscriptions. deliverers: the
-    processes that deliver. behind: how many records of the action topic were written since the oldest firing
-    that may be open. The last two are None if the cluster does not say.
+    only: the deployment to look at; None: all. A row has three counts. sinks: those of registered
+    subscriptions. deliverers: the processes that deliver. behind: the records of the action topic since the
+    oldest firing that may be open. The last two are None if the cluster does not say.
     """
     sinks = Counter(
         name.partition("/")[0]

@@ -20,7 +20,7 @@ _KIND: Final = "deliver"
 
 
 def is_delivered(subscription: str) -> bool:
-    """Whether deliverers take its firings; a dispatcher or an asset watcher does if not."""
+    """Whether deliverers take its firings; otherwise a dispatcher or an asset watcher does."""
     return subscription.split("/")[1:2] == [_KIND]
 
 

@@ -109,7 +109,7 @@ class References:
                         raise FetchError(f"{place}: no record has this offset.")
             raise errors.unreachable(self._config, f"{place} could not be read within {_STALL_S:.0f} s")
         finally:
-            reader.read({})  # it would fetch what follows
+            reader.read({})  # otherwise it would go on fetching
 
 
 def referred_event(config: BusConfig, dataref: str) -> Event:

@@ -47,7 +47,7 @@ _PROPERTIES: Mapping[str, str] = {
     "auto.create.topics.enable": "false",  # a misspelt topic is an error here as in production
     "default.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
-    "metadata.max.idle.interval.ms": "0",  # no record twice a second that says nothing
+    "metadata.max.idle.interval.ms": "0",  # otherwise an empty record twice a second
     "min.insync.replicas": "1",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",

@@ -29,11 +29,12 @@ def command() -> ActionCommand:
         name="deliver",
         help="Send firings to HTTP services, until Ctrl-C or SIGTERM",
         description=(
-            "Runs in the foreground what sends the firings of deliver_dag to their services: one more member "
-            "of the consumer group that shares the firings of this deployment. At the end it waits for the "
-            "deliveries in flight and acknowledges them. Logs to stdout. Logs and retries requests that the "
-            "cluster refuses or does not answer. Exits with 1 when the Kafka connection or a setting cannot "
-            "be used, and when its threads keep hanging; let a supervisor restart it. docs/use/deliver.md"
+            "Runs a deliverer in the foreground. It sends the firings of deliver_dag to their services, as "
+            "one more member of the consumer group that shares the firings of this deployment. At the end it "
+            "waits for the deliveries in flight and acknowledges them. Logs to stdout. Logs and retries "
+            "requests that the cluster refuses or does not answer. Exits with 1 when the Kafka connection or "
+            "a setting cannot be used, and when its threads keep hanging; let a supervisor restart it. "
+            "docs/use/deliver.md"
         ),
         func=run,
         args=(
@@ -84,7 +85,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     bind_contextvars(bus=config.name)
     log.info("Delivering the firings of deployment %r of %s.", config.deployment, config.describe())
     if networks:
-        log.info("Sinks may also be in %s.", ", ".join(map(str, networks)))
+        log.info("Deliveries may also go to addresses in %s.", ", ".join(map(str, networks)))
 
     def make_posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
         return HttpPosts(config, target_in_command, allowed=networks, on_ended=on_ended)

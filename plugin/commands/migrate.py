@@ -1,4 +1,4 @@
-"""`airflow interlock migrate`: shows what resources of Knative and Argo Events become here."""
+"""`airflow interlock migrate`: turns resources of Knative and Argo Events into subscriptions or DAGs."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def command() -> GroupCommand:
     )
     return GroupCommand(
         name="migrate",
-        help="What resources of other event systems become here",
+        help="Turn resources of Knative and Argo Events into subscriptions or DAGs",
         subcommands=(
             action(
                 "knative",
-                "Show what Triggers of Knative become, or register that",
+                "Show the subscriptions that Knative's Triggers become, or register them",
                 knative,
                 file,
                 source,
@@ -64,7 +64,7 @@ def command() -> GroupCommand:
             ),
             ActionCommand(
                 "argo",
-                "Show what Sensors of Argo Events become",
+                "Show the DAGs that Argo Events' Sensors become",
                 argo,
                 (file, source, ARG_OUTPUT),
                 description=_ARGO,
@@ -121,7 +121,7 @@ def _apply(args: Namespace, found: Sequence[Subscription | Unread]) -> None:
         for each, record, is_new in zip(made, wanted, written, strict=True)
     ]
     show(args, rows)
-    say(f"They are delivered by: {config.command('deliver')}, with these Airflow connections.")
+    say(f"To deliver their firings, create these Airflow connections and run: {config.command('deliver')}")
 
 
 def _report(args: Namespace, found: Sequence[Subscription | Unread]) -> None:
