@@ -192,7 +192,7 @@ class DispatchOperator(DurableOperator):
         target = Target(self.trigger_dag_id)
         found: list[OpenFiring] = []
         gone: list[list[int]] = []
-        for place, action in zip(places, read(config, places), strict=True):
+        for place, action in zip(places, read(config, places), strict=False):  # it may end earlier
             if action is None or action.state != "fired":
                 gone.append(list(place))
             else:

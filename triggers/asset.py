@@ -325,6 +325,6 @@ def _payloads(
 ) -> list[tuple[tuple[int, int], Any, dict[str, Any] | None]]:
     """Reads the firings, and shrinks large ones. Slow: call it in a thread."""
     made = []
-    for place, action in zip(places, read(config, places), strict=True):
+    for place, action in zip(places, read(config, places), strict=False):  # it may end earlier
         made.append((place, action, None if action is None else asset_payload(action.firing)))
     return made

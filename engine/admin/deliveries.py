@@ -10,6 +10,7 @@ from typing import Any
 from ...conditions.explanation.wording import counted
 from ..bus import TopicPartition
 from ..config import BusConfig
+from ..delivery.ownership import problem_in
 from ..errors import EngineError
 from ..kafka.admin import Admin
 from ..registry.registry import Registry
@@ -36,7 +37,8 @@ def deliveries(
             continue
         members, behind = None, None
         with suppress(EngineError):  # such as no right to see the group, or no name of a deployment
-            members, behind = _group(replace(config, deployment=deployment).of_deliverers, registry)
+            members, behind, told = _group(replace(config, deployment=deployment).of_deliverers, registry)
+            problems += told
         rows.append({"deployment": deployment, "sinks": number, "deliverers": members, "behind": behind})
         if members == 0:
             problems.append(
@@ -47,7 +49,8 @@ def deliveries(
     return rows, problems
 
 
-def _group(config: BusConfig, registry: Registry) -> tuple[int, int]:
+def _group(config: BusConfig, registry: Registry) -> tuple[int, int, list[str]]:
+    """(How many deliverers, how far they are behind, what they have reported of their partitions)."""
     count = 0 if registry.bus is None else registry.bus.partitions
     partitions = [TopicPartition(config.topic("action"), number) for number in range(count)]
     with closing(Admin(config)) as admin:
@@ -58,4 +61,10 @@ def _group(config: BusConfig, registry: Registry) -> tuple[int, int]:
     for tp in partitions:
         mark = marks.get(tp)
         behind += ends[tp] - (starts[tp] if mark is None else max(starts[tp], mark.offset))
-    return members, behind
+    told = {tp: problem_in(mark) for tp, mark in marks.items() if mark is not None}
+    deployment = config.deployment
+    return (
+        members,
+        behind,
+        [f"{tp}, which deployment {deployment!r} delivers: {text}" for tp, text in told.items() if text],
+    )

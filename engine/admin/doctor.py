@@ -15,7 +15,7 @@ from ...conditions.explanation.wording import counted
 from ...events.attributes import format_timestamp
 from ...events.proof import Proof
 from ..config import KINDS, BusConfig
-from ..errors import EngineError, TopicsError
+from ..errors import EngineError, TopicsError, UnknownVersion
 from ..kafka import probe
 from ..kafka.admin import Admin
 from ..kafka.topics import bus_record, check, read_registry
@@ -70,7 +70,7 @@ def diagnose(
         yield from _guarded("clock", lambda: [clock(*probe.clock_difference_ms(config))], begin)
     if engine:
         yield from _guarded("bus", lambda: _bus(config, shown), begin)
-        yield from _guarded("deployment", lambda: deployments(Subscriptions.read(config), info), begin)
+        yield from _guarded("deployment", lambda: _deployments(config, info), begin)
     if "deliver" in roles:
         yield from _guarded("sinks", lambda: _sinks(config, info, roles), begin)
 
@@ -274,7 +274,7 @@ def _sinks(config: BusConfig, info: AirflowInfo, roles: Collection[Role]) -> Ite
     if info.sinks is None:
         yield Finding("sinks", "note", "Not checked: a setting of deliveries is invalid (see settings).")
         return
-    registry = read_registry(_reader(config, roles))
+    registry = read_registry(_reader(config, roles), known=False)
     yield from check_sinks(registry, config.deployment, info.sinks)
 
 
@@ -309,6 +309,14 @@ def _bus(config: BusConfig, shown: Collection[str]) -> Iterator[Finding]:
             f"{counted(registered, 'registration', 'registrations')}; "
             f"{counted(lag, 'record', 'records')} not processed yet.",
         )
+
+
+def _deployments(config: BusConfig, info: AirflowInfo) -> Iterator[Finding]:
+    try:
+        subscriptions = Subscriptions.read(config)
+    except UnknownVersion:  # the check of the bus has named the record
+        return
+    yield from deployments(subscriptions, info)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ...conditions.explanation.wording import counted
 from ..bus import Committed, Topic, TopicPartition
 from ..config import KINDS, BusConfig
-from ..errors import EngineError, RecordError, TopicsError
+from ..errors import EngineError, TopicsError
 from ..kafka.admin import Admin, Member
 from ..kafka.positions import Position, positions
 from ..kafka.topics import check, read_registry
@@ -30,7 +30,7 @@ from ..protocol.partitions.missing_records import (
     stopped_text,
 )
 from ..protocol.poison.suspects import trial_text
-from ..records import OffsetMetadata
+from ..records import BUS_KEY, OffsetMetadata
 from ..registry.registry import Registry
 from .dead_letters import counted as counted_letters
 from .deliveries import deliveries
@@ -81,10 +81,11 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
     topics = admin.topics([config.topic(kind) for kind in KINDS])
     if any(topics[config.topic(kind)] is None for kind in ("event", "trigger", "subscription")):
         return health
-    try:
-        registry = read_registry(config)
-    except RecordError as e:  # a bus of a later version
-        health.problems.append(str(e))
+    registry = read_registry(config, known=False)
+    health.problems += registry.unknown.values()
+    if BUS_KEY in registry.unknown:  # a bus of a later version may have other rules
+        _look_at_failing(health, registry, int(time.time() * 1000))
+        _look_at_engines(health, config, registry, admin.group_members())
         return health
     if registry.bus is None:
         health.problems.append(
@@ -179,7 +180,12 @@ def _look_at_engines(health: Health, config: BusConfig, registry: Registry, memb
         {"engine": member.name, "host": member.host, "partitions": len(member.partitions)}
         for member in sorted(members, key=lambda member: member.name)
     ]
-    if not members and len(registry):
+    if not members and not registry.is_known:
+        health.problems.append(
+            f"No engine is a member of group {config.group!r}: one of this version ends, since it must not "
+            "pass over a record that it cannot read."
+        )
+    elif not members and len(registry):
         health.problems.append(
             f"No engine is a member of group {config.group!r}; registrations in force: {len(registry)}. "
             f"Start a triggerer, or run: {config.command('engine')}"

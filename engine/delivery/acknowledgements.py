@@ -144,10 +144,15 @@ class Acknowledgements:
         for done in dones:
             of_partition.setdefault(done.firing.record.source, []).append(done.firing)
         offsets: dict[TopicPartition, Committed] = {}
+        problems: dict[TopicPartition, str] = {}
         for tp in self.ownership.open:
-            mark = self.mark(self.ownership.partitions[tp], of_partition.get(tp, []))
-            if tp in of_partition or mark != self.ownership.marks.get(tp):
-                offsets[tp] = self.ownership.metadata(mark)
+            partition = self.ownership.partitions[tp]
+            mark = self.mark(partition, of_partition.get(tp, []))
+            problem = partition.problem
+            told = problem == self.ownership.problems.get(tp, "")
+            if tp in of_partition or mark != self.ownership.marks.get(tp) or not told:
+                offsets[tp] = self.ownership.metadata(mark, problem)
+                problems[tp] = problem
         now = self._marks_at = self._monotonic()
         if not offsets:
             return []
@@ -164,6 +169,7 @@ class Acknowledgements:
         if appended is not None:
             self._clock.observe(appended)
         self.ownership.marks |= {tp: committed.offset for tp, committed in offsets.items()}
+        self.ownership.problems |= problems
         for done in dones:
             del self.done[done.firing.key]
             self.ownership.partitions[done.firing.record.source].acknowledged(done.firing.key)

@@ -134,6 +134,8 @@ class Deliverer:
             partition = self.ownership.partitions.get(item.source)
             if partition is not None:
                 self._apply(partition, *partition.follow(item))
+        for partition in self.ownership.partitions.values():
+            self._drop(partition.take_dropped())
         self.ownership.check()
         for partition in self.ownership.recovered(self.sinks.position):
             self.acknowledgements.forget_closed(partition)
@@ -224,7 +226,8 @@ class Deliverer:
 
     def _change_sink(self, subscription: str) -> None:
         record = self.sinks.records.get(subscription)
-        self.reports.change(subscription, record)
+        if subscription not in self.sinks.unknown:
+            self.reports.change(subscription, record)
         lanes = self.schedule.sinks.get(subscription)
         if record is None or lanes is None or lanes.wanted_order != record.order:  # it needs other lanes
             for partition in self.ownership.partitions.values():
@@ -344,7 +347,8 @@ class Deliverer:
         now_ms = self.clock.now_ms()
         for firing in self._without_sink.values():
             if (
-                firing.key not in self.acknowledgements.done
+                firing.subscription not in self.sinks.unknown  # a process that is upgraded delivers it
+                and firing.key not in self.acknowledgements.done
                 and now_ms - firing.record.timestamp_ms >= most_ms
             ):
                 is_unreadable = firing.subscription in self.sinks.unreadable

@@ -38,6 +38,7 @@ class Ownership:
         self.partitions: dict[TopicPartition, ActionPartition] = {}
         self.open: set[TopicPartition] = set()
         self.marks: dict[TopicPartition, int] = {}  # as this deliverer committed them
+        self.problems: dict[TopicPartition, str] = {}  # committed with the marks, without ""
         self.registry_end = 0
         self._taking = False
         self._topic_id = ""
@@ -49,7 +50,7 @@ class Ownership:
 
     def assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
         """Another assignment begins (None: it is not known yet). Drops all partitions."""
-        self.partitions, self.open, self.marks = {}, set(), {}
+        self.partitions, self.open, self.marks, self.problems = {}, set(), {}, {}
         self.assigned, self._taking = assigned, bool(assigned)
 
     def take_over(self) -> Collection[Committed | None]:
@@ -134,10 +135,10 @@ class Ownership:
         """Whether all open firings of the partition are held."""
         return tp in self.open and not self.partitions[tp].left_out
 
-    def metadata(self, mark: int) -> Committed:
-        """A mark with its metadata, ready to be committed."""
-        committer = self.bus.transactional_id
-        return Committed(mark, json.dumps({"v": VERSION, "t": self._topic_id, "c": committer}))
+    def metadata(self, mark: int, problem: str = "") -> Committed:
+        """A mark with its metadata, ready to be committed. problem: of its partition, for `health`."""
+        found = {"v": VERSION, "t": self._topic_id, "c": self.bus.transactional_id}
+        return Committed(mark, json.dumps({**found, "p": problem} if problem else found))
 
     def _start_of(self, tp: TopicPartition, committed: Committed | None, start: int) -> int:
         if committed is None:
@@ -158,10 +159,20 @@ class Ownership:
         return max(committed.offset, start)
 
 
+def problem_in(mark: Committed) -> str:
+    """What the last deliverer said is wrong with a partition, with its mark; "" if nothing is."""
+    found = _metadata(mark).get("p")
+    return found if isinstance(found, str) else ""
+
+
 def _topic_of(mark: Committed) -> object:
     """The id of the topic for which a mark was committed; None if somebody else wrote it, as a tool may."""
+    return _metadata(mark).get("t")
+
+
+def _metadata(mark: Committed) -> dict[str, object]:
     try:
         found = json.loads(mark.metadata or "{}")
     except (ValueError, RecursionError):
-        return None
-    return found.get("t") if isinstance(found, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}

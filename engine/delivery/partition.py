@@ -3,7 +3,8 @@
 Memory holds a window of the open firings. What does not fit is **left out**: the scope to which it belongs, a
 sink or one of its lanes, has an offset from which on nothing is held. When the scope has room again, a scan
 reads the partition from there. The mark is never above the lowest of these offsets, nor above the lowest open
-firing.
+firing. A sink is also left out from a record on that another version wrote, until a process that reads that
+version takes the partition over.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Window(NamedTuple):
 
 
 WINDOW: Final = Window()
+MOST_CHARS: Final = 1000  # of a problem, which is committed with the mark
 DELIVERER: Final = "interlock_deliverer"  # header of an acknowledgement: the transactional id of its writer
 
 
@@ -61,6 +63,9 @@ class ActionPartition:
         self._counts: dict[Scope, int] = {}
         self._bytes: dict[str, int] = {}
         self._scan: _Scan | None = None
+        # {record key: its newest record, of a version that is not read}
+        self._unknown: dict[bytes, _Unknown] = {}
+        self._dropped: list[OpenFiring] = []
         self._owner, self.other_owner = owner.encode(), ""
         self._mine = DELIVERER, self._owner  # the header of its own acknowledgements
         self._unread: set[bytes] = set()  # acknowledged here, and the record is not read yet
@@ -99,6 +104,15 @@ class ActionPartition:
         """{scope: offset from which on nothing of it is held}."""
         return self._left_out
 
+    @property
+    def problem(self) -> str:
+        """Why firings are not delivered until this process is upgraded; "" if all are."""
+        if not self._unknown:
+            return ""
+        first, *others = self._unknown.values()
+        more = f" So do those of {len(others)} other such records." if others else ""
+        return f"{first.text[:MOST_CHARS]} Until then the firings of {first.subscription} wait.{more}"
+
     def get(self, key: bytes) -> OpenFiring | None:
         """The open firing with this record key, if it is held and not part of a scan."""
         if self._scan is not None and key in self._scan.staged:
@@ -113,7 +127,14 @@ class ActionPartition:
             self.position = max(self.position, item.offset)
             return None, None
         self.position = item.offset + 1
-        firing, closes = self._read(item)
+        if self._unknown:
+            self._unknown.pop(item.key or b"", None)
+        try:
+            firing, closes = self._read(item)
+        except UnknownVersion as e:
+            self._note_writer(item)
+            self._hold_back(item, str(e))
+            return None, None
         if closes:
             self._note_writer(item)
             self._unread.discard(item.key or b"")
@@ -131,6 +152,36 @@ class ActionPartition:
         """Called when this owner has acknowledged a firing: the record will be read later."""
         if self._close(key) is not None:
             self._unread.add(key)
+
+    def take_dropped(self) -> list[OpenFiring]:
+        """The firings that are no longer held, because a record of another version came, since the last
+        call."""
+        dropped, self._dropped = self._dropped, []
+        return dropped
+
+    def _hold_back(self, record: Record, text: str) -> None:
+        """Leave its sink out from a record on that cannot be read.
+
+        The record may be a firing, which no later one may overtake; or it may say that a firing which is held
+        is acknowledged. Then the sink is left out from that one on.
+        """
+        key, subscription = record.key or b"", subscription_in(record) or ""
+        earlier = self._held.get(key)
+        offset = record.offset if earlier is None else earlier.record.offset
+        self._unknown[key] = _Unknown(subscription, offset, text)
+        sink = subscription, None
+        self._left_out[sink] = min(offset, self._left_out.get(sink, offset))
+        with at(*record.source, record.offset):
+            log.error("%s Until then the firings of %s wait.", text, subscription)
+        for firing in [*self._held.values()]:
+            if firing.subscription == subscription and firing.record.offset >= offset:
+                self._close(firing.key)
+                self._dropped.append(firing)
+
+    def _is_held_back(self, scope: Scope) -> bool:
+        """Whether a scan of what is left out of a scope would begin with what cannot be read."""
+        offset = self._left_out[scope]
+        return any(each.subscription == scope[0] and each.offset <= offset for each in self._unknown.values())
 
     def _close(self, key: bytes) -> OpenFiring | None:
         firing = self._held.pop(key, None)
@@ -231,11 +282,14 @@ class ActionPartition:
         """
         if self._scan is not None or not self.is_recovered:
             return None
-        scopes = {scope: at for scope, at in self._left_out.items() if self._has_room(scope)}
+        scopes = {scope: at for scope, at in self._left_out.items() if self._may_scan(scope)}
         if not scopes:
             return None
         self._scan = _Scan(scopes, {}, {})
         return min(scopes.values())
+
+    def _may_scan(self, scope: Scope) -> bool:
+        return self._has_room(scope) and not (self._unknown and self._is_held_back(scope))
 
     def _has_room(self, scope: Scope) -> bool:
         subscription, lane = scope
@@ -258,7 +312,13 @@ class ActionPartition:
         scan = self._scan
         if scan is None or record.offset >= self.position:
             return
-        firing, closes = self._read(record)
+        try:
+            firing, closes = self._read(record)
+        except UnknownVersion:
+            unknown = self._unknown.get(record.key or b"")
+            if unknown is not None:  # else a later record of its key can be read
+                scan.refused.setdefault((unknown.subscription, None), unknown.offset)
+            return
         if closes:
             if (record.key or b"") in scan.staged:
                 self._close(record.key or b"")
@@ -295,6 +355,14 @@ class ActionPartition:
         scan, self._scan = self._scan, None
         for key in scan.staged if scan is not None else ():
             self._close(key)
+
+
+class _Unknown(NamedTuple):
+    """A record that another version wrote. offset: from which on its sink is left out."""
+
+    subscription: str
+    offset: int
+    text: str
 
 
 class _Scan(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from ..bus import End, Record
-from ..errors import RecordError
+from ..errors import RecordError, UnknownVersion
 from ..log import at, log
 from ..records import decode_json, sink_key
 from ..records.versions import VERSION
@@ -46,13 +46,16 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Sinks:
     """The sinks, as far as the subscription topic was read: up to `position`.
 
-    unreadable: subscriptions whose newest sink record this version cannot read.
+    unreadable: subscriptions whose newest sink record is damaged: the last one that could be read counts.
+    unknown: those whose newest one has a version that is not read: they have no sink until this process is
+    upgraded.
     """
 
     def __init__(self) -> None:
         self.position = 0
         self.records: dict[str, SinkRecord] = {}
         self.unreadable: set[str] = set()
+        self.unknown: set[str] = set()
 
     def follow(self, item: Record | End) -> str | None:
         """Process the next item of the topic. Returns the subscription whose sink it changed."""
@@ -64,11 +67,17 @@ class Sinks:
             return None
         subscription = (item.key or b"")[len(_PREFIX) :].decode("utf-8", "replace")
         self.unreadable.discard(subscription)
+        self.unknown.discard(subscription)
         if item.value is None:
             self.records.pop(subscription, None)
             return subscription
         try:
             self.records[subscription] = decode_json(SinkRecord, item.value, str(item))
+        except UnknownVersion as e:
+            with at(*item.source, item.offset):
+                log.error("%s Until then the firings of %s wait.", e, subscription)
+            self.unknown.add(subscription)
+            self.records.pop(subscription, None)
         except RecordError as e:  # its last readable record stays in use; without one its firings wait
             with at(*item.source, item.offset):
                 log.error("The new record of sink %s is ignored: %s", subscription, e)

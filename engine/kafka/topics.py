@@ -12,7 +12,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from ...events.sizes import MAX_EVENT_BYTES
 from ..bus import End, Record, TopicPartition
 from ..config import DEFAULT_PARTITIONS, KINDS, BusConfig
-from ..errors import TopicsError, UnreachableError
+from ..errors import TopicsError, UnknownVersion, UnreachableError
 from ..records import BUS_KEY, BusRecord, encode_json
 from ..records.sizes import MAX_INTERNAL_BYTES
 from ..registry.first_read import FirstRead
@@ -159,14 +159,24 @@ def _wait_until_known(admin: AdminClient, names: list[str]) -> None:
 
 
 def bus_record(config: BusConfig) -> BusRecord | None:
-    """The bus record, read from the registry; None if there is none."""
-    return read_registry(config).bus
+    """The bus record, read from the registry; None if there is none.
+
+    Raises UnknownVersion if another version wrote it; other records may be of any version.
+    """
+    registry = read_registry(config, known=False)
+    if BUS_KEY in registry.unknown:
+        raise UnknownVersion(registry.unknown[BUS_KEY])
+    return registry.bus
 
 
-def read_registry(config: BusConfig, on_record: Callable[[Record], None] | None = None) -> Registry:
+def read_registry(
+    config: BusConfig, on_record: Callable[[Record], None] | None = None, *, known: bool = True
+) -> Registry:
     """The registry, read to its current end. Raises UnreachableError if nothing arrives for STALL_S.
 
-    on_record: called with each readable record, for data that the registry does not keep.
+    on_record: called with each readable record, for data that the registry does not keep. known: raise
+    UnknownVersion for a record that another version wrote and that this one must know; False returns what
+    can be read, and `Registry.unknown` says what cannot.
     """
     from .clients import ClientErrors
     from .reader import STALL_S, KafkaReader
@@ -200,6 +210,8 @@ def read_registry(config: BusConfig, on_record: Callable[[Record], None] | None 
     finally:
         reader.close()
     first.finish()
+    if known:
+        registry.require_known()
     return registry
 
 

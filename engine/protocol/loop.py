@@ -307,6 +307,8 @@ class Engine:
                 if self.ownership.taking_over:  # because of a registry record: this pass is rolled back
                     return True
         except UnknownVersion as e:
+            if not self.registry.is_known:
+                raise  # of the registry: it ends the engine
             if trigger.worked:
                 return False
             self.ownership.hold(trigger.tp, str(e))

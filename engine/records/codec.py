@@ -44,7 +44,22 @@ def decode_json(form: type[T], value: bytes | str, where: str) -> T:
             return msgspec.json.decode(value, type=form)
     except UNREADABLE as e:
         raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
-    raise UnknownVersion(_unknown_version(form, version, where))
+    if type(version) is not int or version < FIRST_VERSION:
+        raise _no_version(form, version, where)
+    raise _unknown_version(form.__name__, version, where)
+
+
+def require_known_version(form: str, value: bytes, where: str) -> None:
+    """Raises UnknownVersion if the JSON record `value` says that another version wrote it.
+
+    form: what the record is. Does nothing about a record that says no version: decoding it does.
+    """
+    try:
+        version = _version.decode(value).v
+    except UNREADABLE:
+        return
+    if type(version) is int and version >= FIRST_VERSION and not is_read(version):
+        raise _unknown_version(form, version, where)
 
 
 def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
@@ -53,13 +68,13 @@ def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
         record = msgspec.msgpack.decode(value, type=form)
         version = record.v  # type: ignore[attr-defined]
         if version < FIRST_VERSION:
-            raise RecordError(f"{where} holds no valid {form.__name__}: no release has version {version!r}.")
+            raise _no_version(form, version, where)
     except UNREADABLE as e:
         version = _version_of(value)
         if version is None or is_read(version):
             raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
     if not is_read(version):
-        raise UnknownVersion(_unknown_version(form, version, where))
+        raise _unknown_version(form.__name__, version, where)
     return record
 
 
@@ -73,8 +88,17 @@ def _version_of(value: bytes) -> int | None:
     return version if version >= FIRST_VERSION else None
 
 
-def _unknown_version(form: type, version: object, where: str) -> str:
-    return (
-        f"{where} holds a {form.__name__} of version {version!r}; this Interlock reads "
-        f"{', '.join(map(str, versions_read()))}. Run the version that wrote it, or a later one."
+def _no_version(form: type, version: object, where: str) -> RecordError:
+    return RecordError(f"{where} holds no valid {form.__name__}: no release has version {version!r}.")
+
+
+def _unknown_version(form: str, version: int, where: str) -> UnknownVersion:
+    reads = ", ".join(map(str, versions_read()))
+    if version >= versions_read().stop:
+        mend = "Upgrade this process to the release that wrote it, or a later one."
+    else:
+        mend = "Run a release that reads it."
+    article = "an" if form[0] in "AEIOU" else "a"
+    return UnknownVersion(
+        f"{where} holds {article} {form} of version {version}; this Interlock reads {reads}. {mend}"
     )

@@ -26,8 +26,11 @@ from ..records import (
     decode_json,
     is_leftover,
 )
+from ..records.codec import require_known_version
 from ..records.versions import VERSION
 
+# The first part of the keys of records that decide nothing here.
+_TELLING: Final = frozenset((b"sink", b"problem", b"failing"))
 _PARTITION: Final = re.compile(r"[0-9]{1,9}")  # `int` refuses more than 4,300 digits
 
 
@@ -75,8 +78,9 @@ class Registry:
 
     Registering a known incarnation again changes only its limits. Another incarnation of a subscription
     replaces the previous one. A null for any key of an incarnation removes it; its other keys become
-    leftovers until they are nulled as well (docs/understand/engine/registry.md "Leftovers"). A record that
-    cannot be read is logged and ignored.
+    leftovers until they are nulled as well (docs/understand/engine/registry.md "Leftovers"). A damaged record
+    is logged and ignored. One of a version that is not read goes into `unknown`: call `require_known` before
+    anything is decided.
     """
 
     # A registration that raises one of these is ignored; other errors end the engine.
@@ -92,6 +96,8 @@ class Registry:
         self.sinks: dict[str, bytes] = {}  # by subscription: the value of its sink record
         # Processes whose engine ends again and again, each with the time of its record.
         self.failing: dict[str, tuple[int, FailingRecord]] = {}
+        # {record key: why its newest record, of a version that is not read, cannot be read}, in offset order.
+        self.unknown: dict[bytes, str] = {}
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
         self._order: dict[int, Registered] = {}  # by first offset, in insertion = offset order
@@ -108,6 +114,22 @@ class Registry:
     def version(self) -> int:
         """The version in which records are written: that of the bus record."""
         return VERSION if self.bus is None else self.bus.v
+
+    def require_known(self) -> None:
+        """Raises UnknownVersion if a record that decides something has a version that is not read.
+
+        Without a registration, lease, bus, source or resume record, events would be passed over, states
+        dropped or waits swept. Records that only tell something may be unknown, and so may sinks, which
+        deliverers read.
+        """
+        for key, text in self.unknown.items():
+            if key.partition(b"/")[0] not in _TELLING:
+                raise UnknownVersion(text)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether `require_known` raises nothing."""
+        return all(key.partition(b"/")[0] in _TELLING for key in self.unknown)
 
     def holds_cloudevents(self, topic: str) -> bool:
         """Whether a listed topic holds CloudEvents, as its owner says; if not, its records are plain."""
@@ -155,6 +177,8 @@ class Registry:
             with at(*item.source, item.offset):
                 log.error("Record %s is ignored: %s", item, item.fault)
             return change
+        if self.unknown:
+            self.unknown.pop(item.key or b"", None)
         if item.key == BUS_KEY:
             change.bus = self._read_bus_record(item)
             return change
@@ -175,6 +199,9 @@ class Registry:
             condition.check_key(registration.key is not None)
             if registration.key is not None:
                 canonical_key(registration.key)
+        except UnknownVersion as e:
+            self._note_unknown(item, e)
+            return change
         except self.caught as e:
             with at(*item.source, item.offset):
                 log.error("Registration at %s is ignored: %s", item, e)
@@ -248,6 +275,7 @@ class Registry:
                 self.sinks.pop(rest, None)
                 if record.value is not None:
                     self.sinks[rest] = record.value
+                    require_known_version("SinkRecord", record.value, str(record))
                 return
             topic, _, number = rest.rpartition("/")
             if kind not in ("source", "resume", "problem") or _PARTITION.fullmatch(number) is None:
@@ -264,6 +292,8 @@ class Registry:
             else:
                 self.resumes[tp] = (record.offset, decode_json(ResumeRecord, record.value, str(record)))
                 change.resumed = tp
+        except UnknownVersion as e:
+            self._note_unknown(record, e)
         except RecordError as e:
             with at(*record.source, record.offset):
                 log.error("Record %s is ignored: %s", record, e)
@@ -280,12 +310,18 @@ class Registry:
         before = self.bus
         try:
             self.bus = decode_json(BusRecord, record.value or b"", str(record))
-        except UnknownVersion:
-            raise  # a bus of a later version may have other rules
+        except UnknownVersion as e:
+            self._note_unknown(record, e)  # a bus of a later version may have other rules
         except RecordError as e:
             with at(*record.source, record.offset):
                 log.error("The bus record is ignored: %s", e)
         return self.bus != before
+
+    def _note_unknown(self, record: Record, error: UnknownVersion) -> None:
+        key = record.key or b""
+        self.unknown[key] = (
+            f"{error} If no Interlock wrote it, write a null with its key, {key!r}, to the topic."
+        )
 
     def _forget_key(self, incarnation: str, key: bytes) -> None:
         self._leftovers.pop(key, None)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from ..bus import Clients, Record, TopicPartition
-from ..errors import UnreachableError
+from ..errors import UnknownVersion, UnreachableError
 from ..log import at, log
+from ..records.codec import UNREADABLE, require_known_version
 
 TAKE = 500
 TAKE_TIMEOUT_S = 0.5
@@ -28,6 +29,10 @@ class FiringRef(NamedTuple):
     source: TopicPartition
     offset: int
     timestamp_ms: int
+
+    @property
+    def place(self) -> str:
+        return f"{self.source}@{self.offset}"
 
 
 class _Head(msgspec.Struct):
@@ -59,9 +64,13 @@ class LatestFirings:
             return None  # a durable subscription's firing; no task waits for it
         try:
             head = msgspec.json.decode(record.value, type=_Head)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        except UNREADABLE as e:
+            later = unknown_version(record)
             with at(*record.source, record.offset):
-                log.error("%s holds no valid ActionRecord and is not delivered: %s", record, e)
+                log.error(
+                    "%s",
+                    later or f"{record} holds no valid ActionRecord and is not delivered: {e}",
+                )
             return None
         self._refs.pop(subscription, None)
         ref = FiringRef(head.incarnation, record.source, record.offset, record.timestamp_ms)
@@ -78,6 +87,15 @@ class LatestFirings:
         """Drop a reference whose record is gone, so that a wait for it registers again."""
         if self._refs.get(subscription) == ref:
             del self._refs[subscription]
+
+
+def unknown_version(record: Record) -> str | None:
+    """What to do about a record of the action topic that another version wrote; None if it is damaged."""
+    try:
+        require_known_version("ActionRecord", record.value or b"", str(record))
+    except UnknownVersion as e:
+        return str(e)
+    return None
 
 
 def fetch(

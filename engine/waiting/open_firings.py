@@ -14,13 +14,14 @@ import msgspec
 
 from ..bus import Clients, Record, TopicPartition
 from ..config import BusConfig
-from ..errors import RecordError
+from ..errors import RecordError, UnknownVersion
 from ..kafka.reader import drain
 from ..kafka.wait_clients import KafkaClients
 from ..log import at, log
 from ..records import ActionRecord, decode_json, encode_json
+from ..records.codec import UNREADABLE
 from ..records.firing import fitted
-from .latest_firings import FiringRef, fetch
+from .latest_firings import FiringRef, fetch, unknown_version
 
 MOST_HELD: Final = 10_000  # references in memory per subscription, of 250 bytes each
 FEW: Final = 2_000  # when only this many are left, more are read from the topic
@@ -51,10 +52,16 @@ class OpenFirings:
             fired = (
                 record.value is not None and msgspec.json.decode(record.value, type=_Head).state == "fired"
             )
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        except UNREADABLE as e:
+            later = unknown_version(record)
             with at(*record.source, record.offset):
-                log.error("%s holds no valid ActionRecord and is not delivered: %s", record, e)
-            return None
+                log.error(
+                    "%s",
+                    later or f"{record} holds no valid ActionRecord and is not delivered: {e}",
+                )
+            if later is None:
+                return None
+            fired = True  # `read` raises for it, so nothing overtakes it
         if not fired:
             refs = self._refs.get(subscription, {})
             refs.pop(firing, None)
@@ -101,23 +108,30 @@ def read(config: BusConfig, places: Iterable[tuple[int, int]]) -> Iterator[Actio
     """Yields the firings at these (partition, offset) pairs of the action topic, in this order.
 
     Each is cut to MAX_FIRING_BYTES, as tasks get it (see `fitted`). None: the record is gone, because the
-    firing was acknowledged or retention removed it; or it cannot be read, which is logged. Raises
-    UnreachableError if the cluster returns nothing.
+    firing was acknowledged or retention removed it; or it is damaged, which is logged. Ends before a firing
+    that another version wrote, so that none overtakes it: if that is the first one, raises UnknownVersion.
+    Raises UnreachableError if the cluster returns nothing.
     """
     topic = config.topic("action")
     wanted = [FiringRef("", TopicPartition(topic, partition), offset, 0) for partition, offset in places]
     small = {ref: _small(ref, value) for ref, value in fetch(KafkaClients(config), wanted)}
     for ref in wanted:
         text = small.pop(ref)
+        if isinstance(text, UnknownVersion):
+            if ref is wanted[0]:
+                raise text
+            return
         yield None if text is None else decode_json(ActionRecord, text, str(ref.source))
 
 
-def _small(ref: FiringRef, value: bytes | None) -> bytes | None:
+def _small(ref: FiringRef, value: bytes | None) -> bytes | UnknownVersion | None:
     """The fitted record, encoded: decoded it would need many times the memory."""
     if value is None:
         return None
     try:
-        return encode_json(fitted(decode_json(ActionRecord, value, f"{ref.source}@{ref.offset}")))
+        return encode_json(fitted(decode_json(ActionRecord, value, ref.place)))
+    except UnknownVersion as e:
+        return e
     except RecordError as e:
         with at(*ref.source, ref.offset):
             log.error("%s", e)

@@ -196,6 +196,8 @@ class Waits:
                 pause.check()  # after a long pause removals of registrations may have been missed
                 for item in items:
                     self._follow(item)
+                if followed.first is None:
+                    followed.registry.require_known()
                 if not followed.unread:
                     self._serve_opened(registrations)
                     self._serve_withdrawn(registrations)
@@ -240,7 +242,7 @@ class Waits:
         with self._lock:
             waits = list(self._waits.get(ref.incarnation, ()))
         for wait in waits:
-            self.deliver_firing(wait, record.value or b"")
+            self.deliver_firing(wait, record.value or b"", str(record))
 
     def _serve_opened(self, registrations: RegistrationWriter) -> None:
         """Deliver or register the waits that were opened since the last pass."""
@@ -277,18 +279,18 @@ class Waits:
                         self._topics.firings.forget(wait.registration.subscription, ref)
                     self._opened.append(wait)
                     continue
-                if ref.incarnation != wait.registration.incarnation and not self._accepts(wait, value):
+                if ref.incarnation != wait.registration.incarnation and not self._accepts(wait, ref, value):
                     wait.accepts = None
                     self._opened.append(wait)
                     continue
-                self.deliver_firing(wait, value)
+                self.deliver_firing(wait, value, ref.place)
                 wait.checked_firings = True
 
     @staticmethod
-    def _accepts(wait: Wait, value: bytes) -> bool:
+    def _accepts(wait: Wait, ref: FiringRef, value: bytes) -> bool:
         """Whether the wait accepts this firing of another incarnation."""
         try:
-            action = decode_json(ActionRecord, value, f"The firing of {wait.registration.subscription!r}")
+            action = decode_json(ActionRecord, value, _named(wait, ref.place))
         except RecordError as e:
             log.error("%s", e)
             return False
@@ -342,11 +344,13 @@ class Waits:
                         wait.registered_at = None
                         self._opened.append(wait)
 
-    def deliver_firing(self, wait: Wait, value: bytes) -> None:
-        """Deliver a firing, as the action topic has it."""
-        subscription = wait.registration.subscription
+    def deliver_firing(self, wait: Wait, value: bytes, place: str) -> None:
+        """Deliver a firing, as the action topic has it at this place.
+
+        If it cannot be read the wait gets a notice, and gets the firing from a process that can read it.
+        """
         try:
-            action = decode_json(ActionRecord, value, f"The firing of {subscription!r}")
+            action = decode_json(ActionRecord, value, _named(wait, place))
         except RecordError as e:
             log.error("%s", e)
             self._deliver(wait, Notice(str(e)))
@@ -365,3 +369,7 @@ class Waits:
         """If a client has reported an error, check the cluster and post the outage, or its end."""
         if self.clients.has_error:
             self._board.post(COMPONENT, registrations.outage())
+
+
+def _named(wait: Wait, place: str) -> str:
+    return f"The firing of {wait.registration.subscription!r}, {place},"

@@ -26,8 +26,8 @@ Patch = pytest.MonkeyPatch
 
 
 class WaitsThatAcknowledgeAtOnce(Waits):
-    def deliver_firing(self, wait: Wait, value: bytes) -> None:
-        super().deliver_firing(wait, value)
+    def deliver_firing(self, wait: Wait, value: bytes, place: str) -> None:
+        super().deliver_firing(wait, value, place)
         action = decode_json(ActionRecord, value, "a firing")
         write(CONFIG, self.clients, (action,), self.registration_keys(wait))
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from ...bus import Bus, Committed, TopicPartition
 from ...config import BusConfig
-from ...errors import RecordError, TopicsError
+from ...errors import RecordError, TopicsError, UnknownVersion
 from ...records import OffsetMetadata, decode_json
 from ..poison.suspects import why_stopped
 
@@ -80,11 +80,14 @@ def inspect_commit(
     if found is None or predates_listing(found, in_use=in_use, listed=listed):
         gone = "the group's committed offset no longer exists (groups without members lose theirs)."
         return CommitInspection(OffsetMetadata(R=0), gone if in_use else None)
+    lost: str | None
     try:
         metadata = metadata_of(found)
+    except UnknownVersion as e:
+        lost = f"{e} A resumption, now at {found.offset}, would lose what that release noted with the offset."
+        return CommitInspection(OffsetMetadata(R=0), lost)
     except RecordError as e:
         return CommitInspection(OffsetMetadata(R=0), str(e))
-    lost: str | None
     if registry_end is not None and registry_end < metadata.R:
         lost = (
             f"its committed offset says that the registry was read up to {metadata.R}, and it ends at"

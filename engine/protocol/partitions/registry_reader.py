@@ -20,7 +20,8 @@ class RegistryReader:
     """Keeps the registry and the index up to date. Calls `changed` for all but mere additions.
 
     All methods that read raise EngineError if the registry was not read for hours (see `ReadPause`): a new
-    engine must read it from its start.
+    engine must read it from its start. They raise UnknownVersion for `Registry.require_known`, which the
+    engine must not survive.
     """
 
     def __init__(self, context: EngineContext) -> None:
@@ -43,6 +44,7 @@ class RegistryReader:
         self.read_to_end()
         self._first.finish()
         self._first = None
+        self.registry.require_known()
         for registered in self.registry.between(0, self.registry.position):
             self._index.add(registered, registered.condition, registered.registration.key)
 
@@ -91,6 +93,8 @@ class RegistryReader:
                 self._index.add(added, added.condition, added.registration.key)
             if change.removed or change.bus or change.resumed:
                 self.changed(change)
+        if self._first is None:
+            self.registry.require_known()
 
     def close(self) -> None:
         self._reader.close()

@@ -34,6 +34,7 @@ class Cluster:
         self.registry = Registry()
         self.members: dict[str, int] = {}
         self.closed = 0
+        self.said = ""  # the metadata of the second partition's mark
         self.write(BUS_KEY, encode_json(BusRecord(partitions=3)))
 
     def write(self, key: bytes, value: bytes | None) -> None:
@@ -65,7 +66,7 @@ class Admin:
     def committed(
         self, partitions: Iterable[TopicPartition], *, stable: bool
     ) -> dict[TopicPartition, Committed | None]:
-        marks = {0: Committed(10, ""), 1: Committed(4, ""), 2: None}
+        marks = {0: Committed(10, ""), 1: Committed(4, self._cluster.said), 2: None}
         return {tp: marks[tp.partition] for tp in partitions}
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -101,6 +102,17 @@ def test_each_deployment_with_sinks_is_shown_and_one_that_nobody_delivers_is_a_p
         "airflow interlock deliver --bus b; or start a triggerer"
     )
     assert cluster.closed == 2
+
+
+def test_what_a_deliverer_has_said_of_its_partition_is_a_problem(cluster: Cluster) -> None:
+    cluster.register("one/deliver/a")
+    cluster.members = {"b-deliver-one": 1}
+    cluster.said = '{"v":1,"t":"i","c":"d","p":"It holds a record of version 9."}'
+    _, [problem] = deliveries(CONFIG, cluster.registry)
+    assert problem == ("b-action[1], which deployment 'one' delivers: It holds a record of version 9.")
+    for said in ("", "no JSON", '{"v":1}', '{"p":5}', "[]"):
+        cluster.said = said
+        assert deliveries(CONFIG, cluster.registry)[1] == []
 
 
 def test_a_group_that_cannot_be_seen_is_unknown_and_no_problem(cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ from interlock.engine.records import (
     BUS_KEY,
     BusRecord,
     FailingRecord,
+    LeaseRecord,
     OffsetMetadata,
     ProblemRecord,
     ResumeRecord,
@@ -94,7 +95,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster()
     monkeypatch.setattr(module, "Admin", lambda *_: cluster)
     monkeypatch.setattr(module, "check", lambda _config: None)
-    monkeypatch.setattr(module, "read_registry", lambda _config: cluster.registry)
+    monkeypatch.setattr(module, "read_registry", lambda _config, **_: cluster.registry)
     monkeypatch.setattr(module, "positions", lambda *_: cluster.positions())
     return cluster
 
@@ -275,3 +276,47 @@ def test_an_engine_that_ends_again_and_again_is_a_problem_with_its_reason(cluste
         Record(place, cluster.registry.position, at_ms, b"failing/p", encode_json(failing), None)
     )
     assert [problem for problem in examine(CONFIG).problems if "worker-7" in problem] != []
+
+
+LATER = BusRecord(v=9, partitions=1)
+
+
+def test_a_record_of_a_later_version_is_named_as_the_reason_why_no_engine_works(cluster: Cluster) -> None:
+    """Health did not name it: the engines ended, and it said to start one."""
+    cluster.owner = ()
+    cluster.write(b"lease/p/0", LeaseRecord(v=9, deployment="d", incarnations=[], host="h"))
+    record, engines, *_ = examine(CONFIG).problems
+    assert record.startswith(
+        "b-subscription[0]@3 holds a LeaseRecord of version 9; this Interlock reads 1. Upgrade this process"
+    )
+    assert engines == (
+        "No engine is a member of group 'b-engine': one of this version ends, since it must not pass over a "
+        "record that it cannot read."
+    )
+
+
+def test_of_a_bus_of_a_later_version_nothing_else_is_said(cluster: Cluster) -> None:
+    cluster.write(BUS_KEY, LATER)
+    health = examine(CONFIG)
+    [problem] = health.problems
+    assert problem.startswith("b-subscription[0]@3 holds a BusRecord of version 9; this Interlock reads 1.")
+    assert health.partitions == []
+
+
+def test_a_problem_that_a_later_version_reported_is_named(cluster: Cluster) -> None:
+    cluster.write(registry_key("problem", *EVENT), ProblemRecord(v=9, text="anything"))
+    [problem] = examine(CONFIG).problems
+    assert "holds a ProblemRecord of version 9" in problem
+
+
+def test_an_offset_of_a_later_version_is_named_with_what_a_resumption_would_lose(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = encode_json(OffsetMetadata(v=9, R=1, t="t")).decode()
+    at = Position(EVENT, Committed(7, text), 0, 10, Topic("t", 1))
+    monkeypatch.setattr(module, "positions", lambda *_: [at])
+    [problem] = examine(CONFIG).problems
+    assert problem.startswith(
+        "b-event[0] is not read: its committed offset holds an OffsetMetadata of version 9"
+    )
+    assert "A resumption, now at 7, would lose" in problem

@@ -13,12 +13,13 @@ from interlock.engine.bus import Batch, Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.answers import Answer
 from interlock.engine.delivery.deliverer import LIMITS, PARTS, Deliverer, Parts, Surroundings
-from interlock.engine.delivery.ownership import Ownership
+from interlock.engine.delivery.firings import subscription_of
+from interlock.engine.delivery.ownership import Ownership, problem_in
 from interlock.engine.delivery.posts import Attempt, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import EngineError, TransactionAborted, UnreachableError
-from interlock.engine.records import encode_json
+from interlock.engine.records import encode_json, versions
 
 from tests.kit.bus import Alone, SimulatedBus
 from tests.kit.kafka import Cluster
@@ -226,7 +227,7 @@ def test_dead_letters_that_cannot_be_written_take_a_bounded_part_of_a_pass() -> 
 
 def test_a_sink_whose_record_cannot_be_read_was_not_removed() -> None:
     setting = Setting()
-    for value in (None, b'{"v": 99}'):
+    for value in (None, b'{"v": 0}'):
         setting.cluster.append(TopicPartition("b-subscription", 0), b"sink/" + SINK.encode(), value)
     setting.fire("f1")
     setting.passes(ms=1000)
@@ -234,6 +235,114 @@ def test_a_sink_whose_record_cannot_be_read_was_not_removed() -> None:
     setting.passes(ms=1000)
     [letter] = setting.written("b-dead-letter")
     assert letter["interlock_reason"] == "its sink's record cannot be read"
+
+
+def later_sink(setting: Setting, log: pytest.LogCaptureFixture) -> None:
+    """A later release changes the sink; "f1" fires then."""
+    record = SinkRecord(v=99, subscription=SINK, connection="elsewhere")
+    with log.at_level(logging.INFO, "interlock.engine"):
+        setting.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
+        setting.passes()
+        setting.fire("f1")
+        setting.passes(ms=1000)
+
+
+def test_firings_of_a_sink_of_a_later_version_wait_and_are_not_sent_as_the_earlier_record_says(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They were sent to the earlier address, or became dead letters after a day."""
+    setting = Setting()
+    setting.passes()
+    later_sink(setting, caplog)
+    setting.cluster.now_ms += 25 * HOUR_MS
+    setting.passes(ms=1000)
+    assert (setting.sent, setting.written("b-dead-letter"), setting.mark) == ([], [], 0)
+    [line] = [record.getMessage() for record in caplog.records if "version" in record.getMessage()]
+    assert "b-subscription[0]@1 holds a SinkRecord of version 99; this Interlock reads 1. Upgrade" in line
+    assert "was removed" not in caplog.text
+
+
+def test_a_sink_that_can_be_read_again_gets_its_firings(caplog: pytest.LogCaptureFixture) -> None:
+    setting = Setting()
+    later_sink(setting, caplog)
+    setting.define()
+    setting.passes()
+    assert setting.sent == ["f1"]
+
+
+def later_firing(setting: Setting, name: str, state: str = "fired") -> None:
+    written = action(name, state=state, v=99)
+    setting.cluster.append(TP, written.key, encode_json(written))
+
+
+def test_a_firing_of_a_later_version_holds_back_its_sink_and_no_other_and_the_mark_says_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It ended the deliverer, again and again, so that no sink got anything."""
+    setting = Setting()
+    other = subscription_of("airflow", "t")
+    record = SinkRecord(subscription=other, connection="c")
+    setting.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
+    setting.fire("f1")
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        later_firing(setting, "f2")
+        setting.fire("f3", "b")
+        written = action("g1", subscription=other)
+        setting.cluster.append(TP, written.key, encode_json(written))
+        setting.passes()
+        for name in ("f1", "g1"):
+            setting.answer(name, Answer(200))
+        setting.passes(20, ms=1000)
+    assert (setting.sent, setting.mark) == (["f1", "g1"], 1)
+    [line] = [record.getMessage() for record in caplog.records]
+    assert "b-action[0]@1 holds an ActionRecord of version 99; this Interlock reads 1. Upgrade" in line
+    told = problem_in(setting.cluster.group.offsets[TP])
+    assert told.startswith("b-action[0]@1 holds an ActionRecord of version 99")
+    assert f"the firings of {SINK} wait" in told
+
+
+def test_a_process_that_reads_the_later_version_delivers_all_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setting = Setting()
+    later_firing(setting, "f1")
+    setting.fire("f2")
+    setting.passes(ms=1000)
+    assert (setting.sent, setting.mark) == ([], 0)
+    monkeypatch.setattr(versions, "VERSION", 99)
+    monkeypatch.setattr(versions, "FIRST_VERSION", 1)
+    monkeypatch.setattr(versions, "versions_read", lambda: range(1, 100))
+    setting.begin()
+    setting.passes()
+    setting.answer("f1", Answer(200))
+    setting.passes(ms=1000)
+    assert setting.sent == ["f1", "f2"]
+    assert problem_in(setting.cluster.group.offsets[TP]) == ""
+
+
+def test_what_a_later_version_held_back_goes_on_when_its_firing_is_removed() -> None:
+    """An administrator skips it, or a later release has acknowledged and swept it."""
+    setting = Setting()
+    later_firing(setting, "f1")
+    setting.fire("f2")
+    setting.passes(ms=1000)
+    setting.cluster.append(TP, action("f1").key, None)
+    setting.passes(10, ms=1000)
+    assert setting.sent == ["f2"]
+    setting.answer("f2", Answer(200))
+    setting.passes(ms=1000)
+    assert problem_in(setting.cluster.group.offsets[TP]) == ""
+    assert (setting.mark or 0) > 2
+
+
+def test_what_may_be_the_acknowledgement_of_a_firing_holds_it_and_what_follows_it_back() -> None:
+    """Another process has delivered it, or an administrator skipped it: a later release knows."""
+    setting = Setting()
+    setting.fire("f1")
+    setting.fire("f2", "b")
+    later_firing(setting, "f1", "acked")
+    setting.passes(10, ms=1000)
+    assert (setting.sent, setting.mark) == ([], 0)
 
 
 def test_firings_of_a_removed_sink_become_dead_letters_after_a_day() -> None:

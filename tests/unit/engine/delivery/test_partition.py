@@ -8,7 +8,6 @@ import pytest
 from interlock.engine.bus import End, Record
 from interlock.engine.delivery.firings import subscription_of
 from interlock.engine.delivery.partition import WINDOW, ActionPartition, Window
-from interlock.engine.errors import UnknownVersion
 
 from tests.unit.engine.delivery.firings import SINK, TP, record
 
@@ -89,9 +88,26 @@ def test_a_null_closes_a_firing() -> None:
 
 def test_a_record_of_another_version_is_not_passed() -> None:
     made = partition()
-    written = record(0, "f0")
-    with pytest.raises(UnknownVersion):
-        made.follow(written._replace(value=(written.value or b"").replace(b'"v":1', b'"v":99')))
+    made.follow(record(0, "f0", v=99))
+    made.follow(record(1, "f1"))
+    assert (made.mark, names(made), made.left_out) == (0, [], {(SINK, None): 0})
+    assert made.begin_scan() is None
+    assert "b-action[0]@0 holds an ActionRecord of version 99" in made.problem
+
+
+def test_a_scan_of_what_was_left_out_ends_before_a_record_of_another_version() -> None:
+    made = partition(window=Window(sink=10, lane=1))
+    log = [record(0, "a0", "a"), record(1, "a1", "a"), record(2, "later", "b", v=99), record(3, "a2", "a")]
+    for item in log:
+        made.follow(item)
+    assert made.left_out == {(SINK, "key a"): 1, (SINK, None): 2}
+    log.append(record(4, "a0", "a", state="acked"))
+    made.follow(log[-1])
+    assert made.begin_scan() == 1
+    for item in log[1:]:
+        made.scan(item)
+    assert [firing.record.offset for firing in made.end_scan(5) or []] == [1]
+    assert (made.left_out, made.begin_scan()) == ({(SINK, None): 2}, None)
 
 
 def test_a_firing_that_is_written_twice_while_it_is_open_keeps_its_place() -> None:

@@ -21,6 +21,8 @@ from interlock.engine.records import (
     LEFTOVER,
     BusRecord,
     FailingRecord,
+    LeaseRecord,
+    ProblemRecord,
     Registration,
     ResumeRecord,
     SourceRecord,
@@ -137,7 +139,7 @@ UNMATCHABLE = {
     "text": b"no JSON",
     "bytes": b"\xff\xff",
     "incomplete": b'{"v":1}',
-    "version": changed(v=9),
+    "version": changed(v=0),
     "version-type": changed(v=[1]),
     "since": changed(since_ms=10**20),
     "condition": changed(condition={"v": 1, "rubbish": True}),
@@ -225,11 +227,69 @@ def test_a_record_of_a_replaced_incarnation_puts_it_in_force_again_at_a_new_plac
 # -- the bus record
 
 
-def test_a_bus_record_of_a_later_version_is_an_error_that_names_it() -> None:
-    """The bus may work by other rules."""
+DECIDING = {
+    b"bus": BusRecord(v=9, partitions=4),
+    b"x:n": msgspec.structs.replace(Registration.of("x", SOLO, None, 1), v=9),
+    b"lease/p/0": LeaseRecord(v=9, deployment="d", incarnations=[], host="h"),
+    b"source/t/0": SourceRecord(v=9, topic_id="i"),
+    b"resume/t/0": ResumeRecord(v=9, topic_id="i", offset=0),
+}
+TELLING = {
+    b"sink/one/deliver/s": SourceRecord(v=9, topic_id="any"),
+    b"problem/t/0": ProblemRecord(v=9, text="x"),
+    b"failing/p": FailingRecord(v=9, deployment="d", host="h", count=1, since_ms=0, text="x"),
+}
+
+
+@pytest.mark.parametrize("key", DECIDING)
+def test_nothing_may_be_decided_without_a_record_of_a_later_version(key: bytes) -> None:
+    """It was ignored: events of that registration were passed over, waits of that lease swept."""
+    registry = read(registered(0, A), at(1, key, encode_json(DECIDING[key])), registered(2, B))
+    with pytest.raises(UnknownVersion) as raised:
+        registry.require_known()
+    text = str(raised.value)
+    assert text.startswith("bus-subscription[0]@1 holds a ")
+    assert "of version 9; this Interlock reads 1. Upgrade this process" in text
+    assert f"write a null with its key, {key!r}" in text
+    assert ([r.offset for r in registry.between(0, 9)], registry.position) == ([0, 2], 3)
+
+
+@pytest.mark.parametrize("key", TELLING)
+def test_a_record_of_a_later_version_that_only_tells_something_is_named_and_ends_nothing(key: bytes) -> None:
+    registry = read(at(1, key, encode_json(TELLING[key])))
+    registry.require_known()
+    assert "bus-subscription[0]@1 holds a " in registry.unknown[key]
+    assert (registry.problems, registry.failing) == ({}, {})
+
+
+@pytest.mark.parametrize("key", [*DECIDING, *TELLING])
+@pytest.mark.parametrize("first_read", [False, True])
+def test_a_null_for_its_key_ends_what_a_record_of_a_later_version_did(key: bytes, first_read: bool) -> None:
+    """What the text says; and an administrator may have written the record by mistake."""
+    last = at(3, key, encode_json(BusRecord(partitions=4)) if key == BUS_KEY else None)
+    records = registered(0, A), at(1, key, encode_json({**DECIDING, **TELLING}[key])), registered(2, B), last
     registry = Registry()
-    with pytest.raises(UnknownVersion, match="BusRecord of version 2"):
-        registry.apply(at(0, BUS_KEY, encode_json(BusRecord(v=2, partitions=4))))
+    reading = FirstRead(registry)
+    for record in records:
+        if first_read:
+            reading.take(record)
+        else:
+            registry.apply(record)
+    reading.finish()
+    registry.require_known()
+    assert (registry.unknown, len(registry)) == ({}, 2)
+
+
+def test_a_registration_of_a_later_version_that_a_null_removed_stops_no_first_read() -> None:
+    """Also if its incarnation has other records, which the first read keeps."""
+    again = encode_json(msgspec.structs.replace(A, v=9))
+    registry = Registry()
+    reading = FirstRead(registry)
+    for record in (registered(0, A), at(1, key_of(A, "later"), again), registered(2, A2)):
+        reading.take(record)
+    reading.take(at(3, key_of(A, "later"), None))
+    reading.finish()
+    registry.require_known()
 
 
 def test_a_bus_record_that_says_the_same_is_no_change() -> None:

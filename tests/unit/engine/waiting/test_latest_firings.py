@@ -92,3 +92,11 @@ def test_a_firing_that_the_client_cannot_unpack_is_named_and_not_delivered(
         assert firings.follow(Record(ONE, 1, 5, b"w", value, None, "cannot be unpacked")) is None
     assert firings.newest("w") == FiringRef("i", ONE, 0, 5)
     assert f"{ONE}@1 is not delivered: cannot be unpacked" in caplog.text
+
+
+def test_a_firing_of_a_later_version_and_of_another_form_is_named_with_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    firings = LatestFirings()
+    assert firings.follow(Record(ONE, 1, 5, b"w", b'{"v": 9}', None)) is None
+    assert f"{ONE}@1 holds an ActionRecord of version 9; this Interlock reads 1. Upgrade" in caplog.text

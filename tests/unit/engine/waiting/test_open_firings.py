@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.errors import UnknownVersion
 from interlock.engine.records import ActionRecord, FiringRecord, encode_json
 from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.engine.waiting import open_firings as module
@@ -122,6 +123,32 @@ def test_what_is_gone_or_cannot_be_read_is_none_in_its_place(
     config = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
     assert list(module.read(config, [(0, 0), (0, 1)])) == [None, None]
     assert "b-action[0]@1" in caplog.text
+
+
+def of_version(version: int, name: str = "a") -> bytes:
+    firing = FiringRecord(id=name, outcome="met", key=None, fired_at="", events={}, origins={})
+    made = ActionRecord(v=version, subscription="s", incarnation="i", state="fired", firing=firing)
+    return encode_json(made)
+
+
+def test_no_firing_overtakes_one_of_a_later_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was reported as gone: later firings got their runs, and it never got one."""
+    values = {0: of_version(1, "a"), 1: of_version(9), 2: of_version(1, "b")}
+    monkeypatch.setattr(module, "fetch", lambda _, wanted: ((p, values[p.offset]) for p in wanted))
+    config = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+    assert [each and each.firing.id for each in module.read(config, [(0, 0), (0, 1), (0, 2)])] == ["a"]
+    with pytest.raises(
+        UnknownVersion, match=r"b-action\[0\]@1 holds an ActionRecord of version 9; .* Upgrade"
+    ):
+        next(module.read(config, [(0, 1), (0, 2)]))
+
+
+def test_a_firing_of_a_later_version_is_open_even_if_its_form_is_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    firings = following(Record(T0, 0, 0, b"s\0a", b'{"v": 9, "state": ["other"]}', None), fired("b", 1))
+    assert places(firings) == [(0, 0), (0, 1)]
+    assert "b-action[0]@0 holds an ActionRecord of version 9" in caplog.text
 
 
 @pytest.mark.parametrize("state", ["fired", "acked"])

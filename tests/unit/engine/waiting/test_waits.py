@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from interlock import event
 from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import EngineError
+from interlock.engine.errors import EngineError, UnknownVersion
 from interlock.engine.records import (
     BUS_KEY,
     ActionRecord,
@@ -449,9 +449,24 @@ def test_a_wait_whose_firing_cannot_be_read_is_notified(stage: Stage) -> None:
     _, heard = stage.open(W)
     newer = msgspec.json.encode({**msgspec.json.decode(action(W).value or b""), "v": 9})
     stage.run(ENDS, [action(W)._replace(value=newer)])
-    [notice] = heard
-    assert isinstance(notice, Notice)
-    assert "version 9" in (notice.text or "")
+    stage.run([action(W)._replace(value=newer), *ENDS])  # as after a start
+    for notice in heard:
+        assert isinstance(notice, Notice)
+        assert notice.text == (
+            "The firing of 'w', b-action[0]@0, holds an ActionRecord of version 9; this Interlock reads 1. "
+            "Upgrade this process to the release that wrote it, or a later one."
+        )
+    assert len(heard) == 2
+
+
+def test_waits_end_at_a_registry_record_of_a_later_version_which_each_task_hears_of(stage: Stage) -> None:
+    later = encode_json(LeaseRecord(v=9, deployment="d", incarnations=[], host="h"))
+    stage.open(W)
+    with pytest.raises(UnknownVersion, match=r"b-subscription\[0\]@0 holds a LeaseRecord of version 9"):
+        stage.run([Record(REGISTRY, 0, 0, b"lease/p/0", later, None), *ENDS])
+    assert stage.produced == []
+    with pytest.raises(UnknownVersion):
+        stage.run(ENDS, [Record(REGISTRY, 0, 0, b"lease/p/0", later, None)])
 
 
 def test_a_waiter_whose_event_loop_is_closed_stops_no_other_wait(stage: Stage) -> None:
