@@ -16,6 +16,7 @@ from .connector import connector_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+READS: Final = (1,)  # versions of the bus's own records, as `engine.records.versions` has them
 _SENTENCES: Final = {
     "GroupAuthorizationException": "the brokers deny access to the group: grant Read on <bus>-pipeline*",
     "SaslAuthenticationException": "the brokers refuse the login: correct the connection",
@@ -88,7 +89,7 @@ class Bus:
         return tuple((self._bus_record(spark) or {}).get("cloudevents", ()))
 
     def _bus_record(self, spark: SparkSession) -> Mapping[str, Sequence[str]] | None:
-        """The bus record, read once; None if there is none."""
+        """The bus record, read once; None if there is none. PipelineError if another version wrote it."""
         from pyspark.sql import functions as f
 
         if "bus" not in self._read:
@@ -96,10 +97,14 @@ class Bus:
             last = (
                 registry.where(f.col("key") == f.lit("bus").cast("binary"))
                 .orderBy(f.desc("offset"))
-                .select("value")
+                .select("value", "offset")
                 .head()
             )
-            self._read["bus"] = None if last is None or last.value is None else json.loads(bytes(last.value))
+            if last is None or last.value is None:
+                self._read["bus"] = None
+            else:
+                place = f"{self.topic('subscription')}[0]@{last.offset}"
+                self._read["bus"] = bus_record_of(bytes(last.value), place)
         found: Mapping[str, Sequence[str]] | None = self._read["bus"]
         return found
 
@@ -113,6 +118,18 @@ class Bus:
             "groupIdPrefix": f"{self.name}-pipeline",
             "kafka.isolation.level": "read_committed",
         }
+
+
+def bus_record_of(value: bytes, place: str) -> Mapping[str, Sequence[str]]:
+    """The bus record in this value. PipelineError if another version wrote it: its bus has other rules."""
+    record: dict[str, Any] = json.loads(value)
+    if record.get("v") not in READS:
+        raise PipelineError(
+            f"{place} holds a BusRecord of version {record.get('v')!r}; this Interlock reads "
+            f"{', '.join(map(str, READS))}. Upgrade this job's Interlock to the release that wrote it, or a "
+            "later one"
+        )
+    return record
 
 
 @contextmanager

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..source import READS
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-READS: Final = (1,)  # versions of the records; records of others are counted, not read
 _EVENT: Final = "STRUCT<type: STRING, source: STRING>"
 _ORIGIN: Final = "STRUCT<timestamp_ms: BIGINT>"
 ACTION: Final = (
@@ -109,4 +110,5 @@ def waiter(subscription: Column, kind: Column) -> Column:
 def _readable(member: str) -> Column:
     from pyspark.sql import functions as f
 
+    # records of other versions are counted, not read
     return f.coalesce(f.col("record.v").isin(*READS) & f.col(member).isNotNull(), f.lit(False))

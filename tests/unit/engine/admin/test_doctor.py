@@ -10,7 +10,7 @@ from interlock.engine.admin.access import needed
 from interlock.engine.admin.findings import AirflowInfo, Finding, SinkAccess
 from interlock.engine.admin.health import Health
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import UnreachableError
+from interlock.engine.errors import UnknownVersion, UnreachableError
 from interlock.engine.records import BusRecord
 from interlock.engine.registry.registry import Registry
 
@@ -283,7 +283,7 @@ def test_sinks_are_read_with_a_group_that_the_role_may_use(
 ) -> None:
     read: list[str] = []
 
-    def registry(found: BusConfig) -> Registry:
+    def registry(found: BusConfig, **_: Any) -> Registry:
         read.append(found.group)
         return Registry()
 
@@ -291,3 +291,13 @@ def test_sinks_are_read_with_a_group_that_the_role_may_use(
     info = AirflowInfo("3.3.2", sinks=SinkAccess(lambda _: pytest.fail("there are no sinks")))
     assert [each.level for each in doctor._sinks(config(), info, roles)] == ["ok"]
     assert read == [group]
+
+
+def test_a_record_of_a_later_version_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of the bus names it."""
+
+    def unknown(_config: BusConfig) -> Any:
+        raise UnknownVersion("It has version 9.")
+
+    monkeypatch.setattr(doctor.Subscriptions, "read", unknown)
+    assert list(doctor._deployments(config(), AirflowInfo("3.3.2"))) == []

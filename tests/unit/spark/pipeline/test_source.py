@@ -7,7 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from interlock.spark.pipeline.source import connected
+from interlock.engine.records import BusRecord, encode_json
+from interlock.engine.records.versions import versions_read
+from interlock.spark.pipeline import PipelineError
+from interlock.spark.pipeline.source import READS, bus_record_of, connected
 from interlock.spark.settings import CompletionError
 
 CANARY = "canary-secret-" + "c" * 32
@@ -46,3 +49,16 @@ def test_a_secret_that_cannot_be_used_is_refused_beside_a_java_file_too(tmp_path
         connected(session(tmp_path, "interlock.proof.secret=short\n", java=True)),
     ):
         pass
+
+
+def test_jobs_read_the_versions_that_the_engine_reads() -> None:
+    assert list(READS) == list(versions_read())
+
+
+def test_a_bus_of_a_later_version_is_refused_with_what_to_do() -> None:
+    """Its listed topics may be written in another way."""
+    assert bus_record_of(encode_json(BusRecord(partitions=1, topics=("raw",))), "x")["topics"] == ["raw"]
+    with pytest.raises(
+        PipelineError, match=r"b-subscription\[0\]@7 holds a BusRecord of version 9; .* Upgrade"
+    ):
+        bus_record_of(encode_json(BusRecord(v=9, partitions=1)), "b-subscription[0]@7")
