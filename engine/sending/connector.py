@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Collection
+from concurrent.futures import Executor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -46,10 +47,13 @@ progress: Final[ContextVar[Progress]] = ContextVar("progress")  # of the request
 
 
 class Names(AbstractResolver):
-    """Resolves names by the system, in the loop's default threads.
+    """Resolves names by the system, in these threads.
 
     uvloop's own resolver has four threads only.
     """
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -65,7 +69,7 @@ class Names(AbstractResolver):
                 proto=protocol,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for found, _, protocol, _, address in await loop.run_in_executor(None, look_up)
+            for found, _, protocol, _, address in await loop.run_in_executor(self._threads, look_up)
         ]
 
     async def close(self) -> None:
@@ -73,19 +77,19 @@ class Names(AbstractResolver):
 
 
 class Connector(aiohttp.TCPConnector):
-    """Connections of one sink. tls: None for a sink without TLS.
+    """Connections of one sink. tls: None for a sink without TLS. names: see `Names`.
 
     allowed: networks that may be reached although they are not public. The system resolves names; each
     address is checked, also if a name had another one before.
     """
 
-    def __init__(self, allowed: Collection[Network], tls: ssl.SSLContext | None) -> None:
+    def __init__(self, allowed: Collection[Network], tls: ssl.SSLContext | None, names: Executor) -> None:
         self._allowed = tuple(allowed)
         super().__init__(
             ssl=True if tls is None else tls,
             limit=0,  # the deliverer limits what is in flight
             keepalive_timeout=KEEP_S,
-            resolver=Names(),
+            resolver=Names(names),
             ttl_dns_cache=NAMES_S,
             socket_factory=self._socket,
         )
@@ -109,10 +113,12 @@ class Connector(aiohttp.TCPConnector):
         return socket.socket(family, kind, protocol)
 
 
-def new_session(allowed: Collection[Network], tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
+def new_session(
+    allowed: Collection[Network], tls: ssl.SSLContext | None, names: Executor
+) -> aiohttp.ClientSession:
     """A session without cookies, proxies, `.netrc` and decompression. For the running loop."""
     return aiohttp.ClientSession(
-        connector=Connector(allowed, tls),
+        connector=Connector(allowed, tls, names),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,

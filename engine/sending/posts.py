@@ -6,40 +6,43 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import Final, Self
 
 from ...events.event import Event
-from ...events.tracing import process_tracing
+from ...events.tracing import Tracing, process_tracing
 from ..bus import Output
 from ..config import BusConfig
 from ..delivery.addresses import Network
 from ..delivery.answers import Answer, Verdict
 from ..delivery.posts import Attempt, Ended
-from ..errors import EngineError, FetchError
+from ..errors import EngineError
 from ..log import log
-from ..reading.references import References
-from .content import MOST_RESOLVED_BYTES, Content
+from .content import Content
+from .referred import ROOM_BYTES, ReferredData
 from .sink import HttpSink
-from .spans import DeliverySpans
+from .spans import Request, request_of
 from .target import TargetError
 from .targets import Lookup, Targets
+from .threads import DaemonThreads
 
 IDLE_S: Final = 600.0  # then a sink's session is closed
 _CLOSE_S: Final = 5.0
-_NAME_THREADS: Final = 32  # lookups of names that hang must not delay those of other sinks
+# Lookups that hang must not delay those of other sinks.
+_NAME_THREADS: Final = 32
+_CONNECTION_THREADS: Final = 32
 
 
 class HttpPosts:
     """Makes deliveries over HTTP: `delivery.posts.Posts`. Its thread runs while it is entered.
 
-    lookup: the target of an Airflow connection; may block, and raises TargetError if the connection cannot be
-    used. fetch: the event behind a `dataref`; default: read from the bus; may block. allowed: networks that
-    deliveries may reach although they are not public. on_ended: called in a thread of this object when
-    `ended` has something new. All methods are thread-safe; `start` and `ended` do not block.
+    lookup: the target of an Airflow connection; may block, is called in several threads, and raises
+    TargetError if the connection cannot be used. fetch, room_bytes: see `ReferredData`. allowed: networks
+    that deliveries may reach although they are not public. on_ended: called in a thread of this object when
+    `ended` has something new. All methods are thread-safe; `start` and `ended` do not block. None of its
+    threads keeps the process alive.
     """
 
     def __init__(
@@ -50,25 +53,23 @@ class HttpPosts:
         fetch: Callable[[str], Event] | None = None,
         allowed: Collection[Network] = (),
         on_ended: Callable[[], None] = lambda: None,
+        room_bytes: int = ROOM_BYTES,
     ) -> None:
         self._topic = config.topic("event")
-        self._references = References(config)
-        self._fetch = fetch or self._references.event
         self._allowed, self._on_ended = tuple(allowed), on_ended
         self._tracing = process_tracing()
+        self._data = ReferredData(config, fetch, room_bytes, self._tracing)
         self._waiting: deque[Attempt] = deque()
         self._over: deque[Ended] = deque()
         self._is_woken = self._is_told = False
         self._failure: BaseException | None = None
-        self._names = ThreadPoolExecutor(_NAME_THREADS, "interlock-names")
-        self._connections = ThreadPoolExecutor(1, "interlock-connections")
-        self._reading = ThreadPoolExecutor(1, "interlock-references")
+        self._names = DaemonThreads(_NAME_THREADS, "interlock-names")
+        self._connections = DaemonThreads(_CONNECTION_THREADS, "interlock-connections")
         self._targets = Targets(lookup, self._connections)
         self._sinks: dict[str, HttpSink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._loop = _new_loop()
-        self._loop.set_default_executor(self._names)
         self._end = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="interlock-posts", daemon=True)
 
@@ -134,10 +135,9 @@ class HttpPosts:
             await asyncio.gather(*self._closing, return_exceptions=True)
             for sink in self._sinks.values():
                 await sink.close()
-            self._reading.submit(self._references.close)
-            self._reading.shutdown(wait=False)
+            self._data.close()
             for threads in (self._names, self._connections):
-                threads.shutdown(wait=False, cancel_futures=True)
+                threads.shutdown(cancel_futures=True)
 
     def _begin(self) -> None:
         self._is_woken = False
@@ -165,40 +165,20 @@ class HttpPosts:
             return Answer(None, str(e), connected=False), None
         sink.in_flight += 1
         try:
-            content = Content(attempt.sink, attempt.firing)
-            references = [*content.references()]
-            if references:
-                failed = await self._resolve(content)
-                if failed is not None:
-                    return failed, None
-            if self._tracing is None:
-                answer, reply = await sink.post(content.encoded())
+            request = _request(attempt, self._tracing)
+            if request is not None:
+                answer, reply = await sink.post(*request)
             else:
-                spans = DeliverySpans(self._tracing, attempt.firing, content)
-                answer, reply = await sink.post(content.encoded(spans.firing), spans)
+                async with self._data.request(attempt) as found:
+                    if isinstance(found, Answer):
+                        return found, None
+                    answer, reply = await sink.post(*found)
         finally:
             sink.in_flight -= 1
             self._retire(sink)
         if answer.verdict is Verdict.DENIED:
             self._targets.doubt(attempt.sink.connection)
         return answer, reply
-
-    async def _resolve(self, content: Content) -> Answer | None:
-        """Read the data of references, as far as they fit. Returns an answer if something is not readable."""
-        left = MOST_RESOLVED_BYTES
-        for reference in content.references():
-            try:
-                event = await self._loop.run_in_executor(self._reading, self._fetch, reference.dataref)
-                left -= len(event.data or b"")
-                if left >= 0:
-                    content.resolve(reference, event)
-            except FetchError as e:
-                return Answer(None, f"its data cannot be read: {e}", ruling=Verdict.REFUSED)
-            except EngineError as e:
-                return Answer(None, f"its data cannot be read: {e}", ruling=Verdict.RETRY)
-            if left < 0:
-                break
-        return None
 
     async def _sink(self, attempt: Attempt) -> HttpSink:
         """The sink as its record and its connection are now. Raises TargetError."""
@@ -208,7 +188,7 @@ class HttpPosts:
         is_same = sink is not None and (sink.record is record or sink.record == record)
         if sink is None or not is_same or sink.resolved is not found:
             self._retire_idle()
-            made = HttpSink(record, found, self._allowed, self._topic)
+            made = HttpSink(record, found, self._allowed, self._names, self._topic)
             self._sinks[record.subscription] = made
             if sink is not None:
                 self._retire(sink)
@@ -229,6 +209,12 @@ class HttpPosts:
             if not sink.in_flight and sink.used_at < before:
                 del self._sinks[name]
                 self._retire(sink)
+
+
+def _request(attempt: Attempt, tracing: Tracing | None) -> Request | None:
+    """What is sent of a firing; None if its data must be read first."""
+    content = Content(attempt.sink, attempt.firing)
+    return None if any(content.references()) else request_of(attempt.firing, content, tracing)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

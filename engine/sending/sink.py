@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -37,7 +38,8 @@ _OK, _UNAUTHORIZED, _MULTIPLE = 200, 401, 300
 class HttpSink:
     """A sink, made from its record and its Airflow connection. For the tasks of the running loop.
 
-    Raises TargetError if the record's path does not fit the connection's address. topic: for replies.
+    Raises TargetError if the record's path does not fit the connection's address. names: the threads in which
+    names are resolved. topic: for replies.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class HttpSink:
         record: SinkRecord,
         resolved: Resolved,
         allowed: Collection[Network],
+        names: Executor,
         topic: str,
     ) -> None:
         target = resolved.target
@@ -53,7 +56,7 @@ class HttpSink:
         self.used_at = 0.0
         self._url = target.address(record.path)
         self._topic = topic
-        self._session = new_session(allowed, resolved.tls)
+        self._session = new_session(allowed, resolved.tls, names)
         is_fetched = isinstance(target.auth, ClientCredentials)
         self._tokens = Tokens(target.auth, self._session) if is_fetched else None  # type: ignore[arg-type]
         self._headers = [*target.fixed_headers()]

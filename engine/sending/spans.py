@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...events.tracing import Carrier, Tracing
 from ..delivery.answers import Answer, Verdict
 from ..delivery.firings import OpenFiring
 from ..records.firing_trace import describe_firing, end_firing, start_firing
-from .content import Content
+from .content import Content, Sendable
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -63,3 +63,18 @@ class RequestSpan:
         verdict = answer.verdict
         if verdict is not Verdict.DELIVERED:
             self._tracing.fail(self._span, verdict.name.lower())
+
+
+class Request(NamedTuple):
+    """What is sent of a firing. spans: None if the process has no tracer."""
+
+    sent: Sendable
+    spans: DeliverySpans | None
+
+
+def request_of(firing: OpenFiring, content: Content, tracing: Tracing | None) -> Request:
+    """The request with this content, in the trace of the firing's span."""
+    if tracing is None:
+        return Request(content.encoded(), None)
+    spans = DeliverySpans(tracing, firing, content)
+    return Request(content.encoded(spans.firing), spans)

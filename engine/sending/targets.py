@@ -1,4 +1,4 @@
-"""The targets of connections: looked up in a thread, kept, and looked up again."""
+"""The targets of connections: looked up in threads, kept, and looked up again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Final, NamedTuple, TypeAlias
 
@@ -17,7 +18,10 @@ Lookup: TypeAlias = Callable[[str], Target]
 
 FRESH_S: Final = 60.0  # then a connection is looked up again; the old target is used meanwhile
 AGAIN_S: Final = 5.0  # the least time between lookups after a failure, or when a sink denies the credentials
-LOOKUP_S: Final = 30.0
+LOOKUP_S: Final = 30.0  # a lookup that takes longer counts as failed
+# Lookups of one connection at a time: the second one begins when the first one takes too long, since a
+# connection that broke unnoticed never answers. More of them would take the threads of other connections.
+MOST_LOOKUPS: Final = 2
 
 
 class Resolved(NamedTuple):
@@ -30,22 +34,37 @@ class Resolved(NamedTuple):
 
 @dataclass(eq=False)
 class _Entry:
+    """begun: lookups. running: those of them that have not ended. taken: the number of the newest that has.
+
+    task: waits for the newest one, while that may still end in time.
+    """
+
     found: Resolved | None = None
     error: TargetError | None = None
     looked_at: float = float("-inf")
+    begun: int = 0
+    running: int = 0
+    taken: int = 0
     task: asyncio.Task[None] | None = None
     warned: str = ""
 
 
 class Targets:
-    """Looks up targets for the tasks of one event loop. lookup: may block; called in `thread`.
+    """Looks up targets for the tasks of one event loop. lookup: may block; called in `threads`.
 
     A lookup that raises TargetError says that the connection cannot be used: its deliveries wait. After any
-    other error the old target is used.
+    other error the old target is used. One that takes longer than `most_s` has failed as well; what it finds
+    later counts, unless a newer one has ended by then.
     """
 
-    def __init__(self, lookup: Lookup, thread: Executor, now: Callable[[], float] = monotonic) -> None:
-        self._lookup, self._thread, self._now = lookup, thread, now
+    def __init__(
+        self,
+        lookup: Lookup,
+        threads: Executor,
+        now: Callable[[], float] = monotonic,
+        most_s: float = LOOKUP_S,
+    ) -> None:
+        self._lookup, self._threads, self._now, self._most_s = lookup, threads, now, most_s
         self._entries: dict[str, _Entry] = {}
 
     async def get(self, connection: str) -> Resolved:
@@ -57,12 +76,7 @@ class Targets:
         if self._now() - entry.looked_at >= (FRESH_S if is_usable else AGAIN_S):
             self._start(connection, entry)
         if not is_usable and entry.task is not None:
-            try:
-                async with asyncio.timeout(LOOKUP_S):
-                    await asyncio.shield(entry.task)
-            except TimeoutError:
-                text = f"Connection {connection!r} could not be looked up within {LOOKUP_S:g} s."
-                raise TargetError(text) from None
+            await asyncio.shield(entry.task)
         if entry.error is not None:
             raise entry.error
         if entry.found is None:
@@ -76,27 +90,48 @@ class Targets:
             self._start(connection, entry)
 
     def _start(self, connection: str, entry: _Entry) -> None:
-        if entry.task is None:
+        if entry.task is None and entry.running < MOST_LOOKUPS:
             entry.task = asyncio.create_task(self._look_up(connection, entry))
 
     async def _look_up(self, connection: str, entry: _Entry) -> None:
-        loop = asyncio.get_running_loop()
+        """Begin a lookup, and wait for it as long as it may take."""
         try:
-            found = await loop.run_in_executor(self._thread, self._resolved, connection, entry.found)
-        except TargetError as e:
-            entry.error = e
-        except Exception as e:  # noqa: BLE001  # of any kind; its text may have the connection's URI
-            text = f"Connection {connection!r} could not be looked up: {type(e).__name__}."
-            if entry.found is None:
-                entry.error = TargetError(text)
-            elif text != entry.warned:
-                log.warning("%s Deliveries use the connection as it was last read.", text)
-            entry.warned = text
-        else:
-            entry.found, entry.error, entry.warned = found, None, ""
+            lookup = asyncio.get_running_loop().run_in_executor(
+                self._threads, self._resolved, connection, entry.found
+            )
+            entry.begun, entry.running = entry.begun + 1, entry.running + 1
+            lookup.add_done_callback(partial(self._take, connection, entry, entry.begun))
+            await asyncio.wait([lookup], timeout=self._most_s)
+            if not lookup.done():
+                self._fail(connection, entry, f" within {self._most_s:g} s")
+        except RuntimeError as e:  # no thread
+            self._fail(connection, entry, f": {e}")
         finally:
             entry.looked_at = self._now()
             entry.task = None
+
+    def _take(self, connection: str, entry: _Entry, number: int, lookup: asyncio.Future[Resolved]) -> None:
+        """A lookup has ended, perhaps later than it may."""
+        entry.running -= 1
+        if lookup.cancelled() or number < entry.taken:
+            return
+        entry.taken = number
+        error = lookup.exception()
+        if error is None:
+            entry.found, entry.error, entry.warned = lookup.result(), None, ""
+        elif isinstance(error, TargetError):
+            entry.error = error
+        else:  # of any kind; its text may have the connection's URI
+            self._fail(connection, entry, f": {type(error).__name__}")
+        entry.looked_at = self._now()
+
+    def _fail(self, connection: str, entry: _Entry, why: str) -> None:
+        text = f"Connection {connection!r} could not be looked up{why}."
+        if entry.found is None:
+            entry.error = TargetError(text)
+        elif text != entry.warned:
+            log.warning("%s Deliveries use the connection as it was last read.", text)
+        entry.warned = text
 
     def _resolved(self, connection: str, before: Resolved | None) -> Resolved:
         try:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import threading
     from argparse import Namespace
     from collections.abc import Callable, Iterator, Sequence
     from typing import TextIO
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand, Arg
 
     from ...engine.config import BusConfig
+
+_LOOK_S = 0.2
 
 
 def bus_arguments(*, listeners: bool = False) -> tuple[Arg, ...]:
@@ -51,6 +54,21 @@ def bus_of(args: Namespace) -> BusConfig:
 
     conn_id = listener_settings().connection if args.conn_id is None else args.conn_id
     return bus_config(Connection.get_connection_from_secrets(conn_id), bus=args.bus)
+
+
+def bus_until(args: Namespace, stop: threading.Event) -> BusConfig | None:
+    """Returns `bus_of(args)`, or None if `stop` is set first: a secrets backend may hang."""
+    from concurrent.futures import wait
+
+    from ...engine.sending.threads import DaemonThreads
+
+    threads = DaemonThreads(1, "interlock-connection")
+    reading = threads.submit(bus_of, args)
+    threads.shutdown()
+    while not stop.is_set():
+        if wait([reading], _LOOK_S).done:
+            return reading.result()
+    return None
 
 
 def answering_bus(args: Namespace, timeout_s: float | None = None) -> BusConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .console import bus_arguments, bus_of, or_exit, print_lines
+from .console import bus_arguments, bus_until, or_exit, print_lines
 
 if TYPE_CHECKING:
     import threading
@@ -80,7 +80,10 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     from ...triggers.sink_connections import target_in_command
     from ...triggers.stats import initialised_stats
 
-    config, networks = bus_of(args), delivery_settings().networks
+    networks = delivery_settings().networks
+    config = bus_until(args, stop)
+    if config is None:
+        return
     require_usable(config)
     bind_contextvars(bus=config.name)
     log.info("Delivering the firings of deployment %r of %s.", config.deployment, config.describe())
@@ -109,7 +112,9 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     while not stop.wait(READ_AGAIN_S):
         if problem[0] is not None:
             try:
-                delivering.use(bus_of(args))
+                found = bus_until(args, stop)
+                if found is not None:
+                    delivering.use(found)
             except ConfigError as e:
                 log.warning("%s Deliveries continue with the earlier connection.", e)
     log.info("Deliveries in flight have %d s to end.", args.drain)

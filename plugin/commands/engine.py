@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .console import bus_arguments, bus_of, or_exit, print_lines
+from .console import bus_arguments, bus_until, or_exit, print_lines
 
 if TYPE_CHECKING:
     import threading
@@ -55,7 +55,9 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     from ...engine.runtime.runtime import EngineProcess, Runtime
     from ...triggers.stats import initialised_stats
 
-    config = bus_of(args)
+    config = bus_until(args, stop)
+    if config is None:
+        return
     require_usable(config)
     bind_contextvars(bus=config.name)
     log.info("Starting an engine for %s.", config.describe())
@@ -71,7 +73,9 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     while not stop.wait(READ_AGAIN_S):
         if problem[0] is not None:
             try:
-                runtime.use(bus_of(args))
+                found = bus_until(args, stop)
+                if found is not None:
+                    runtime.use(found)
             except ConfigError as e:
                 log.warning("%s The engine continues with the earlier connection.", e)
     runtime.stop()

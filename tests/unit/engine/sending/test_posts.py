@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -20,14 +22,16 @@ import pytest
 from interlock.engine.delivery.answers import Answer, Verdict
 from interlock.engine.delivery.firings import OpenFiring
 from interlock.engine.errors import EngineError, UnreachableError
+from interlock.engine.sending.referred import MOST_BYTES
 from interlock.engine.sending.target import Target, TargetError, Tls
 from interlock.events.event import Event
 
 from tests.kit.certificates import Authority
-from tests.kit.posting import LOOPBACK, Posting, form
+from tests.kit.posting import LOOPBACK, WAIT_S, Posting, form
 from tests.kit.sinks import Behaviour, Sink, answer, cut, drip, flood, hang, raw, reset
 from tests.unit.engine.delivery.firings import firing
 
+ROOT = Path(__file__).parents[4]
 BOMB = gzip.compress(b"\0" * 4_000_000)
 SOON_S = 0.3  # a timeout of deliveries that must not be answered in time
 
@@ -445,6 +449,24 @@ def test_a_lookup_that_somebody_cancels_ends_its_delivery() -> None:
     assert str(ended.answer) == "Connection 'c' could not be looked up: TimeoutError."
 
 
+def test_lookups_that_hang_delay_no_other_sink(sink: Sink) -> None:
+    release = threading.Event()
+
+    class Hanging(Posting):
+        def _lookup(self, connection: str) -> Target:
+            if connection != "c":
+                release.wait()
+            return super()._lookup(connection)
+
+    others = [f"hangs{number}" for number in range(20)]
+    with Hanging({name: Target(url=sink.url) for name in ("c", *others)}) as posting:
+        hanging = [posting.start(ordered(n), connection=name) for n, name in enumerate(others)]
+        assert posting.deliver(ordered(99)).answer.status == 202
+        assert len(sink.received) == 1
+        release.set()
+        assert {posting.wait(number).answer.status for number in hanging} == {202}
+
+
 def test_a_path_that_leads_out_of_the_connection_is_unreachable(sink: Sink) -> None:
     with Posting.to(f"{sink.url}/tenant") as posting:
         found = posting.deliver(ordered(), path="/../other").answer
@@ -531,7 +553,7 @@ def test_data_that_cannot_be_read_are_not_left_out(sink: Sink, fetched: Any, ver
 
 def test_what_does_not_fit_stays_a_reference(sink: Sink) -> None:
     with (
-        mock.patch("interlock.engine.sending.posts.MOST_RESOLVED_BYTES", 100),
+        mock.patch("interlock.engine.sending.referred.MOST_RESOLVED_BYTES", 100),
         Posting({"c": Target(url=sink.url)}, {REF: LARGE}) as posting,
     ):
         posting.deliver(referring())
@@ -539,7 +561,91 @@ def test_what_does_not_fit_stays_a_reference(sink: Sink) -> None:
     assert event["dataref"] == REF
 
 
+def test_large_data_wait_for_room_and_what_has_none_does_not(sink: Sink) -> None:
+    release, told = threading.Event(), threading.Event()
+
+    async def wait(writer: Any) -> bool:
+        import asyncio
+
+        told.set()
+        await asyncio.to_thread(release.wait, WAIT_S)
+        return await answer(202)(writer)
+
+    read: list[str] = []
+
+    def fetch(dataref: str) -> Event:
+        read.append(dataref)
+        return LARGE
+
+    sink.behave = lambda got: wait if got.path == "/slow" else answer(202)
+    # Less room than one firing may need: one goes alone.
+    with Posting({"c": Target(url=sink.url)}, room_bytes=1000, fetch=fetch) as posting:
+        slow = posting.start(referring(1), path="/slow")
+        assert told.wait(WAIT_S)
+        next_one = posting.start(referring(2))
+        assert posting.deliver(ordered(3)).answer.status == 202
+        assert (len(read), [got.attributes["interlocksequence"] for got in sink.received]) == (1, ["1", "3"])
+        release.set()
+        assert [posting.wait(number).answer.status for number in (slow, next_one)] == [202, 202]
+    assert len(read) == 2
+
+
+def test_room_for_the_most_is_taken_before_the_size_is_known(sink: Sink) -> None:
+    def fetch(_: str) -> Event:
+        used.append(room.used)
+        return LARGE
+
+    used: list[int] = []
+    with Posting({"c": Target(url=sink.url)}, fetch=fetch) as posting:
+        room = posting.posts._data._room
+        posting.deliver(referring())
+    assert used == [MOST_BYTES]
+    assert room.used == 0
+
+
+def test_room_is_given_back_when_data_cannot_be_read(sink: Sink) -> None:
+    with Posting({"c": Target(url=sink.url)}, {}, room_bytes=1000) as posting:
+        for offset in range(3):
+            assert posting.deliver(referring(offset)).answer.verdict is Verdict.REFUSED
+
+
 # -- the thread
+
+
+@pytest.mark.parametrize("what", ["lookup", "name", "data"])
+def test_a_process_ends_although_a_call_of_its_threads_hangs(what: str) -> None:
+    """The thread that it waits for would be one of the interpreter's pools."""
+    code = f"""
+import socket, threading
+from interlock.engine.sending.target import Target
+from tests.kit.posting import Posting, form
+from tests.unit.engine.delivery.firings import firing
+
+begun = threading.Event()
+
+def hang(*_, **__):
+    begun.set()
+    threading.Event().wait()
+
+what = {what!r}
+if what == "name":
+    socket.getaddrinfo = hang
+class Hanging(Posting):
+    def _lookup(self, connection):
+        return hang() if what == "lookup" else super()._lookup(connection)
+    def _fetch(self, dataref):
+        hang()
+event = form(**({{"dataref": {REF!r}}} if what == "data" else {{}}))
+origins = {{"order": [{{"topic": "b-event", "partition": 0, "offset": 5, "timestamp_ms": 0}}]}}
+with Hanging({{"c": Target(url="http://sink.example")}}) as posting:
+    posting.start(firing(7, events={{"order": [event]}}, origins=origins))
+    assert begun.wait({WAIT_S})
+print("closed")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, timeout=3 * WAIT_S
+    )
+    assert (done.returncode, done.stdout) == (0, "closed\n"), done.stderr
 
 
 def test_closing_ends_deliveries_that_hang(sink: Sink) -> None:

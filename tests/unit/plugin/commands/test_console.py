@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from argparse import Namespace
 from base64 import b64decode
 from collections.abc import Callable
@@ -13,9 +14,12 @@ import pytest
 import yaml
 from interlock import Event, InterlockError
 from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import ConfigError
 from interlock.events.kafka import encode
-from interlock.plugin.commands import tail
+from interlock.plugin.commands import console, tail
 from interlock.plugin.commands.console import (
+    bus_until,
     confirmed,
     counted,
     moment,
@@ -48,6 +52,34 @@ def test_tables_show_none_as_empty(output: str, capsys: pytest.CaptureFixture[st
 def test_counted_uses_singular_and_plural() -> None:
     texts = [counted(number, "dead letter") for number in (0, 1, 2)]
     assert texts == ["0 dead letters", "1 dead letter", "2 dead letters"]
+
+
+def test_a_connection_that_cannot_be_read_does_not_keep_a_command_from_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop, release = threading.Event(), threading.Event()
+
+    def hang(_: Namespace) -> BusConfig:
+        stop.set()  # as a signal does
+        release.wait()
+        raise AssertionError
+
+    monkeypatch.setattr(console, "bus_of", hang)
+    assert bus_until(Namespace(), stop) is None
+    release.set()
+
+
+def test_a_connection_is_read_with_its_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = BusConfig(client={"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setattr(console, "bus_of", lambda _: config)
+    assert bus_until(Namespace(), threading.Event()) is config
+
+    def fail(_: Namespace) -> BusConfig:
+        raise ConfigError("no host")
+
+    monkeypatch.setattr(console, "bus_of", fail)
+    with pytest.raises(ConfigError, match="no host"):
+        bus_until(Namespace(), threading.Event())
 
 
 class Terminal(io.StringIO):

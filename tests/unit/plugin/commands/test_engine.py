@@ -9,14 +9,14 @@ PROGRAM = """
 import threading
 from interlock.engine.runtime import runtime, watchdog
 from interlock.engine.config import BusConfig
-from interlock.plugin.commands import engine
+from interlock.plugin.commands import console, engine
 
 def hangs(*_, **__):
     threading.Event().wait()
 
 watchdog.LOOK_S, watchdog.START_S = 0.01, 0.05
 runtime.run_engine = hangs
-engine.bus_of = lambda args: BusConfig(client={"bootstrap.servers": "127.0.0.1:1"})
+console.bus_of = lambda args: BusConfig(client={"bootstrap.servers": "127.0.0.1:1"})
 engine.run(None)
 """
 
