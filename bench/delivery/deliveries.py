@@ -56,7 +56,7 @@ class Sides:
         self._firings, self._acknowledged = Firings(config), 0
 
     def delivered(self, sink: Sink) -> Turn:
-        """Firings for this sink, until all are acknowledged, without those of a key that it fails."""
+        """Has firings delivered to this sink, until all are acknowledged but those of a key that it fails."""
         first = self._firings.written
         show = self._firings.hide(sink.name, self._count)
         failing = PATHS[sink.path].dead != 202
@@ -71,7 +71,7 @@ class Sides:
         return Turn(cpu_s / wanted * 1e6, wanted / took)
 
     def posted(self, sink: Sink) -> Turn:
-        """As many requests by aiohttp alone."""
+        """Sends as many requests with aiohttp alone."""
         before = self._plain.cpu_s()
         self._plain.tell(sink=sink.name, count=self._count)
         took = float(self._plain.line())

@@ -34,7 +34,7 @@ class Sink(NamedTuple):
     timeout_s: float = 30.0
 
     def record(self, config: BusConfig, port: int) -> SinkRecord:
-        """Its connection is its address."""
+        """The sink's record. In place of a connection's id it has the sink's address (delivering.py)."""
         return SinkRecord(
             subscription=subscription_of(config.deployment, self.name),
             connection=f"http://{HOST}:{port}/{self.path}",
@@ -89,7 +89,7 @@ class Firings:
         self._producer.init_transactions(30)
 
     def hide(self, name: str, count: int) -> Callable[[], None]:
-        """Writes firings for a sink. Returns a function that shows them."""
+        """Writes firings for a sink. Returns a function that commits, so that they can be read."""
         subscription = subscription_of(self._config.deployment, name)
         self._producer.begin_transaction()
         for n in range(self.written, self.written + count):

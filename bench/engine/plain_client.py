@@ -34,7 +34,9 @@ def read_whole(config: BusConfig, topic: str, partitions: int) -> float:
     consumer.assign(places)
     while left:
         _require(started)
-        messages: list[Any] = consume(consumer, 10_000, 0.1)  # the stub: None where one was never sent
+        messages: list[Any] = consume(
+            consumer, 10_000, 0.1
+        )  # Any: the stub includes None, which never occurs here
         for message in messages:
             if _is_end(message) or message.offset() + 1 >= ends[message.partition()]:
                 left.discard(message.partition())

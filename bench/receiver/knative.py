@@ -89,7 +89,7 @@ def configured(place: Path, config: BusConfig) -> dict[str, str]:
 
 
 def _status(port: int) -> int:
-    """Of a request that is no event."""
+    """The status of the answer to a request that is no event."""
     connection = HTTPConnection(HOST, port, timeout=START_S)
     try:
         connection.request("POST", PATH)

@@ -12,7 +12,8 @@ from ...events.errors import EventError
 from ..settings import RESERVED, CompletionError
 from .tracker import Until
 
-_VALID = {**dict.fromkeys(REQUIRED, "x"), "specversion": "1.0"}  # of an event whose subject is checked
+# Valid attributes, with which an event is made to check a subject.
+_VALID = {**dict.fromkeys(REQUIRED, "x"), "specversion": "1.0"}
 
 
 class UserData(UserDict[str, object]):

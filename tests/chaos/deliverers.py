@@ -25,7 +25,7 @@ from .processes import STEPS, EngineProcess
 
 DEPLOYMENT: Final = "chaos"
 DELIVERERS: Final = 3
-IN_FLIGHT: Final = 16  # of a sink
+IN_FLIGHT: Final = 16  # deliveries of one sink at a time
 TIMEOUT_S: Final = 2.0
 RETRY: Final = Retry(delay_s=0.1, most_delay_s=1.0, retry_after_most_s=2.0, timeout_s=TIMEOUT_S)
 KILL_EVERY_S: Final = 12.0

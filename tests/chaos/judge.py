@@ -18,17 +18,17 @@ from .deliveries import DELIVERY
 from .log import Life, Log, Rec, Stored, read_action, read_states
 from .model import Differences, Expected, Fold, Model
 
-TTL_MS = 30 * 24 * 3600 * 1000  # of the bus
+TTL_MS = 30 * 24 * 3600 * 1000  # how long a bus keeps an idle key
 # A key may be closed some time after it is due, since ticks wait for a cut.
 CLOSING_GRACE_MS = 60_000
-# Most latency of a firing after the last fault: a dead engine's session is 6 s; a broker that checks every 10
-# s ends a transaction after 15 s if no engine does.
+# The greatest delay of a firing after the last fault. A dead engine's session lasts 6 s; if no engine ends
+# its transaction, a broker does after 15 s, and it looks every 10 s.
 LATE_MS = 45_000
 # Faults also last while the pool works off the backlog: while it writes BACKLOG times the run's average. An
 # engine that is killed ten times in a row leaves 200,000 matches.
 WINDOW_MS = 5_000
 BACKLOG = 2.0
-BEGINS_MS = 15_000  # the pool works again at most this long after a fault
+BEGINS_MS = 15_000  # after a fault the pool works again within this time
 
 
 @dataclass

@@ -84,7 +84,7 @@ class Plan:
     durables: int
     keys: int  # in use at once
     waits_per_s: float
-    timed: bool  # conditions that need ticks
+    timed: bool  # whether there are conditions that need ticks
     durable: bool
     listed: bool  # a topic of plain records that the bus lists
     duplicates: float = 0.05

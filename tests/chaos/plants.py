@@ -143,7 +143,7 @@ class PlantedProcess(EngineProcess):
 
 PLANTS: Final = {
     "skip an offset": Parts(source_task=SourceThatSkips),
-    "commit outside the transaction": PARTS,  # it is the bus that leaks
+    "commit outside the transaction": PARTS,  # the fault is in the bus (BusThatLeaks)
     "drop a state record": Parts(outputs=OutputsThatDropStates),
     "tick without the cut": Parts(cuts=CutsAtOnce),
     "look back after live": Parts(scans=ScansThatHoldNothingBack),

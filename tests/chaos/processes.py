@@ -50,7 +50,7 @@ class EngineProcess:
     ordered_step: str | None = None  # the step at which it should die
     started: float = field(default_factory=time.monotonic)
     owning: float | None = None  # when it was first seen to own partitions
-    at_work: bool = False  # whether it should have worked before it dies
+    at_work: bool = False  # whether it must have done some work before it dies
 
     @staticmethod
     def start(

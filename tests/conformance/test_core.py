@@ -16,7 +16,7 @@ def event(**given: Any) -> Event:
 
 @pytest.mark.section("Naming conventions", "names consist of a-z and 0-9, and are not `data`")
 @pytest.mark.parametrize("name", ["Tenant", "tenant_id", "tenant-id", "ténant", ""])
-def test_other_attribute_names_are_refused(name: str) -> None:
+def test_attribute_names_with_other_characters_are_refused(name: str) -> None:
     with pytest.raises(EventError, match="attribute name"):
         event(**{name: "x"})
 

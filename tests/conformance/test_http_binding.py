@@ -59,7 +59,7 @@ def test_other_headers_are_ignored_and_repeated_ones_refused() -> None:
 
 
 @pytest.mark.section("3.1.3.1", "an attribute's name follows the core's rules")
-def test_a_header_with_another_name_is_refused() -> None:
+def test_an_attribute_header_with_a_forbidden_name_is_refused() -> None:
     with pytest.raises(EventError, match="attribute name"):
         decode([*REQUIRED, (b"ce-tenant-id", b"x")], b"")
 
@@ -175,7 +175,7 @@ values = st.binary(max_size=12) | st.sampled_from([b"1.0", b"/s", b"%", b'"', BA
 
 @pytest.mark.section("3", "any request is an event or an EventError")
 @given(st.lists(st.tuples(names | st.binary(max_size=6), values), max_size=6), st.binary(max_size=30))
-def test_any_request_is_events_or_an_event_error(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+def test_any_request_gives_events_or_an_event_error(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
     try:
         for event in decode(headers, body):
             assert Event.from_json_dict(event.to_json_dict()).identity == event.identity

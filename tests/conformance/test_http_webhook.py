@@ -51,7 +51,7 @@ def test_an_accepted_event_gets_202() -> None:
 
 
 @pytest.mark.section("2.2", "above its limit the receiver answers 429 with Retry-After")
-def test_too_many_requests_are_told_when_to_come_again() -> None:
+def test_too_many_requests_get_a_time_to_try_again() -> None:
     answer = asked(BINARY, "POST", held_bytes=10)
     assert (answer.status, answer.headers["retry-after"]) == (429, "1")
 
@@ -85,7 +85,7 @@ def test_a_receiver_may_allow_all_origins() -> None:
 
 @pytest.mark.section("4.1.3", "the callback is never called; the answer itself grants or refuses")
 @pytest.mark.parametrize("origin", [ORIGIN, (ORIGIN[0], b"other.example.com")])
-def test_a_callback_changes_nothing(origin: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_callback_is_never_called(origin: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*_: object) -> None:
         raise AssertionError("it connects")
 
@@ -111,7 +111,9 @@ def test_a_callback_changes_nothing(origin: tuple[bytes, bytes], monkeypatch: py
         ([ORIGIN, RATE, RATE], ["*"], 400),
     ],
 )
-def test_others_are_not_granted(headers: list[tuple[bytes, bytes]], origins: list[str], status: int) -> None:
+def test_an_origin_that_is_not_declared_is_not_granted(
+    headers: list[tuple[bytes, bytes]], origins: list[str], status: int
+) -> None:
     answer = asked(headers, origins=origins)
     assert answer.status == status
     assert "POST" in answer.headers["allow"]

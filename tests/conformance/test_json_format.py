@@ -40,7 +40,7 @@ def test_values_outside_the_type_system_are_refused(value: object) -> None:
 
 
 @pytest.mark.section("2.2", "null means that the attribute is absent")
-def test_null_is_absent() -> None:
+def test_a_null_attribute_is_absent() -> None:
     assert "subject" not in read(subject=None).attributes
     with pytest.raises(EventError, match="id is missing"):
         read(id=None)
@@ -71,7 +71,7 @@ def test_json_data_keeps_its_bytes() -> None:
 
 @pytest.mark.section("3", "anything but an object is refused")
 @pytest.mark.parametrize("text", [b"[]", b'"x"', b"1", b"null", b"", b"{", b"\xff", b"[" * 100_000])
-def test_other_json_is_no_event(text: bytes) -> None:
+def test_json_that_is_no_object_is_refused(text: bytes) -> None:
     with pytest.raises(EventError):
         Event.from_json_bytes(text)
 

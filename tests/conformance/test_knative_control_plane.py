@@ -47,14 +47,14 @@ def test_all_attributes_must_be_equal() -> None:
 
 
 @pytest.mark.section("TriggerFilter", 'the value `""` matches any value of an attribute that is present')
-def test_an_empty_value_is_any_value() -> None:
+def test_an_empty_value_matches_any_value() -> None:
     [made] = migrated(trigger(filter={"attributes": {"tenant": ""}}))
     assert accepts(made, tenant="a")
     assert not accepts(made)
 
 
 @pytest.mark.section("Content Based Routing", "an event that two Triggers match is delivered for each")
-def test_each_match_is_a_delivery() -> None:
+def test_each_matching_trigger_gets_a_delivery() -> None:
     made = migrated(trigger("a"), trigger("b"))
     assert len({each.name for each in made}) == 2
     assert all(accepts(each) for each in made)

@@ -81,7 +81,7 @@ def test_the_status_decides(sink: Sink, status: int, verdict: Verdict) -> None:
 
 
 @pytest.mark.section(RETRIES, "without an answer the event is sent again")
-def test_no_answer_is_tried_again(sink: Sink) -> None:
+def test_a_delivery_without_an_answer_is_tried_again(sink: Sink) -> None:
     sink.answer(reset())
     assert delivered(sink).answer.verdict is RETRY
 

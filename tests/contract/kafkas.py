@@ -206,7 +206,7 @@ class SimulatedOpen:
 
 
 class Broker:
-    """of_deliverers: its buses are members of the group of deliverers, else of that of engines."""
+    """The session's real broker. of_deliverers: its buses join the deliverers' group, else the engines'."""
 
     def __init__(self, bootstrap_servers: str, *, of_deliverers: bool = False) -> None:
         from confluent_kafka import Producer

@@ -132,7 +132,7 @@ def test_k27_an_error_before_a_member_gives_up_its_partitions_is_raised_by_the_p
 def test_k26_engines_and_deliverers_of_a_bus_have_offsets_and_members_of_their_own(
     broker: LocalBroker,
 ) -> None:
-    """The simulation has one group."""
+    """Only on a real broker: the simulation has one group."""
     kafka = Broker(broker.bootstrap_servers)
     action = TopicPartition(kafka.topic("action"), 0)
     engine, deliverer = KafkaBus(kafka.config), KafkaBus(kafka.config.of_deliverers)
@@ -146,7 +146,7 @@ def test_k26_engines_and_deliverers_of_a_bus_have_offsets_and_members_of_their_o
         for bus, offset in ((engine, Committed(1, "engine")), (deliverer, Committed(2, "deliverer"))):
             assert kafka.until("its offset", lambda bus=bus: bus.committed([action])) == {action: offset}
             assert bus.members() == {bus.transactional_id}
-        engine.fence(deliverer.transactional_id)  # no member of its group: nothing is done
+        engine.fence(deliverer.transactional_id)  # it is no member of the engines' group: nothing happens
         deliverer.commit([], {action: Committed(3, "")}, of_deliverer)
     finally:
         engine.close()

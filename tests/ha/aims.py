@@ -9,8 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Aim:
-    """Met up to `most`. Above, the machine may be the reason: the figure is reported. From `far` on a run
-    fails."""
+    """A figure up to `most` meets the aim. Above that it is only reported, since another load of the machine
+    can cause it. From `far` on the run fails."""
 
     most: float
     far: float

@@ -30,7 +30,8 @@ ROOT = HERE.parents[1]
 BUS, DEPLOYMENT = "ha", "ha"
 STOP_S = 120.0  # for a triggerer to end after SIGTERM
 READ_S = 120.0  # for the follower, which a broker that was away may have held up
-UNREAD = re.compile("is read to|does not answer")  # not the lines about unfinished work of engines
+# The follower's sentences about what it could not read, without those about unfinished work of engines.
+UNREAD = re.compile("is read to|does not answer")
 Say = Callable[[str], None]
 
 

@@ -16,9 +16,9 @@ from tests.kit.sessions import INTERPRETED, SETTINGS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TAIL = 40  # lines: a traceback of the scheduler is as long
+TAIL = 40  # lines: as long as a traceback of the scheduler
 
-# It logs the end of its connections after pytest has closed its log.
+# py4j logs the end of its connections after pytest has closed its log.
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
 

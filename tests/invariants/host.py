@@ -45,14 +45,14 @@ class Brokers:
         self, *, reachable: bool = True, client: Mapping[str, str] | None = None, made_of: MadeOf = REAL
     ) -> None:
         self.made_of = made_of
-        self.pool = Pool(made_of=made_of)  # for its topics; its engines are not used
+        self.pool = Pool(made_of=made_of)  # only its topics are used, not its engines
         self.reachable = reachable
         self.client = dict(client or {"bootstrap.servers": "nowhere:1"})
         self.lock = threading.RLock()
         self.callers: defaultdict[str, set[int]] = defaultdict(set)
         self.refused = 0
         self.made = 0
-        self.failures: list[Exception] = []  # of the next passes of engines
+        self.failures: list[Exception] = []  # raised in the next passes of engines, one in each
         self.on_poll: Callable[[], None] = lambda: None
         self.on_committed: Callable[[Sequence[Output]], None] = lambda outputs: None
 

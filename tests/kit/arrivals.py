@@ -38,9 +38,9 @@ class Arrival(NamedTuple):
 
 
 class Arrivals:
-    """As a context manager it is a sink that answers 202, and `statuses` to the firings of a key.
+    """As a context manager it is a sink that answers 202, or the status that `statuses` has for the key.
 
-    While it `holds` deliveries, it answers none.
+    After `hold` it answers nothing until `release`.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Arrivals:
         return [arrival.firing for arrival in self.arrived]
 
     def assert_in_order(self) -> None:
-        """No key ever went back: each sequence is that of the arrival of its key before it, or higher."""
+        """The firings of each key came in their order: no sequence is lower than the one before it."""
         last: dict[str, int] = {}
         arrived = self.arrived
         for arrival in arrived:

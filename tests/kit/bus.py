@@ -62,7 +62,8 @@ class Fetching:
     def __init__(self, cluster: Cluster, host: Host) -> None:
         self._cluster, self._host = cluster, host
         self.positions: dict[TopicPartition, int] = {}
-        self._logs: dict[TopicPartition, Log | None] = {}  # a topic that is created again is not fetched
+        # The logs as assigned: a topic that is created again has others, which are not fetched.
+        self._logs: dict[TopicPartition, Log | None] = {}
         self._reported_ends: dict[TopicPartition, int] = {}
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:

@@ -14,7 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-# A folder or a file, and the group of what lies in it; the longest path counts. Else a file is a group.
+# {folder or file: the group of its tests}; the longest path that fits counts. Any other file is a group.
 GROUPS: Final = {
     "integration/triggers/": "airflow",
     "integration/triggers/test_examples.py": "airflow of the examples",
@@ -30,9 +30,9 @@ FIRST: Final = (
     "simulation/",
     "invariants/",
 )
-# They start no services.
+# Tests that start no services.
 COMPUTING: Final = ("simulation/", "invariants/", "conformance/", "unit/")
-# They run an Airflow, a Spark, or engines under load, for minutes.
+# Tests that run an Airflow, a Spark, or engines under load, for minutes.
 HEAVY: Final = (
     "integration/triggers/",
     "integration/spark/pipeline/",
@@ -41,7 +41,7 @@ HEAVY: Final = (
 )
 # With more Airflows, Sparks and brokers at a time, tests miss their deadlines on two cores.
 HEAVY_PROCESSES: Final = 2
-WAITING_PROCESSES: Final = 3  # these two among them
+WAITING_PROCESSES: Final = 3  # processes with tests that wait for services, the heavy ones included
 
 
 class Kind(Enum):

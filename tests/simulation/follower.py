@@ -31,7 +31,7 @@ class Follower:
     def __init__(self, oracle: Oracle, partition: int) -> None:
         self._oracle, self._partition = oracle, partition
         self._entered = oracle.entered[partition]
-        self._at = 0  # in `_entered`
+        self._at = 0  # the next position in `_entered`
         self._states: dict[tuple[Instance, str], State] = {}
         self._closed: set[Instance] = set()
         self._owners: dict[tuple[str, str], Instance] = {}  # whose state a key of the state topic holds

@@ -23,12 +23,13 @@ from tests.simulation.seeds import first_of_commit
 from tests.simulation.waits_oracle import judge_waits
 from tests.simulation.world import Action, World
 
-LATER_EVERY = 32  # a world with one of these remainders, seed % LATER_EVERY, continues after its drain:
+# A world continues after its drain if seed % LATER_EVERY is one of these remainders.
+LATER_EVERY = 32
 AGED, REMADE, DAYS, FORGOTTEN = (0, 16), 8, 12, 24
 LATER = {DAYS: later.days, FORGOTTEN: later.forget}
 LEFT_ALONE = 9  # the remainder of a world with waits
 PART = 100  # seeds that a process plays at a time
-PROGRESS_EVERY = 50  # parts
+PROGRESS_EVERY = 50  # progress is shown after so many parts
 
 
 @dataclass

@@ -21,7 +21,7 @@ WEEK_MS: Final = 7 * LAG_MS
 SWEEPS_MS: Final = 2 * int(ORPHANS_S * 1000)
 AWAKE_MS: Final = int(MOST_PAUSE_S * 1000) - HOUR_MS
 NOTICED_MS: Final = int(TOPICS_S * 1000) + 1
-DAY_ROUNDS: Final = 26  # of an hour
+DAY_ROUNDS: Final = 26  # each lasts an hour
 EVENTS: Final = 6
 STEPS: Final = 12
 

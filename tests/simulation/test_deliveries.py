@@ -60,7 +60,7 @@ def test_the_chosen_worlds_keep_the_promises_and_show_what_they_must() -> None:
     assert [what for what in MUST_BE_SEEN if not seen[what]] == []
 
 
-def test_a_deliverer_that_stops_waits_for_no_acknowledgement_that_is_not_its_own() -> None:
+def test_a_deliverer_that_stops_waits_only_for_its_own_acknowledgements() -> None:
     hold(STOPS)
 
 

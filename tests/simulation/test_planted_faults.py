@@ -71,7 +71,7 @@ class EndsBeforeStableOffsets(Ownership):
         return {tp: min(end, early.get(tp, end)) for tp, end in super().state_ends(partitions).items()}
 
 
-def test_ends_taken_before_the_stable_offsets_are_found() -> None:
+def test_a_takeover_that_reads_the_end_before_the_stable_offset_is_found() -> None:
     parts = Parts(ownership=EndsBeforeStableOffsets)
     assert_found(2000, "I6", "I10", "timers", kept=1097, made_of=MadeOf(parts=parts))
 
@@ -95,7 +95,7 @@ class AlwaysReady(Progress):
         return True
 
 
-def test_a_cut_that_does_not_look_at_registrations_is_found(monkeypatch: Patch) -> None:
+def test_a_tick_for_registrations_that_are_not_yet_applied_everywhere_is_found(monkeypatch: Patch) -> None:
     often(monkeypatch, "register", 150)
     assert_found(2000, "timers", kept=122, made_of=MadeOf(parts=Parts(progress=AlwaysReady)))
 
@@ -111,7 +111,7 @@ class CutsOverKnownPartitions(Cuts):
         return self.known
 
 
-def test_a_cut_over_the_partitions_that_were_known_is_found(monkeypatch: Patch) -> None:
+def test_a_cut_that_misses_partitions_added_later_is_found(monkeypatch: Patch) -> None:
     often(monkeypatch, "partition", 60)
     assert_found(2000, "timers", kept=1096, made_of=MadeOf(parts=Parts(cuts=CutsOverKnownPartitions)))
 
@@ -161,7 +161,7 @@ class ScansThatJoinAnything(Scans):
             super().add(start, end, first)
 
 
-def test_scans_that_are_joined_behind_the_first_offset_of_a_member_are_found() -> None:
+def test_a_registration_that_joins_a_scan_beyond_its_first_offset_is_found() -> None:
     made_of = MadeOf(parts=Parts(scans=ScansThatJoinAnything))
     assert_found(2000, "I3", "I4", kept=0, made_of=made_of)
 
@@ -188,7 +188,7 @@ class ReaderThatDoesNotCatchUp(RegistryReader):
             super().catch_up(position)
 
 
-def test_a_match_judged_before_the_registry_was_read_is_found() -> None:
+def test_a_match_evaluated_before_the_registry_was_read_is_found() -> None:
     made_of = MadeOf(parts=Parts(registry_reader=ReaderThatDoesNotCatchUp))
     assert_found(8000, "I3", "I6", "I10", "timers", kept=319, made_of=made_of)
 
@@ -269,7 +269,7 @@ class UnnoticedPause(ReadPause):
         pass
 
 
-def test_an_engine_that_continues_after_days_asleep_is_found() -> None:
+def test_an_engine_that_continues_after_days_of_suspension_is_found() -> None:
     made_of = MadeOf(parts=Parts(read_pause=UnnoticedPause))
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=108, turn=DAYS, made_of=made_of)
 
@@ -294,7 +294,7 @@ class SuspectsThatBlameAnyone(Suspects):
         super().take_over(without_end, offset, "", (), unread=unread)
 
 
-def test_processes_that_survived_or_were_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:
+def test_a_count_of_processes_that_survived_or_were_stopped_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(world, "LETHAL", 1.0)
     made_of = MadeOf(parts=Parts(suspects=SuspectsThatBlameAnyone))
     assert_found(1000, "attempts", kept=0, made_of=made_of)
@@ -339,7 +339,7 @@ class SuspectsInMemory(Suspects):
         return metadata
 
 
-def test_a_try_that_is_not_committed_before_it_is_found(monkeypatch: Patch) -> None:
+def test_a_suspect_that_is_tried_before_the_try_is_committed_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(world, "LETHAL", 1.0)
     made_of = MadeOf(parts=Parts(suspects=SuspectsInMemory))
     assert_found(100, "attempts", "Stuck", kept=0, made_of=made_of)

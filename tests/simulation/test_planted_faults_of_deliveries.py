@@ -78,7 +78,7 @@ class StartsBeforeItCommits(Deliverer):
         super()._commit(membership)
 
 
-def test_a_delivery_before_the_last_one_is_acknowledged_is_found() -> None:
+def test_a_delivery_before_the_previous_one_is_acknowledged_is_found() -> None:
     made_of = DeliveryMadeOf(StartsBeforeItCommits, parts=Parts(lanes=LanesThatDoNotWait))
     assert_delivery_shows(made_of, "order", kept=2)
 
@@ -114,7 +114,7 @@ class ForgetsFiringsWithoutSink(Deliverer):
                 super()._deliver([firing])
 
 
-def test_firings_that_are_passed_because_their_sink_is_not_known_yet_are_found() -> None:
+def test_firings_that_are_skipped_because_their_sink_is_not_known_yet_are_found() -> None:
     assert_delivery_shows(DeliveryMadeOf(ForgetsFiringsWithoutSink), "mark", "lost", kept=102)
 
 
@@ -206,7 +206,7 @@ class PartitionThatIgnoresOthers(ActionPartition):
         return opened, closed
 
 
-def test_acknowledgements_of_others_that_are_not_followed_are_found() -> None:
+def test_a_deliverer_that_ignores_acknowledgements_of_others_is_found() -> None:
     assert_delivery_shows(DeliveryMadeOf(parts=Parts(partition=PartitionThatIgnoresOthers)), "acked", kept=16)
 
 
@@ -220,7 +220,7 @@ class LanesThatChangeAtOnce(SinkLanes):
         return may
 
 
-def test_another_order_while_deliveries_are_in_flight_is_found() -> None:
+def test_an_order_that_changes_while_deliveries_are_in_flight_is_found() -> None:
     assert_delivery_shows(DeliveryMadeOf(parts=Parts(lanes=LanesThatChangeAtOnce)), "order", kept=48)
 
 

@@ -69,7 +69,7 @@ class ClientsThatReadFromTheEnd(SimulatedClients):
         return ReaderFromTheEnd(self)
 
 
-def test_firings_that_are_read_from_their_end_after_a_restart_are_found() -> None:
+def test_an_action_topic_that_is_read_from_its_end_after_a_restart_is_found() -> None:
     made_of = MadeOf(clients=ClientsThatReadFromTheEnd)
     assert_found(1000, "lost", kept=13, turn=TURN, every=EVERY, made_of=made_of)
 

@@ -23,7 +23,8 @@ from tests.simulation.waiters import (
     keys_in_force,
 )
 
-EVERY: Final = 4  # of so many seeds one has waiters, the one with this remainder:
+# A world has waiting tasks if seed % EVERY is TURN.
+EVERY: Final = 4
 TURN: Final = 1
 ROUND_STEPS: Final = 400
 CHANCES: Final[tuple[tuple[str, int], ...]] = (
@@ -61,7 +62,7 @@ class Waiting:
             for n in range(rng.choice((1, 2, 2, 3)))
         ]
         self.resumptions: list[Resumed] = []
-        self.finished: list[tuple[Resumed, bool]] = []  # whether it was acknowledged
+        self.finished: list[tuple[Resumed, bool]] = []  # (resumption, whether it was acknowledged)
         self._triggers = 0
         for triggerer in self.triggerers:
             triggerer.boot()

@@ -52,7 +52,7 @@ EVENT, TRIGGER, STATE, ACTION, REGISTRY_TOPIC, DEAD_LETTER = (
     CONFIG.topic(kind) for kind in ("event", "trigger", "state", "action", "subscription", "dead-letter")
 )
 REGISTRY: Final = TopicPartition(REGISTRY_TOPIC, 0)
-ORDERS: Final = "orders"  # a topic of others, with its own times
+ORDERS: Final = "orders"  # a topic that the bus may list; its producers may set its timestamps
 PASS_RECORDS: Final = outputs.MAX_PASS_RECORDS
 FEW: Final = 4
 WIDTHS: Final = attempts.WIDTHS
@@ -65,7 +65,7 @@ ROUND_MS: Final = 600
 QUIET_ROUNDS: Final = 4
 BEYOND_TIMERS_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
-LETHAL: Final = 0.15  # of the worlds have records that end each process which works on them
+LETHAL: Final = 0.15  # the share of worlds with records that kill each process which works on them
 
 # What happens, and how often.
 CHANCES: Final[tuple[tuple[str, int], ...]] = (
@@ -131,14 +131,15 @@ class World:
         self.wanted = self._wanted()
         self._variants: dict[str, int] = {}
         self._registered: dict[str, Registration] = {}  # in force, as the user sees it
-        self._first: dict[tuple[str, int], Registration] = {}  # registered again without changes
+        self._first: dict[tuple[str, int], Registration] = {}  # to register again without changes
         self._nonces_of: dict[str, list[bytes]] = {}
         self._left_over: dict[bytes, int] = {}  # {key: offset of the removal that left it}
         self.with_triggerers = True  # those that are down are started again in each round
         # {partition: number of its commits before its offset expired}; it was read again from its start
         self.forgotten: dict[TopicPartition, int] = {}
         self.lethal = self._lethal()
-        self.killed: Counter[tuple[TopicPartition, int]] = Counter()  # processes, by such a record
+        # {(partition, offset) of a lethal record: how many processes it has killed}
+        self.killed: Counter[tuple[TopicPartition, int]] = Counter()
         made_of = replace(made_of, parts=self._with_lethal_records(made_of.parts))
         self.actors = [
             Actor(n, self, rng.choice((0.0, 0.0, -90.0, 45.0)), made_of)

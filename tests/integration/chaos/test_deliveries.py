@@ -72,7 +72,7 @@ def test_an_earlier_firing_of_a_key_after_a_later_one_is_out_of_order() -> None:
     assert wrong(compare(paper.log, [arrival("f2", 1), arrival("f1", 0, key="l")])) == {}
 
 
-def test_a_request_with_what_never_fired_is_unexpected() -> None:
+def test_a_request_for_a_firing_that_does_not_exist_is_unexpected() -> None:
     assert wrong(compare(paper_with().log, [arrival("f1", 0)])) == {"unexpected": 1}
 
 
@@ -95,7 +95,7 @@ def test_the_sinks_log_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_arrivals(log) == written
 
 
-def test_the_dead_letter_of_a_delivery_is_none_of_an_event() -> None:
+def test_the_dead_letter_of_a_delivery_does_not_count_as_one_of_an_event() -> None:
     paper = Paper()
     dead(paper, "f1")
     assert not judge(paper.log, START_MS).differences

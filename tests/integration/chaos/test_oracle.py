@@ -292,7 +292,7 @@ def test_a_wait_that_fired_twice_is_unexpected() -> None:
     assert wrong(paper) == {"unexpected": 1}
 
 
-def test_a_firing_that_two_lives_of_a_wait_may_have_is_that_of_the_one_in_force() -> None:
+def test_a_firing_that_either_of_two_lives_of_a_wait_may_have_made_counts_for_the_life_in_force() -> None:
     paper = Paper()
     first, a, b = pair_of(paper, "one-shot")
     paper.match(first, a, (0,), 3)

@@ -173,7 +173,7 @@ def test_ctrl_c_while_spark_runs_stops_all_that_make_demo_started(
     assert left_running(folder) == []
 
 
-def test_an_occupied_port_is_one_sentence(tmp_path: Path) -> None:
+def test_an_occupied_port_ends_the_demo_with_one_sentence(tmp_path: Path) -> None:
     import socket
 
     with socket.socket() as taken:
@@ -200,7 +200,9 @@ def test_make_demo_passes_its_variables_on_and_fails_with_the_demo(tmp_path: Pat
         ("JAVA_HOME", "/nowhere", "JAVA_HOME is '/nowhere' and has no bin/java"),
     ],
 )
-def test_what_is_missing_is_one_sentence(tmp_path: Path, variable: str, value: str, sentence: str) -> None:
+def test_a_wrong_variable_ends_the_demo_with_one_sentence(
+    tmp_path: Path, variable: str, value: str, sentence: str
+) -> None:
     env = {**environment(tmp_path / "demo"), variable: value}
     done = subprocess.run(COMMAND, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1

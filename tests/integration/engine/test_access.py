@@ -271,7 +271,7 @@ def test_an_emitter_may_do_nothing_else(user: Any) -> None:
         emitter.emit(Event.of("x", "/test"), timeout_s=5)
 
 
-def test_a_topics_settings_are_none_to_whoever_may_not_see_them(user: Any) -> None:
+def test_a_topics_settings_are_none_for_a_user_without_the_right_to_see_them(user: Any) -> None:
     def retention(name: str) -> str | None:
         with closing(Admin(user(name))) as admin:
             settings = admin.settings("bus-event")

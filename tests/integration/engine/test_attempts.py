@@ -1,4 +1,4 @@
-"""A record on which engine processes end: after several it is a dead letter, and the rest continues."""
+"""A record that ends engine processes: after several it becomes a dead letter, and the rest continues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ threading.Event().wait()
 """
 
 
-def test_a_record_on_which_processes_keep_ending_becomes_a_dead_letter_and_the_next_ones_are_matched(
+def test_a_record_that_keeps_ending_processes_becomes_a_dead_letter_and_the_next_ones_are_matched(
     bench: Any, eventually: Any
 ) -> None:
     bench.subscribe("all", event("x"))
@@ -65,7 +65,7 @@ def test_a_record_on_which_processes_keep_ending_becomes_a_dead_letter_and_the_n
     named = headers["interlock_reason"].partition("this record: ")[2].rstrip(".").split(", ")
     assert len(set(named)) == MOST_TRIES
     assert all(each.startswith(f"{bench.config.group}-") for each in named)
-    # once more for a width whose first records went well, and two that had only begun
+    # A width is tried again if its first records succeeded; and two processes may have ended as they began.
     assert 1 + len(WIDTHS) + MOST_TRIES <= ended <= 1 + 2 * len(WIDTHS) + MOST_TRIES + 2
     assert tries > 0, "health named it"
     for process in running:

@@ -30,7 +30,7 @@ from .test_watchdog import Hang
 
 KEYS = 6
 KILLS = 8
-# A deliverer that is killed: it delivers until then.
+# A deliverer that delivers until the test kills it.
 PROCESS = """
 import json, logging, sys, threading
 from interlock.engine.config import BusConfig
@@ -41,8 +41,8 @@ Delivering(BusConfig(**json.loads(sys.argv[1])), posts).start()
 threading.Event().wait()
 """
 
-# One that is killed in its first transaction with an acknowledgement, when only the decision is missing.
-# The brokers would end that transaction after ten minutes.
+# A deliverer that ends itself in its first transaction with an acknowledgement, just before the commit. The
+# brokers would end that transaction only after ten minutes.
 VICTIM = """
 import os
 from interlock.engine.kafka import transactions

@@ -164,7 +164,7 @@ def test_records_of_an_internal_topic_that_were_removed_by_hand_are_named_and_st
     give_up.cancel()
 
 
-def test_engines_and_waits_begin_without_the_dead_letter_topic_and_who_needs_it_is_named(
+def test_engines_and_waits_begin_without_the_dead_letter_topic_and_the_partition_that_needs_it_is_named(
     bench: Any, eventually: Any
 ) -> None:
     """Nothing is skipped: the record becomes a dead letter when the topic exists again."""

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.long  # facts of librdkafka and Kafka, which change wit
 
 HOUR_S = 3600.0
 FETCH, FIND_COORDINATOR = 1, 10
-# Asks the group's coordinator, which does not answer: what librdkafka 2.16.0 makes of that can end a process.
+# Asks the group's coordinator, which does not answer: some calls of librdkafka 2.16.0 then end the process.
 ASKS = """
 import sys
 from interlock.engine.config import BusConfig
@@ -57,7 +57,7 @@ for question in (asked.members, lambda: asked.committed([place], stable=True)):
 """
 
 
-# An engine whose pass takes as long as a file is there; its place in the group is lost after six seconds.
+# An engine whose pass lasts as long as a file exists. After six seconds the group excludes the engine.
 SLOW = """
 import json, pathlib, sys, threading, time
 from interlock.engine.config import BusConfig
@@ -105,7 +105,7 @@ class Place:
         return bus, batch
 
     def commit(self, bus: KafkaBus, member: Batch, number: int) -> int | None:
-        """The transaction number so and so: one record, and the offset with that number."""
+        """Commits transaction `number`: one record with this number, and this offset."""
         outputs = [Output(self.action, 0, b"k", str(number).encode())]
         return bus.commit(outputs, {self.source: Committed(number, "")}, member.membership)
 

@@ -57,14 +57,14 @@ class Edited:
         self._site, self._eventually, self._name = site, eventually, name
 
     def conditions(self) -> list[str]:
-        """Of its registrations, the first one first."""
+        """The conditions of its registrations, the first one first."""
         topic = read_all(self._site.bus.bootstrap_servers, self._site.bus.topic("subscription"))
         forms = [record.json() or {} for record in topic if record.value]
         own = f"airflow/asset/{self._name}"
         return [str(form["condition"]) for form in forms if form.get("subscription") == own]
 
     def types(self, asset: str) -> list[str]:
-        """Of the events that fired, without the name."""
+        """The types of the events that fired, without the watcher's name."""
         payloads = [event["extra"]["payload"] for event in self._site.api.asset_events(asset)]
         events = [each for payload in payloads for [each] in payload["events"].values()]
         return [each["type"].removeprefix(f"{self._name}.") for each in events]
@@ -92,7 +92,7 @@ class Edited:
         self._eventually("its file is parsed", lambda: api.last_parsed(self._name) != before)
 
     def holds_second(self, asset: str) -> None:
-        """The second condition, and the first one no more."""
+        """The second condition fires, and the first one does not any more."""
         before = self.types(asset)
         self._eventually("the other one is registered", lambda: "second" in self.conditions()[-1])
         for number, subject in enumerate(("b", "c"), 1):
@@ -103,8 +103,10 @@ class Edited:
 
 
 @pytest.mark.long
-def test_an_edited_condition_holds_once_airflow_has_parsed_its_file_twice(site: Any, eventually: Any) -> None:
-    """At the first time Airflow 3.3.2 takes the asset's watcher away, at the next it gives it the new one."""
+def test_an_edited_condition_takes_effect_once_airflow_has_parsed_its_file_twice(
+    site: Any, eventually: Any
+) -> None:
+    """At the first parse Airflow 3.3.2 removes the asset's watcher, at the next it adds the new one."""
     edited = Edited(site, eventually, "edited_asset")
     edited.begins()
     edited.edit('EDITION, ASSET = "first"', 'EDITION, ASSET = "second"')
@@ -113,10 +115,10 @@ def test_an_edited_condition_holds_once_airflow_has_parsed_its_file_twice(site: 
 
 
 @pytest.mark.long
-def test_an_edited_condition_holds_when_its_trigger_begins_before_the_one_that_it_replaces_is_ended(
+def test_an_edited_condition_takes_effect_when_its_trigger_begins_before_the_replaced_one_ends(
     site: Any, eventually: Any
 ) -> None:
-    """As it is where the asset gets another name as well."""
+    """This happens if the asset gets another name as well."""
     edited = Edited(site, eventually, "moved_asset")
     edited.begins()
     edited.edit('EDITION, ASSET = "first", NAME', 'EDITION, ASSET = "second", "moved_there"')

@@ -130,12 +130,12 @@ def test_what_fires_while_the_dispatcher_is_paused_gets_its_run_when_it_is_not(
 
 @pytest.mark.long
 def test_a_run_of_the_target_that_is_deleted_is_not_created_again(dispatching: Any, eventually: Any) -> None:
-    """Nor by a run of the dispatcher that begins after it, with all firings of the action topic before it."""
+    """Also not by a later run of the dispatcher, which reads all firings of the action topic again."""
     site, subscription = dispatching, "airflow/dispatch/close_on_event"
     site.api.unpause("close")
 
     def run_of(event_id: str) -> str | None:
-        """In the target; only when its firing is acknowledged."""
+        """The run of the target for this event; None until all firings are acknowledged."""
         names = {run["conf"]["events"]["closed"][0]["id"]: name for name, run in runs(site, "close").items()}
         acked = set(actions(site, subscription).values()) == {"acked"}
         return names.get(event_id) if acked else None
@@ -154,7 +154,7 @@ def test_a_run_of_the_target_that_is_deleted_is_not_created_again(dispatching: A
         "the dispatcher's next run begins",
         lambda: set(runs(site, "close_on_event")) - {dispatcher["dag_run_id"]},
     )
-    # Of the same key and later: its run is created after all that the firings before it get.
+    # A later firing of the same key: its run is created after the runs of all earlier firings.
     after = closed("after", "2026-11-24")
     assert set(runs(site, "close")) == before - {deleted} | {after}
 
@@ -169,7 +169,7 @@ def test_an_emitting_task_that_is_retried_starts_one_run_and_when_it_is_cleared_
     run_id = site.api.trigger("sell")
     assert site.api.wait_for_run("sell", run_id) == "success"
     site.api.clear("sell", run_id, "sell")
-    # Of one key and source: what the second event fires comes after all that the first one did.
+    # Both events have one key and source, so the second one's run comes after that of the first.
     eventually("the event of the clear has its run", lambda: len(runs(site, "invoice")) >= 2, 90)
     eventually("all are acknowledged", lambda: set(actions(site, subscription).values()) == {"acked"})
     records = read_all(site.bus.bootstrap_servers, site.bus.topic("event"))

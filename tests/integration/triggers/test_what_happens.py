@@ -22,7 +22,7 @@ AT_ONCE = 6  # more make Airflow wait for SQLite's lock, which it answers with e
 
 
 class Row:
-    """What a row's play has at hand: a client of its own, and events with the row's name as key."""
+    """What the play of one row uses: a client of its own, and events with the row's name as key."""
 
     def __init__(self, site: Any, emitter: Emitter, eventually: Callable[..., Any]) -> None:
         self.site, self.eventually = site, eventually
@@ -50,7 +50,7 @@ class Row:
         return found
 
     def log(self, dag_id: str, run_id: str) -> str:
-        """Of the last try: Airflow may have needed more than one to get so far."""
+        """The log of the last try: Airflow may have needed more than one."""
         number = self.api.task(dag_id, run_id, "wait")["try_number"]
         return "\n".join(str(line) for line in self.api.log(dag_id, run_id, "wait", number))
 
@@ -82,7 +82,7 @@ class Row:
         return {datetime.fromtimestamp(form["since_ms"] / 1000, UTC) for form in self.registrations(run_id)}
 
     def first_run(self, dag_id: str) -> dict[str, Any]:
-        """As soon as it is there: Airflow starts it."""
+        """Waits for the DAG's first run, which Airflow starts by itself, and returns it."""
         return dict(self.eventually(f"{dag_id} has a run", lambda: self.api.runs(dag_id), 180)[0])
 
     def until_registered(self, run_id: str, count: int = 1) -> None:
@@ -91,7 +91,7 @@ class Row:
         )
 
     def until_the_scheduler_starts_another_loop(self) -> None:
-        """Its heartbeat is the end of a loop: what it reads from then on was written before."""
+        """The scheduler's heartbeat ends a loop, so the next loop reads all that was written before now."""
 
         def beat() -> str | None:
             return ((self.api.health() or {}).get("scheduler") or {}).get("latest_scheduler_heartbeat")

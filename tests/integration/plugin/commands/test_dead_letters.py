@@ -33,7 +33,7 @@ def dead_letters(bench: Bench, eventually: Any, count: int) -> list[Any]:
     return eventually(f"{count} dead letters", lambda: len(found()) >= count and found())
 
 
-def test_a_redriven_record_comes_as_it_came_and_its_attempts_are_counted_on(
+def test_a_redriven_record_is_unchanged_and_its_attempts_continue_to_count(
     bench: Bench, interlock: Interlock, eventually: Any
 ) -> None:
     with bench.engine():
@@ -174,7 +174,7 @@ def test_a_record_that_was_cut_is_refused_with_where_the_original_is(
         ({}, "do not say where it came from"),
     ],
 )
-def test_a_record_whose_headers_lead_nowhere_is_refused(
+def test_a_dead_letter_whose_origin_is_not_named_or_not_read_is_not_redriven(
     bench: Bench, interlock: Interlock, headers: dict[str, bytes], problem: str
 ) -> None:
     send(bench, "dead-letter", b"v", interlock_reason=b"r", **headers)
@@ -212,7 +212,7 @@ def test_a_place_without_a_dead_letter_is_an_error_that_names_it(
         assert problem in refused.err
 
 
-def test_what_a_record_holds_does_not_command_the_terminal(bench: Bench, interlock: Interlock) -> None:
+def test_control_characters_of_a_record_do_not_reach_the_terminal(bench: Bench, interlock: Interlock) -> None:
     send(
         bench,
         "dead-letter",

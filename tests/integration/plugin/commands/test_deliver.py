@@ -99,7 +99,7 @@ def registering(bench: Bench, durable: Durable, eventually: Callable[..., Any]) 
 
 
 def held(release: threading.Event) -> Behaviour:
-    """The answer 202, when the test releases it."""
+    """Answers 202 when the test releases it."""
 
     async def behave(writer: asyncio.StreamWriter) -> bool:
         await asyncio.to_thread(release.wait, 60)

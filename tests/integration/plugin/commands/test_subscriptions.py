@@ -199,7 +199,7 @@ def test_a_firing_of_more_than_a_megabyte_is_discarded_like_any_other(interlock:
     assert len(acked.value) < 64 * 1024  # nobody reads what took part in it any more
 
 
-def test_the_firing_of_a_wait_is_its_tasks(interlock: Any, bench: Any, eventually: Any) -> None:
+def test_a_firing_of_a_wait_cannot_be_skipped(interlock: Any, bench: Any, eventually: Any) -> None:
     with bench.engine(), bench.waiting() as waiting:
         wait = waiting("airflow/d/r/w", event("a"))
         bench.emit("a")

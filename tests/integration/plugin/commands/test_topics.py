@@ -103,7 +103,9 @@ def test_a_bus_is_given_another_topic_and_loses_it_again_while_its_engine_runs(
     assert len([f for f in bench.firings() if f["subscription"] == "w"]) == 2
 
 
-def test_what_is_no_topic_of_others_is_not_listed(bench: Bench, interlock: Callable[..., Ran]) -> None:
+def test_only_existing_topics_outside_the_bus_can_be_listed(
+    bench: Bench, interlock: Callable[..., Ran]
+) -> None:
     own = bench.config.topic("state")
     refused = interlock("topics", "add", own, "nowhere-to-be-found")
     assert refused.code == 1
