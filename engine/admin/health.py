@@ -13,20 +13,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from ...conditions.explanation.wording import counted
-from ..bus import Committed, Topic, TopicPartition
+from ..bus import Topic, TopicPartition
 from ..config import KINDS, BusConfig
 from ..errors import EngineError, TopicsError
 from ..kafka.admin import Admin, Member
 from ..kafka.positions import Position, positions
 from ..kafka.topics import check, read_registry
+from ..protocol.partitions.lifecycle import OPEN, RECOVERING, STOPPED, UNASSIGNED
 from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
 from ..protocol.partitions.missing_records import (
     ANOTHER_BUS,
     HALF_MET,
     REGISTRATIONS,
     inspect_commit,
-    partition_not_read,
     removed_records,
+    reported_state,
     stopped_text,
 )
 from ..protocol.poison.suspects import trial_text
@@ -262,9 +263,7 @@ def _look_at_partitions(
                 "above_low": None if committed is None else committed.offset - position.low,
                 "engine": owners.get(tp),
                 "tries": _tries(known.metadata),
-                "state": _state(
-                    lost is not None or reported.startswith(partition_not_read(tp, "")), committed
-                ),
+                "state": _state(tp, lost, reported, owned=tp in owners, committed=committed is not None),
             }
         )
     if lossy_count > 1:
@@ -275,7 +274,7 @@ def _look_at_partitions(
 def _reported(registry: Registry, tp: TopicPartition, stopped: str | None, lost: bool) -> str:
     """The problem that a partition's engine has recorded, without what this check has found itself."""
     reported = registry.problems.get(tp, "").removeprefix(stopped or "").strip()
-    return "" if lost and reported.startswith(partition_not_read(tp, "")) else reported
+    return "" if lost and reported_state(tp, reported) else reported
 
 
 def _tries(metadata: OffsetMetadata) -> int:
@@ -284,8 +283,12 @@ def _tries(metadata: OffsetMetadata) -> int:
     return len(trial.ended) if trial else 0
 
 
-def _state(stopped: bool, committed: Committed | None) -> str:
-    return "stopped" if stopped else "new" if committed is None else "ok"
+def _state(tp: TopicPartition, lost: str | None, reported: str, *, owned: bool, committed: bool) -> str:
+    """A partition's state, as far as it shows on the cluster."""
+    if lost is not None:
+        return STOPPED.value
+    read = UNASSIGNED if not owned else OPEN if committed else RECOVERING
+    return (reported_state(tp, reported) or read).value
 
 
 def _look_for_open_transactions(

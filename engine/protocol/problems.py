@@ -30,17 +30,17 @@ class Problems:
     def all(self) -> list[str]:
         """All problems of this engine; none of them ends it."""
         timers = [] if self.timers is None else [self.timers]
-        return [*self.stopped(), *timers, *self._gaps.problems().values(), *self.full_waits()]
+        return [*self.unread(), *timers, *self._gaps.problems().values(), *self.full_waits()]
 
-    def stopped(self) -> list[str]:
+    def unread(self) -> list[str]:
         """The listed topics and the partitions of this engine that are not read, with the reason.
 
         Each engine checks all listed topics, because a topic that does not exist has no owner.
         """
-        stopped, unreadable = self._ownership.unread, self._listed.unreadable
-        held_back = [] if (text := self._ownership.blocked) is None else [text]
-        own = (stopped[tp] for tp in sorted(stopped) if tp.topic not in unreadable)
-        return [*self._listed.problems(), *own, *held_back]
+        unread, unreadable = self._ownership.unread, self._listed.unreadable
+        blocked = [] if (text := self._ownership.blocked) is None else [text]
+        own = (unread[tp] for tp in sorted(unread) if tp.topic not in unreadable)
+        return [*self._listed.problems(), *own, *blocked]
 
     def look_backs(self) -> list[str]:
         """The partitions of this engine on which look-backs miss records."""

@@ -14,7 +14,7 @@ from ..protocol.stats import Stats
 
 LOOK_S: Final = 1.0
 AGAIN_S: Final = 60.0  # at least, between two posts of a text that changes all the time
-STOPPED = "Partitions"  # these are the components' names on the notice board
+UNREAD = "Partitions"  # these are the components' names on the notice board
 TIMERS = "Timers"
 LOOK_BACKS = "Look-backs"
 FULL_WAITS = "Full waits"
@@ -85,14 +85,14 @@ class StatusReporter:
 
     def close(self) -> None:
         """Clear the engine's problems and size, because it has ended."""
-        for component in (STOPPED, TIMERS, LOOK_BACKS, FULL_WAITS, ELSEWHERE):
+        for component in (UNREAD, TIMERS, LOOK_BACKS, FULL_WAITS, ELSEWHERE):
             self._post(component, None)
         if self._status.reporter is self:
             self._status.size = EngineSize(topics=self._status.size.topics)
 
     def _report_problems(self, now: float) -> None:
         problems = self._engine.problems
-        self._post(STOPPED, " ".join(problems.stopped()) or None)
+        self._post(UNREAD, " ".join(problems.unread()) or None)
         self._post(LOOK_BACKS, " ".join(problems.look_backs()) or None)
         self._post(FULL_WAITS, " ".join(problems.full_waits()) or None)
         self._post(ELSEWHERE, " ".join(problems.elsewhere()) or None)

@@ -62,9 +62,9 @@ def run(args: Namespace) -> None:
 
 
 def _needs_row(partition: dict[str, Any], problems: Sequence[str]) -> bool:
-    """Returns whether a partition has lag, is stopped, tries a record alone, or is named in a problem."""
+    """Returns whether a partition has lag, is not read, tries a record alone, or is named in a problem."""
     place = f"{partition['topic']}[{partition['partition']}]"
-    odd = partition["lag"] or partition["tries"] or partition["state"] == "stopped"
+    odd = partition["lag"] or partition["tries"] or partition["state"] in ("paused", "stopped")
     return bool(odd) or any(place in problem for problem in problems)
 
 

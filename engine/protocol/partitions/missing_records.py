@@ -11,6 +11,7 @@ from ...config import BusConfig
 from ...errors import RecordError, TopicsError, UnknownVersion
 from ...records import OffsetMetadata, decode_json
 from ..poison.suspects import why_stopped
+from .lifecycle import PAUSED, STOPPED, PartitionState
 
 ANOTHER_BUS: Final = "Create a bus with another name, and let the waits register there."
 HALF_MET: Final = "half-met conditions"
@@ -26,15 +27,24 @@ class CommitInspection:
     lost: str | None
 
 
-def partition_not_read(tp: TopicPartition, reason: str) -> str:
-    """The message that a partition is not read. All such messages begin like the one for reason ""."""
-    return f"{tp} is not read: {reason}"
+def paused_text(tp: TopicPartition, reason: str) -> str:
+    """The message that a partition is paused."""
+    return f"{_begins(tp, PAUSED)}{reason}"
 
 
 def stopped_text(config: BusConfig, tp: TopicPartition, reason: str) -> str:
     """The message that a partition is stopped, with the command that resumes it."""
     command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
-    return partition_not_read(tp, f"{reason} To resume: {command}")
+    return f"{_begins(tp, STOPPED)}{reason} To resume: {command}"
+
+
+def reported_state(tp: TopicPartition, problem: str) -> PartitionState | None:
+    """The state that a partition's recorded problem is about; None if it is read in spite of the problem."""
+    return next((state for state in (PAUSED, STOPPED) if problem.startswith(_begins(tp, state))), None)
+
+
+def _begins(tp: TopicPartition, state: PartitionState) -> str:
+    return f"{tp} is {state.value}: "
 
 
 def damaged_text(config: BusConfig, damaged: Mapping[str, str]) -> str:

@@ -27,7 +27,7 @@ from .missing_records import (
     held_text,
     inspect_commit,
     metadata_of,
-    partition_not_read,
+    paused_text,
     predates_listing,
     require_whole,
     stopped_text,
@@ -198,7 +198,7 @@ class Ownership:
 
     def pause(self, tp: TopicPartition, reason: str) -> None:
         """Do not read this partition until `reopen`: the reason may pass by itself."""
-        self._close(tp, PAUSED, partition_not_read(tp, reason))
+        self._close(tp, PAUSED, paused_text(tp, reason))
 
     def _close(self, tp: TopicPartition, to: PartitionState, text: str) -> None:
         with at(*tp):

@@ -45,7 +45,7 @@ def test_a_bus_that_is_well_shows_engines_positions_and_registrations(bench: Any
         assert [engine["partitions"] for engine in health.engines] == [8]
         assert {p["engine"] for p in health.partitions} == {health.engines[0]["engine"]}
         assert row(health, topic, partition)["committed"] == offset + 1
-        assert row(health, topic, partition)["state"] == "ok"
+        assert row(health, topic, partition)["state"] == "open"
         assert health.registrations["one_shot"] == 2
         assert health.registrations["oldest"] == "half"
         assert health.dead_letters_at_most == 0
@@ -82,7 +82,7 @@ def test_a_range_that_retention_removed_is_named_with_the_command_that_resumes(
     bench.delete_records("event")
     health = examine(bench.config)
     [problem] = [p for p in health.problems if "retention" in p]
-    assert f"{topic}[{partition}] is not read: records 1 to 2 were removed" in problem
+    assert f"{topic}[{partition}] is stopped: records 1 to 2 were removed" in problem
     assert f"airflow interlock topics resume {topic} {partition} --from" in problem
     assert row(health, topic, partition)["state"] == "stopped"
 
@@ -93,7 +93,7 @@ def used(bench: Any, eventually: Any) -> Any:
     with bench.engine():
         eventually(
             "all partitions are in use",
-            lambda: all(p["state"] == "ok" for p in examine(bench.config).partitions),
+            lambda: all(p["state"] == "open" for p in examine(bench.config).partitions),
         )
     eventually("the group is empty", lambda: not examine(bench.config).engines)
     return bench
@@ -116,7 +116,7 @@ def test_a_committed_offset_whose_metadata_cannot_be_read_is_a_problem_of_that_p
     future.result()
     health = examine(bench.config)
     [problem] = health.problems
-    assert f"{topic}[0] is not read: its committed offset holds no valid OffsetMetadata" in problem
+    assert f"{topic}[0] is stopped: its committed offset holds no valid OffsetMetadata" in problem
     assert f"airflow interlock topics resume {topic} 0 --from" in problem
     assert [p["partition"] for p in health.partitions if p["state"] == "stopped"] == [0]
     write(bench.config, [resumption(bench.config, topic, 0, "start")])
@@ -179,12 +179,12 @@ def test_engines_and_waits_begin_without_the_dead_letter_topic_and_the_partition
             producer = Producer(dict(bench.config.client))
             producer.produce(topic, b"poison", partition=partition, headers=[("ce_type", b"a")])
             assert producer.flush(20) == 0
-            text = f"{topic}[{partition}] is not read: it has a record that can neither be processed"
+            text = f"{topic}[{partition}] is paused: it has a record that can neither be processed"
             health = eventually(
                 "the partition is named",
                 lambda: (text in " ".join((h := examine(bench.config)).problems)) and h,
             )
-            assert row(health, topic, partition)["state"] == "stopped"
+            assert row(health, topic, partition)["state"] == "paused"
             create(bench.config, partitions=bench.partitions)
             eventually("all is well", lambda: examine(bench.config).ok)
             assert [record.value for record in bench.records("dead-letter")] == [b"poison"]

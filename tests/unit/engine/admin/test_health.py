@@ -30,7 +30,7 @@ from interlock.engine.registry.registry import Registry
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 EVENT, OTHER = TopicPartition("b-event", 0), TopicPartition("b-event", 1)
-PAUSED = "b-event[0] is not read: it has a record that can neither be processed nor written as a dead letter."
+PAUSED = "b-event[0] is paused: it has a record that can neither be processed nor written as a dead letter."
 GAP = "b-event[0]: records below 3 were removed (retention); 1 subscription looks back further."
 
 
@@ -108,7 +108,7 @@ def state(health: Health, tp: TopicPartition = EVENT) -> str:
 def test_a_bus_that_is_well_has_no_problems(cluster: Cluster) -> None:
     health = examine(CONFIG)
     assert health.problems == []
-    assert (state(health), state(health, OTHER)) == ("ok", "ok")
+    assert (state(health), state(health, OTHER)) == ("open", "open")
 
 
 @pytest.mark.parametrize(("kind", "matters"), [("dead-letter", False), ("event", False), ("state", True)])
@@ -123,8 +123,8 @@ def test_a_topic_that_was_created_again_is_a_problem_where_the_protocols_need_wh
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        pytest.param(PAUSED, "stopped", id="paused for the dead-letter topic"),
-        pytest.param(GAP, "ok", id="read, and a look-back is cut short by retention"),
+        pytest.param(PAUSED, "paused", id="paused for the dead-letter topic"),
+        pytest.param(GAP, "open", id="read, and a look-back is cut short by retention"),
     ],
 )
 def test_a_partition_with_a_problem_is_shown_as_its_engine_reported_it(
@@ -133,7 +133,7 @@ def test_a_partition_with_a_problem_is_shown_as_its_engine_reported_it(
     cluster.tell(text)
     health = examine(CONFIG)
     assert health.problems == [text]
-    assert (state(health), state(health, OTHER)) == (shown, "ok")
+    assert (state(health), state(health, OTHER)) == (shown, "open")
 
 
 @pytest.mark.parametrize(
@@ -172,18 +172,18 @@ def test_a_problem_that_a_former_engine_reported_is_shown_as_such(cluster: Clust
 
 
 def test_a_reported_problem_of_a_removed_topic_is_not_shown(cluster: Cluster) -> None:
-    cluster.write(registry_key("problem", "orders", 0), ProblemRecord(text="orders[0] is not read."))
+    cluster.write(registry_key("problem", "orders", 0), ProblemRecord(text="orders[0] is stopped."))
     assert examine(CONFIG).ok
 
 
 def test_a_problem_that_is_found_and_reported_is_shown_once(cluster: Cluster) -> None:
     cluster.low, cluster.committed[EVENT] = 8, 5
     [seen] = examine(CONFIG).problems
-    assert seen.startswith("b-event[0] is not read: records 5 to 7 were removed")
+    assert seen.startswith("b-event[0] is stopped: records 5 to 7 were removed")
     for told, problems in (
         (seen, [seen]),
         (f"{seen} {GAP}", [seen, GAP]),
-        ("b-event[0] is not read: records 5 to 6 were removed.", [seen]),  # fewer, when it was reported
+        ("b-event[0] is stopped: records 5 to 6 were removed.", [seen]),  # fewer, when it was reported
     ):
         cluster.tell(told)
         assert examine(CONFIG).problems == problems

@@ -193,8 +193,8 @@ def test_a_topic_that_is_removed_leaves_nothing_in_the_registry_that_stops_it_wh
     cluster: Cluster,
 ) -> None:
     cluster.write(registry_key("resume", *ORDERS), encode_json(ResumeRecord(topic_id="t", offset=3)))
-    cluster.write(registry_key("problem", *ORDERS), encode_json(ProblemRecord(text="orders[0] is not read.")))
-    cluster.write(registry_key("problem", *EVENT), encode_json(ProblemRecord(text="b-event[0] is not read.")))
+    cluster.write(registry_key("problem", *ORDERS), encode_json(ProblemRecord(text="orders[0] is stopped.")))
+    cluster.write(registry_key("problem", *EVENT), encode_json(ProblemRecord(text="b-event[0] is stopped.")))
     listed_topics.remove_topics(CONFIG, ["orders"])
     [(key, bus), *nulled] = cluster.written.items()
     assert key == BUS_KEY

@@ -352,7 +352,7 @@ def test_a_commit_beyond_the_registry_stops_its_partition_alone(monkeypatch: pyt
     pool.run()
     assert pool.fired() == [("one", "met")]
     [told] = engine.problems.all()
-    assert told.startswith(f"{EVENT} is not read: its committed offset says that the registry was read up to")
+    assert told.startswith(f"{EVENT} is stopped: its committed offset says that the registry was read up to")
     assert f"topics resume {EVENT.topic} 0 --from" in told
     assert pool.committed(other).offset == 1
     pool.resume(EVENT, 0)

@@ -67,7 +67,7 @@ def test_every_engine_reports_a_look_back_that_misses_records_for_a_while() -> N
 
 def test_the_next_owner_removes_what_a_dead_engine_reported_about_a_partition() -> None:
     pool = Pool()
-    pool.write(REGISTRY, KEY, encode_json(ProblemRecord(text="b-event[0] is not read: why not.")))
+    pool.write(REGISTRY, KEY, encode_json(ProblemRecord(text="b-event[0] is paused: why not.")))
     pool.start(passes=100)
     assert written(pool)[1:] == [None]
 
@@ -75,7 +75,7 @@ def test_the_next_owner_removes_what_a_dead_engine_reported_about_a_partition() 
 def test_problems_of_a_topic_that_was_removed_from_the_bus_are_not_reported() -> None:
     pool = Pool()
     key = registry_key("problem", "gone", 0)
-    pool.write(REGISTRY, key, encode_json(ProblemRecord(text="gone[0] is not read.")))
+    pool.write(REGISTRY, key, encode_json(ProblemRecord(text="gone[0] is paused.")))
     engine = pool.start()
     assert engine.problems.elsewhere() == []
 

@@ -23,7 +23,7 @@ class FakeEngine:
         self.told: list[str] = []
         self.full: list[str] = []
         self.problems = SimpleNamespace(
-            stopped=lambda: list(self.ownership.unread.values()),
+            unread=lambda: list(self.ownership.unread.values()),
             look_backs=lambda: self.missing,
             elsewhere=lambda: self.told,
             full_waits=lambda: self.full,
@@ -69,18 +69,18 @@ def stage() -> Stage:
 
 def test_a_stopped_partition_is_posted_to_waiting_tasks_while_the_engine_continues(stage: Stage) -> None:
     stage.look()
-    stage.engine.ownership.unread = {TopicPartition("b-event", 1): "b-event[1] is not read."}
+    stage.engine.ownership.unread = {TopicPartition("b-event", 1): "b-event[1] is paused."}
     stage.look()
     stage.look()
     stage.board.post("The engine", None)  # the loop is well all the time
     stage.engine.ownership.unread = {}
     stage.look()
-    assert stage.heard == [Notice("b-event[1] is not read."), Notice(None)]
+    assert stage.heard == [Notice("b-event[1] is paused."), Notice(None)]
 
 
 @pytest.mark.parametrize(
     ("told", "full"),
-    [(["b-event[1] is not read.", "b-event[2] is not read."], []), ([], ["'w' waits without a key."])],
+    [(["b-event[1] is paused.", "b-event[2] is paused."], []), ([], ["'w' waits without a key."])],
     ids=["of other engines", "full waits"],
 )
 def test_problems_are_posted_until_they_are_over(stage: Stage, told: list[str], full: list[str]) -> None:
@@ -139,7 +139,7 @@ def test_it_looks_once_a_second(stage: Stage) -> None:
 
 
 def test_an_engine_that_ends_withdraws_its_problems_but_not_those_of_its_successor(stage: Stage) -> None:
-    stage.engine.ownership.unread = {TopicPartition("b-event", 1): "b-event[1] is not read."}
+    stage.engine.ownership.unread = {TopicPartition("b-event", 1): "b-event[1] is paused."}
     stage.look()
     assert stage.status.size == EngineSize(1, 1, 0, 3, ("other",))
     other: Any = FakeEngine(stage.status)

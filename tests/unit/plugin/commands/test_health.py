@@ -10,7 +10,7 @@ from airflow.cli.cli_parser import get_parser
 from interlock.engine.admin import health as module
 from interlock.engine.admin.health import Health
 
-WELL = {"topic": "b-event", "lag": 0, "tries": 0, "state": "ok", "committed": 4}
+WELL = {"topic": "b-event", "lag": 0, "tries": 0, "state": "open", "committed": 4}
 PARTITIONS = [
     {**WELL, "partition": 0},
     {**WELL, "partition": 1, "lag": 3},

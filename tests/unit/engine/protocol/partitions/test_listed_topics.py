@@ -75,7 +75,7 @@ def two_engines(*registrations: Registration) -> Pool:
 
 def notices(pool: Pool) -> list[str]:
     """The engines' notices about the topic, which must be the same for all engines."""
-    texts = {" ".join((*e.problems.stopped(), *e.problems.elsewhere())) for e in pool.engines.values()}
+    texts = {" ".join((*e.problems.unread(), *e.problems.elsewhere())) for e in pool.engines.values()}
     assert len(texts) == 1
     return [text for text in texts if text]
 
@@ -231,7 +231,7 @@ def test_the_owner_reports_that_a_partition_may_not_be_read(monkeypatch: pytest.
     pool.run(200)
     key = registry_key("problem", *ORDERS)
     [record] = [value for found, value in pool.records(REGISTRY) if found == key]
-    assert b"orders[0] is not read: the brokers refuse Read" in (record or b"")
+    assert b"orders[0] is paused: the brokers refuse Read" in (record or b"")
 
 
 def test_a_refusal_without_an_error_of_the_brokers_is_tried_again_now_and_then(
@@ -245,7 +245,7 @@ def test_a_refusal_without_an_error_of_the_brokers_is_tried_again_now_and_then(
     )
     pool.write(ORDERS, b"k", b"{}")
     pool.run(50, pass_ms=20)
-    assert any("It is tried again" in text for e in pool.engines.values() for text in e.problems.stopped())
+    assert any("It is tried again" in text for e in pool.engines.values() for text in e.problems.unread())
     refusal.operation = ""
     pool.run(100, pass_ms=200)
     assert notices(pool) == []

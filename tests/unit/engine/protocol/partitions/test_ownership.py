@@ -128,7 +128,7 @@ def test_a_partition_whose_metadata_cannot_be_read_stops_and_the_others_continue
     pool.emit("x", partition=1)
     pool.run()
     assert list(stopped(pool)) == [tp]
-    assert f"{tp} is not read: its committed offset holds " in stopped(pool)[tp]
+    assert f"{tp} is stopped: its committed offset holds " in stopped(pool)[tp]
     assert f"airflow interlock topics resume {tp.topic} {tp.partition} --from" in stopped(pool)[tp]
     assert pool.committed(OTHER).offset == 4
     pool.resume(tp, before.offset)
@@ -240,13 +240,13 @@ def test_an_engine_that_a_transaction_holds_back_for_long_says_so_until_it_is_ov
     engine = pool.boot("one")
     monkeypatch.setattr(pool.buses["one"], "committed", lambda _, stable=True: None if stable else {})
     pool.run(10, pass_ms=2_500)
-    assert engine.problems.stopped() == []
+    assert engine.problems.unread() == []
     with caplog.at_level("WARNING", "interlock.engine"):
         pool.run(20, pass_ms=2_500)
-    [said] = engine.problems.stopped()
+    [said] = engine.problems.unread()
     assert said.startswith(f"{EVENT} and 1 other partitions cannot be taken over yet")
     assert [record.getMessage() for record in caplog.records].count(said) == 1
     monkeypatch.undo()
     pool.run(10)
     assert engine.is_open
-    assert engine.problems.stopped() == []
+    assert engine.problems.unread() == []

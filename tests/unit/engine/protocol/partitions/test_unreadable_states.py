@@ -98,9 +98,7 @@ def test_a_state_that_is_needed_and_cannot_be_read_pauses_its_partition_alone_an
     pool, state = damaged()
     engine = pool.start("two")
     [text] = engine.problems.all()
-    assert text.startswith(
-        f"b-trigger[{state.partition}] is not read: a state record cannot be read. {state}@"
-    )
+    assert text.startswith(f"b-trigger[{state.partition}] is paused: a state record cannot be read. {state}@")
     assert "'pair' needs such a record" in text
     assert "airflow interlock subscriptions cancel pair --bus b" in text
     pool.run(120)

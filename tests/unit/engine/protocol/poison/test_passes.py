@@ -146,7 +146,7 @@ def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed
     (engine,) = pool.engines.values()
     assert list(engine.ownership.unread) == [EVENT]
     assert engine.problems.all() == [
-        "b-event[0] is not read: engine processes keep ending on its records. 8 of them went to the "
+        "b-event[0] is stopped: engine processes keep ending on its records. 8 of them went to the "
         "dead-letter topic. Then, at record 8, 5 engine processes ended while processing only this record: "
         + ", ".join(f"b-engine-d-{n}.1" for n in range(45, 50))
         + ". The records are probably not the cause: find out why the engines end. To resume: airflow "
