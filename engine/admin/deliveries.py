@@ -3,42 +3,69 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ...conditions.explanation.wording import counted
 from ..bus import TopicPartition
 from ..config import BusConfig
-from ..delivery.ownership import problem_in
+from ..delivery.ownership import problem_in, topic_of
 from ..errors import EngineError
 from ..kafka.admin import Admin
 from ..registry.registry import Registry
 from .sinks import is_delivered
 
 
-def deliveries(
-    config: BusConfig, registry: Registry, only: str | None = None
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for each deployment with sinks, and the problems.
+class Group(NamedTuple):
+    """The deliverers of a deployment. marks: all its firings below are acknowledged. ends: of the partitions.
 
-    only: the deployment to look at; None: all. A row has three counts. sinks: those of registered
-    subscriptions. deliverers: the processes that deliver. behind: the records of the action topic since the
-    oldest firing that may be open. The last two are None if the cluster does not say.
+    committed: the partitions with a mark; those without are read from their start. told: what deliverers have
+    reported of their partitions.
     """
-    sinks = Counter(
-        name.partition("/")[0]
-        for name in registry.sinks
-        if registry.by_name(name) is not None and is_delivered(name)
-    )
+
+    deliverers: int
+    marks: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    committed: Collection[TopicPartition] = ()
+    told: Mapping[TopicPartition, str] = MappingProxyType({})
+
+    @property
+    def behind(self) -> int:
+        """How many records were written since the oldest firing that may be open."""
+        return sum(end - self.marks[tp] for tp, end in self.ends.items())
+
+
+def groups(config: BusConfig, registry: Registry, only: str | None = None) -> dict[str, Group | None]:
+    """{deployment with sinks: its group; None if the cluster does not show it}. only: one deployment."""
+    found: dict[str, Group | None] = {}
+    for deployment in sorted(_sinks(registry)):
+        if only in (None, deployment):
+            found[deployment] = None
+            with suppress(EngineError):  # such as no right to see the group, or no name of a deployment
+                found[deployment] = _group(replace(config, deployment=deployment).of_deliverers, registry)
+    return found
+
+
+def deliveries(
+    config: BusConfig, registry: Registry, found: Mapping[str, Group | None]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row for each deployment with sinks, and the problems. found: from `groups`.
+
+    A row has three counts. sinks: those of registered subscriptions. deliverers: the processes that deliver.
+    behind: see `Group`. The last two are None if the cluster does not say.
+    """
+    sinks = _sinks(registry)
     rows, problems = [], []
-    for deployment, number in sorted(sinks.items()):
-        if only not in (None, deployment):
-            continue
-        members, behind = None, None
-        with suppress(EngineError):  # such as no right to see the group, or no name of a deployment
-            members, behind, told = _group(replace(config, deployment=deployment).of_deliverers, registry)
-            problems += told
+    for deployment, group in found.items():
+        members, behind = (None, None) if group is None else (group.deliverers, group.behind)
+        number = sinks[deployment]
+        problems += [
+            f"{tp}, which deployment {deployment!r} delivers: {text}"
+            for tp, text in ({} if group is None else group.told).items()
+        ]
         rows.append({"deployment": deployment, "sinks": number, "deliverers": members, "behind": behind})
         if members == 0:
             problems.append(
@@ -49,22 +76,29 @@ def deliveries(
     return rows, problems
 
 
-def _group(config: BusConfig, registry: Registry) -> tuple[int, int, list[str]]:
-    """(How many deliverers, how far they are behind, what they have reported of their partitions)."""
+def _sinks(registry: Registry) -> Counter[str]:
+    """How many registered subscriptions of each deployment have a sink."""
+    return Counter(
+        name.partition("/")[0]
+        for name in registry.sinks
+        if registry.by_name(name) is not None and is_delivered(name)
+    )
+
+
+def _group(config: BusConfig, registry: Registry) -> Group:
+    name = config.topic("action")
     count = 0 if registry.bus is None else registry.bus.partitions
-    partitions = [TopicPartition(config.topic("action"), number) for number in range(count)]
+    partitions = [TopicPartition(name, number) for number in range(count)]
     with closing(Admin(config)) as admin:
         members = len(admin.group_members())
-        marks = admin.committed(partitions, stable=False) or {}
+        committed = admin.committed(partitions, stable=False) or {}
         starts, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
-    behind = 0
-    for tp in partitions:
-        mark = marks.get(tp)
-        behind += ends[tp] - (starts[tp] if mark is None else max(starts[tp], mark.offset))
-    told = {tp: problem_in(mark) for tp, mark in marks.items() if mark is not None}
-    deployment = config.deployment
-    return (
-        members,
-        behind,
-        [f"{tp}, which deployment {deployment!r} delivers: {text}" for tp, text in told.items() if text],
-    )
+        topic = admin.topics([name])[name]
+    own = {
+        tp: mark.offset
+        for tp, mark in committed.items()
+        if mark is not None and topic is not None and topic_of(mark) == topic.id
+    }
+    marks = {tp: min(max(start, own.get(tp, start)), ends[tp]) for tp, start in starts.items()}
+    told = {tp: text for tp, mark in committed.items() if mark is not None and (text := problem_in(mark))}
+    return Group(members, marks, ends, own.keys(), told)

@@ -35,7 +35,7 @@ from ..kafka.topics import read_registry
 from ..protocol.tasks.trigger_task import single_key
 from ..reading.sources import LastEvents, last_events
 from ..registry.registry import Registered
-from .deliveries import deliveries
+from .deliveries import deliveries, groups
 from .firings import Firings, firing_of, repeats
 from .pending import Pending, missing, pending_of
 from .progress import Progress
@@ -117,7 +117,8 @@ def explain_subscription(
         notes[:0] = firings.open()
         if sink:
             deployment = registered.registration.subscription.partition("/")[0]
-            notes += deliveries(config, subscriptions.registry, deployment)[1]
+            registry = subscriptions.registry
+            notes += deliveries(config, registry, groups(config, registry, deployment))[1]
         counted_before = {**repeats(registered.condition, pending.idle, seen), **firings.taken}
     if pending.closed:
         firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)

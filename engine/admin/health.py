@@ -34,7 +34,8 @@ from ..protocol.poison.suspects import trial_text
 from ..records import BUS_KEY, OffsetMetadata
 from ..registry.registry import Registry
 from .dead_letters import counted as counted_letters
-from .deliveries import deliveries
+from .deliveries import deliveries, groups
+from .undelivered import LATE_MS, late, undelivered
 
 # If a larger share of a source partition is unread, retention is about to remove unread records.
 RETENTION_IN_DANGER: Final = 0.8
@@ -49,7 +50,7 @@ class Health:
 
     dead_letters: how many are open and how many were sent again (redriven); complete: False if there may be
     more, because only the latest were counted; None if they cannot be read. dead_letters_at_most: all records
-    of the topic, with marks and control records. deliveries: see `deliveries`.
+    of the topic, with marks and control records. deliveries: see `deliveries`. sinks: see `Undelivered.row`.
     """
 
     bus: str
@@ -59,6 +60,7 @@ class Health:
     partitions: list[dict[str, Any]] = field(default_factory=list)
     registrations: dict[str, Any] = field(default_factory=dict)
     deliveries: list[dict[str, Any]] = field(default_factory=list)
+    sinks: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: dict[str, Any] | None = None
     dead_letters_at_most: int | None = None
 
@@ -67,18 +69,21 @@ class Health:
         return not self.problems
 
 
-def examine(config: BusConfig) -> Health:
-    """Examine the bus. Raises UnreachableError if the cluster does not answer."""
+def examine(config: BusConfig, late_ms: int = LATE_MS) -> Health:
+    """Examine the bus. Raises UnreachableError if the cluster does not answer.
+
+    late_ms: a firing that was not delivered to its sink for longer is a problem.
+    """
     health = Health(config.name, config.bootstrap_servers)
     try:
         check(config)
     except TopicsError as e:
         health.problems += e.problems
     with closing(Admin(config)) as admin:
-        return _examine(health, config, admin)
+        return _examine(health, config, admin, late_ms)
 
 
-def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
+def _examine(health: Health, config: BusConfig, admin: Admin, late_ms: int) -> Health:
     topics = admin.topics([config.topic(kind) for kind in KINDS])
     if any(topics[config.topic(kind)] is None for kind in ("event", "trigger", "subscription")):
         return health
@@ -93,9 +98,9 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
             f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
         )
     _look_at_registrations(health, registry)
-    health.deliveries, problems = deliveries(config, registry)
-    health.problems += problems
-    _look_at_failing(health, registry, int(time.time() * 1000))
+    now_ms = int(time.time() * 1000)
+    _look_at_deliveries(health, config, registry, now_ms, late_ms)
+    _look_at_failing(health, registry, now_ms)
     members = admin.group_members()
     listed = () if registry.bus is None else registry.bus.topics
     _look_at_listed(health, config, admin, listed)
@@ -161,6 +166,17 @@ def _look_at_registrations(health: Health, registry: Registry) -> None:
         "oldest": None if oldest is None else oldest.registration.subscription,
         "oldest_since": None if oldest is None else _moment(oldest.timestamp_ms),
     }
+
+
+def _look_at_deliveries(
+    health: Health, config: BusConfig, registry: Registry, now_ms: int, late_ms: int
+) -> None:
+    """Finds deployments whose firings nobody delivers, and sinks with a firing that waits for too long."""
+    found = groups(config, registry)
+    health.deliveries, problems = deliveries(config, registry, found)
+    sinks = undelivered(config, registry, found)
+    health.sinks = [each.row(registry, now_ms) for each in sinks]
+    health.problems += [*problems, *late(config, registry, found, sinks, now_ms, late_ms)]
 
 
 def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Sequence[str]) -> None:

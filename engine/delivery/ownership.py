@@ -143,7 +143,7 @@ class Ownership:
     def _start_of(self, tp: TopicPartition, committed: Committed | None, start: int) -> int:
         if committed is None:
             return start
-        topic = _topic_of(committed)
+        topic = topic_of(committed)
         if topic != self._topic_id:
             why = "has a mark that no deliverer wrote" if topic is None else "was deleted and created again"
             log.error("%s %s: it is read from its start.", tp, why)
@@ -165,7 +165,7 @@ def problem_in(mark: Committed) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _topic_of(mark: Committed) -> object:
+def topic_of(mark: Committed) -> object:
     """The id of the topic for which a mark was committed; None if somebody else wrote it, as a tool may."""
     return _metadata(mark).get("t")
 

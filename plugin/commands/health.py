@@ -16,13 +16,22 @@ if TYPE_CHECKING:
 
 
 def command() -> ActionCommand:
+    from airflow.cli.cli_config import Arg
+
     return action(
         "health",
         "Show the state of a bus, and what is wrong",
         run,
+        Arg(
+            ("--late-after",),
+            metavar="DURATION",
+            default="15m",
+            help="a firing that was not delivered to its sink for longer is a problem (15m)",
+        ),
         description=(
             "Reads from the cluster: topics, engines and their partitions, positions and lag, registrations, "
-            "who delivers to sinks, dead letters. Exits with 1 and a sentence for each problem."
+            "who delivers to sinks, firings that wait for a sink, dead letters. Exits with 1 and a sentence "
+            "for each problem."
         ),
     )
 
@@ -34,13 +43,15 @@ def run(args: Namespace) -> None:
 
     from airflow.exceptions import AirflowNotFoundException
 
+    from ...conditions.nodes.duration import duration_ms
     from ...engine.admin.health import examine
     from ...events.errors import InterlockError
 
     try:
+        late_ms = duration_ms("--late-after", args.late_after)
         config = answering_bus(args)
         with progress("Reading the state of the bus"):
-            health = examine(config)
+            health = examine(config, late_ms)
     except (InterlockError, AirflowNotFoundException) as e:
         if args.output in ("json", "yaml"):
             print_whole(args.output, {"ok": False, "problems": [str(e)]})
@@ -50,7 +61,8 @@ def run(args: Namespace) -> None:
     else:
         show(args, [_summary(health)])
         shown = [each for each in health.partitions if _needs_row(each, health.problems)]
-        for rows in (health.engines, health.deliveries, shown):
+        waiting = [each for each in health.sinks if each["open_firings"] != 0]
+        for rows in (health.engines, health.deliveries, waiting, shown):
             if rows:
                 show(args, rows)
         if len(shown) < len(health.partitions):

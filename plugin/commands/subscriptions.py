@@ -49,7 +49,7 @@ def command() -> GroupCommand:
                 Argument(
                     ("--pending",),
                     action="store_true",
-                    help="also show what each has pending; reads the states",
+                    help="also show what each has pending, and firings that wait for its sink; reads them",
                 ),
                 Argument(("--limit",), type=int, default=100, help="show at most this many (100)"),
             ),
@@ -65,7 +65,7 @@ def command() -> GroupCommand:
                     "Acknowledges an open firing of a durable subscription, so that no run is created for "
                     "it, or it is not delivered. Use it for a firing that a dispatcher holds because its run "
                     "cannot be created (the log of the dispatcher's task names it), or that a sink fails to "
-                    "take (the log of the process that delivers says why)."
+                    "take (`show` names the oldest; the log of the process that delivers says why)."
                 ),
             ),
             action(
@@ -97,6 +97,7 @@ _REGISTERED_AGAIN = (
 )
 
 
+_UNDELIVERED = ("open_firings", "oldest_firing", "oldest_since", "oldest_age_s")
 _FIRINGS_OF_SINK = "Its open firings are not delivered any more: they become dead letters after a day."
 
 
@@ -127,8 +128,13 @@ def list_(args: Namespace) -> None:
     chosen = found[: args.limit]
     pending = pending_of(config, chosen, subscriptions.partitions) if args.pending else {}
     rows = [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen]
+    if args.pending:
+        waiting = _undelivered(subscriptions)
+        for row in rows:
+            row |= waiting.get(row["subscription"], dict.fromkeys(_UNDELIVERED))
     if args.output in ("table", "plain") and not any(row["delivers_to"] for row in rows):
-        rows = [{name: value for name, value in row.items() if name != "delivers_to"} for row in rows]
+        left_out = ("delivers_to", *_UNDELIVERED)
+        rows = [{name: value for name, value in row.items() if name not in left_out} for row in rows]
     show(args, rows)
     if len(found) > len(chosen):
         say(f"Not shown: {len(found) - len(chosen)} more. Raise --limit, or filter with --name.")
@@ -142,7 +148,6 @@ def show_one(args: Namespace) -> None:
     from msgspec import to_builtins
 
     from ...engine.admin.explaining import MOST_KEYS, open_keys
-    from ...engine.admin.firings import Firings
     from ...engine.admin.pending import pending_of
     from ...engine.admin.sinks import sink_of
     from ...engine.admin.subscriptions import Subscriptions
@@ -169,8 +174,8 @@ def show_one(args: Namespace) -> None:
     if (sink := sink_of(subscriptions.registry, registration.subscription)) is not None:
         whole["sink"] = {**to_builtins(sink), "path": shown_path(sink.path)}
         with progress("Reading firings"):
-            firings = Firings.read(config, registered, subscriptions.partitions, ())
-        whole["open_firings"] = firings.open_count
+            waiting = _undelivered(subscriptions, registration.subscription)
+        whole |= waiting.get(registration.subscription, dict.fromkeys(_UNDELIVERED))
     if args.output in ("json", "yaml"):
         print_whole(args.output, whole)
         return
@@ -244,6 +249,20 @@ def skip(args: Namespace) -> None:
         say("A delivery that has begun may still reach the sink.")
     else:
         say("If a task of the dispatcher has already received it, that task may still create its run.")
+
+
+def _undelivered(subscriptions: Subscriptions, name: str | None = None) -> dict[str, dict[str, Any]]:
+    """Returns {subscription: the columns _UNDELIVERED} of those with a sink; without those not known.
+
+    name: the only subscription that is needed.
+    """
+    from ...engine.admin.deliveries import groups
+    from ...engine.admin.undelivered import undelivered
+
+    config, registry = subscriptions.config, subscriptions.registry
+    found = groups(config, registry, None if name is None else name.partition("/")[0])
+    rows = [each.row(registry, subscriptions.now_ms) for each in undelivered(config, registry, found)]
+    return {row["subscription"]: {column: row[column] for column in _UNDELIVERED} for row in rows}
 
 
 def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending | None) -> dict[str, Any]:

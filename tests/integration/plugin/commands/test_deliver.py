@@ -165,6 +165,15 @@ def test_firings_reach_the_sink_a_refused_one_is_redriven_and_sigterm_drains(
         assert explained["delivers_to"] == "connection crm, path /orders"
         [note] = [note for note in explained["notes"] if "not delivered" in note]
         assert "not delivered yet: 1, the oldest of" in note
+        shown = json.loads(interlock("subscriptions", "show", "ship").out)
+        assert (shown["open_firings"], states(bench)[shown["oldest_firing"]]) == (1, "fired")
+        [row] = interlock("subscriptions", "list", "--pending").rows()
+        assert (row["open_firings"], row["oldest_firing"]) == (1, shown["oldest_firing"])
+        assert json.loads(interlock("health").out)["ok"]
+        late = json.loads(interlock("health", "--late-after", "1ms").out)
+        assert (late["ok"], late["sinks"][0]["oldest_firing"]) == (False, shown["oldest_firing"])
+        [problem] = late["problems"]
+        assert f"skip {NAME} {shown['oldest_firing']}" in problem
         process.send_signal(signal.SIGTERM)
         log = tmp_path / "deliver.log"
         eventually("it drains", lambda: "Deliveries in flight have 15 s to end" in log.read_text())
@@ -179,6 +188,34 @@ def test_firings_reach_the_sink_a_refused_one_is_redriven_and_sigterm_drains(
         r.value or b"" for kind in ("action", "dead-letter", "subscription") for r in bench.records(kind)
     )
     assert PASSWORD not in text + written.decode("utf-8", "replace")
+
+
+def test_the_doctor_looks_at_the_connections_of_sinks_and_sends_nothing(
+    bench: Bench,
+    sink: Sink,
+    interlock: Callable[..., Ran],
+    eventually: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with registering(bench, durable_of(bench, monkeypatch), eventually):
+        missing = interlock("doctor", "--role", "deliver")
+        crm = {"conn_type": "http", "host": sink.url, "login": "shop", "password": PASSWORD}
+        monkeypatch.setenv("AIRFLOW_CONN_CRM", json.dumps(crm))
+        refused = interlock("doctor", "--role", "deliver")
+        monkeypatch.setenv("AIRFLOW__INTERLOCK__DELIVERY_NETWORKS", "127.0.0.0/8")
+        well = interlock("doctor", "--role", "deliver")
+    wrong = [
+        [row["found"] for row in json.loads(ran.out) if row["state"] == "wrong"] for ran in (missing, refused)
+    ]
+    assert [ran.code for ran in (missing, refused, well)] == [1, 1, 0]
+    assert [len(each) for each in wrong] == [1, 1]
+    assert wrong[0][0].startswith(f"{NAME}: This process can read no connection 'crm'")
+    assert wrong[1][0].startswith(f"{NAME}: Connection 'crm': host '127.0.0.1': 127.0.0.1 is not public")
+    assert [row["found"] for row in well.rows() if row["check"] == "sinks"] == [
+        "Deployment 'airflow' has 1 sink; connections: crm. No request was sent."
+    ]
+    assert sink.received == []
+    assert PASSWORD not in missing.out + refused.out + well.out
 
 
 @pytest.mark.long

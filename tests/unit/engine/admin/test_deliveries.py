@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from interlock import event
 from interlock.engine.admin import deliveries as module
-from interlock.engine.admin.deliveries import deliveries
+from interlock.engine.admin.deliveries import Group, deliveries, groups
 from interlock.engine.admin.sinks import destination, is_delivered, sink_of
-from interlock.engine.bus import Committed, Record, TopicPartition
+from interlock.engine.bus import Committed, Record, Topic, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import UnreachableError
@@ -25,6 +26,7 @@ from interlock.engine.records import (
 from interlock.engine.registry.registry import Registry
 
 CONFIG = BusConfig(name="b", deployment="other", client={"bootstrap.servers": "one:1"})
+METADATA = '{"v":1,"t":"id","c":"deliverer"}'
 
 
 class Cluster:
@@ -33,8 +35,9 @@ class Cluster:
     def __init__(self) -> None:
         self.registry = Registry()
         self.members: dict[str, int] = {}
+        self.marks: dict[int, Committed | None] = {}
         self.closed = 0
-        self.said = ""  # the metadata of the second partition's mark
+        self.said = METADATA  # the metadata of the second partition's mark
         self.write(BUS_KEY, encode_json(BusRecord(partitions=3)))
 
     def write(self, key: bytes, value: bytes | None) -> None:
@@ -66,8 +69,16 @@ class Admin:
     def committed(
         self, partitions: Iterable[TopicPartition], *, stable: bool
     ) -> dict[TopicPartition, Committed | None]:
-        marks = {0: Committed(10, ""), 1: Committed(4, self._cluster.said), 2: None}
+        marks = {
+            0: Committed(10, METADATA),
+            1: Committed(4, self._cluster.said),
+            2: None,
+            **self._cluster.marks,
+        }
         return {tp: marks[tp.partition] for tp in partitions}
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
+        return {name: Topic("id", 3) for name in names}
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 3)
@@ -77,6 +88,10 @@ class Admin:
 
     def close(self) -> None:
         self._cluster.closed += 1
+
+
+def told(cluster: Cluster, only: str | None = None) -> tuple[list[dict[str, Any]], list[str]]:
+    return deliveries(CONFIG, cluster.registry, groups(CONFIG, cluster.registry, only))
 
 
 @pytest.fixture
@@ -92,7 +107,7 @@ def test_each_deployment_with_sinks_is_shown_and_one_that_nobody_delivers_is_a_p
     cluster.register("one/deliver/a", "one/deliver/b", "two/deliver/a")
     cluster.register("two/dispatch/d", "two/deliver/without", sink=False)
     cluster.members = {"b-deliver-one": 0, "b-deliver-two": 3}
-    rows, [problem] = deliveries(CONFIG, cluster.registry)
+    rows, [problem] = told(cluster)
     assert rows == [
         {"deployment": "one", "sinks": 2, "deliverers": 0, "behind": 13},
         {"deployment": "two", "sinks": 1, "deliverers": 3, "behind": 13},
@@ -108,16 +123,16 @@ def test_what_a_deliverer_has_said_of_its_partition_is_a_problem(cluster: Cluste
     cluster.register("one/deliver/a")
     cluster.members = {"b-deliver-one": 1}
     cluster.said = '{"v":1,"t":"i","c":"d","p":"It holds a record of version 9."}'
-    _, [problem] = deliveries(CONFIG, cluster.registry)
+    _, [problem] = told(cluster)
     assert problem == ("b-action[1], which deployment 'one' delivers: It holds a record of version 9.")
     for said in ("", "no JSON", '{"v":1}', '{"p":5}', "[]"):
         cluster.said = said
-        assert deliveries(CONFIG, cluster.registry)[1] == []
+        assert told(cluster)[1] == []
 
 
 def test_a_group_that_cannot_be_seen_is_unknown_and_no_problem(cluster: Cluster) -> None:
     cluster.register("one/deliver/a", "no name!/deliver/a")
-    rows, problems = deliveries(CONFIG, cluster.registry)
+    rows, problems = told(cluster)
     assert [(row["deployment"], row["deliverers"], row["behind"]) for row in rows] == [
         ("no name!", None, None),
         ("one", None, None),
@@ -128,14 +143,36 @@ def test_a_group_that_cannot_be_seen_is_unknown_and_no_problem(cluster: Cluster)
 def test_only_the_deployment_that_is_asked_for_is_looked_at(cluster: Cluster) -> None:
     cluster.register("one/deliver/a", "two/deliver/a")
     cluster.members = {"b-deliver-one": 0, "b-deliver-two": 0}
-    [row], [problem] = deliveries(CONFIG, cluster.registry, "two")
+    [row], [problem] = told(cluster, "two")
     assert (row["deployment"], "'two'" in problem, cluster.closed) == ("two", True, 1)
+
+
+@pytest.mark.parametrize(
+    ("mark", "begins"),
+    [
+        (Committed(8, METADATA), 8),
+        (Committed(1, METADATA), 3),  # retention has removed what lies below
+        (Committed(99, METADATA), 10),
+        (Committed(8, METADATA.replace("id", "of a deleted topic")), 3),
+        (Committed(8, ""), 3),  # of a tool
+    ],
+)
+def test_a_mark_says_from_where_on_firings_may_be_open(
+    cluster: Cluster, mark: Committed, begins: int
+) -> None:
+    cluster.register("one/deliver/a")
+    cluster.members, cluster.marks = {"b-deliver-one": 1}, {0: mark}
+    [group] = groups(CONFIG, cluster.registry).values()
+    assert isinstance(group, Group)
+    place = TopicPartition("b-action", 0)
+    assert (group.marks[place], group.ends[place]) == (begins, 10)
+    assert (place in group.committed) == ("id" in mark.metadata and "deleted" not in mark.metadata)
 
 
 def test_without_sinks_nothing_is_asked(cluster: Cluster) -> None:
     cluster.register("one/dispatch/a", sink=False)
     cluster.write(sink_key("one/deliver/cancelled"), b"{}")
-    assert deliveries(CONFIG, cluster.registry) == ([], [])
+    assert told(cluster) == ([], [])
     assert cluster.closed == 0
 
 

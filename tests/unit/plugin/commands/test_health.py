@@ -27,7 +27,7 @@ def shown(
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "one:1"}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
     monkeypatch.setattr("interlock.engine.kafka.reachability.require_answer", lambda *_: None)
-    monkeypatch.setattr(module, "examine", lambda _config: health)
+    monkeypatch.setattr(module, "examine", lambda _config, _late_ms: health)
     args = get_parser().parse_args(["interlock", "health", "--output", output])
     try:
         args.func(args)
@@ -76,3 +76,48 @@ def test_an_idle_bus_has_no_partition_rows(
     out, err = shown("table", Health("b", "one:1", partitions=PARTITIONS[:1]), monkeypatch, capsys)
     assert "b-event" not in out
     assert "1 partition without lag." in err
+
+
+SINK = {"subscription": "a/deliver/ship", "delivers_to": "connection crm", "oldest_firing": None}
+
+
+def test_tables_show_only_sinks_with_firings_that_wait(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = {**SINK, "subscription": "a/deliver/unknown", "open_firings": None}
+    sinks = [
+        {**SINK, "open_firings": 0},
+        {**SINK, "subscription": "a/deliver/late", "open_firings": 2},
+        unknown,
+    ]
+    health = Health("b", "one:1", sinks=sinks)
+    out, _ = shown("table", health, monkeypatch, capsys)
+    assert [name in out for name in ("a/deliver/ship", "a/deliver/late", "a/deliver/unknown")] == [
+        False,
+        True,
+        True,
+    ]
+    out, _ = shown("json", health, monkeypatch, capsys)
+    assert json.loads(out)["sinks"] == sinks
+
+
+@pytest.mark.parametrize(("given", "late_ms"), [([], 900_000), (["--late-after", "2h"], 7_200_000)])
+def test_when_a_waiting_firing_is_a_problem_can_be_chosen(
+    given: list[str],
+    late_ms: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[int] = []
+    shown("json", Health("b", "one:1"), monkeypatch, capsys)  # sets the connection
+    monkeypatch.setattr(module, "examine", lambda _, late: asked.append(late) or Health("b", "one:1"))
+    args = get_parser().parse_args(["interlock", "health", *given, "--output", "json"])
+    args.func(args)
+    assert asked == [late_ms]
+
+
+def test_a_duration_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    args = get_parser().parse_args(["interlock", "health", "--late-after", "soon", "--output", "json"])
+    with pytest.raises(SystemExit, match="--late-after: 'soon' is not a duration"):
+        args.func(args)
+    assert json.loads(capsys.readouterr().out)["ok"] is False
