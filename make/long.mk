@@ -70,6 +70,10 @@ fuzz-http: $(VENV)/.interlock ## Send hostile requests to the HTTP receiver (FUZ
 simulate: $(VENV)/.interlock ## Search for interleavings that break the engine's protocols (SEEDS=100000 FIRST=n, SEED=n shows one, CHOOSE=1 writes chosen.json)
 	@$(PY) -m $(if $(CHOOSE),tests.simulation.choose,tests.simulation.hunt $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100000) $(if $(FIRST),--first $(FIRST))))
 
+.PHONY: simulate-deliveries
+simulate-deliveries: $(VENV)/.interlock ## The same for deliverers and their sinks (SEEDS=10000 FIRST=n, SEED=n shows one)
+	@$(PY) -m tests.simulation.hunt_deliveries $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),10000) $(if $(FIRST),--first $(FIRST)))
+
 # Another seed is another schedule of faults and another load; without one a new seed is drawn and printed.
 .PHONY: chaos
 chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults, judged by the records on the bus (SECONDS=600 SEED=n BROKER=4.2.2)

@@ -60,6 +60,12 @@ def steps() -> list[Step]:
             "marked", ("test-marked-long",), "tests marked `long`: all Spark exits, whole demos, chaos minute"
         ),
         Step("simulate", ("simulate", "SEEDS=100000"), "100,000 simulated worlds keep the invariants", True),
+        Step(
+            "simulate-deliveries",
+            ("simulate-deliveries", "SEEDS=10000"),
+            "10,000 simulated worlds of deliveries lose nothing and keep the order",
+            True,
+        ),
         Step("fuzz", ("fuzz",), "random conditions and texts that no run has tried", True),
         Step(
             "fuzz-http", ("fuzz-http", "FUZZ_SECONDS=600"), "ten minutes of hostile requests over HTTP", True
@@ -118,7 +124,7 @@ def run_all(chosen: Sequence[Step], results: list[Result]) -> None:
 def table(results: Sequence[Result]) -> list[str]:
     width = max((len(result.outcome) for result in results), default=0)
     return [
-        f"{result.step.name:15} {result.outcome:{width}} {result.seconds / 60:7.1f} min  {result.step.shows}"
+        f"{result.step.name:19} {result.outcome:{width}} {result.seconds / 60:7.1f} min  {result.step.shows}"
         for result in results
     ]
 

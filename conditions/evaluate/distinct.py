@@ -38,10 +38,6 @@ class DistinctNode(Node):
             return Partial(parts, ())
         return Partial(parts, tuple(n for place, n in enumerate(self.numbers) if place not in places))
 
-    def met_places(self, view: View) -> Sequence[int]:
-        """The places of the matchers that are met together, at most `need` of them."""
-        return self._chosen(view)[0]
-
     def _chosen(self, view: View) -> tuple[Sequence[int], Parts]:
         candidates = [self._candidates(node, view) for node in self.of]
         view.looks.charge(sum(map(len, candidates)) * len(candidates))

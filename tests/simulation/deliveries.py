@@ -6,9 +6,6 @@ in the moment in which it happens; `judge` checks the rest when nothing changes 
 
 from __future__ import annotations
 
-import argparse
-import logging
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -694,32 +691,3 @@ def play(seed: int, made_of: DeliveryMadeOf = DeliveryMadeOf(), *, trace: bool =
     finally:
         world.finish()
     return world
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Play one world of deliveries, or many.")
-    parser.add_argument("--seed", type=int, help="play this one, and show what happened")
-    parser.add_argument("--seeds", type=int, default=1000, help="how many to play")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
-    given = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    if given.seed is not None:
-        world = play(given.seed, trace=True)
-        print(*(world.trace or ()), *(world.problems or ["All held."]), sep="\n")
-        return bool(world.problems)
-    seen: Counter[str] = Counter()
-    failed = 0
-    for seed in range(given.first, given.first + given.seeds):
-        world = play(seed)
-        seen.update(dict.fromkeys(+world.seen, 1))
-        failed += bool(world.problems)
-        if world.problems:
-            print(f"seed {seed}: {world.problems[:2]}")
-    for what, count in sorted(seen.items()):
-        print(f"  {count:7} {what}")
-    print(f"{given.seeds} worlds, {failed} failed")
-    return bool(failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,8 +13,9 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tests.kit.made_of import REAL, MadeOf
 from tests.simulation import later
@@ -30,6 +31,7 @@ LATER = {DAYS: later.days, FORGOTTEN: later.forget}
 LEFT_ALONE = 9  # the remainder of a world with waits
 PART = 100  # seeds that a process plays at a time
 PROGRESS_EVERY = 50  # progress is shown after so many parts
+Failed = TypeVar("Failed")
 
 
 @dataclass
@@ -135,17 +137,25 @@ def play_some(seeds: Sequence[int]) -> tuple[list[Outcome], Counter[str]]:
 
 def hunt(seeds: Iterable[int]) -> tuple[list[Outcome], Counter[str]]:
     """Plays all seeds on all cores. Returns the failed ones, and in how many each situation was seen."""
+    failed, seen = on_all_cores(play_some, seeds)
+    return sorted(failed, key=lambda outcome: outcome.seed), seen
+
+
+def on_all_cores(
+    play_part: Callable[[Sequence[int]], tuple[list[Failed], Counter[str]]], seeds: Iterable[int]
+) -> tuple[list[Failed], Counter[str]]:
+    """Plays the seeds in parts, each with `play_part`, and adds up what it returns."""
     all_seeds = list(seeds)
     parts = [all_seeds[at : at + PART] for at in range(0, len(all_seeds), PART)]
-    failed: list[Outcome] = []
+    failed: list[Failed] = []
     seen: Counter[str] = Counter()
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        for played, (some_failed, some_seen) in enumerate(pool.imap_unordered(play_some, parts), 1):
+        for played, (some_failed, some_seen) in enumerate(pool.imap_unordered(play_part, parts), 1):
             failed += some_failed
             seen += some_seen
             if played % PROGRESS_EVERY == 0:
                 print(f"{played * PART} seeds played, {len(failed)} failed", file=sys.stderr, flush=True)
-    return sorted(failed, key=lambda outcome: outcome.seed), seen
+    return failed, seen
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """Many worlds of deliveries: deliverers over simulated brokers, killed and rebalanced at every step.
 
-`python -m tests.simulation.deliveries --seed 17` plays one again and shows what happened.
+`make simulate-deliveries SEED=17` plays one again and shows what happened.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tests.simulation.deliveries import play
+from tests.simulation.hunt_deliveries import again
 from tests.simulation.seeds import first_of_commit
 
 CHOSEN = (*range(40), 43, 48, 234, 297)  # they show all of MUST_BE_SEEN
@@ -51,7 +52,7 @@ def hold(seeds: Iterable[int]) -> Counter[str]:
     for seed in seeds:
         world = play(seed)
         seen.update(world.seen)
-        assert not world.problems, f"seed {seed}: {world.problems}"
+        assert not world.problems, f"{again(seed)}: {world.problems}"
     return seen
 
 
