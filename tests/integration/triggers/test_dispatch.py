@@ -235,5 +235,5 @@ def test_dag_test_of_a_dispatcher_creates_the_runs_of_what_fired_and_ends(site: 
     found = runs(site, "tried")
     assert found
     states = actions(site, "airflow/dispatch/dispatch_tried")
-    # One pass: the other may have fired after it.
+    # One round: the other may have fired after it.
     assert {f"dispatch__{firing}" for firing, state in states.items() if state == "acked"} == set(found)

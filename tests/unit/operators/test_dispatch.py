@@ -1,4 +1,4 @@
-"""`dispatch_dag`: invalid arguments, and exactly one run for each firing wherever a pass ends."""
+"""`dispatch_dag`: invalid arguments, and exactly one run for each firing wherever a round ends."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def fired(places: Any, *, registered: bool = True) -> dict[str, Any]:
 
 
 def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> Any:
-    """Runs a pass over these places, and returns the next deferral."""
+    """Runs a round over these places, and returns the next deferral."""
     kept = kept or deferral(operator.execute, context())[1]
     return deferral(operator.resume, context(), event=fired(places), **kept)
 
@@ -247,7 +247,7 @@ def test_a_run_with_a_given_since_ends_at_renew_at_registered_or_not(log: Log) -
     assert operator.resume(context(), event=fired([], registered=False), **kept) == 0
 
 
-def test_after_a_cancel_no_earlier_event_counts_in_the_next_pass_or_try(supervisor: Any, log: Log) -> None:
+def test_after_a_cancel_no_earlier_event_counts_in_the_next_round_or_try(supervisor: Any, log: Log) -> None:
     """Otherwise they would fire again with other ids."""
     given, operator = context(), task()
     before = int(datetime.now(UTC).timestamp() * 1000)
@@ -257,7 +257,7 @@ def test_after_a_cancel_no_earlier_event_counts_in_the_next_pass_or_try(supervis
     assert since_of(deferral(operator.execute, given)[0]) >= before
 
 
-def test_an_error_of_the_state_store_fails_no_pass_and_loses_no_event(supervisor: Any, log: Log) -> None:
+def test_an_error_of_the_state_store_fails_no_round_and_loses_no_event(supervisor: Any, log: Log) -> None:
     log.fire(firing("a"))
     given, operator = {**context(), "task_state_store": None}, task()
     kwargs, kept = deferral(operator.execute, given)
@@ -266,7 +266,7 @@ def test_an_error_of_the_state_store_fails_no_pass_and_loses_no_event(supervisor
     assert log.acknowledged == ["a"]
 
 
-# -- a pass
+# -- a round
 
 
 def test_each_firing_gets_a_run_in_order_and_is_acknowledged(supervisor: Any, log: Log) -> None:
@@ -519,7 +519,7 @@ def test_a_firing_with_which_airflow_always_fails_is_held_with_its_key_and_the_o
     operator = task()
     kwargs, kept = resumed(operator, log.open())
     assert (sorted(log.acknowledged), kwargs["held"]) == (["b", "c"], [[0, 0], [0, 1]])
-    log.fire(firing("a3", "a"), firing("d", "d"))  # a later pass of the same run
+    log.fire(firing("a3", "a"), firing("d", "d"))  # a later round of the same run
     kwargs, kept = resumed(operator, [[0, 4], [0, 5]], kept)
     assert (sorted(log.acknowledged), kwargs["held"]) == (["b", "c", "d"], [[0, 0], [0, 1], [0, 4]])
     with pytest.raises(AirflowFailException, match="3 firings have no run yet"):
@@ -648,7 +648,7 @@ def test_a_run_of_the_dispatcher_ends_at_renew_at_even_if_firings_never_end(
     assert log.acknowledged == ["a"]
 
 
-def test_dag_test_which_passes_only_the_event_makes_one_pass(supervisor: Any, log: Log) -> None:
+def test_dag_test_which_passes_only_the_event_makes_one_round(supervisor: Any, log: Log) -> None:
     log.fire(firing("a"), firing("b"))
     assert task().resume(context(), event=fired(log.open())) == 2
     assert log.acknowledged == ["a", "b"]
