@@ -24,6 +24,6 @@ with DAG("alert", schedule=None, tags=["interlock"]):
 
     @task
     def alert(station: str, silent_since: str) -> str:
-        return f"{station} is silent since {silent_since}"
+        return f"{station} has been silent since {silent_since}"
 
     alert("{{ dag_run.conf['station'] }}", "{{ dag_run.conf['silent_since'] }}")

@@ -17,7 +17,7 @@ USER = "interlock"
 
 
 class ReportReaders:
-    """Takes CloudEvents (binary mode) at `/reports`, from who has the password. Runs as a context manager."""
+    """As a context manager it takes CloudEvents (binary mode) at `/reports`, from senders with the password."""
 
     def __init__(self) -> None:
         self._password = secrets.token_hex(16)

@@ -98,7 +98,7 @@ def binding(name: str, kind: ResourceType, pattern: str, operation: AclOperation
 def guarded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Callable[..., BusConfig], AdminClient]]:
-    """The bus as a user reaches it, and whoever gives and takes rights: each has those above, no others."""
+    """A broker with users that have RIGHTS and no others: (gives the bus as a user reaches it, an admin)."""
     plain, sasl, controller = free_ports(3)
     users = " ".join(f'user_{name}="{name}-secret"' for name in RIGHTS)
     properties = {
@@ -146,7 +146,7 @@ def user(guarded: Any) -> Callable[..., BusConfig]:
 
 @contextmanager
 def without(admin: AdminClient, *taken: AclBinding) -> Iterator[None]:
-    """These rights are taken away, and given back."""
+    """Takes these rights away inside the block, and gives them back after it."""
     for each in taken:
         exact = AclBindingFilter(*(getattr(each, name) for name in ACL_FIELDS))
         [removed] = [future.result() for future in admin.delete_acls([exact]).values()]

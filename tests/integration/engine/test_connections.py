@@ -238,9 +238,9 @@ def test_a_check_is_off_only_where_the_administrator_names_it(
 def rotated(
     site: Listeners, unique_name: Callable[[str], str], eventually: Any
 ) -> Iterator[tuple[Waiting, Callable[..., BusConfig]]]:
-    """A wait that went well, until its user's password was changed at the broker and the task got a notice.
+    """(A wait, the bus as its user reaches it with a given password).
 
-    And the bus as that user reaches it with a given password.
+    The wait was registered; then the user's password was changed at the broker, and the task got a notice.
     """
     name = unique_name("rotated")
     site.set_scram_secret(name, f"{CANARY}first")

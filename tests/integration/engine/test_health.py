@@ -89,7 +89,7 @@ def test_a_range_that_retention_removed_is_named_with_the_command_that_resumes(
 
 @pytest.fixture
 def used(bench: Any, eventually: Any) -> Any:
-    """A bus of which an engine had all partitions, which has left."""
+    """A bus whose partitions one engine owned, all of them, before it left the group."""
     with bench.engine():
         eventually(
             "all partitions are in use",

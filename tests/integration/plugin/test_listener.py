@@ -219,7 +219,7 @@ class Crash:
 
 @pytest.fixture(scope="module")
 def crash(site: Site, eventually: Callable[..., Any]) -> Crash:
-    """Broker and scheduler run again when it is over."""
+    """Plays the crash; afterwards broker and scheduler run again."""
     api, tasks = site.airflow.api, ("good", "fails", "skips")
     hidden = site.run("hidden")
     site.broker.stop()

@@ -79,7 +79,7 @@ ROWS: dict[str, tuple[str, str, str | None, str, int]] = {
 
 
 def rows(short: str) -> list[Any]:
-    """The rows, all but this one in the long tier."""
+    """The rows; all except `short` are marked long."""
     return [row if row == short else pytest.param(row, marks=pytest.mark.long) for row in ROWS]
 
 

@@ -44,7 +44,7 @@ FILES = (
     "sequence",
     "ship_orders",
     "spark_completion",
-    # whose failure failure_reaction waits for: the variable that it reads is missing
+    # It fails, because the variable that it reads is missing: failure_reaction waits for that.
     "rates_ingest",
     "spark_job",
 )
@@ -100,7 +100,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def examples(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Their ten minutes are three seconds; all else is as it stands there."""
+    """The examples as they are, except that their ten minutes are three seconds."""
     folder = tmp_path_factory.mktemp("examples")
     dags = folder / "dags"
     dags.mkdir()
@@ -136,7 +136,7 @@ def examples(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 def played(examples: Site, eventually: Callable[..., Any]) -> Site:
-    """All wait, and all that they wait for has come."""
+    """The examples, after all of them began to wait and all events that they wait for were emitted."""
     api, bus = examples.airflow.api, examples.bus
     dispatchers = tuple(name.partition("/")[2] for name in DURABLE[:4])
     api.wait_for_dags(*dispatchers, *WAITING, *REST, "asset_route", timeout_s=120)
@@ -199,7 +199,7 @@ def test_the_absence_alert_says_when_the_last_heartbeat_was_recorded(
     events = read_all(played.bus.bootstrap_servers, played.bus.topic("event"))
     [beat] = [each for each in events if each.header("ce_type") == "com.example.station.alive"]
     when = datetime.fromtimestamp(beat.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    assert returned(played, eventually, "alert", "alert") == f"north is silent since {when}"
+    assert returned(played, eventually, "alert", "alert") == f"north has been silent since {when}"
 
 
 def test_an_order_reaches_the_shipping_service_from_the_triggerer(
@@ -215,11 +215,11 @@ def test_an_order_reaches_the_shipping_service_from_the_triggerer(
 
 
 def returned(played: Site, eventually: Callable[..., Any], dag_id: str, task_id: str) -> Any:
-    """The task's return value, in the example's own run."""
+    """The return value of the task in the run that the test or the example started."""
     api = played.airflow.api
 
     def ours() -> list[dict[str, Any]]:
-        """Airflow may start one of today beside it."""
+        """Without the scheduled run of today, which Airflow may start beside it."""
         return [run for run in api.runs(dag_id) if run["run_type"] != "scheduled"]
 
     [run] = eventually(f"{dag_id} has a run", ours, 300)

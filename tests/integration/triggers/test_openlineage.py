@@ -30,7 +30,8 @@ from tests.kit.airflow import MIGRATED
 pytestmark = pytest.mark.long  # an Airflow of its own, and a jar of 43 MB
 
 CHECKSUMS = Path(__file__).with_name("openlineage.sha512")
-PROVIDER = Path(__file__).with_name("openlineage.txt")  # it would load in every Airflow of the environment
+# Installed into a folder of its own: in the environment every Airflow of the tests would load it.
+PROVIDER = Path(__file__).with_name("openlineage.txt")
 UV = Path(sys.executable).with_name("uv")
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 WAITS = """

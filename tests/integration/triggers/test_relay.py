@@ -303,7 +303,7 @@ def collector(site: Any) -> Iterator[Collector]:
 
 
 def orders(count: int) -> list[bytes]:
-    """In order. Every tenth is there twice, as its sender sent it again; five are paid, the last is last."""
+    """Bodies of orders, in order. Each tenth is repeated; five have the state `paid`, the last one `last`."""
 
     def order(n: int) -> bytes:
         state = "last" if n == count - 1 else "paid" if n % (count // 5) == 0 else "open"

@@ -158,7 +158,10 @@ def marked(row: Row) -> dict[str, Any]:
 
 
 def execution_timeout(row: Row) -> dict[str, Any]:
-    """The scheduler fails deferred tasks whose time is over, all in one look: another task shows it."""
+    """The scheduler looks for deferred tasks whose time is over, fails another one, and leaves the wait.
+
+    In one look it fails all such tasks, so the other one shows that it has looked.
+    """
     run_id = row.deferred("execution_timeout")
     began = row.api.task("execution_timeout", run_id, "wait")
     over = instant(began["start_date"]) + EXECUTION_TIMEOUT
@@ -175,9 +178,9 @@ def execution_timeout(row: Row) -> dict[str, Any]:
 
 
 def edited(row: Row) -> dict[str, Any]:
-    """A try after the edit registers what the DAG says then, so the waits must have one try, `again` two.
+    """A try after the edit registers the edited arguments. `wait` and `fails` have one try, `again` has two.
 
-    All events have one source, so they are judged in their order: those that the edited DAG waits for first.
+    All events have one source, so they are evaluated in order: those that the edited DAG waits for first.
     """
     run_id = row.deferred("edited")
     row.until_registered(run_id, 3)
@@ -201,7 +204,7 @@ def edited(row: Row) -> dict[str, Any]:
 
 
 def edited_end(row: Row) -> dict[str, Any]:
-    """The one wait expires a second after its first half, the other fails: not before the edit."""
+    """One wait expires a second after its first half, the other one fails; both after the edit."""
     run_id = row.deferred("edited_end")
     row.until_registered(run_id, 2)
     path = row.site.airflow.dags_folder / "edited_end.py"

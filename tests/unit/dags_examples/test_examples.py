@@ -120,7 +120,7 @@ def test_absence_alert_starts_a_run_for_each_silence_of_each_station(dags: dict[
     ]
     assert (runs[0].dag_id, runs[0].note) == ("alert", "south is silent")
     assert call(dags, "alert", "alert", *runs[0].conf.values()) == (
-        "south is silent since 2026-11-20T06:05:00.000+00:00"
+        "south has been silent since 2026-11-20T06:05:00.000+00:00"
     )
 
 

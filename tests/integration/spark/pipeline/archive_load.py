@@ -19,7 +19,8 @@ _TYPES = [f"com.example.t{number}" for number in range(8)]
 class Load:
     """Sends `total` committed records from a thread, in transactions; aborts some further ones.
 
-    `committed`: (partition, offset) -> id, None for what is no event. It goes no further than `allow` says.
+    `committed`: {(partition, offset): id of the event, None if the record is none}. It sends only as many as
+    `allow` says.
     """
 
     site: Site
