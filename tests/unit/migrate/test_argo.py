@@ -114,6 +114,13 @@ def test_an_http_trigger_calls_a_service_and_one_with_another_method_starts_a_da
     assert http().arguments["retry"] == {"timeout_s": 60.0}
     assert http(method="PUT").function == "dispatch_dag"
     assert http(url="nowhere").refused[0].field == "spec.triggers[0].template.http.url"
+    for timeout in (3601, -1, "10"):
+        assert http(timeout=timeout).refused == (
+            Note(
+                "spec.triggers[0].template.http.timeout",
+                f"{timeout!r} is no number of seconds up to an hour",
+            ),
+        )
 
 
 @pytest.mark.parametrize("kind", [each for each in KINDS if each != "http"])
@@ -197,6 +204,14 @@ def test_a_context_that_is_not_that_of_the_dependency_is_refused() -> None:
     right = {**A, "filters": {"context": {"source": "shop", "type": "webhook"}}}
     made = one(trigger("a"), dependencies=(right,)).condition
     assert made == event("webhook", source="shop", subject="orders", label="a")
+
+
+def test_filters_that_no_matcher_can_have_are_refused() -> None:
+    """A `where` has a limit, which a long list of values goes beyond."""
+    values = {"path": "a", "type": "string", "value": ["x"] * 5000}
+    [note] = one(trigger("a"), dependencies=({**A, "filters": {"data": [values]}},)).refused
+    assert note.field == "spec.dependencies[0].filters"
+    assert "characters: at most" in note.text
 
 
 def test_other_resources_are_not_read_and_a_sensor_without_a_spec_is_refused() -> None:
@@ -390,6 +405,7 @@ def test_a_time_is_that_of_its_zone() -> None:
         ({"time": {"start": "9:00", "stop": "10:00:00"}}, "time.start"),
         ({"time": {"start": "09:00:00"}}, "time.stop"),
         ({"time": {"start": "09:00:00", "stop": "10:00:00", "timezone": "a'b"}}, "time.timezone"),
+        ({"time": {"start": "09:00:00", "stop": "10:00:00", "days": ["Mon"]}}, "time.days"),
     ],
     ids=str,
 )

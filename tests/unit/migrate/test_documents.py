@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from interlock.migrate.documents import read_resources
+from interlock.migrate.documents import MAX_CHARS, read_resources
 from interlock.migrate.errors import UnreadableFile
 
 YAML = """
@@ -88,6 +88,13 @@ def test_an_item_without_a_name_is_called_by_its_place() -> None:
 def test_what_is_no_file_of_resources_is_an_error_that_says_why(text: str, reason: str) -> None:
     with pytest.raises(UnreadableFile, match=reason):
         read_resources(text)
+
+
+def test_a_file_that_is_too_long_is_refused_with_its_size() -> None:
+    with pytest.raises(
+        UnreadableFile, match=f"it has {MAX_CHARS + 1} characters: at most {MAX_CHARS}. Split"
+    ):
+        read_resources(" " * (MAX_CHARS + 1))
 
 
 def test_an_anchor_is_its_value() -> None:

@@ -150,6 +150,14 @@ def test_all_reasons_against_a_trigger_are_told_at_once() -> None:
     assert found.arguments == {}
 
 
+def test_a_trigger_with_two_brokers_is_refused() -> None:
+    [note] = one(changed(TRIGGER, spec_brokerRef={"kind": "Broker", "name": "default"})).refused
+    assert (note.field, note.text) == (
+        "spec.brokerRef",
+        "broker is given too: Knative takes only one of them",
+    )
+
+
 @pytest.mark.parametrize("spec", [None, [], "a"])
 def test_a_trigger_without_a_spec_is_refused(spec: Any) -> None:
     given = {**TRIGGER, "spec": spec}

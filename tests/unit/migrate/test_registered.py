@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,3 +66,10 @@ def test_it_is_what_the_printed_dag_registers(order: str, path: str, delivery: s
         sink=operator._sink(CONFIG),
     )
     assert durable(found, "finance", since_ms) == by_dag
+
+
+def test_what_starts_a_dag_has_no_sink() -> None:
+    """The command asks only for subscriptions with one: Triggers that were not refused."""
+    dispatched = replace(made("ordered", "", "{}"), function="dispatch_dag")
+    with pytest.raises(ValueError, match=r"Trigger shop/orders has no sink"):
+        durable(dispatched, "finance", 0)

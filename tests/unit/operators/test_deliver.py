@@ -111,6 +111,19 @@ def test_a_path_may_be_empty_and_have_a_query(path: str) -> None:
     assert sink(task(path=path))["path"] == path
 
 
+@pytest.mark.parametrize("dag_id", ["", "a b", "a/b", "a" * 251, None, 7])
+def test_an_id_that_no_dag_can_have_is_an_import_error(dag_id: Any) -> None:
+    """It is part of the subscription's name."""
+    with pytest.raises(ValueError, match=r"deliver_dag: dag_id is .*; give the id of a DAG: letters, digits"):
+        deliver_dag(dag_id, condition=DAILY, conn_id="crm")
+
+
+def test_a_parameter_whose_rendered_value_no_condition_takes_fails_the_task_with_its_name() -> None:
+    operator = task(event("x", subject=param("region")), param_values={"region": "{{ 'x' * 3000 }}"})
+    with pytest.raises(ConditionError, match=r"deliver_dag 'd': param\(r.*has 3000 characters: at most 2048"):
+        operator.execute(context())
+
+
 # -- the DAG and its task
 
 
