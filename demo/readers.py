@@ -17,7 +17,7 @@ USER = "interlock"
 
 
 class ReportReaders:
-    """As a context manager it takes CloudEvents (binary mode) at `/reports`, from senders with the password."""
+    """A context manager that takes CloudEvents (binary mode) at `/reports` from senders with the password."""
 
     def __init__(self) -> None:
         self._password = secrets.token_hex(16)
