@@ -295,7 +295,7 @@ class Deliverer:
         firing = self._attempts.pop(ended.number).firing
         lanes = self.schedule.sinks[firing.subscription]
         over = lanes.answer(firing, ended.answer, self._monotonic(), self.clock.now_ms())
-        self.reports.pause(firing.subscription, lanes.paused_by)
+        self.reports.pause(firing.subscription, lanes.pace.paused_by)
         stats = self.stats.of(firing.subscription)
         if ended.answer.verdict is not Verdict.DELIVERED:
             stats.failed += 1
@@ -339,7 +339,7 @@ class Deliverer:
         for subscription, lanes in self.schedule.sinks.items():
             stats = self.stats.of(subscription)
             stats.in_flight, stats.open = lanes.in_flight, lanes.held
-            stats.paused = lanes.paused_until is not None
+            stats.paused = lanes.pace.is_paused
 
     def _give_up_without_sink(self) -> None:
         """Firings without a sink become dead letters after the default `give_up_after_s`."""

@@ -23,13 +23,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import count
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from .answers import Answer, Verdict
 from .firings import OpenFiring, Order
+from .pace import Pace
 from .retry import Retry
-
-LEAST_LIMIT: Final = 1.0
 
 
 class LaneState(Enum):
@@ -63,18 +62,15 @@ class Finished(NamedTuple):
 class SinkLanes:
     """The lanes of one sink. chance: random numbers in [0, 1).
 
-    The sink as a whole is **paused** after an answer that says nothing about the firing: UNREACHABLE, or
-    DENIED. Then one delivery at a time is tried, each of another lane, with the delays of its retry policy,
-    until one is accepted or fails for a reason of its own. A firing that is DENIED is refused for good if the
-    sink accepted another one that was sent since it was last denied: then the cause is the firing.
-
-    `limit`: how many deliveries may be in flight. Answers that are a sign of congestion halve it, and each
-    delivered firing raises it again, up to the sink's `max_in_flight`.
+    `pace`: whether the sink is paused, and how many deliveries it gets at a time. While it is paused, each
+    try is of another lane. A firing that is DENIED is refused for good if the sink accepted another one that
+    was sent since it was last denied: then the cause is the firing.
     """
 
     def __init__(self, retry: Retry, order: Order, max_in_flight: int, chance: Callable[[], float]) -> None:
-        self.retry, self.order, self.max_in_flight = retry, order, max_in_flight
+        self.retry, self.order = retry, order
         self._chance = chance
+        self.pace = Pace(retry, max_in_flight, chance)
         self._lanes: dict[str, Lane] = {}
         self._ready: deque[tuple[int, Lane]] = deque()
         self._parked: list[tuple[float, int, Lane]] = []
@@ -82,13 +78,6 @@ class SinkLanes:
         self._next_order: Order | None = None
         self.in_flight = 0
         self._acknowledging = 0
-        self.limit = float(max_in_flight)
-        self._halved_at = -1.0
-        self.paused_until: float | None = None
-        self.paused_by = ""
-        self._failed_in_a_row = 0
-        self._failed = 0  # how many failures of the whole sink were counted
-        self._accepted = float("-inf")  # when the latest delivery that was accepted had started
         self._started: dict[bytes, float] = {}
 
     # -- what the sink has
@@ -109,7 +98,7 @@ class SinkLanes:
 
     def add(self, firing: OpenFiring) -> None:
         """Add a firing behind those of its lane."""
-        firing.base = self._failed
+        firing.base = self.pace.failures
         name = firing.lane(self.order)
         lane = self._lanes.get(name)
         if lane is None:
@@ -142,9 +131,8 @@ class SinkLanes:
 
     def change(self, retry: Retry, order: Order, max_in_flight: int) -> None:
         """Use these settings from now on; another order when nothing is in flight or acknowledging."""
-        if max_in_flight != self.max_in_flight:
-            self.max_in_flight, self.limit = max_in_flight, float(max_in_flight)
         self.retry = retry
+        self.pace.change(retry, max_in_flight)
         self._next_order = None if order == self.order else order
         self._reorder()
 
@@ -163,17 +151,13 @@ class SinkLanes:
             return None
         if not self._has_ready(now):
             return self._parked[0][0] if self._parked else None
-        if self.paused_until is not None:
-            return None if self.in_flight else max(now, self.paused_until)
-        return now if self.may_start(now) else None
+        return self.pace.next_due(self.in_flight, now)
 
     def may_start(self, now: float) -> bool:
         """Whether `start` would return a firing."""
         if self._next_order is not None or not self._has_ready(now):
             return False
-        if self.paused_until is not None:
-            return now >= self.paused_until and self.in_flight == 0
-        return self.in_flight < int(max(self.limit, LEAST_LIMIT))
+        return self.pace.allows(self.in_flight, now)
 
     def start(self, now: float) -> OpenFiring | None:
         """The next firing to deliver, which is in flight from now on; None if there is none, or no room."""
@@ -204,7 +188,7 @@ class SinkLanes:
         verdict = answer.verdict
         if verdict is Verdict.DENIED and firing is not None and self._denies_only(firing, now):
             verdict = Verdict.REFUSED
-        counted = self._note(verdict, answer, started, now)
+        counted = self.pace.note(verdict, answer, started, now)
         if firing is None:
             self._next(lane)
         elif verdict is Verdict.DELIVERED:
@@ -235,32 +219,12 @@ class SinkLanes:
         lane.firings.popleft()
         self._next(lane)
         over: list[Finished] = []
-        if self.paused_until is not None and lane.firings and self._is_exhausted(lane.firings[0], now_ms):
+        if self.pace.is_paused and lane.firings and self._is_exhausted(lane.firings[0], now_ms):
             over = self._finish(lane, self._given_up(lane.firings[0]))
         self._reorder()
         return over
 
-    # -- the sink as a whole
-
-    def _note(self, verdict: Verdict, answer: Answer, started: float, now: float) -> bool:
-        """Note what an answer says about the sink. Returns whether it counts as a failure of the sink."""
-        if verdict in (Verdict.UNREACHABLE, Verdict.DENIED):
-            # Deliveries in flight when the pause began fail for the same reason: they count once.
-            if self.paused_until is not None and started < self.paused_until:
-                return False
-            self._failed += 1
-            self._failed_in_a_row += 1
-            delay = self.retry.delay(self._failed_in_a_row, self._chance(), answer.retry_after_s)
-            self.paused_until, self.paused_by = now + delay, str(answer)
-            return True
-        if self.paused_until is not None and started >= self.paused_until:
-            self.paused_until, self.paused_by, self._failed_in_a_row = None, "", 0
-        if verdict is Verdict.DELIVERED:
-            self._accepted = max(self._accepted, started)
-            self.limit = min(float(self.max_in_flight), self.limit + 1 / max(self.limit, LEAST_LIMIT))
-        elif answer.is_congestion and started >= self._halved_at:
-            self.limit, self._halved_at = max(LEAST_LIMIT, self.limit / 2), now
-        return False
+    # -- giving up
 
     def _denies_only(self, firing: OpenFiring, now: float) -> bool:
         """Whether the sink accepted a firing that was sent since it last denied this one.
@@ -268,14 +232,14 @@ class SinkLanes:
         A firing that was sent before proves nothing: the sink's password may have changed in between.
         """
         before, firing.denied_at = firing.denied_at, now
-        return before is not None and self._accepted > before
+        return before is not None and self.pace.accepted > before
 
     def _is_exhausted(self, firing: OpenFiring, now_ms: int) -> bool:
-        seen = firing.tries + self._failed - firing.base
+        seen = firing.tries + self.pace.failures - firing.base
         return self.retry.is_exhausted(firing.tries, seen, (now_ms - firing.record.timestamp_ms) / 1000)
 
     def _given_up(self, firing: OpenFiring) -> str:
-        last = firing.failure or self.paused_by
+        last = firing.failure or self.pace.paused_by
         return f"given up after {firing.tries} failed deliveries; the last failure: {last}"
 
     def _give_up_waiting(self, now_ms: int) -> list[Finished]:

@@ -595,7 +595,7 @@ class DeliveryWorld:
             p.left_out for p in deliverer.ownership.partitions.values()
         )
         self.seen["scan"] += deliverer.scans.count
-        self.seen["sink paused"] += any(s.paused_until for s in deliverer.schedule.sinks.values())
+        self.seen["sink paused"] += any(s.pace.paused_until for s in deliverer.schedule.sinks.values())
 
     def _do_mark(self, n: int, few: int) -> None:
         found = self.cluster.unmarked()

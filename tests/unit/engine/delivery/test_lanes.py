@@ -134,16 +134,16 @@ def test_a_sink_without_connection_is_paused_and_probed_by_one_lane_after_the_ot
     assert lanes.start() == firings
     for each in firings:
         lanes.answer(each, DOWN)
-    assert lanes.lanes.paused_until == 1  # one failure, not four
+    assert lanes.lanes.pace.paused_until == 1  # one failure, not four
     assert lanes.start() == []
     lanes.now = 1
     assert lanes.start() == firings[:1]
     lanes.answer(firings[0], DOWN)
-    assert (lanes.lanes.paused_until, lanes.lanes.paused_by) == (3, "connection refused")
+    assert (lanes.lanes.pace.paused_until, lanes.lanes.pace.paused_by) == (3, "connection refused")
     lanes.now = 3
     assert lanes.start() == firings[1:2]  # another one
     lanes.answer(firings[1], OK)
-    assert lanes.lanes.paused_until is None
+    assert lanes.lanes.pace.paused_until is None
     assert {each.key for each in lanes.start()} == {each.key for each in (*firings[2:], firings[0])}
 
 
@@ -153,11 +153,11 @@ def test_any_answer_about_a_firing_ends_the_pause() -> None:
     lanes.start()
     lanes.answer(a, DOWN)
     lanes.answer(b, FAILS)  # it was sent before the pause: it says nothing new
-    assert lanes.lanes.paused_until == 1
+    assert lanes.lanes.pace.paused_until == 1
     lanes.now = 1
     assert lanes.start() == [a]
     lanes.answer(a, FAILS)
-    assert lanes.lanes.paused_until is None
+    assert lanes.lanes.pace.paused_until is None
 
 
 def test_a_sink_that_denies_everything_keeps_its_firings() -> None:
@@ -180,7 +180,7 @@ def test_a_firing_that_is_denied_while_others_are_accepted_is_refused() -> None:
     lanes.commit(*lanes.answer(good, OK))
     assert lanes.start() == [bad]
     assert lanes.answer(bad, DENIED) == [Finished(bad, "the sink refused it: HTTP 403")]
-    assert lanes.lanes.paused_until is None  # the cause was the firing
+    assert lanes.lanes.pace.paused_until is None  # the cause was the firing
 
 
 def test_what_was_sent_before_a_denial_does_not_show_that_the_cause_is_the_firing() -> None:
@@ -203,7 +203,7 @@ def test_failures_of_a_paused_sink_count_for_all_that_wait() -> None:
         [probe, *rest] = lanes.start()
         for each in (probe, *rest):
             over += lanes.answer(each, DOWN)
-        lanes.now = lanes.lanes.paused_until or 0.0
+        lanes.now = lanes.lanes.pace.paused_until or 0.0
     assert [finished.firing for finished in over] == [firings[1], firings[0], firings[2]]  # the probe first
     assert all(finished.reason.endswith("connection refused") for finished in over)
     [behind] = lanes.commit(over[0])
@@ -217,7 +217,7 @@ def test_what_comes_later_does_not_inherit_the_failures_of_its_sink() -> None:
     for _ in range(3):
         lanes.start()
         lanes.answer(a, DOWN)
-        lanes.now = lanes.lanes.paused_until or 0.0
+        lanes.now = lanes.lanes.pace.paused_until or 0.0
     late = firing(2, "b", at_ms=0)
     lanes.lanes.add(late)
     lanes.now_ms = 2 * DAY_MS
@@ -234,12 +234,12 @@ def test_congestion_halves_the_deliveries_in_flight_once_and_success_raises_it()
     lanes.now = 0.5
     for each in sent:
         lanes.answer(each, Answer(503))
-    assert lanes.lanes.limit == 8
+    assert lanes.lanes.pace.limit == 8
     sent = lanes.start()
     assert len(sent) == 8
     for each in sent:
         lanes.commit(*lanes.answer(each, OK))
-    assert 8 < lanes.lanes.limit <= 16
+    assert 8 < lanes.lanes.pace.limit <= 16
 
 
 # -- partitions that go and come
