@@ -32,11 +32,11 @@ from .ownership import Ownership
 from .partition import WINDOW, ActionPartition, Window
 from .posts import Attempt, Ended, Posts
 from .reports import SinkReports
-from .retry import Retry
 from .scans import Scans
 from .schedule import Schedule
 from .sinks import Sinks
 from .stats import DeliveryStats
+from .without_sink import WithoutSink
 
 TAKE: Final = 2000
 FINISH_S: Final = 2.0  # how long a rebalance waits for deliveries in flight
@@ -110,7 +110,7 @@ class Deliverer:
         )
         self.scans = Scans(bus, self.ownership)
         self.reports = SinkReports(surroundings.monotonic)
-        self._without_sink: dict[bytes, OpenFiring] = {}
+        self._without_sink = WithoutSink(self.sinks)
         self._attempts: dict[int, Attempt] = {}
         self._number = 0
         self._stopping = False
@@ -201,7 +201,7 @@ class Deliverer:
         """Drop all partitions; what is assigned is read again. Deliveries in flight continue."""
         for partition in self.ownership.partitions.values():
             self._drop(partition.held)
-        self._without_sink = {}
+        self._without_sink.clear()
         if assigned is not None:
             self.dead.note_members()
         self.ownership.assign(assigned)
@@ -244,9 +244,9 @@ class Deliverer:
             )
         else:
             lanes.change(record.retry, record.order, record.max_in_flight)
-        waiting = [f for f in self._without_sink.values() if f.subscription == subscription]
+        waiting = self._without_sink.of(subscription)
         self._drop(waiting)
-        self._deliver(sorted(waiting, key=lambda firing: firing.place))
+        self._deliver(waiting)
 
     def _is_one_lane(self, subscription: str) -> bool:
         record = self.sinks.records.get(subscription)
@@ -273,7 +273,7 @@ class Deliverer:
             lanes = self.schedule.sinks.get(firing.subscription)
             done = self.acknowledgements.done.get(firing.key)
             if lanes is None or firing.subscription not in self.sinks.records:
-                self._without_sink[firing.key] = firing
+                self._without_sink.add(firing)
             elif done is None:
                 lanes.add(firing)
             elif lanes.add_delivered(firing):
@@ -284,7 +284,7 @@ class Deliverer:
     def _drop(self, firings: Iterable[OpenFiring]) -> None:
         """Take firings out of their lanes."""
         for firing in firings:
-            self._without_sink.pop(firing.key, None)
+            self._without_sink.remove(firing)
             lanes = self.schedule.sinks.get(firing.subscription)
             if lanes is not None:
                 lanes.remove(firing)
@@ -326,10 +326,12 @@ class Deliverer:
 
     def _commit(self, membership: object) -> None:
         if self.acknowledgements.marks_are_due:
-            self._give_up_without_sink()
+            done = self.acknowledgements.done
+            for firing, reason in self._without_sink.overdue(self.clock.now_ms(), done):
+                self._add_dead_letter(firing, reason)
             self._measure()
         for firing in self.acknowledgements.commit(membership):
-            self._without_sink.pop(firing.key, None)
+            self._without_sink.remove(firing)
             lanes = self.schedule.sinks.get(firing.subscription)
             if lanes is not None:
                 self._give_up(lanes.acknowledged(firing, self.clock.now_ms()))
@@ -340,20 +342,6 @@ class Deliverer:
             stats = self.stats.of(subscription)
             stats.in_flight, stats.open = lanes.in_flight, lanes.held
             stats.paused = lanes.pace.is_paused
-
-    def _give_up_without_sink(self) -> None:
-        """Firings without a sink become dead letters after the default `give_up_after_s`."""
-        most_ms = Retry().give_up_after_s * 1000
-        now_ms = self.clock.now_ms()
-        for firing in self._without_sink.values():
-            if (
-                firing.subscription not in self.sinks.unknown  # a process that is upgraded delivers it
-                and firing.key not in self.acknowledgements.done
-                and now_ms - firing.record.timestamp_ms >= most_ms
-            ):
-                is_unreadable = firing.subscription in self.sinks.unreadable
-                reason = "its sink's record cannot be read" if is_unreadable else "its sink was removed"
-                self._add_dead_letter(firing, reason)
 
     # -- 6: deliveries
 
