@@ -150,21 +150,31 @@ class Deliverer:
         self._start()  # 6
 
     def finish(self, membership: object) -> None:
-        """Called before a rebalance takes partitions away:
+        """Acknowledge what ends soon, and start nothing: others wait for the partitions.
 
-        acknowledge deliveries that end within FINISH_S. Starts none, because other members wait for the
-        partitions.
+        It waits for at most FINISH_S, and not for an answer that is no longer likely.
         """
         until = self._monotonic() + FINISH_S
         while True:
             for ended in self._posts.ended():
                 self._take_answer(ended)
             self._commit(membership)
-            left = until - self._monotonic()
-            open_firings = (attempt.firing for attempt in self._attempts.values())
-            if left <= 0 or not any(self.ownership.held(firing) is not None for firing in open_firings):
+            left = min(until, self._expected_by()) - self._monotonic()
+            if left <= 0:
                 return
             self._wait(left)
+
+    def _expected_by(self) -> float:
+        """Until when an answer to a delivery of its partitions is likely."""
+        firings = [attempt.firing for attempt in self._attempts.values()]
+        return max(
+            (
+                self.schedule.sinks[firing.subscription].expected_by(firing)
+                for firing in firings
+                if self.ownership.held(firing) is not None
+            ),
+            default=float("-inf"),
+        )
 
     def stop(self) -> None:
         """Start no more deliveries. Those in flight are acknowledged in further passes, until `is_idle`."""

@@ -170,6 +170,10 @@ class SinkLanes:
         self._started[firing.key] = now
         return firing
 
+    def expected_by(self, sent: OpenFiring) -> float:
+        """Until when an answer to this delivery, which is in flight, is likely."""
+        return self._started[sent.key] + self.pace.answers_within_s
+
     def answer(self, sent: OpenFiring, answer: Answer, now: float, now_ms: int) -> list[Finished]:
         """A delivery has ended. Returns the firings whose deliveries are over now.
 

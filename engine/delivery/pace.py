@@ -9,6 +9,7 @@ from .answers import Answer, Verdict
 from .retry import Retry
 
 LEAST_LIMIT: Final = 1.0
+USUAL_S: Final = 2.0  # within which most sinks answer
 
 
 class Pace:
@@ -22,7 +23,7 @@ class Pace:
     delivered firing raises it again, up to `max_in_flight`.
 
     failures: how many failures of the sink itself were counted. accepted: when the latest delivery that was
-    accepted had started.
+    accepted had started. took_s: how long the sink needed for the last one that it accepted.
     """
 
     def __init__(self, retry: Retry, max_in_flight: int, chance: Callable[[], float]) -> None:
@@ -34,6 +35,7 @@ class Pace:
         self._failed_in_a_row = 0
         self.failures = 0
         self.accepted = float("-inf")
+        self.took_s = 0.0
 
     @property
     def is_paused(self) -> bool:
@@ -57,6 +59,11 @@ class Pace:
             return None if in_flight else max(now, self.paused_until)
         return now if self.allows(in_flight, now) else None
 
+    @property
+    def answers_within_s(self) -> float:
+        """How old a delivery may be for its answer to be likely; the sink of an older one may hang."""
+        return max(USUAL_S, 2 * self.took_s)
+
     def note(self, verdict: Verdict, answer: Answer, started: float, now: float) -> bool:
         """Note what an answer says about the sink. Returns whether it counts as a failure of the sink."""
         if verdict in (Verdict.UNREACHABLE, Verdict.DENIED):
@@ -72,6 +79,7 @@ class Pace:
             self.paused_until, self.paused_by, self._failed_in_a_row = None, "", 0
         if verdict is Verdict.DELIVERED:
             self.accepted = max(self.accepted, started)
+            self.took_s = now - started
             self.limit = min(float(self._max_in_flight), self.limit + 1 / max(self.limit, LEAST_LIMIT))
         elif answer.is_congestion and started >= self._halved_at:
             self.limit, self._halved_at = max(LEAST_LIMIT, self.limit / 2), now

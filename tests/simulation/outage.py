@@ -159,7 +159,7 @@ class Outage:
         self._began_ms = cluster.now_ms + 2 * MINUTE_MS  # of the hour
         first, second = self.processes
         self._events: dict[int, list[Callable[[], None]]] = {
-            15: [second.boot],  # a rebalance, while deliveries have no answer
+            15: [self._note_in_flight, second.boot],  # a rebalance, while deliveries have no answer
             25: [first.crash],
             26: [first.boot],
             35: [second.stop],
@@ -219,6 +219,10 @@ class Outage:
             heard = answered(flight, answer)
             self.seen[str(answer) if heard else "in flight when its process was killed"] += 1
             self.say(f"{flight.key!r} is answered to {flight.life}: {answer}{'' if heard else ', unheard'}")
+
+    def _note_in_flight(self) -> None:
+        in_flight = [flight for flight in self.flights if flight.host is not None]
+        self.seen["in flight when a process joined"] += len(in_flight)
 
     def _fire(self) -> None:
         for key in KEYS:

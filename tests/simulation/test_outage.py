@@ -13,7 +13,7 @@ from tests.simulation.outage import AWAY_MIN, TURNS, Outage, problems
 
 MUST_BE_SEEN = (
     *map(str, TURNS),
-    "deliveries in flight before a rebalance",
+    "in flight when a process joined",
     "in flight when its process was killed",
 )
 REASON = re.compile(r"given up after \d+ failed deliveries; the last failure: (.+)")
