@@ -164,7 +164,7 @@ def _query(action: str, execution: Any, duration_ns: int, error: Any) -> Query:
 
 
 def _written(execution: Any) -> Written | None:
-    """From the command of a classic write; a DataSource V2 write has only its table."""
+    """What a query wrote, from the command of a classic write; a DataSource V2 write has only its table."""
     analyzed = execution.analyzed()
     kind = analyzed.getClass().getSimpleName()
     if kind == _INSERT:

@@ -170,7 +170,7 @@ class Outage:
 
     @property
     def minute(self) -> float:
-        """Of the hour; negative before it."""
+        """The minute of the hour; negative before it."""
         return (self.cluster.now_ms - self._began_ms) / MINUTE_MS
 
     def monotonic(self) -> float:
@@ -180,7 +180,7 @@ class Outage:
         self.trace.append(f"{self.minute:6.2f} {what}")
 
     def play(self) -> None:
-        """Until nothing is open any more, or SETTLE_MIN after the hour."""
+        """Runs until nothing is open any more, or until SETTLE_MIN after the hour."""
         self.processes[0].boot()
         fired_at = self.minute
         while self.minute < AWAY_MIN + SETTLE_MIN:

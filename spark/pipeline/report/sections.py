@@ -305,7 +305,7 @@ def _volume(figures: Figures) -> Section:
 def _volume_chart(
     figures: Figures, by_day: Mapping[date, Mapping[str | None, int]], series: Mapping[str | None, str]
 ) -> Chart | None:
-    """By day; within a few days, by the hour or less."""
+    """The chart of the volume: a column for each day, or for an hour or less if there are only a few days."""
     found: Mapping[date, Mapping[str | None, int]] = by_day
     unit, step_ms = "day", figures.step_ms
     moments = figures.table("moments").rows

@@ -48,7 +48,7 @@ class Process:
         return [(place.source.partition, place.offset) for place in found]
 
     def open_ids(self) -> list[str]:
-        """Of the events whose firings are open."""
+        """The ids of the events whose firings are open."""
         return [_id_of(action) for action in read(self._bench.config, self.places()) if action]
 
     def eventually_open(self, *ids: str) -> None:

@@ -91,7 +91,7 @@ def of_size(size: int, **attributes: str) -> Event:
 
 @pytest.fixture
 def event_topic(bootstrap_servers: str) -> str:
-    """As `topics create` makes the one of a bus."""
+    """An event topic with the settings that `topics create` gives it."""
     name = f"event-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     large = NewTopic(name, 1, 1, config={"max.message.bytes": str(MAX_EVENT_BYTES)})

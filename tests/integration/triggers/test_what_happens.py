@@ -396,7 +396,7 @@ def test_clear_of_the_upstream_emits_a_new_event_and_leaves_the_wait_its_firing(
 
 
 def test_marked_success_or_failed_waits_take_their_registration_back(rows: Any) -> None:
-    """And one that is cleared then waits again."""
+    """A wait that is cleared after that registers again."""
     played = rows[marked].result()
     assert played.keys() == {"success", "failed"}
     for state, output in played.values():

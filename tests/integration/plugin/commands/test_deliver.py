@@ -90,7 +90,7 @@ def durable_of(bench: Bench, monkeypatch: pytest.MonkeyPatch, **arguments: Any) 
 
 @contextmanager
 def registering(bench: Bench, durable: Durable, eventually: Callable[..., Any]) -> Iterator[None]:
-    """As the trigger of a deliver_dag does."""
+    """Registers the sink and the subscription, as the trigger of a deliver_dag does."""
     waits = Waits(bench.config, NoticeBoard())
     stream = waits.dispatching.open(durable, lambda _: None)
     with in_thread("waits", waits.run):
