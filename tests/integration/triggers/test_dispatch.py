@@ -183,7 +183,7 @@ def test_an_emitting_task_that_is_retried_starts_one_run_and_when_it_is_cleared_
 def test_runs_of_a_target_whose_tasks_depend_on_the_past_wait_for_one_that_failed_if_they_have_logical_dates(
     site: Any, eventually: Any
 ) -> None:
-    """The failed run may have any key: Airflow knows none. Cleared, it needs a slot beside the one that waits."""
+    """Airflow knows no keys. A failed run that is cleared needs a slot beside the run that waits for it."""
     api = site.api
     for dag_id in ("book", "book_undated", "book_on_event", "book_undated_on_event"):
         api.unpause(dag_id)
