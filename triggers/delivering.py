@@ -52,16 +52,17 @@ def deliver_here(config: BusConfig, loop: asyncio.AbstractEventLoop) -> Deliveri
 
 
 def _made(config: BusConfig, chosen: DeliverySettings, key: _Key) -> Delivering:
-    from ..engine.delivery.deliverer import Limits
-    from ..engine.runtime.delivering import Delivering
-    from ..engine.sending.posts import HttpPosts
+    from ..engine.delivery.context import Limits
+    from ..engine.delivery.parts import Parts
+    from ..engine.runtime.delivering import DelivererProcess, Delivering
+    from ..engine.sending.posts import HttpPosts, PostOptions
     from .sink_connections import target_in_triggerer
 
     def lookup(conn_id: str) -> Target:
         return target_in_triggerer(conn_id, loops[key])
 
     def make_posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
-        return HttpPosts(config, lookup, allowed=chosen.networks, on_ended=on_ended)
+        return HttpPosts(config, lookup, on_ended, PostOptions(chosen.networks))
 
-    limits = Limits(slots=chosen.in_triggerer)
-    return Delivering(config, make_posts, limits, drain_s=DRAIN_S, metrics=airflow_stats())
+    parts = Parts(limits=Limits(slots=chosen.in_triggerer))
+    return Delivering(config, make_posts, DelivererProcess(parts=parts, drain_s=DRAIN_S), airflow_stats())

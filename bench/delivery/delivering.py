@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from ipaddress import ip_network
 
-from interlock.engine.bus import Bus
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.acknowledgements import Acknowledgements
-from interlock.engine.delivery.deliverer import Deliverer, Limits, Parts, Surroundings
 from interlock.engine.delivery.firings import OpenFiring
-from interlock.engine.delivery.posts import Posts
+from interlock.engine.delivery.parts import Parts
 from interlock.engine.runtime.delivering import DelivererProcess, run_deliverer
-from interlock.engine.sending.posts import HttpPosts
+from interlock.engine.sending.posts import HttpPosts, PostOptions
 from interlock.engine.sending.target import Target
 
 from .processes import HOST, settings_given
@@ -36,23 +33,19 @@ class _Counted(Acknowledgements):
         return found
 
 
-@dataclass
-class _Process(DelivererProcess):
-    def make_deliverer(
-        self, bus: Bus, config: BusConfig, posts: Posts, limits: Limits, surroundings: Surroundings
-    ) -> Deliverer:
-        parts = Parts(acknowledgements=_Counted)
-        return Deliverer(bus, config, posts, limits, surroundings, parts, self.stats)
-
-
 def posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
     """Deliveries to sinks on loopback. The connection of a sink's record is its address."""
     allowed = [ip_network(f"{HOST}/32")]
-    return HttpPosts(config, lambda url: Target(url=url), allowed=allowed, on_ended=on_ended)
+    return HttpPosts(config, lambda url: Target(url=url), on_ended, PostOptions(allowed))
 
 
 def main() -> None:
-    run_deliverer(BusConfig(**settings_given()), threading.Event(), posts, process=_Process())
+    run_deliverer(
+        BusConfig(**settings_given()),
+        threading.Event(),
+        posts,
+        process=DelivererProcess(parts=Parts(acknowledgements=_Counted)),
+    )
 
 
 if __name__ == "__main__":

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from ..bus import Committed, Output, Record, TopicPartition
-from ..config import BusConfig
 from ..errors import TransactionAborted
 from ..log import log
-from ..protocol.clock import BrokerClock
 from ..protocol.outputs import Outputs
 from ..records import ActionRecord, decode_json, encode_json
 from ..records.firing import fitted
 from ..records.sizes import MAX_FIRING_BYTES
 from ..records.versions import VERSION
 from .answers import Answer
+from .context import DelivererContext
 from .firings import OpenFiring
 from .ownership import Ownership
 from .partition import DELIVERER, ActionPartition
@@ -71,14 +70,9 @@ class Acknowledgements:
     done: by record key. A firing in it whose partition is not open waits until it is.
     """
 
-    def __init__(
-        self,
-        config: BusConfig,
-        ownership: Ownership,
-        clock: BrokerClock,
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._config, self.ownership, self._clock, self._monotonic = config, ownership, clock, monotonic
+    def __init__(self, context: DelivererContext, ownership: Ownership) -> None:
+        self._config, self.ownership = context.config, ownership
+        self._clock, self._monotonic = context.clock, context.monotonic
         self.done: dict[bytes, Done] = {}
         self._marks_at = self._again_at = 0.0
 
@@ -145,8 +139,8 @@ class Acknowledgements:
             of_partition.setdefault(done.firing.record.source, []).append(done.firing)
         offsets: dict[TopicPartition, Committed] = {}
         problems: dict[TopicPartition, str] = {}
-        for tp in self.ownership.open:
-            partition = self.ownership.partitions[tp]
+        for partition in self.ownership.open:
+            tp = partition.tp
             mark = self.mark(partition, of_partition.get(tp, []))
             problem = partition.problem
             told = problem == self.ownership.problems.get(tp, "")

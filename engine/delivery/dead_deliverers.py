@@ -13,6 +13,7 @@ from ..bus import Bus, Committed
 from ..errors import UnreachableError
 from ..log import log
 from ..protocol.partitions.fencing import Fencing
+from .context import DelivererContext
 from .ownership import Ownership
 
 LOOK_S: Final = 0.2
@@ -36,7 +37,8 @@ class _Member:
 class DeadDeliverers:
     """Fences deliverers that died, while an open transaction holds back a takeover."""
 
-    def __init__(self, bus: Bus, ownership: Ownership, monotonic: Callable[[], float]) -> None:
+    def __init__(self, context: DelivererContext, ownership: Ownership) -> None:
+        bus, monotonic = context.bus, context.monotonic
         self._bus, self._ownership, self._monotonic = bus, ownership, monotonic
         self.stats = Fenced()
         self._fencing = Fencing(_Member(bus, self.stats, monotonic))
@@ -68,7 +70,7 @@ class DeadDeliverers:
     def is_held_back(self) -> bool:
         """Whether an open transaction hides marks, or records of a partition that is being taken over."""
         ownership = self._ownership
-        if ownership.awaits_marks:
+        if ownership.blocked:
             return True
         positions = {tp: p.position for tp, p in ownership.partitions.items() if not p.is_recovered}
         if not positions:

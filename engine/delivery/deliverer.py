@@ -14,70 +14,22 @@ A lane starts its next delivery only after the acknowledgement of the last one i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from random import random
-from time import monotonic, sleep, time
+from collections.abc import Iterable
 from typing import Final
 
-from ..bus import Bus, Record, TopicPartition
-from ..config import BusConfig
-from ..protocol.clock import BrokerClock
-from .acknowledgements import Acknowledgements
+from ..bus import Record, TopicPartition
 from .answers import Verdict
-from .dead_deliverers import DeadDeliverers
-from .firings import OpenFiring, subscription_of
-from .lanes import Finished, SinkLanes
-from .ownership import Ownership
-from .partition import WINDOW, ActionPartition, Window
+from .context import DelivererContext
+from .firings import OpenFiring
+from .lanes import Finished
+from .partition import ActionPartition
 from .posts import Attempt, Ended, Posts
 from .reports import SinkReports
 from .scans import Scans
-from .schedule import Schedule
-from .sinks import Sinks
-from .stats import DeliveryStats
 from .without_sink import WithoutSink
 
 TAKE: Final = 2000
 FINISH_S: Final = 2.0  # how long a rebalance waits for deliveries in flight
-
-
-@dataclass(frozen=True)
-class Limits:
-    """slots: how many deliveries at a time all sinks share. window: how many open firings are in memory."""
-
-    slots: int = 256
-    window: Window = WINDOW
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The classes that a deliverer is made of. Tests replace some to plant faults."""
-
-    lanes: type[SinkLanes] = SinkLanes
-    ownership: type[Ownership] = Ownership
-    partition: type[ActionPartition] = ActionPartition
-    schedule: type[Schedule] = Schedule
-    acknowledgements: type[Acknowledgements] = Acknowledgements
-    dead: type[DeadDeliverers] = DeadDeliverers
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """clock: time of day in seconds. monotonic: seconds. chance: random numbers in [0, 1).
-
-    wait: returns when a delivery has ended, or after so many seconds.
-    """
-
-    clock: Callable[[], float] = time
-    monotonic: Callable[[], float] = monotonic
-    chance: Callable[[], float] = random
-    wait: Callable[[float], object] = lambda timeout_s: sleep(min(timeout_s, 0.01))
-
-
-LIMITS: Final = Limits()
-PARTS: Final = Parts()
-SURROUNDINGS: Final = Surroundings()
 
 
 class Deliverer:
@@ -86,39 +38,25 @@ class Deliverer:
     Then close it, cancel its deliveries, and make another one with another bus.
     """
 
-    def __init__(
-        self,
-        bus: Bus,
-        config: BusConfig,
-        posts: Posts,
-        limits: Limits = LIMITS,
-        surroundings: Surroundings = SURROUNDINGS,
-        parts: Parts = PARTS,
-        stats: DeliveryStats | None = None,
-    ) -> None:
-        self.stats = stats or DeliveryStats()
-        self._bus, self._posts, self._parts = bus, posts, parts
-        self._monotonic, self._chance = surroundings.monotonic, surroundings.chance
-        self._wait = surroundings.wait
-        self.clock = BrokerClock(surroundings.clock, surroundings.monotonic)
-        self._prefix = subscription_of(config.deployment, "")
-        self.sinks = Sinks()
-        self.schedule = parts.schedule(limits.slots)
-        self.ownership = parts.ownership(bus, config, limits.window, parts.partition, self._is_one_lane)
-        self.acknowledgements = parts.acknowledgements(
-            config, self.ownership, self.clock, surroundings.monotonic
-        )
+    def __init__(self, context: DelivererContext, posts: Posts) -> None:
+        bus, parts, self._posts = context.bus, context.parts, posts
+        self._bus, self._parts, self._surroundings = bus, parts, context.surroundings
+        self._monotonic, self._prefix = context.monotonic, context.prefix
+        self.stats, self.clock, self.sinks = context.stats, context.clock, context.sinks
+        self.schedule = parts.schedule(context.limits.slots)
+        self.ownership = parts.ownership(context)
+        self.acknowledgements = parts.acknowledgements(context, self.ownership)
         self.scans = Scans(bus, self.ownership)
-        self.reports = SinkReports(surroundings.monotonic)
+        self.reports = SinkReports(context.monotonic)
         self._without_sink = WithoutSink(self.sinks)
-        self._attempts: dict[int, Attempt] = {}
+        self.attempts: dict[int, Attempt] = {}
         self._number = 0
-        self._stopping = False
-        self.dead = parts.dead(bus, self.ownership, surroundings.monotonic)
+        self.stopping = False
+        self.dead = parts.dead(context, self.ownership)
         self.dead.note_members()
         self._reader = bus.reader()
-        self._reader.read({TopicPartition(config.topic("subscription"), 0): 0})
-        bus.subscribe([config.topic("action")], self.finish)
+        self._reader.read({TopicPartition(context.config.topic("subscription"), 0): 0})
+        bus.subscribe([context.config.topic("action")], self.finish)
 
     def run_pass(self, timeout_s: float = 0.0) -> None:
         """One turn of the loop. Waits up to the timeout for records."""
@@ -139,15 +77,15 @@ class Deliverer:
         self.ownership.check()
         for partition in self.ownership.recovered(self.sinks.position):
             self.acknowledgements.forget_closed(partition)
-            self._deliver(partition.held)
+            self.deliver(partition.held)
         if self.ownership.open:
             self.reports.log_changes()
         self._scan()
         for ended in self._posts.ended():  # 4
             self._take_answer(ended)
-        self._start()  # 6, so that the slots of these deliveries are used during the commit
-        self._commit(batch.membership)  # 5
-        self._start()  # 6
+        self.start()  # 6, so that the slots of these deliveries are used during the commit
+        self.commit(batch.membership)  # 5
+        self.start()  # 6
 
     def finish(self, membership: object) -> None:
         """Acknowledge what ends soon, and start nothing: others wait for the partitions.
@@ -158,15 +96,15 @@ class Deliverer:
         while True:
             for ended in self._posts.ended():
                 self._take_answer(ended)
-            self._commit(membership)
+            self.commit(membership)
             left = min(until, self._expected_by()) - self._monotonic()
             if left <= 0:
                 return
-            self._wait(left)
+            self._surroundings.wait(left)
 
     def _expected_by(self) -> float:
         """Until when an answer to a delivery of its partitions is likely."""
-        firings = [attempt.firing for attempt in self._attempts.values()]
+        firings = [attempt.firing for attempt in self.attempts.values()]
         return max(
             (
                 self.schedule.sinks[firing.subscription].expected_by(firing)
@@ -178,7 +116,7 @@ class Deliverer:
 
     def stop(self) -> None:
         """Start no more deliveries. Those in flight are acknowledged in further passes, until `is_idle`."""
-        self._stopping = True
+        self.stopping = True
 
     @property
     def is_open(self) -> bool:
@@ -189,7 +127,7 @@ class Deliverer:
     @property
     def in_flight(self) -> int:
         """How many deliveries have begun and not ended."""
-        return len(self._attempts)
+        return len(self.attempts)
 
     @property
     def is_idle(self) -> bool:
@@ -198,7 +136,7 @@ class Deliverer:
         A firing that no partition holds any more does not count: somebody else may have acknowledged it.
         """
         dones = self.acknowledgements.done.values()
-        return not self._attempts and not any(self.ownership.may_hold(done.firing) for done in dones)
+        return not self.attempts and not any(self.ownership.may_hold(done.firing) for done in dones)
 
     def close(self) -> None:
         """Closes its readers, not the bus."""
@@ -243,24 +181,20 @@ class Deliverer:
             for partition in self.ownership.partitions.values():
                 self._drop(partition.leave_out(subscription))
         if record is None:
-            for tp in self.ownership.open:
-                held = [f for f in self.ownership.partitions[tp].held if f.subscription == subscription]
+            for partition in self.ownership.open:
+                held = [f for f in partition.held if f.subscription == subscription]
                 self._drop(held)
-                self._deliver(held)
+                self.deliver(held)
             return
         if lanes is None:
             self.schedule.sinks[subscription] = self._parts.lanes(
-                record.retry, record.order, record.max_in_flight, self._chance
+                record.retry, record.order, record.max_in_flight, self._surroundings.chance
             )
         else:
             lanes.change(record.retry, record.order, record.max_in_flight)
         waiting = self._without_sink.of(subscription)
         self._drop(waiting)
-        self._deliver(waiting)
-
-    def _is_one_lane(self, subscription: str) -> bool:
-        record = self.sinks.records.get(subscription)
-        return record is None or record.order == "partition"
+        self.deliver(waiting)
 
     def _apply(
         self, partition: ActionPartition, opened: OpenFiring | None, closed: OpenFiring | None
@@ -268,16 +202,16 @@ class Deliverer:
         if closed is not None:
             self._drop([closed])
             self.acknowledgements.done.pop(closed.key, None)
-        if opened is not None and partition.tp in self.ownership.open:
-            self._deliver([opened])
+        if opened is not None and self.ownership.is_open(partition.tp):
+            self.deliver([opened])
 
     def _scan(self) -> None:
         partition, found = self.scans.read()
-        self._deliver(found)
+        self.deliver(found)
         if partition is not None:
             self.acknowledgements.forget_closed(partition)
 
-    def _deliver(self, firings: Iterable[OpenFiring]) -> None:
+    def deliver(self, firings: Iterable[OpenFiring]) -> None:
         """Put firings into their lanes; one that is delivered already needs only its acknowledgement."""
         for firing in firings:
             lanes = self.schedule.sinks.get(firing.subscription)
@@ -302,7 +236,7 @@ class Deliverer:
     # -- 4: answers
 
     def _take_answer(self, ended: Ended) -> None:
-        firing = self._attempts.pop(ended.number).firing
+        firing = self.attempts.pop(ended.number).firing
         lanes = self.schedule.sinks[firing.subscription]
         over = lanes.answer(firing, ended.answer, self._monotonic(), self.clock.now_ms())
         self.reports.pause(firing.subscription, lanes.pace.paused_by)
@@ -334,7 +268,7 @@ class Deliverer:
 
     # -- 5: the transaction
 
-    def _commit(self, membership: object) -> None:
+    def commit(self, membership: object) -> None:
         if self.acknowledgements.marks_are_due:
             done = self.acknowledgements.done
             for firing, reason in self._without_sink.overdue(self.clock.now_ms(), done):
@@ -355,11 +289,11 @@ class Deliverer:
 
     # -- 6: deliveries
 
-    def _start(self) -> None:
-        if self._stopping:
+    def start(self) -> None:
+        if self.stopping:
             return
         for subscription, firing in self.schedule.start(self._monotonic()):
             self._number += 1
             attempt = Attempt(self._number, self.sinks.records[subscription], firing)
-            self._attempts[self._number] = attempt
+            self.attempts[self._number] = attempt
             self._posts.start(attempt)

@@ -71,11 +71,11 @@ class SinkLanes:
         self.retry, self.order = retry, order
         self._chance = chance
         self.pace = Pace(retry, max_in_flight, chance)
-        self._lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, Lane] = {}
         self._ready: deque[tuple[int, Lane]] = deque()
         self._parked: list[tuple[float, int, Lane]] = []
         self._turns = count(1)
-        self._next_order: Order | None = None
+        self.next_order: Order | None = None
         self.in_flight = 0
         self._acknowledging = 0
         self._started: dict[bytes, float] = {}
@@ -84,28 +84,28 @@ class SinkLanes:
 
     @property
     def is_empty(self) -> bool:
-        return not self._lanes
+        return not self.lanes
 
     @property
     def wanted_order(self) -> Order:
         """The order that it has, or will have when nothing is in flight any more."""
-        return self._next_order or self.order
+        return self.next_order or self.order
 
     @property
     def held(self) -> int:
         """How many firings it has."""
-        return sum(len(lane.firings) for lane in self._lanes.values())
+        return sum(len(lane.firings) for lane in self.lanes.values())
 
     def add(self, firing: OpenFiring) -> None:
         """Add a firing behind those of its lane."""
         firing.base = self.pace.failures
         name = firing.lane(self.order)
-        lane = self._lanes.get(name)
+        lane = self.lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = Lane(name)
+            lane = self.lanes[name] = Lane(name)
         lane.firings.append(firing)
         if lane.state is LaneState.EMPTY and lane.in_flight is None:
-            self._make_ready(lane)
+            self.make_ready(lane)
 
     def add_delivered(self, firing: OpenFiring) -> list[Finished]:
         """Like `add`, for a firing that was delivered but not acknowledged.
@@ -113,12 +113,12 @@ class SinkLanes:
         Returns it if its lane begins with it.
         """
         self.add(firing)
-        lane = self._lanes[firing.lane(self.order)]
+        lane = self.lanes[firing.lane(self.order)]
         return self._finish(lane) if lane.state is LaneState.READY and lane.firings[0] is firing else []
 
     def remove(self, firing: OpenFiring) -> None:
         """Forget a firing: somebody else acknowledged it, or its partition has another owner."""
-        lane = self._lanes.get(firing.lane(self.order))
+        lane = self.lanes.get(firing.lane(self.order))
         if lane is None or firing not in lane.firings:
             return
         was_first = lane.firings[0] is firing
@@ -133,7 +133,7 @@ class SinkLanes:
         """Use these settings from now on; another order when nothing is in flight or acknowledging."""
         self.retry = retry
         self.pace.change(retry, max_in_flight)
-        self._next_order = None if order == self.order else order
+        self.next_order = None if order == self.order else order
         self._reorder()
 
     # -- deliveries
@@ -143,11 +143,11 @@ class SinkLanes:
         while self._parked and self._parked[0][0] <= now:
             _, turn, lane = heapq.heappop(self._parked)
             if lane.state is LaneState.PARKED and lane.turn == turn:
-                self._make_ready(lane)
+                self.make_ready(lane)
 
     def next_due(self, now: float) -> float | None:
         """When `start` may return a firing although nothing else happens; None: never."""
-        if self._next_order is not None:
+        if self.next_order is not None:
             return None
         if not self._has_ready(now):
             return self._parked[0][0] if self._parked else None
@@ -155,7 +155,7 @@ class SinkLanes:
 
     def may_start(self, now: float) -> bool:
         """Whether `start` would return a firing."""
-        if self._next_order is not None or not self._has_ready(now):
+        if self.next_order is not None or not self._has_ready(now):
             return False
         return self.pace.allows(self.in_flight, now)
 
@@ -181,7 +181,7 @@ class SinkLanes:
 
         now_ms: the brokers' time, against which the age of firings counts.
         """
-        lane = self._lanes[sent.lane(self.order)]
+        lane = self.lanes[sent.lane(self.order)]
         started = self._started.pop(sent.key)
         lane.in_flight = None
         self.in_flight -= 1
@@ -206,9 +206,9 @@ class SinkLanes:
             if self._is_exhausted(firing, now_ms):
                 over = self._finish(lane, self._given_up(firing))
             elif verdict is Verdict.RETRY:
-                self._park(lane, now + self.retry.delay(firing.tries, self._chance(), answer.retry_after_s))
+                self.park(lane, now + self.retry.delay(firing.tries, self._chance(), answer.retry_after_s))
             else:
-                self._make_ready(lane)
+                self.make_ready(lane)
         if counted:
             over += self._give_up_waiting(now_ms)
         self._reorder()
@@ -216,7 +216,7 @@ class SinkLanes:
 
     def acknowledged(self, firing: OpenFiring, now_ms: int) -> list[Finished]:
         """The firing is acknowledged: the next one of its lane may be delivered, or is given up as well."""
-        lane = self._lanes.get(firing.lane(self.order))
+        lane = self.lanes.get(firing.lane(self.order))
         if lane is None or lane.state is not LaneState.ACKNOWLEDGING or lane.firings[0] is not firing:
             return []
         self._acknowledging -= 1
@@ -249,7 +249,7 @@ class SinkLanes:
     def _give_up_waiting(self, now_ms: int) -> list[Finished]:
         """Give up firings that have waited too long: failures of a paused sink count for all that wait."""
         over: list[Finished] = []
-        for lane in [*self._lanes.values()]:
+        for lane in [*self.lanes.values()]:
             if lane.state in (LaneState.READY, LaneState.PARKED) and self._is_exhausted(
                 lane.firings[0], now_ms
             ):
@@ -267,11 +267,11 @@ class SinkLanes:
     def _is_next(self, turn: int, lane: Lane) -> bool:
         return lane.state is LaneState.READY and lane.turn == turn
 
-    def _make_ready(self, lane: Lane) -> None:
+    def make_ready(self, lane: Lane) -> None:
         lane.state, lane.turn = LaneState.READY, next(self._turns)
         self._ready.append((lane.turn, lane))
 
-    def _park(self, lane: Lane, due: float) -> None:
+    def park(self, lane: Lane, due: float) -> None:
         lane.state, lane.turn = LaneState.PARKED, next(self._turns)
         heapq.heappush(self._parked, (due, lane.turn, lane))
 
@@ -286,17 +286,17 @@ class SinkLanes:
         if lane.in_flight is not None:
             return
         if lane.firings:
-            self._make_ready(lane)
+            self.make_ready(lane)
         else:
-            del self._lanes[lane.name]
+            del self.lanes[lane.name]
 
     def _reorder(self) -> None:
         """Make the lanes of another order, if one was asked for and no delivery has begun and not ended."""
-        if self._next_order is None or self.in_flight or self._acknowledging:
+        if self.next_order is None or self.in_flight or self._acknowledging:
             return
-        firings = [firing for lane in self._lanes.values() for firing in lane.firings]
-        self.order, self._next_order = self._next_order, None
-        self._lanes, self._ready, self._parked = {}, deque(), []
+        firings = [firing for lane in self.lanes.values() for firing in lane.firings]
+        self.order, self.next_order = self.next_order, None
+        self.lanes, self._ready, self._parked = {}, deque(), []
         for firing in sorted(firings, key=lambda firing: firing.place):
             base = firing.base
             self.add(firing)

@@ -3,55 +3,56 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from ..bus import Bus, Committed, TopicPartition
-from ..config import BusConfig
+from ..bus import Committed, TopicPartition
 from ..errors import EngineError
 from ..log import log
+from ..protocol.partitions.lifecycle import BLOCKED, OPEN, RECOVERING, Lifecycle
 from ..records.versions import VERSION
-from .firings import OpenFiring, subscription_of
-from .partition import ActionPartition, Window
+from .context import DelivererContext
+from .firings import OpenFiring
+from .partition import ActionPartition
 
 
 class Ownership:
-    """partitions: those that are read. open: those of them that are recovered: their firings are delivered.
+    """lifecycle: the states of the assigned partitions, of which deliverers use four: recovering while it is
+    read to its end, blocked while a transaction that may change its mark is open, open when its firings are
+    delivered. partitions: the recovering and the open ones.
 
-    registry_end: up to where the registry must be read before a partition opens. one_lane: see
-    `ActionPartition`.
+    registry_end: up to where the registry must be read before a partition opens.
     """
 
-    def __init__(
-        self,
-        bus: Bus,
-        config: BusConfig,
-        window: Window,
-        partition: type[ActionPartition],
-        one_lane: Callable[[str], bool],
-    ) -> None:
-        self.bus = bus
-        self._window, self._partition, self._one_lane = window, partition, one_lane
-        self._action = config.topic("action")
-        self._registry = TopicPartition(config.topic("subscription"), 0)
-        self._prefix = subscription_of(config.deployment, "")
+    def __init__(self, context: DelivererContext) -> None:
+        self.context, self.bus = context, context.bus
+        self._action = context.config.topic("action")
+        self._registry = TopicPartition(context.config.topic("subscription"), 0)
         self.assigned: tuple[TopicPartition, ...] | None = None  # None: not known
+        self.lifecycle = Lifecycle(context.monotonic)
         self.partitions: dict[TopicPartition, ActionPartition] = {}
-        self.open: set[TopicPartition] = set()
         self.marks: dict[TopicPartition, int] = {}  # as this deliverer committed them
         self.problems: dict[TopicPartition, str] = {}  # committed with the marks, without ""
         self.registry_end = 0
-        self._taking = False
         self._topic_id = ""
 
     @property
-    def awaits_marks(self) -> bool:
-        """Whether partitions were assigned whose marks are not stable yet."""
-        return self._taking
+    def open(self) -> list[ActionPartition]:
+        """The partitions whose firings are delivered."""
+        return [self.partitions[tp] for tp in self.lifecycle.among(OPEN)]
+
+    def is_open(self, tp: TopicPartition) -> bool:
+        return self.lifecycle.state(tp) is OPEN
+
+    @property
+    def blocked(self) -> list[TopicPartition]:
+        """The partitions whose marks are not stable."""
+        return self.lifecycle.among(BLOCKED)
 
     def assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
         """Another assignment begins (None: it is not known yet). Drops all partitions."""
-        self.partitions, self.open, self.marks, self.problems = {}, set(), {}, {}
-        self.assigned, self._taking = assigned, bool(assigned)
+        self.partitions, self.marks, self.problems = {}, {}, {}
+        self.assigned = assigned
+        self.lifecycle.assign(assigned or ())
 
     def take_over(self) -> Collection[Committed | None]:
         """Start to read the assigned partitions, once their marks are stable.
@@ -59,11 +60,13 @@ class Ownership:
         Marks are read before ends (1, 2), so that what an old owner acknowledged is in the marks or below the
         ends. Returns the marks, if it has started now.
         """
-        if not self._taking or self.assigned is None:
+        if not self.assigned or self.partitions:
             return ()
         marks = self.stable_marks(self.assigned)  # 1
         if marks is None:
+            self.lifecycle.move_all(self.assigned, BLOCKED)
             return ()
+        self.lifecycle.move_all(self.assigned, RECOVERING)
         ends = self.ends(self.assigned)  # 2
         starts = self.bus.start_offsets(self.assigned)
         topic = self.bus.topics([self._action])[self._action]
@@ -71,17 +74,8 @@ class Ownership:
         self.registry_end = self.bus.end_offsets([self._registry])[self._registry]
         positions = {tp: self._start_of(tp, marks[tp], starts[tp]) for tp in self.assigned}
         for tp, position in positions.items():
-            self.partitions[tp] = self._partition(
-                tp,
-                position,
-                ends[tp],
-                owner=self.bus.transactional_id,
-                prefix=self._prefix,
-                window=self._window,
-                one_lane=self._one_lane,
-            )
+            self.partitions[tp] = self.context.parts.partition(self.context, tp, position, ends[tp])
         self.bus.start(positions)
-        self._taking = False
         return marks.values()
 
     def stable_marks(
@@ -101,9 +95,10 @@ class Ownership:
         """Opens the partitions that are read to their ends, and yields each."""
         if registry_position < self.registry_end:
             return
-        for tp, partition in self.partitions.items():
-            if tp not in self.open and self.is_recovered(partition):
-                self.open.add(tp)
+        for tp in self.lifecycle.among(RECOVERING):
+            partition = self.partitions.get(tp)
+            if partition is not None and self.is_recovered(partition):
+                self.lifecycle.move(tp, OPEN)
                 yield partition
 
     def check(self) -> None:
@@ -121,19 +116,19 @@ class Ownership:
     def held(self, firing: OpenFiring) -> OpenFiring | None:
         """The same firing, as its partition holds it now; None if that is not open or does not hold it."""
         tp = firing.record.source
-        return self.partitions[tp].get(firing.key) if tp in self.open else None
+        return self.partitions[tp].get(firing.key) if self.is_open(tp) else None
 
     def may_hold(self, firing: OpenFiring) -> bool:
         """Whether the firing is held, or may be found in what is still to be read."""
         tp = firing.record.source
         partition = self.partitions.get(tp)
         if partition is None:
-            return self.assigned is None or (self._taking and tp in self.assigned)
-        return tp not in self.open or partition.is_scanning or partition.get(firing.key) is not None
+            return self.assigned is None or self.lifecycle.state(tp) in (RECOVERING, BLOCKED)
+        return not self.is_open(tp) or partition.is_scanning or partition.get(firing.key) is not None
 
     def is_whole(self, tp: TopicPartition) -> bool:
         """Whether all open firings of the partition are held."""
-        return tp in self.open and not self.partitions[tp].left_out
+        return self.is_open(tp) and not self.partitions[tp].left_out
 
     def metadata(self, mark: int, problem: str = "") -> Committed:
         """A mark with its metadata, ready to be committed. problem: of its partition, for `health`."""

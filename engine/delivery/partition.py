@@ -9,56 +9,36 @@ version takes the partition over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
 from ..log import at, log
+from .context import DelivererContext
 from .firings import OpenFiring, open_firing, subscription_in
 from .marks import OpenOffsets
 
 Scope: TypeAlias = tuple[str, str | None]  # (subscription, None) or (subscription, key of a lane)
 
 
-class Window(NamedTuple):
-    """How much is held of a partition: firings of a sink, firings of one of its lanes, bytes of a sink."""
-
-    sink: int = 1000
-    lane: int = 100
-    sink_bytes: int = 16 * 1024 * 1024
-
-
-WINDOW: Final = Window()
 MOST_CHARS: Final = 1000  # of a problem, which is committed with the mark
 DELIVERER: Final = "interlock_deliverer"  # header of an acknowledgement: the transactional id of its writer
 
 
 class ActionPartition:
-    """prefix: of the subscriptions that are delivered here. one_lane: whether all firings of a sink in this
-    partition are one lane (True), or each key has its lane (False).
-
-    start: where reading begins, the committed mark. end: the partition's end at that time, records of open
+    """start: where reading begins, the committed mark. end: the partition's end at that time, records of open
     transactions included. Others may have acknowledged firings below it, so nothing is delivered until the
-    partition `is_recovered`. owner: this deliverer's transactional id. other_owner: the id of another
-    deliverer that has acknowledged firings at or after `end`: then this one no longer owns the partition.
+    partition `is_recovered`. other_owner: the transactional id of another deliverer that has acknowledged
+    firings at or after `end`: then this one no longer owns the partition.
     """
 
-    def __init__(
-        self,
-        tp: TopicPartition,
-        start: int,
-        end: int,
-        *,
-        owner: str,
-        prefix: str,
-        window: Window,
-        one_lane: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, context: DelivererContext, tp: TopicPartition, start: int, end: int) -> None:
         self.tp, self.position = tp, start
-        self._end, self._prefix, self._window, self._one_lane = end, prefix, window, one_lane
+        self._end, self._prefix, self._window = end, context.prefix, context.limits.window
+        self._is_one_lane = context.sinks.is_one_lane
         self._held: dict[bytes, OpenFiring] = {}
-        self._offsets = OpenOffsets()
+        self.open_offsets = OpenOffsets()
         self._left_out: dict[Scope, int] = {}
         self._counts: dict[Scope, int] = {}
         self._bytes: dict[str, int] = {}
@@ -66,7 +46,7 @@ class ActionPartition:
         # {record key: its newest record, of a version that is not read}
         self._unknown: dict[bytes, _Unknown] = {}
         self._dropped: list[OpenFiring] = []
-        self._owner, self.other_owner = owner.encode(), ""
+        self._owner, self.other_owner = context.bus.transactional_id.encode(), ""
         self._mine = DELIVERER, self._owner  # the header of its own acknowledgements
         self._unread: set[bytes] = set()  # acknowledged here, and the record is not read yet
 
@@ -78,7 +58,7 @@ class ActionPartition:
     @property
     def mark(self) -> int:
         """The mark: every firing below it is acknowledged."""
-        lowest = self._offsets.lowest()
+        lowest = self.open_offsets.lowest()
         bounds = [self.position, *self._left_out.values()]
         return min(bounds if lowest is None else [*bounds, lowest])
 
@@ -86,10 +66,10 @@ class ActionPartition:
         """The mark once these firings are acknowledged."""
         offsets = [firing.record.offset for firing in firings if firing.key in self._held]
         for offset in offsets:
-            self._offsets.remove(offset)
+            self.open_offsets.remove(offset)
         mark = self.mark
         for offset in offsets:
-            self._offsets.add(offset)
+            self.open_offsets.add(offset)
         return mark
 
     @property
@@ -141,9 +121,9 @@ class ActionPartition:
             return None, self._close(item.key or b"")
         if firing is None or firing.key in self._held:
             return None, None
-        refused = self._refusal(firing)
+        refused = self.refusal(firing)
         if refused is None:
-            self._hold(firing)
+            self.hold(firing)
             return firing, None
         self._left_out.setdefault(refused, item.offset)
         return None, None
@@ -187,7 +167,7 @@ class ActionPartition:
         firing = self._held.pop(key, None)
         if firing is None:
             return None
-        self._offsets.remove(firing.record.offset)
+        self.open_offsets.remove(firing.record.offset)
         self._count(firing, -1)
         if self._scan is not None and self._scan.staged.pop(key, None) is not None:
             return None
@@ -235,15 +215,15 @@ class ActionPartition:
 
     # -- the window
 
-    def _refusal(self, firing: OpenFiring) -> Scope | None:
+    def refusal(self, firing: OpenFiring) -> Scope | None:
         """The scope in which a firing does not fit, or is left out already; None if it is held."""
         sink, lane = self._scopes(firing)
         for scope in (sink, lane):
             if scope in self._left_out:
                 return scope
-        return self._full(firing)
+        return self.full(firing)
 
-    def _full(self, firing: OpenFiring) -> Scope | None:
+    def full(self, firing: OpenFiring) -> Scope | None:
         sink, lane = self._scopes(firing)
         size = len(firing.record.value or b"")
         held = self._counts.get(sink, 0)
@@ -253,11 +233,11 @@ class ActionPartition:
 
     def _scopes(self, firing: OpenFiring) -> tuple[Scope, Scope]:
         sink = firing.subscription, None
-        return sink, sink if self._one_lane(firing.subscription) else (firing.subscription, firing.by_key)
+        return sink, sink if self._is_one_lane(firing.subscription) else (firing.subscription, firing.by_key)
 
-    def _hold(self, firing: OpenFiring) -> None:
+    def hold(self, firing: OpenFiring) -> None:
         self._held[firing.key] = firing
-        self._offsets.add(firing.record.offset)
+        self.open_offsets.add(firing.record.offset)
         self._count(firing, 1)
 
     def _count(self, firing: OpenFiring, by: int) -> None:
@@ -331,11 +311,11 @@ class ActionPartition:
         left_out = [scope for scope in scopes if record.offset >= self._left_out.get(scope, self.position)]
         if not left_out or any(scope not in scan.scopes for scope in left_out):
             return  # it was held before, or stays left out
-        full = self._full(firing)
+        full = self.full(firing)
         if full is not None:
             scan.refused[full] = record.offset
             return
-        self._hold(firing)
+        self.hold(firing)
         scan.staged[firing.key] = firing
 
     def end_scan(self, position: int) -> list[OpenFiring] | None:

@@ -50,13 +50,12 @@ class Scans:
         return partition, found or []
 
     def _begin(self) -> ActionPartition | None:
-        for tp in self._ownership.open:
-            partition = self._ownership.partitions[tp]
+        for partition in self._ownership.open:
             start = partition.begin_scan()
             if start is not None:
                 if self._reader is None:
                     self._reader = self._bus.reader()
-                self._reader.read({tp: start})
+                self._reader.read({partition.tp: start})
                 self._position = start
                 self.count += 1
                 return partition

@@ -57,6 +57,11 @@ class Sinks:
         self.unreadable: set[str] = set()
         self.unknown: set[str] = set()
 
+    def is_one_lane(self, subscription: str) -> bool:
+        """Whether all firings of a sink in one partition are one lane (True), or each key has its lane."""
+        record = self.records.get(subscription)
+        return record is None or record.order == "partition"
+
     def follow(self, item: Record | End) -> str | None:
         """Process the next item of the topic. Returns the subscription whose sink it changed."""
         if isinstance(item, End):

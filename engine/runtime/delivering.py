@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from ..bus import Bus
 from ..config import BusConfig
-from ..delivery.deliverer import LIMITS, Deliverer, Limits, Surroundings
+from ..delivery.context import DelivererContext
+from ..delivery.deliverer import Deliverer
+from ..delivery.parts import PARTS, Parts
 from ..delivery.posts import Posts
 from ..delivery.stats import DeliveryStats
 from ..errors import EngineError
@@ -23,6 +24,7 @@ from .delivery_metrics import DeliveryPublisher
 from .loop_thread import LoopRun, LoopThread
 from .loops import CHECK_S, Loops, MemberProcess, check_again
 from .metrics import Sink
+from .watchdog import Watchdog
 
 DELIVERER: Final = "The deliverer"
 DRAIN_S: Final = 5.0
@@ -38,17 +40,18 @@ MakePosts: TypeAlias = Callable[[BusConfig, Callable[[], None]], AbstractContext
 class DelivererProcess(MemberProcess):
     """What the successive deliverers of a process share, and how they are made.
 
-    stats: what all of them have counted.
+    stats: what all of them have counted. parts: what each is made of, with its limits of deliveries at a time
+    and of memory. drain_s: how long deliveries in flight may take when the process stops.
 
-    Tests inject faults by a subclass whose `make_deliverer` passes other `Parts`.
+    Tests inject faults by other `parts`, or by a subclass that makes another `Deliverer`.
     """
 
     stats: DeliveryStats = field(default_factory=DeliveryStats)
+    parts: Parts = PARTS
+    drain_s: float = DRAIN_S
 
-    def make_deliverer(
-        self, bus: Bus, config: BusConfig, posts: Posts, limits: Limits, surroundings: Surroundings
-    ) -> Deliverer:
-        return Deliverer(bus, config, posts, limits, surroundings, stats=self.stats)
+    def make_deliverer(self, context: DelivererContext, posts: Posts) -> Deliverer:
+        return Deliverer(context, posts)
 
 
 class Delivering(Loops):
@@ -58,16 +61,14 @@ class Delivering(Loops):
     that the `Posts` call, from any thread, when `ended` has something new. Its exit, when the deliverer ends,
     cancels what is in flight.
 
-    limits: of deliveries at a time, and of memory. drain_s: how long `stop` lets deliveries in flight end.
-
     What holds (docs/understand/engine/sinks.md):
 
     - Each firing for a sink of the deployment is accepted by it, or becomes a dead letter, in order within a
       lane, as long as one process of the deployment delivers. Any number of them share the partitions.
     - An error of Kafka ends a deliverer. Another one begins, after a pause that grows to 15 s, and delivers
       again what was in flight: at most one firing of each lane.
-    - `stop` starts no delivery, waits up to `drain_s` for those in flight, acknowledges them and leaves the
-      group: nothing that was answered in that time is delivered again.
+    - `stop` starts no delivery, waits up to `drain_s` for those in flight, acknowledges them and
+      leaves the group: nothing that was answered in that time is delivered again.
     - A deliverer that makes no pass for a minute is replaced, and can acknowledge nothing more.
 
     `board` has notices of what is wrong. metrics: receives the metrics. After a change of the connection call
@@ -78,38 +79,29 @@ class Delivering(Loops):
         self,
         config: BusConfig,
         make_posts: MakePosts,
-        limits: Limits = LIMITS,
-        *,
-        drain_s: float = DRAIN_S,
         process: DelivererProcess | None = None,
         metrics: Sink | None = None,
     ) -> None:
-        self._make_posts, self._limits, self._drain_s = make_posts, limits, drain_s
+        self._make_posts = make_posts
         self._process = process or DelivererProcess()
+        self.stop_s = self._process.drain_s + CLOSE_S
         board = NoticeBoard()
-        helpers: dict[str, Callable[[threading.Event], None]] = {}
+        loops = [LoopThread(DELIVERER, self._run, config, board)]
+        helpers = {"watchdog": Watchdog(loops, self._process.end_process).run}
         if metrics is not None:
             helpers["delivery-metrics"] = DeliveryPublisher(
                 metrics, self._process.stats, lambda: self.config
             ).run
-        super().__init__(
-            config,
-            board,
-            [LoopThread(DELIVERER, self._run, config, board)],
-            helpers,
-            end_process=self._process.end_process,
-            stop_s=drain_s + CLOSE_S,
-        )
+        super().__init__(config, board, loops, helpers)
 
     def _run(self, run: LoopRun) -> None:
         run_deliverer(
             run.config,
             run,
             self._make_posts,
-            self._limits,
             run.report_healthy,
             process=self._process,
-            drain_s=lambda: 0.0 if run.abandoned else self._drain_s,
+            may_drain=lambda: not run.abandoned,
         )
 
 
@@ -117,16 +109,16 @@ def run_deliverer(
     config: BusConfig,
     stop: threading.Event,
     make_posts: MakePosts,
-    limits: Limits = LIMITS,
     on_healthy: Callable[[], None] = lambda: None,
     *,
     process: DelivererProcess | None = None,
-    drain_s: Callable[[], float] = lambda: DRAIN_S,
+    may_drain: Callable[[], bool] = lambda: True,
 ) -> None:
     """Run one deliverer until `stop`. Raises the EngineError that ends it, or TopicsError for altered topics.
 
     on_healthy: called in each pass with open partitions. process: shared by the process's successive
-    deliverers. The thread's log lines carry the field `deliverer`.
+    deliverers. may_drain: whether it waits for deliveries in flight when it stops. The thread's log
+    lines carry the field `deliverer`.
     """
     process = process or DelivererProcess()
     config = config.of_deliverers
@@ -136,8 +128,10 @@ def run_deliverer(
     try:
         ended = threading.Event()
         with make_posts(config, ended.set) as posts:
-            surroundings = Surroundings(wait=partial(_wait, ended))
-            deliverer = process.make_deliverer(bus, config, posts, limits, surroundings)
+            around = replace(process.parts.surroundings, wait=partial(_wait, ended))
+            parts = replace(process.parts, surroundings=around)
+            context = DelivererContext.of(bus, config, parts, process.stats)
+            deliverer = process.make_deliverer(context, posts)
             try:
                 while not stop.is_set():
                     _pass(deliverer, ended)
@@ -146,7 +140,7 @@ def run_deliverer(
                         checked = time.monotonic()
                     if deliverer.is_open:
                         on_healthy()
-                _drain(deliverer, ended, drain_s())
+                _drain(deliverer, ended, process.drain_s if may_drain() else 0.0)
             finally:
                 deliverer.close()
     finally:

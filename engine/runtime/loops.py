@@ -19,7 +19,6 @@ from ..kafka.topics import check_settings
 from ..log import log
 from ..waiting.notices import NoticeBoard
 from .loop_thread import LoopThread
-from .watchdog import Watchdog
 
 STOP_TIMEOUT_S: Final = 8.0
 CHECK_S: Final = 600.0  # between two checks of the topics' settings
@@ -68,8 +67,10 @@ class MemberProcess:
 class Loops:
     """The loops of one bus in this process, each in its own thread.
 
-    helpers: {name: what runs in a thread of its own until its event is set}. stop_s: how long `stop` waits.
+    helpers: {name: what runs in a thread of its own until its event is set}; one is the loops' `Watchdog`.
     """
+
+    stop_s = STOP_TIMEOUT_S  # how long `stop` waits
 
     def __init__(
         self,
@@ -77,18 +78,14 @@ class Loops:
         board: NoticeBoard,
         loops: Sequence[LoopThread],
         helpers: Mapping[str, Callable[[threading.Event], None]],
-        *,
-        end_process: Callable[[str], None] | None = None,
-        stop_s: float = STOP_TIMEOUT_S,
     ) -> None:
         self.config, self.board = config, board
-        self._loops, self._stop_s = [*loops], stop_s
+        self._loops = [*loops]
         self._stopped = threading.Event()
         self._lock = threading.Lock()
-        every = {"watchdog": Watchdog(self._loops, end_process).run, **helpers}
         self._helpers = [
             threading.Thread(target=self._run_helper, args=(run,), name=f"interlock-{name}", daemon=True)
-            for name, run in every.items()
+            for name, run in helpers.items()
         ]
 
     def start(self) -> None:
@@ -102,7 +99,7 @@ class Loops:
         with self._lock:  # else `use` could start a new run after `stop`
             for loop in self._loops:
                 loop.stop()
-        deadline = time.monotonic() + self._stop_s
+        deadline = time.monotonic() + self.stop_s
         for loop in self._loops:
             loop.join(max(0.0, deadline - time.monotonic()))
         self._stopped.set()

@@ -31,6 +31,7 @@ from .loop_thread import LoopRun, LoopThread
 from .loops import CHECK_S, Loops, MemberProcess, check_again
 from .metrics import Publisher, Sink
 from .reporting import EngineStatus, Post, StatusReporter
+from .watchdog import Watchdog
 
 READ_AGAIN_S = 15.0
 # A runtime that no wait uses ends when its engine fails for this long: its connection may be gone for good.
@@ -86,7 +87,8 @@ class Runtime(Loops):
         helpers: dict[str, Callable[[threading.Event], None]] = {}
         if sink is not None:
             helpers["metrics"] = Publisher(sink, self._process.status, self._counts, lambda: self.config).run
-        super().__init__(config, board, loops, helpers, end_process=self._process.end_process)
+        helpers["watchdog"] = Watchdog(loops, self._process.end_process).run
+        super().__init__(config, board, loops, helpers)
 
     @classmethod
     def of(cls, config: BusConfig, sink: Sink | None = None, *, with_engine: bool = True) -> Runtime:

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
 from typing import Final, Self
@@ -35,13 +36,23 @@ _NAME_THREADS: Final = 32
 _CONNECTION_THREADS: Final = 32
 
 
+@dataclass(frozen=True)
+class PostOptions:
+    """allowed: networks that deliveries may reach although they are not public. fetch, room_bytes: see
+    `ReferredData`.
+    """
+
+    allowed: Collection[Network] = ()
+    fetch: Callable[[str], Event] | None = None
+    room_bytes: int = ROOM_BYTES
+
+
 class HttpPosts:
     """Makes deliveries over HTTP: `delivery.posts.Posts`. Its thread runs while it is entered.
 
     lookup: the target of an Airflow connection; may block, is called in several threads, and raises
-    TargetError if the connection cannot be used. fetch, room_bytes: see `ReferredData`. allowed: networks
-    that deliveries may reach although they are not public. on_ended: called in a thread of this object when
-    `ended` has something new. All methods are thread-safe; `start` and `ended` do not block. None of its
+    TargetError if the connection cannot be used. on_ended: called in a thread of this object when `ended` has
+    something new. All methods are thread-safe; `start` and `ended` do not block. None of its
     threads keeps the process alive.
     """
 
@@ -49,16 +60,13 @@ class HttpPosts:
         self,
         config: BusConfig,
         lookup: Lookup,
-        *,
-        fetch: Callable[[str], Event] | None = None,
-        allowed: Collection[Network] = (),
         on_ended: Callable[[], None] = lambda: None,
-        room_bytes: int = ROOM_BYTES,
+        options: PostOptions = PostOptions(),
     ) -> None:
         self._topic = config.topic("event")
-        self._allowed, self._on_ended = tuple(allowed), on_ended
+        self._allowed, self._on_ended = tuple(options.allowed), on_ended
         self._tracing = process_tracing()
-        self._data = ReferredData(config, fetch, room_bytes, self._tracing)
+        self._data = ReferredData(config, options.fetch, options.room_bytes, self._tracing)
         self._waiting: deque[Attempt] = deque()
         self._over: deque[Ended] = deque()
         self._is_woken = self._is_told = False

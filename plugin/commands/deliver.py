@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand
 
     from ...engine.config import BusConfig
-    from ...engine.sending.posts import HttpPosts
+    from ...engine.sending.posts import HttpPosts, PostOptions
     from ...engine.waiting.notices import Notice
 
 READ_AGAIN_S = 15.0
@@ -70,7 +70,8 @@ def run(args: Namespace) -> None:
 def _run(args: Namespace, stop: threading.Event) -> None:
     from structlog.contextvars import bind_contextvars
 
-    from ...engine.delivery.deliverer import Limits
+    from ...engine.delivery.context import Limits
+    from ...engine.delivery.parts import Parts
     from ...engine.errors import ConfigError
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
@@ -91,16 +92,11 @@ def _run(args: Namespace, stop: threading.Event) -> None:
         log.info("Deliveries may also go to addresses in %s.", ", ".join(map(str, networks)))
 
     def make_posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
-        return HttpPosts(config, target_in_command, allowed=networks, on_ended=on_ended)
+        return HttpPosts(config, target_in_command, on_ended, PostOptions(networks))
 
-    delivering = Delivering(
-        config,
-        make_posts,
-        Limits(slots=args.slots),
-        drain_s=args.drain,
-        process=DelivererProcess(end_process=_end),
-        metrics=initialised_stats(),
-    )
+    parts = Parts(limits=Limits(slots=args.slots))
+    process = DelivererProcess(end_process=_end, parts=parts, drain_s=args.drain)
+    delivering = Delivering(config, make_posts, process, initialised_stats())
     problem: list[str | None] = [None]
 
     def on_notice(notice: Notice) -> None:

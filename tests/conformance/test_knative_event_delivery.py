@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 import pytest
 from interlock.engine.bus import TopicPartition
-from interlock.engine.delivery.deliverer import LIMITS, PARTS, Deliverer, Parts, Surroundings
+from interlock.engine.delivery.context import DelivererContext, Surroundings
+from interlock.engine.delivery.deliverer import Deliverer
+from interlock.engine.delivery.parts import PARTS, Parts
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.records import encode_json
-from interlock.engine.sending.posts import HttpPosts
+from interlock.engine.sending.posts import HttpPosts, PostOptions
 from interlock.engine.sending.target import Target
 
 from tests.kit.bus import Alone
@@ -34,9 +37,7 @@ class Delivering(Setting):
     def __init__(self, sink: Sink, **retry: Any) -> None:
         self._retry = Retry(jitter=0, **retry)
         self._ended = threading.Event()
-        self._http = HttpPosts(
-            CONFIG, lambda _: Target(url=sink.url), allowed=LOOPBACK, on_ended=self._ended.set
-        )
+        self._http = HttpPosts(CONFIG, lambda _: Target(url=sink.url), self._ended.set, PostOptions(LOOPBACK))
         super().__init__()
         self.cluster.create("b-event", 1)
 
@@ -49,7 +50,8 @@ class Delivering(Setting):
     def begin(self, parts: Parts = PARTS) -> None:
         self.bus = Bus(self.cluster, Alone(self.cluster), "d1")
         seconds = Surroundings(lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0)
-        self.deliverer = Deliverer(self.bus, CONFIG, self._http, LIMITS, seconds, parts)
+        context = DelivererContext.of(self.bus, CONFIG, replace(parts, surroundings=seconds))
+        self.deliverer = Deliverer(context, self._http)
 
     def until(self, holds: Callable[[], object]) -> None:
         """Time passes, and the deliverer works, until this holds."""

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from interlock.engine.config import BusConfig
-from interlock.engine.sending.posts import HttpPosts
+from interlock.engine.sending.posts import HttpPosts, PostOptions
 from interlock.engine.sending.target import Target
 
 from tests.kit.sinks import Behaviour, Received, Sink, answer
@@ -21,7 +21,7 @@ HOLD_S = 60.0
 def posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
     """Deliveries to sinks on loopback. The connection of a sink's record is its address."""
     loopback = [ip_network("127.0.0.0/8")]
-    return HttpPosts(config, lambda url: Target(url=url), allowed=loopback, on_ended=on_ended)
+    return HttpPosts(config, lambda url: Target(url=url), on_ended, PostOptions(loopback))
 
 
 class Arrival(NamedTuple):

@@ -16,7 +16,7 @@ from interlock.engine.delivery.posts import Attempt, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import FetchError
-from interlock.engine.sending.posts import HttpPosts
+from interlock.engine.sending.posts import HttpPosts, PostOptions
 from interlock.engine.sending.target import Target, TargetError
 from interlock.events.event import Event
 
@@ -45,7 +45,8 @@ class Posting:
         self.posts = HttpPosts(
             CONFIG,
             self._lookup,
-            **{"fetch": self._fetch, "allowed": LOOPBACK, "on_ended": self._tell} | options,
+            self._tell,
+            PostOptions(**{"fetch": self._fetch, "allowed": LOOPBACK} | options),
         )
 
     @classmethod

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final, Protocol
 
 from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.deliverer import (
-    PARTS,
-    Deliverer,
-    Limits,
-    Parts,
-    Surroundings,
-)
-from interlock.engine.delivery.partition import Window
+from interlock.engine.delivery.context import DelivererContext, Limits, Surroundings, Window
+from interlock.engine.delivery.deliverer import Deliverer
+from interlock.engine.delivery.parts import PARTS, Parts
 from interlock.engine.delivery.posts import Attempt, Ended
 from interlock.engine.errors import EngineError, TransactionAborted
 
@@ -169,9 +164,9 @@ class DeliveryProcess(Process):
             self.bus = bus = self._made_of.bus(self.cluster, self, life)
             self.posts = Posts(self, life)
             surroundings = Surroundings(self._clock, self._monotonic, self._draw, self._wait)
-            self.deliverer = deliverer = self._made_of.deliverer(
-                bus, CONFIG, self.posts, self._limits, surroundings, self._made_of.parts
-            )
+            parts = replace(self._made_of.parts, limits=self._limits, surroundings=surroundings)
+            context = DelivererContext.of(bus, CONFIG, parts)
+            self.deliverer = deliverer = self._made_of.deliverer(context, self.posts)
             while not self._stopping:
                 deliverer.run_pass(1.0)
             deliverer.stop()

@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 from interlock.engine.bus import TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.deliverer import Deliverer, Limits, Surroundings
+from interlock.engine.delivery.context import DelivererContext, Surroundings
+from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.firings import subscription_of
 from interlock.engine.delivery.posts import Ended
 from interlock.engine.delivery.posts import Posts as AnyPosts
@@ -96,25 +97,11 @@ class HostedProcess(DeliveryProcess):
                 process.bus = made = process._made_of.bus(process.cluster, process, life)
                 return made
 
-            def make_deliverer(
-                self,
-                bus: object,
-                config: BusConfig,
-                posts: AnyPosts,
-                limits: Limits,
-                surroundings: Surroundings,
-            ) -> Deliverer:
-                own = replace(
-                    surroundings,
-                    clock=process._clock,
-                    monotonic=process._monotonic,
-                    chance=process._draw,
-                    wait=process._wait,
-                )
-                assert process.bus is not None
-                process.deliverer = process._made_of.deliverer(
-                    process.bus, config, posts, limits, own, process._made_of.parts
-                )
+            def make_deliverer(self, context: DelivererContext, posts: AnyPosts) -> Deliverer:
+                surroundings = Surroundings(process._clock, process._monotonic, process._draw, process._wait)
+                parts = replace(process._made_of.parts, surroundings=surroundings, limits=process._limits)
+                own = DelivererContext.of(context.bus, context.config, parts)
+                process.deliverer = process._made_of.deliverer(own, posts)
                 return process.deliverer
 
         @contextmanager
@@ -124,7 +111,7 @@ class HostedProcess(DeliveryProcess):
             yield posts
 
         try:
-            run_deliverer(CONFIG, Asked(), make_posts, self._limits, process=Made())
+            run_deliverer(CONFIG, Asked(), make_posts, process=Made())
         except EngineError as e:
             self.say(f"fails: {type(e).__name__}: {e}")
             self.seen["failure"] += 1

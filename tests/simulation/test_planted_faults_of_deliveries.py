@@ -9,11 +9,12 @@ from interlock.engine.bus import Batch, End, Output, Record
 from interlock.engine.delivery.acknowledgements import Acknowledgements, Done
 from interlock.engine.delivery.answers import Answer
 from interlock.engine.delivery.dead_deliverers import DeadDeliverers
-from interlock.engine.delivery.deliverer import Deliverer, Parts
+from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.firings import OpenFiring, Order
 from interlock.engine.delivery.lanes import Finished, Lane, SinkLanes
 from interlock.engine.delivery.ownership import Ownership
 from interlock.engine.delivery.partition import ActionPartition, Scope
+from interlock.engine.delivery.parts import Parts
 from interlock.engine.delivery.retry import Retry
 
 from tests.kit.kafka import Cluster, Transaction
@@ -42,9 +43,9 @@ def test_a_mark_beyond_an_open_firing_is_found() -> None:
 
 
 class AcknowledgesFirst(Deliverer):
-    def _start(self) -> None:
-        super()._start()
-        for attempt in self._attempts.values():
+    def start(self) -> None:
+        super().start()
+        for attempt in self.attempts.values():
             if self.ownership.held(attempt.firing) is not None:
                 self.acknowledgements.done.setdefault(attempt.firing.key, Done(attempt.firing))
 
@@ -72,10 +73,10 @@ class LanesThatDoNotWait(SinkLanes):
 
 
 class StartsBeforeItCommits(Deliverer):
-    def _commit(self, membership: object) -> None:
-        if not self._stopping:
-            self._start()
-        super()._commit(membership)
+    def commit(self, membership: object) -> None:
+        if not self.stopping:
+            self.start()
+        super().commit(membership)
 
 
 def test_a_delivery_before_the_previous_one_is_acknowledged_is_found() -> None:
@@ -106,12 +107,12 @@ def test_with_the_fence_processes_that_notice_late_do_no_harm(monkeypatch: pytes
 
 
 class ForgetsFiringsWithoutSink(Deliverer):
-    def _deliver(self, firings: Iterable[OpenFiring]) -> None:
+    def deliver(self, firings: Iterable[OpenFiring]) -> None:
         for firing in firings:
             if firing.subscription not in self.sinks.records:
                 self.ownership.partitions[firing.record.source].acknowledged(firing.key)
             else:
-                super()._deliver([firing])
+                super().deliver([firing])
 
 
 def test_firings_that_are_skipped_because_their_sink_is_not_known_yet_are_found() -> None:
@@ -119,9 +120,9 @@ def test_firings_that_are_skipped_because_their_sink_is_not_known_yet_are_found(
 
 
 class LanesThatOvertake(SinkLanes):
-    def _park(self, lane: Lane, due: float) -> None:
+    def park(self, lane: Lane, due: float) -> None:
         lane.firings.rotate(-1)
-        self._make_ready(lane)
+        self.make_ready(lane)
 
 
 def test_a_lane_that_goes_on_while_its_first_firing_is_retried_is_found() -> None:
@@ -198,10 +199,10 @@ class PartitionThatIgnoresOthers(ActionPartition):
     """Does not see acknowledgements that others write."""
 
     def follow(self, item: Record | End) -> tuple[OpenFiring | None, OpenFiring | None]:
-        held = dict(self._held)
+        held = {firing.key: firing for firing in self.held}
         opened, closed = super().follow(item)
         if closed is not None and self.is_recovered:
-            self._hold(held[closed.key])
+            self.hold(held[closed.key])
             closed = None
         return opened, closed
 
@@ -214,9 +215,9 @@ class LanesThatChangeAtOnce(SinkLanes):
     """Starts deliveries while those of another order are in flight."""
 
     def may_start(self, now: float) -> bool:
-        wanted, self._next_order = self._next_order, None
+        wanted, self.next_order = self.next_order, None
         may = super().may_start(now)
-        self._next_order = wanted
+        self.next_order = wanted
         return may
 
 
@@ -227,7 +228,7 @@ def test_an_order_that_changes_while_deliveries_are_in_flight_is_found() -> None
 class MarkWithoutWhatIsLeftOut(ActionPartition):
     @property
     def mark(self) -> int:
-        lowest = self._offsets.lowest()
+        lowest = self.open_offsets.lowest()
         return self.position if lowest is None else min(lowest, self.position)
 
 
@@ -238,8 +239,8 @@ def test_a_mark_beyond_what_did_not_fit_into_memory_is_found() -> None:
 
 
 class WindowWithGaps(ActionPartition):
-    def _refusal(self, firing: OpenFiring) -> Scope | None:
-        return self._full(firing)
+    def refusal(self, firing: OpenFiring) -> Scope | None:
+        return self.full(firing)
 
 
 def test_firings_that_are_held_although_an_earlier_one_did_not_fit_are_found() -> None:
@@ -263,7 +264,7 @@ class LanesThatForgetWhatIsInFlight(SinkLanes):
     """Starts the first firing of a lane although it is in flight already."""
 
     def add(self, firing: OpenFiring) -> None:
-        lane = self._lanes.get(firing.lane(self.order))
+        lane = self.lanes.get(firing.lane(self.order))
         if lane is not None and lane.in_flight is not None and not lane.firings:
             lane.in_flight = None
         super().add(firing)

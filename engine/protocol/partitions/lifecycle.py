@@ -33,6 +33,8 @@ from ...bus import TopicPartition
 #
 # (1) A record can neither be processed nor written to the dead-letter topic.
 #
+# A deliverer's partitions of the action topic have these states too, without PAUSED and STOPPED.
+#
 # PAUSED ends by itself: the engine tries again. STOPPED ends when an administrator says where to continue. A
 # takeover also tries paused and stopped partitions; they return to their state if the reason still holds.
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseHook, Connection
 from interlock.engine.config import BusConfig
-from interlock.engine.delivery.deliverer import Limits
 from interlock.engine.errors import ConfigError
+from interlock.engine.runtime.delivering import DelivererProcess
+from interlock.engine.sending.posts import PostOptions
 from interlock.triggers import delivering as module
 from interlock.triggers.delivering import deliver_here
 
@@ -25,10 +26,8 @@ class Made:
 
     made: list[Made]
 
-    def __init__(
-        self, config: BusConfig, make_posts: Any, limits: Limits, *, drain_s: float, metrics: Any
-    ) -> None:
-        self.config, self.make_posts, self.limits = config, make_posts, limits
+    def __init__(self, config: BusConfig, make_posts: Any, process: DelivererProcess, metrics: Any) -> None:
+        self.config, self.make_posts, self.limits = config, make_posts, process.parts.limits
         self.started = 0
         self.used: list[BusConfig] = []
         self.made.append(self)
@@ -105,8 +104,8 @@ def test_it_reads_the_sinks_connections_in_the_triggers_loop_and_allows_the_netw
         [(_, lookup)] = given
         return str((await asyncio.to_thread(lookup, "crm")).url)
 
-    def posts(config: BusConfig, lookup: Any, *, allowed: Any, on_ended: Any) -> None:
-        assert (allowed, on_ended) == ((ip_network("10.0.0.0/8"),), print)
+    def posts(config: BusConfig, lookup: Any, on_ended: Any, options: PostOptions) -> None:
+        assert (options.allowed, on_ended) == ((ip_network("10.0.0.0/8"),), print)
         given.append((config, lookup))
 
     monkeypatch.setenv("AIRFLOW__INTERLOCK__DELIVERY_NETWORKS", "10.0.0.0/8")

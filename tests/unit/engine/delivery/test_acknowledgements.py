@@ -11,9 +11,10 @@ from interlock.engine.bus import Record
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.acknowledgements import Acknowledgements, Done, acked
 from interlock.engine.delivery.answers import Answer
+from interlock.engine.delivery.context import DelivererContext
 from interlock.engine.delivery.lanes import SinkLanes
+from interlock.engine.delivery.parts import PARTS
 from interlock.engine.delivery.retry import Retry
-from interlock.engine.protocol.clock import BrokerClock
 from interlock.engine.records import ActionRecord, decode_json, encode_json
 from interlock.engine.records.firing import fitted
 
@@ -84,7 +85,8 @@ def test_a_dead_letter_says_where_it_was_sent_and_what_came_back(
         ((given_up, reason),) = lanes.answer(started, answer, 1.0, 0)
         done = Done(given_up, reason)
     config = BusConfig(client={"bootstrap.servers": "nowhere"})
-    acknowledgements = Acknowledgements(config, mock.Mock(), BrokerClock(float, float), float)
+    context = DelivererContext.of(mock.Mock(), config, PARTS)
+    acknowledgements = Acknowledgements(context, mock.Mock())
     acknowledgements.ownership.bus.transactional_id = "t"  # type: ignore[misc]
     letter, _ = acknowledgements.outputs([done])
     found = {name: raw.decode() for name, raw in letter.headers or () if raw and "_error_" in name}

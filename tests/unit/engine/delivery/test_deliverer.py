@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,9 +13,11 @@ import pytest
 from interlock.engine.bus import Batch, Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.deliverer import LIMITS, PARTS, Deliverer, Parts, Surroundings
+from interlock.engine.delivery.context import DelivererContext, Surroundings
+from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.firings import subscription_of
 from interlock.engine.delivery.ownership import Ownership, problem_in
+from interlock.engine.delivery.parts import PARTS, Parts
 from interlock.engine.delivery.posts import Attempt, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
@@ -91,7 +94,8 @@ class Setting:
         seconds = Surroundings(
             lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0, lambda _: self.on_wait()
         )
-        self.deliverer = Deliverer(self.bus, CONFIG, self.posts, LIMITS, seconds, parts)
+        context = DelivererContext.of(self.bus, CONFIG, replace(parts, surroundings=seconds))
+        self.deliverer = Deliverer(context, self.posts)
 
     def fire(self, name: str, key: str = "a") -> None:
         written = action(name, key)

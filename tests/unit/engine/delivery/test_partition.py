@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from interlock.engine.bus import End, Record
+from interlock.engine.config import BusConfig
+from interlock.engine.delivery.context import WINDOW, DelivererContext, Limits, Window
 from interlock.engine.delivery.firings import subscription_of
-from interlock.engine.delivery.partition import WINDOW, ActionPartition, Window
+from interlock.engine.delivery.partition import ActionPartition
+from interlock.engine.delivery.parts import Parts
+from interlock.engine.delivery.sinks import Sinks
 
 from tests.unit.engine.delivery.firings import SINK, TP, record
 
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 PREFIX = subscription_of("airflow", "")
+
+
+class Lanes(Sinks):
+    """Sinks that have one lane in each partition while `one_lane` returns True."""
+
+    def __init__(self, one_lane: Callable[[], bool]) -> None:
+        super().__init__()
+        self.is_one_lane = lambda _: one_lane()  # type: ignore[method-assign]
 
 
 def partition(
@@ -19,11 +36,11 @@ def partition(
     end: int = 0,
     *,
     window: Window = WINDOW,
-    one_lane: bool = False,
+    one_lane: Callable[[], bool] = lambda: False,
 ) -> ActionPartition:
-    return ActionPartition(
-        TP, start, end, owner="me", prefix=PREFIX, window=window, one_lane=lambda _: one_lane
-    )
+    bus: Any = SimpleNamespace(transactional_id="me")
+    context = DelivererContext.of(bus, CONFIG, Parts(limits=Limits(window=window)))
+    return ActionPartition(replace(context, sinks=Lanes(one_lane)), TP, start, end)
 
 
 def names(made: ActionPartition) -> list[str]:
@@ -156,7 +173,7 @@ def test_a_firing_of_many_bytes_is_held_if_it_is_the_only_one() -> None:
 
 
 def test_if_a_partition_is_one_lane_the_sink_has_no_gap() -> None:
-    made = partition(window=Window(sink=10, lane=2), one_lane=True)
+    made = partition(window=Window(sink=10, lane=2), one_lane=lambda: True)
     for offset in range(4):
         made.follow(record(offset, f"a{offset}", "a"))
     assert (names(made), made.left_out) == (["a0", "a1", "a2", "a3"], {})
@@ -202,15 +219,7 @@ def test_when_the_lanes_of_a_sink_change_and_nothing_is_left_out_all_is_held() -
 
 def test_a_key_that_filled_the_window_of_a_sink_without_keys_leaves_room_once_it_has_keys() -> None:
     has_keys: list[bool] = []
-    made = ActionPartition(
-        TP,
-        0,
-        0,
-        owner="me",
-        prefix=PREFIX,
-        window=Window(sink=4, lane=1),
-        one_lane=lambda _: not has_keys,
-    )
+    made = partition(window=Window(sink=4, lane=1), one_lane=lambda: not has_keys)
     log = [record(offset, f"f{offset}", key) for offset, key in enumerate("aaaab")]
     for item in log:
         made.follow(item)

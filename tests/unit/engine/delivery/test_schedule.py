@@ -24,7 +24,7 @@ def test_sinks_take_turns() -> None:
     made = schedule(2, a=10, b=10, c=10)
     assert [name for name, _ in made.start(0)] == ["a", "b", "c", "a", "b"]  # one of each is its own
     for name in ("a", "b"):
-        lane = next(iter(made.sinks[name]._lanes.values()))
+        lane = next(iter(made.sinks[name].lanes.values()))
         made.sinks[name].answer(lane.firings[0], Answer(500), 0, 0)
     assert [name for name, _ in made.start(0)] == ["c", "a"]
 

@@ -111,7 +111,8 @@ class Process(DelivererProcess):
             self.posts.append(Posts(on_ended, answers_at))
             return self.posts[-1]
 
-        run_deliverer(CONFIG, stop or Stop(), make_posts, process=self, drain_s=lambda: drain_s)
+        self.drain_s = drain_s
+        run_deliverer(CONFIG, stop or Stop(), make_posts, process=self)
         return self.posts[-1]
 
     @property
@@ -198,7 +199,8 @@ def test_a_thread_that_was_replaced_does_not_wait_for_deliveries(process: Proces
             self.abandoned = super().is_set() or self.passes > PASSES
             return self.abandoned
 
-    host = Delivering(CONFIG, make_posts, drain_s=1e9, process=process)
+    process.drain_s = 1e9
+    host = Delivering(CONFIG, make_posts, process)
     host._run(Replaced(DELIVERER, CONFIG, NoticeBoard()))
     assert (len(made[0].sent), made[0].calls) == (1, PASSES)
     process.assert_ended()

@@ -1,0 +1,87 @@
+"""What all parts of a deliverer share: bus, sinks, counters, clocks and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import random
+from time import monotonic, sleep, time
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from ..bus import Bus
+from ..config import BusConfig
+from ..protocol.clock import BrokerClock
+from .firings import subscription_of
+from .sinks import Sinks
+from .stats import DeliveryStats
+
+if TYPE_CHECKING:  # its module imports this one
+    from .parts import Parts
+
+
+class Window(NamedTuple):
+    """How much is held of a partition: firings of a sink, firings of one of its lanes, bytes of a sink."""
+
+    sink: int = 1000
+    lane: int = 100
+    sink_bytes: int = 16 * 1024 * 1024
+
+
+WINDOW: Final = Window()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """slots: how many deliveries at a time all sinks share. window: how many open firings are in memory."""
+
+    slots: int = 256
+    window: Window = WINDOW
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """clock: time of day in seconds. monotonic: seconds. chance: random numbers in [0, 1).
+
+    wait: returns when a delivery has ended, or after so many seconds.
+    """
+
+    clock: Callable[[], float] = time
+    monotonic: Callable[[], float] = monotonic
+    chance: Callable[[], float] = random
+    wait: Callable[[float], object] = lambda timeout_s: sleep(min(timeout_s, 0.01))
+
+
+@dataclass(frozen=True)
+class DelivererContext:
+    """Shared by all parts of one deliverer. sinks: as the registry has them. clock: the brokers' time."""
+
+    bus: Bus
+    config: BusConfig
+    parts: Parts
+    stats: DeliveryStats
+    clock: BrokerClock
+    sinks: Sinks = field(default_factory=Sinks)
+
+    @classmethod
+    def of(cls, bus: Bus, config: BusConfig, parts: Parts, stats: DeliveryStats | None = None) -> Self:
+        """A context that knows no sink yet. stats: those of an earlier deliverer, to continue."""
+        around = parts.surroundings
+        clock = BrokerClock(around.clock, around.monotonic)
+        return cls(bus, config, parts, DeliveryStats() if stats is None else stats, clock)
+
+    @property
+    def limits(self) -> Limits:
+        return self.parts.limits
+
+    @property
+    def surroundings(self) -> Surroundings:
+        return self.parts.surroundings
+
+    @property
+    def monotonic(self) -> Callable[[], float]:
+        return self.parts.surroundings.monotonic
+
+    @property
+    def prefix(self) -> str:
+        """With which the names of this deployment's subscriptions begin."""
+        return subscription_of(self.config.deployment, "")
