@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
 from typing import Final, Self
+
+import aiohttp
 
 from ...events.event import Event
 from ...events.tracing import Tracing, process_tracing
@@ -21,6 +24,7 @@ from ..delivery.answers import Answer, Verdict
 from ..delivery.posts import Attempt, Ended
 from ..errors import EngineError
 from ..log import log
+from .connector import new_session
 from .content import Content
 from .referred import ROOM_BYTES, ReferredData
 from .sink import HttpSink
@@ -188,6 +192,9 @@ class HttpPosts:
             self._targets.doubt(attempt.sink.connection)
         return answer, reply
 
+    def _open_session(self, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
+        return new_session(self._allowed, tls, self._names)
+
     async def _sink(self, attempt: Attempt) -> HttpSink:
         """The sink as its record and its connection are now. Raises TargetError."""
         record = attempt.sink
@@ -196,7 +203,7 @@ class HttpPosts:
         is_same = sink is not None and (sink.record is record or sink.record == record)
         if sink is None or not is_same or sink.resolved is not found:
             self._retire_idle()
-            made = HttpSink(record, found, self._allowed, self._names, self._topic)
+            made = HttpSink(record, found, self._open_session, self._topic)
             self._sinks[record.subscription] = made
             if sink is not None:
                 self._retire(sink)

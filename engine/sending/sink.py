@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
-from collections.abc import Collection, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -16,12 +16,11 @@ import aiohttp
 
 from ...events.tracing import Carrier
 from ..bus import Output
-from ..delivery.addresses import Network
 from ..delivery.answers import Answer, retry_after
 from ..delivery.shown_path import shown_path
 from ..delivery.sinks import SinkRecord
 from .bodies import blanked, drain, excerpt, whole
-from .connector import Progress, new_session, progress
+from .connector import Progress, progress
 from .content import Sendable
 from .failures import failure
 from .replies import MOST_BYTES, ReplyError, is_reply, read_reply
@@ -38,16 +37,15 @@ _OK, _UNAUTHORIZED, _MULTIPLE = 200, 401, 300
 class HttpSink:
     """A sink, made from its record and its Airflow connection. For the tasks of the running loop.
 
-    Raises TargetError if the record's path does not fit the connection's address. names: the threads in which
-    names are resolved. topic: for replies.
+    Raises TargetError if the record's path does not fit the connection's address. open_session: opens a
+    session with these TLS settings. topic: for replies.
     """
 
     def __init__(
         self,
         record: SinkRecord,
         resolved: Resolved,
-        allowed: Collection[Network],
-        names: Executor,
+        open_session: Callable[[ssl.SSLContext | None], aiohttp.ClientSession],
         topic: str,
     ) -> None:
         target = resolved.target
@@ -56,7 +54,7 @@ class HttpSink:
         self.used_at = 0.0
         self._url = target.address(record.path)
         self._topic = topic
-        self._session = new_session(allowed, resolved.tls, names)
+        self._session = open_session(resolved.tls)
         is_fetched = isinstance(target.auth, ClientCredentials)
         self._tokens = Tokens(target.auth, self._session) if is_fetched else None  # type: ignore[arg-type]
         self._headers = [*target.fixed_headers()]
