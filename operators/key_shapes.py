@@ -5,9 +5,9 @@ Only templates that read nothing but the dates of the run are known; all others 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, lru_cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import jinja2
 from airflow.sdk import DAG, macros, timezone
@@ -28,11 +28,33 @@ _SAMPLES: Final = (
     "2025-12-31T12:30:00",
     "2012-12-12T06:00:01",
 )
+# Moments around midnight in UTC, in winter and summer, where days, weeks and months begin: in each zone with
+# another offset, one of them belongs to another day, week and month.
+EDGES: Final[tuple[datetime, ...]] = tuple(
+    datetime.fromisoformat(f"{each}+00:00")
+    for each in (
+        "2026-05-31T23:50:00",
+        "2026-06-01T00:10:00",
+        "2027-01-31T23:50:00",
+        "2027-02-01T00:10:00",
+    )
+)
 # No `if` and no comparison: the sample runs may not reach each of its outcomes.
 _ALLOWED: Final = (
     nodes.Output, nodes.TemplateData, nodes.Const, nodes.Name, nodes.Getattr, nodes.Getitem, nodes.Slice,
     nodes.Call, nodes.Keyword, nodes.Filter, nodes.Add, nodes.Sub, nodes.Concat, nodes.Neg,
 )  # fmt: skip
+
+
+class _Rendered(NamedTuple):
+    """The names that a template uses, also of filters; its text in each sample run, and in those of EDGES.
+
+    Empty if unknown.
+    """
+
+    names: frozenset[str] = frozenset()
+    texts: tuple[str, ...] = ()
+    at_edges: tuple[str, ...] = ()
 
 
 class _StandIn:
@@ -94,18 +116,26 @@ def _check_zoned(text: str, given: Zoned, dag: Any) -> None:
         raise ConditionError(f"it fails{' in each run' if is_template(text) else ''}: {errors[0]}")
 
 
+def rendered_at_edges(text: str, dag: Any) -> tuple[str, ...]:
+    """The template rendered for a run of each of EDGES; empty if more than its dates decides it."""
+    return _rendered_in(text, dag).at_edges
+
+
 def _rendered(text: str, dag: Any) -> tuple[str, ...]:
     """The template rendered for runs of different dates; empty if more than their dates decides it."""
+    return _rendered_in(text, dag).texts
+
+
+def _rendered_in(text: str, dag: Any) -> _Rendered:
     if getattr(dag, "jinja_environment_kwargs", None):
-        return ()
-    used, texts = _of_samples(text)
+        return _Rendered()
+    found = _of_samples(text)
     own = (getattr(dag, "user_defined_filters", None), getattr(dag, "user_defined_macros", None))
-    return () if any(used & each.keys() for each in own if each) else texts
+    return _Rendered() if any(found.names & each.keys() for each in own if each) else found
 
 
 @lru_cache(1000)
-def _of_samples(text: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The names that a template uses, also of filters, and its text in each sample run. Empty if unknown."""
+def _of_samples(text: str) -> _Rendered:
     environment = _environment()
     try:
         tree = environment.parse(text)
@@ -113,16 +143,17 @@ def _of_samples(text: str) -> tuple[frozenset[str], tuple[str, ...]]:
         if not read <= _runs()[0].keys() or not all(
             isinstance(each, _ALLOWED) for each in tree.find_all(nodes.Node)
         ):
-            return frozenset(), ()
+            return _Rendered()
         names = frozenset(read.union(each.name for each in tree.find_all(nodes.Filter)))
         template = environment.from_string(text)
         dated = tuple(template.render(run) for run in _runs()[:-1])
+        at_edges = tuple(template.render(run) for run in _runs_at_edges())
     except Exception:  # noqa: BLE001  # a template may raise anything; what it gives is unknown then
-        return frozenset(), ()
+        return _Rendered()
     try:
-        return names, (*dated, template.render(_runs()[-1]))
+        return _Rendered(names, (*dated, template.render(_runs()[-1])), at_edges)
     except Exception:  # noqa: BLE001  # fails only without dates: the other texts count
-        return names, dated
+        return _Rendered(names, dated, at_edges)
 
 
 @cache
@@ -134,6 +165,11 @@ def _environment() -> jinja2.Environment:
 def _runs() -> tuple[dict[str, Any], ...]:
     """The context of a template in runs of different dates; the last one has none."""
     return (*(_run(_moment(each)) for each in _SAMPLES), _run_without_date())
+
+
+@cache
+def _runs_at_edges() -> tuple[dict[str, Any], ...]:
+    return tuple(_run(timezone.coerce_datetime(each)) for each in EDGES)
 
 
 def _moment(text: str) -> Any:

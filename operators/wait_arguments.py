@@ -23,6 +23,7 @@ from ..events.attributes import kind
 from ..events.plain_text import plain_text
 from ..triggers.argument_checks import MAX_DURATION, ArgumentChecks, described, is_rendered_later
 from ..triggers.settings import DEFAULT_CONNECTION
+from .key_days import check_days_of_key
 from .key_shapes import shapes_of_key
 from .time_zone import in_zone_of
 
@@ -330,12 +331,14 @@ def _check_key(
 
 
 def _check_key_meets(who: str, conditions: Sequence[Condition | None], key: Any, dag: Any) -> None:
-    """Raises ConditionError for a key that fails in each run, or that no event of a condition can have."""
+    """Raises ConditionError for a key that fails in each run, that no event of a condition can have, or that
+    is a day in UTC where the condition reads days of another zone."""
     try:
         shapes = shapes_of_key(key, dag)
         for each in conditions:
             if each is not None:
                 check_key_meets(each, shapes)
+                check_days_of_key(each, key, dag)
     except ConditionError as e:
         raise ConditionError(f"{who}: key is {_listed(key)}: {e}") from None
 

@@ -56,7 +56,6 @@ def test_a_wait_for_a_period_looks_back_to_its_beginning(by: Any, key: Any, earl
         (week("{{ ts }}"), "2026-W47"),
         (month("{{ dag_run.run_after }}"), "2026-11"),
         (hour("{{ ts }}"), "2026-11-19T23:00:00Z"),
-        ("{{ ds }}", "2026-11-19"),
     ],
 )
 def test_a_key_is_the_day_of_the_run_in_a_time_zone(key: str, computed: str) -> None:

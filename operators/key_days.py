@@ -1,0 +1,85 @@
+"""A wait's key that is a day in UTC, where its matchers read days of another time zone (K40).
+
+`{{ ds }}` is such a day, and so are `{{ logical_date | ds }}` and `{{ ts[:10] }}`. Whether a template gives
+one is seen from what it renders in runs whose day in UTC and in the zone differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from ..conditions import Condition, ConditionError, canonical_key
+from ..conditions.filters.filter import quoted
+from ..conditions.nodes.condition import shortened
+from ..conditions.nodes.paths import parse_path
+from ..conditions.nodes.templates import is_template
+from ..conditions.nodes.zoned import Zoned, zoned
+from .key_shapes import EDGES, rendered_at_edges
+
+_MOST: Final = {"day": 366, "week": 53, "month": 12}  # as for offset=
+# What a template reads: {its name: (a template of the moment itself, how many days later it is in the edges)}
+_MOMENTS: Final = {
+    "data_interval_end": ("{{ data_interval_end }}", 1),
+    "data_interval_start": ("{{ data_interval_start }}", 0),
+    "run_after": ("{{ dag_run.run_after }}", 1),
+    "start_date": ("{{ dag_run.start_date }}", 1),
+}
+
+
+def check_days_of_key(condition: Condition, key: object, dag: Any) -> None:
+    """ConditionError if a value of the key is a day, week or month in UTC and `by` reads those of a zone.
+
+    It may be meant: then the key can say so.
+    """
+    parts = key if isinstance(key, (list, tuple)) else (key,)
+    for matcher in condition.matchers:
+        paths = (matcher.by,) if isinstance(matcher.by, str) else matcher.by or ()
+        for path, part in zip(paths, parts, strict=False):
+            of = parse_path(path).zoned
+            if of is None or of.zone is None or of.name == "hour" or of.unit == "d":
+                continue
+            if not isinstance(part, str) or not is_template(part) or zoned(part) is not None:
+                continue
+            shift = _shift_in_utc(of.name, of.zone, rendered_at_edges(part, dag))
+            if shift is not None:
+                raise ConditionError(
+                    f"that is the {of.name} in UTC, and by={quoted(path)} of {shortened(matcher)} reads"
+                    f" {of.name}s in {of.zone}, where it is another {of.name} at some hours."
+                    f" {_instead(of, part, shift)}"
+                )
+
+
+def _instead(of: Zoned, text: str, shift: int) -> str:
+    moment, days = next(
+        (each for name, each in _MOMENTS.items() if re.search(rf"\b{name}\b", text)), ("{{ ts }}", 0)
+    )
+    shift -= days if of.name == "day" else 0
+    offset = f", offset={shift}" if shift else ""
+    in_zone, in_utc = (f'{of.name}("{moment}", tz={quoted(zone)}{offset})' for zone in (of.zone or "", "UTC"))
+    return f"Give {in_zone}; or, if the {of.name} in UTC is meant, {in_utc}"
+
+
+@lru_cache(1000)
+def _shift_in_utc(name: Any, zone: str, texts: Sequence[str]) -> int | None:
+    """How many days, weeks or months the texts are from those of the edges in UTC, which is the same at each.
+
+    None if they differ in that, or agree with those of the zone: it may be UTC under another name.
+    """
+    shift = _shift(name, "UTC", texts)
+    return shift if shift is not None and _shift(name, zone, texts) is None else None
+
+
+def _shift(name: Any, zone: str, texts: Sequence[str]) -> int | None:
+    try:
+        keys = [canonical_key(text) for text in texts]
+    except ConditionError:
+        return None
+    moments = [moment.isoformat() for moment in EDGES]
+    for shift in sorted(range(-_MOST[name], _MOST[name] + 1), key=abs) if keys else ():
+        of = Zoned(name, "", zone, None, shift, {"day": "d", "week": "w", "month": "mo"}[name])
+        if all(of.key_of(moment) == key for moment, key in zip(moments, keys, strict=True)):
+            return shift
+    return None
