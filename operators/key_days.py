@@ -14,10 +14,13 @@ from typing import Any, Final
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.filters.filter import quoted
 from ..conditions.nodes.condition import shortened
+from ..conditions.nodes.matcher import Matcher
 from ..conditions.nodes.paths import parse_path
+from ..conditions.nodes.shapes import reads_ds
 from ..conditions.nodes.templates import is_template
 from ..conditions.nodes.zoned import Zoned, zoned
 from .key_shapes import EDGES, rendered_at_edges
+from .time_zone import zone_of
 
 _MOST: Final = {"day": 366, "week": 53, "month": 12}  # as for offset=
 # What a template reads: {its name: (a template of the moment itself, how many days later it is in the edges)}
@@ -39,6 +42,8 @@ def check_days_of_key(condition: Condition, key: object, dag: Any) -> None:
         paths = (matcher.by,) if isinstance(matcher.by, str) else matcher.by or ()
         for path, part in zip(paths, parts, strict=False):
             of = parse_path(path).zoned
+            if isinstance(part, str):
+                _check_key_of_zone(path, matcher, part, dag)
             if of is None or of.zone is None or of.name == "hour" or of.unit == "d":
                 continue
             if not isinstance(part, str) or not is_template(part) or zoned(part) is not None:
@@ -50,6 +55,26 @@ def check_days_of_key(condition: Condition, key: object, dag: Any) -> None:
                     f" {of.name}s in {of.zone}, where it is another {of.name} at some hours."
                     f" {_instead(of, part, shift)}"
                 )
+
+
+def _check_key_of_zone(path: str, matcher: Matcher, part: str, dag: Any) -> None:
+    """ConditionError if the key is a day of a zone and the path reads the day in UTC of a run of Airflow."""
+    given = zoned(part)
+    if given is None or given.name != "day" or not reads_ds(path, matcher):
+        return
+    zone = given.zone or (None if dag is None else zone_of(dag))
+    if zone is not None and _differs_from_utc(zone):
+        raise ConditionError(
+            f"that is the day in {zone}, and by={quoted(path)} of {shortened(matcher)} reads the day in UTC,"
+            f' which is another day at some hours. Write by=day("data.logical_date", tz={quoted(zone)})'
+            ' there, or key="{{ ds }}"'
+        )
+
+
+@lru_cache(1000)
+def _differs_from_utc(zone: str) -> bool:
+    of, in_utc = (Zoned("day", "", each, None, 0, "d") for each in (zone, "UTC"))
+    return any(of.key_of(moment.isoformat()) != in_utc.key_of(moment.isoformat()) for moment in EDGES)
 
 
 def _instead(of: Zoned, text: str, shift: int) -> str:

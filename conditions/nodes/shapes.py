@@ -259,6 +259,11 @@ def _paths(matcher: Matcher) -> tuple[str, ...]:
     return (matcher.by,) if isinstance(matcher.by, str) else matcher.by or ()
 
 
+def reads_ds(path: str, matcher: Matcher) -> bool:
+    """Whether a path reads the `ds` of Airflow's events, which is a day in UTC."""
+    return parse_path(path).base in _DAYS and parse_path(path).zoned is None and _is_of_airflow(matcher)
+
+
 def _shapes_of_value(base: str, matcher: Matcher) -> Shapes:
     for name, value in matcher.exact:
         if name == base:

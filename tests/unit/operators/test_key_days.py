@@ -114,3 +114,25 @@ def test_a_fail_on_and_each_mapped_key_are_looked_at_too() -> None:
 
 def test_filters_of_the_dag_may_give_the_day_of_the_zone() -> None:
     wait(OF_DAY, "{{ logical_date | ds }}", dag(user_defined_filters={"ds": str}))
+
+
+@pytest.mark.parametrize(
+    "key", [day("{{ ts }}", tz=BERLIN), day("{{ ts }}"), ["a", day("2026-11-20T01:00:00Z")]]
+)
+@pytest.mark.parametrize("path", ["ds", "data.ds"])
+def test_a_day_of_a_zone_for_the_ds_of_a_run_is_an_import_error(path: str, key: Any) -> None:
+    """The run at midnight in Berlin waited for the run that begins a day later."""
+    by: Any = path if isinstance(key, str) else ["subject", path]
+    with pytest.raises(ConditionError, match="that is the day in Europe/Berlin, and by=") as raised:
+        wait(dag_run("a", by=by), key)
+    assert 'Write by=day("data.logical_date", tz="Europe/Berlin")' in str(raised.value)
+
+
+def test_a_day_that_is_that_of_utc_or_is_read_from_other_events_is_no_error() -> None:
+    of_ds = dag_run("a", by="ds")
+    wait(of_ds, day("{{ ts }}"), dag("UTC"))
+    wait(of_ds, day("{{ ts }}", tz="UTC"))
+    wait(dag_run("a", by=day("data.logical_date", tz=BERLIN)), day("{{ ts }}"))
+    wait(dag_run("a", by=day("logical_date", tz="UTC")), day("{{ ts }}"))  # it says what is meant
+    wait(event("x", by="data.ds"), day("{{ ts }}"))
+    EventSensor(task_id="alone", condition=of_ds, key=day("{{ ts }}"))  # its DAG is not known yet
