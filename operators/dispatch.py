@@ -17,6 +17,7 @@ from ..events.visible import visible
 from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, resume_floor
+from ..triggers.spans import record_run
 from ..triggers.stats import count_acknowledged, task_stats
 from .continuous import TASK_ARGUMENTS, check_dag_id, continuous_dag
 from .durable import DurableOperator
@@ -205,7 +206,10 @@ class DispatchOperator(DurableOperator):
 
         def create(action: ActionRecord) -> bool:
             firing = action.firing
-            new = target.create(**self._run(firing, context))
+            run = self._run(firing, context)
+            new = target.create(**run)
+            if new:
+                record_run(action, self.trigger_dag_id, run["run_id"])
             self.log.info(
                 "Run dispatch__%s of %r: %s, key %s.",
                 visible(firing.id),

@@ -27,6 +27,7 @@ from ..events.visible import visible, visible_lines
 from ..triggers.event import EventTrigger
 from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
+from ..triggers.spans import record_resumed
 from ..triggers.stats import count_acknowledged, task_stats
 from .failure import details
 from .identity import clears, generation, generation_after, task_identity
@@ -233,6 +234,7 @@ class EventSensor(BaseSensorOperator):
         for label, number in firing.left_out.items():
             self.log.warning("%s: %d more events do not fit into the firing", visible(label), number)
         self._acknowledge(action, payload.registration_keys)
+        record_resumed(payload.traceparent, action, context)
         if firing.outcome == "expired":
             firing = _without_fail_on(firing)
             self._expired(firing, context)

@@ -26,6 +26,7 @@ from .arguments import serialized
 from .firing_json import asset_payload
 from .firings import Firings
 from .settings import DEFAULT_CONNECTION, read_bus_config, settings
+from .spans import record_firing
 from .stats import airflow_stats, count_acknowledged
 
 if TYPE_CHECKING:
@@ -326,5 +327,9 @@ def _payloads(
     """Reads the firings, and shrinks large ones. Slow: call it in a thread."""
     made = []
     for place, action in zip(places, read(config, places), strict=False):  # it may end earlier
-        made.append((place, action, None if action is None else asset_payload(action.firing)))
+        payload = None
+        if action is not None:
+            record_firing(action)
+            payload = asset_payload(action.firing)
+        made.append((place, action, payload))
     return made

@@ -20,6 +20,7 @@ from .arguments import serialized
 from .connections import NoticeHandler, until_readable
 from .payload import Payload
 from .settings import read_bus_config
+from .spans import record_firing
 from .stats import airflow_stats
 from .task_state import state_of
 
@@ -116,7 +117,7 @@ class EventTrigger(BaseTrigger):
                 if isinstance(item, FiringDelivery):
                     await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
                     # In a thread: shrinking a large firing would block the event loop of all triggers.
-                    payload = await asyncio.to_thread(Payload.of_firing, item.action, item.registration_keys)
+                    payload = await asyncio.to_thread(_payload, item)
                     yield TriggerEvent(payload.to_json())
                     return
                 notices.handle(item)
@@ -238,6 +239,10 @@ class EventTrigger(BaseTrigger):
 
     async def _bus_config(self) -> BusConfig:
         return await read_bus_config(self.kafka_conn_id, self.bus, self.deployment)
+
+
+def _payload(item: FiringDelivery) -> Payload:
+    return Payload.of_firing(item.action, item.registration_keys, record_firing(item.action))
 
 
 def _seconds_until(moment: str | None) -> float | None:

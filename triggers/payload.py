@@ -26,28 +26,37 @@ class _ShortRepr(dict[str, Any]):
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """action: the firing's record as JSON; None for the outcome "timeout"."""
+    """action: the firing's record as JSON; None for the outcome "timeout".
+
+    traceparent: of the firing's span; "" without a tracer.
+    """
 
     outcome: Literal["fired", "timeout"]
     action: str | None = None
     registration_keys: tuple[str, ...] = ()
+    traceparent: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The payload of a TriggerEvent; its `repr` has no data of events."""
-        return _ShortRepr(
+        form = _ShortRepr(
             outcome=self.outcome,
             action=self.action,
             registration_keys=list(self.registration_keys),
         )
+        if self.traceparent:
+            form["traceparent"] = self.traceparent
+        return form
 
     @classmethod
     def from_json(cls, payload: dict[str, Any]) -> Payload:
         return msgspec.convert(payload, cls)
 
     @classmethod
-    def of_firing(cls, action: ActionRecord, registration_keys: tuple[str, ...]) -> Payload:
+    def of_firing(
+        cls, action: ActionRecord, registration_keys: tuple[str, ...], traceparent: str = ""
+    ) -> Payload:
         text = json.dumps(json.loads(encode_json(fitted(action))))  # ASCII only; msgspec writes UTF-8
-        return cls(outcome="fired", action=text, registration_keys=registration_keys)
+        return cls(outcome="fired", action=text, registration_keys=registration_keys, traceparent=traceparent)
 
     def action_record(self) -> ActionRecord:
         """Returns the firing; only for outcome "fired"."""

@@ -61,21 +61,30 @@ def start_firing(tracing: Tracing, subscription: str, firing: Firing, traces: Se
     shared = linked[0] if len(linked) == 1 and all(traces) else {}
     if linked and not shared and not any(tracing.context(each).trace_flags.sampled for each in linked):
         return tracing.unsampled(ids)
-    end_ns = _decided_ns(firing)
+    end_ns = decided_ns(firing)
     return tracing.start(
         f"fire {subscription}",
         "internal",
         describe_firing(subscription, firing),
         parent=shared,
         links=() if shared else linked,
-        start_ns=min(_recorded_ns(firing), default=end_ns),
+        start_ns=min(_recorded_ns(firing, end_ns or 0), default=end_ns),
         ids=ids,
     )
 
 
 def end_firing(span: Span, firing: Firing) -> None:
     """Records the span."""
-    span.end(_decided_ns(firing))
+    span.end(decided_ns(firing))
+
+
+def decided_ns(firing: Firing) -> int | None:
+    """When it was decided, ns since the epoch; None if a span cannot have that time."""
+    try:
+        found = int(datetime.fromisoformat(firing.fired_at).timestamp() * 1000) * 1_000_000
+    except (ValueError, OverflowError):
+        return None
+    return found if 0 <= found <= _LAST_NS else None
 
 
 def traces_of(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Carrier]:
@@ -83,17 +92,8 @@ def traces_of(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Carrier
     return [carrier_in(each) for together in events.values() for each in together]
 
 
-def _decided_ns(firing: Firing) -> int | None:
-    """When it was decided; None if its record does not say, so that its span has the current time."""
-    try:
-        return int(datetime.fromisoformat(firing.fired_at).timestamp() * 1000) * 1_000_000
-    except (ValueError, OverflowError):
-        return None
-
-
-def _recorded_ns(firing: Firing) -> Iterable[int]:
+def _recorded_ns(firing: Firing, end_ns: int) -> Iterable[int]:
     """When its events were recorded, but for times after the decision: a producer may set any."""
-    end_ns = _decided_ns(firing) or _LAST_NS
     for together in firing.origins.values():
         for origin in together:
             stamp = origin.get("timestamp_ms")
