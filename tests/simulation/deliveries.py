@@ -230,6 +230,7 @@ class DeliveryWorld:
             self.cluster.leave(member)
         for transaction in self.cluster.overdue():
             self.cluster.time_out(transaction)
+            self.calm = False  # a process that stands still for so long in a transaction is a fault
         for process in self.processes:
             self._mark_all()
             if process.state == "down":

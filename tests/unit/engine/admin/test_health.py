@@ -317,6 +317,6 @@ def test_an_offset_of_a_later_version_is_named_with_what_a_resumption_would_lose
     monkeypatch.setattr(module, "positions", lambda *_: [at])
     [problem] = examine(CONFIG).problems
     assert problem.startswith(
-        "b-event[0] is not read: its committed offset holds an OffsetMetadata of version 9"
+        "b-event[0] is stopped: its committed offset holds an OffsetMetadata of version 9"
     )
     assert "A resumption, now at 7, would lose" in problem
