@@ -1,4 +1,4 @@
-"""Tests of conditions, waiting tasks, dispatchers and relays without Kafka: "given this, does it fire?"
+"""Tests of conditions, waits, dispatchers, deliveries and relays without Kafka: "given this, does it fire?"
 
 Pytest fixtures are in `interlock.testing.fixtures`, a plugin that must be named in conftest.py.
 """
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .condition import Tried, fires
     from .dags import dags_in
+    from .deliver import DeliveryRequest, requests_of
     from .dispatch import DispatchedRun, runs_of
     from .events import dag_run_end, record, spark_application_end, task_instance_end
     from .relay import events_of
     from .wait import WaitingTask, WaitResult, wait_of
 
 __all__ = [
+    "DeliveryRequest",
     "DispatchedRun",
     "Tried",
     "WaitResult",
@@ -25,6 +27,7 @@ __all__ = [
     "events_of",
     "fires",
     "record",
+    "requests_of",
     "runs_of",
     "spark_application_end",
     "task_instance_end",
@@ -32,6 +35,7 @@ __all__ = [
 ]
 
 _MODULES = dict.fromkeys(__all__, ".events") | {
+    "DeliveryRequest": ".deliver",
     "DispatchedRun": ".dispatch",
     "Tried": ".condition",
     "WaitResult": ".wait",
@@ -39,6 +43,7 @@ _MODULES = dict.fromkeys(__all__, ".events") | {
     "dags_in": ".dags",
     "events_of": ".relay",
     "fires": ".condition",
+    "requests_of": ".deliver",
     "runs_of": ".dispatch",
     "wait_of": ".wait",
 }

@@ -24,11 +24,18 @@ def action_of_rehearsed(
     registration: Registration, condition: Condition, firing: Rehearsed, at: datetime
 ) -> ActionRecord:
     """Returns the action record. at: when the firing was decided."""
+    _, value = written_of_rehearsed(registration, condition, firing, at)
+    return decode_json(ActionRecord, value, "The firing")
+
+
+def written_of_rehearsed(
+    registration: Registration, condition: Condition, firing: Rehearsed, at: datetime
+) -> tuple[bytes, bytes]:
+    """As `action_of_rehearsed`: key and value of the record, in which JSON data keep their bytes."""
     parts = tuple(_as_in_state(part, condition, firing.key) for part in firing.taking_part)
     firing = msgspec.structs.replace(firing, taking_part=parts)
     registered = Registered(registration, condition, 0, registration.since_ms)
-    _, value = action_of(registered, firing.key or "", firing, as_ms(at), False, VERSION)
-    return decode_json(ActionRecord, value, "The firing")
+    return action_of(registered, firing.key or "", firing, as_ms(at), False, VERSION)
 
 
 def _as_in_state(part: Part, condition: Condition, key: str | None) -> Part:

@@ -17,7 +17,7 @@ from interlock import Event, event
 from interlock.conditions import explain_rehearsal, filters, rehearse
 from interlock.conditions.filters import Exact, filter_from_json
 from interlock.events import Emitter
-from interlock.operators import EventSensor, SparkSubmitEventOperator, dispatch_dag, relay_dag
+from interlock.operators import EventSensor, SparkSubmitEventOperator, deliver_dag, dispatch_dag, relay_dag
 
 from tests.kit.arguments import ROOT, VALUES, Argument, PublicCallable, cases, check_argument
 from tests.unit.triggers.relaying import Once
@@ -278,6 +278,12 @@ CALLABLES = [
         "runs_of",
         interlock.testing.runs_of,
         {"dag": _dispatcher(), "events": [SENT]},
+        {"dag": _ARG("nothing"), "events": EVENTS, "until": MOMENT},
+    ),
+    PublicCallable(
+        "requests_of",
+        interlock.testing.requests_of,
+        {"dag": deliver_dag("sent", condition=KEYED, conn_id="crm"), "events": [SENT]},
         {"dag": _ARG("nothing"), "events": EVENTS, "until": MOMENT},
     ),
     PublicCallable(
