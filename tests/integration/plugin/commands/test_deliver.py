@@ -48,16 +48,20 @@ def deliver(bench: Bench, sink: Sink, tmp_path: Path) -> Iterator[Callable[..., 
     kafka = {"conn_type": "kafka", "extra": dict(bench.config.client)}
     crm = {"conn_type": "http", "host": sink.url, "login": "shop", "password": PASSWORD}
 
-    def run(networks: str = "127.0.0.0/8") -> subprocess.Popen[str]:
+    def run(*arguments: str, networks: str = "127.0.0.0/8", **environment: str) -> subprocess.Popen[str]:
         command = str(Path(sys.executable).parent / "airflow")
         with (tmp_path / "deliver.log").open("w") as out:
             process = subprocess.Popen(
-                [command, "interlock", "deliver", "--conn-id", "kafka_cli", "--bus", bench.config.name],
+                [
+                    *(command, "interlock", "deliver", "--conn-id", "kafka_cli"),
+                    *("--bus", bench.config.name, *arguments),
+                ],
                 env={
                     **os.environ,
                     "AIRFLOW_CONN_KAFKA_CLI": json.dumps(kafka),
                     "AIRFLOW_CONN_CRM": json.dumps(crm),
                     "AIRFLOW__INTERLOCK__DELIVERY_NETWORKS": networks,
+                    **environment,
                 },
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -235,6 +239,41 @@ def test_a_sink_in_a_network_that_no_setting_allows_is_paused_and_the_log_says_w
     assert "127.0.0.1 is not public" in log.read_text()
     assert (sink.received, list(states(bench).values())) == ([], ["fired"])
     assert PASSWORD not in log.read_text()
+
+
+BACKEND = """
+from pathlib import Path
+from threading import Event
+from airflow.secrets import BaseSecretsBackend
+
+class Hanging(BaseSecretsBackend):
+    def get_connection(self, conn_id, **_):
+        if conn_id == "hangs":
+            (Path(__file__).parent / "asked").touch()
+            Event().wait()
+"""
+
+
+@pytest.mark.long
+def test_it_ends_on_sigterm_although_the_secrets_backend_hangs(
+    bench: Bench,
+    deliver: Callable[..., subprocess.Popen[str]],
+    eventually: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "hanging_backend.py").write_text(BACKEND)
+    process = deliver(
+        "--drain", "1", PYTHONPATH=str(tmp_path), AIRFLOW__SECRETS__BACKEND="hanging_backend.Hanging"
+    )
+    durable = durable_of(bench, monkeypatch, conn_id="hangs")
+    with registering(bench, durable, eventually), bench.engine():
+        bench.emit("order", id="o1", subject="s1")
+        eventually("its connection is looked up", (tmp_path / "asked").exists)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert "has left the group" in (tmp_path / "deliver.log").read_text()
+    assert list(states(bench).values()) == ["fired"]
 
 
 @pytest.mark.long
