@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import random
 from time import monotonic, sleep, time
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from ..bus import Bus
 from ..config import BusConfig
@@ -14,20 +14,10 @@ from ..protocol.clock import BrokerClock
 from .firings import subscription_of
 from .sinks import Sinks
 from .stats import DeliveryStats
+from .window import WINDOW, Window
 
 if TYPE_CHECKING:  # its module imports this one
     from .parts import Parts
-
-
-class Window(NamedTuple):
-    """How much is held of a partition: firings of a sink, firings of one of its lanes, bytes of a sink."""
-
-    sink: int = 1000
-    lane: int = 100
-    sink_bytes: int = 16 * 1024 * 1024
-
-
-WINDOW: Final = Window()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ version takes the partition over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
@@ -18,9 +18,7 @@ from ..log import at, log
 from .context import DelivererContext
 from .firings import OpenFiring, open_firing, subscription_in
 from .marks import OpenOffsets
-
-Scope: TypeAlias = tuple[str, str | None]  # (subscription, None) or (subscription, key of a lane)
-
+from .window import Held, Scope
 
 MOST_CHARS: Final = 1000  # of a problem, which is committed with the mark
 DELIVERER: Final = "interlock_deliverer"  # header of an acknowledgement: the transactional id of its writer
@@ -35,13 +33,11 @@ class ActionPartition:
 
     def __init__(self, context: DelivererContext, tp: TopicPartition, start: int, end: int) -> None:
         self.tp, self.position = tp, start
-        self._end, self._prefix, self._window = end, context.prefix, context.limits.window
+        self._end, self._prefix, self._window = end, context.prefix, Held(context.limits.window)
         self._is_one_lane = context.sinks.is_one_lane
         self._held: dict[bytes, OpenFiring] = {}
         self.open_offsets = OpenOffsets()
         self._left_out: dict[Scope, int] = {}
-        self._counts: dict[Scope, int] = {}
-        self._bytes: dict[str, int] = {}
         self._scan: _Scan | None = None
         # {record key: its newest record, of a version that is not read}
         self._unknown: dict[bytes, _Unknown] = {}
@@ -168,7 +164,7 @@ class ActionPartition:
         if firing is None:
             return None
         self.open_offsets.remove(firing.record.offset)
-        self._count(firing, -1)
+        self._window.count(firing, -1)
         if self._scan is not None and self._scan.staged.pop(key, None) is not None:
             return None
         return firing
@@ -224,12 +220,7 @@ class ActionPartition:
         return self.full(firing)
 
     def full(self, firing: OpenFiring) -> Scope | None:
-        sink, lane = self._scopes(firing)
-        size = len(firing.record.value or b"")
-        held = self._counts.get(sink, 0)
-        if held >= self._window.sink or (held and self._bytes[sink[0]] + size > self._window.sink_bytes):
-            return sink
-        return lane if lane != sink and self._counts.get(lane, 0) >= self._window.lane else None
+        return self._window.full(firing, *self._scopes(firing))
 
     def _scopes(self, firing: OpenFiring) -> tuple[Scope, Scope]:
         sink = firing.subscription, None
@@ -238,18 +229,7 @@ class ActionPartition:
     def hold(self, firing: OpenFiring) -> None:
         self._held[firing.key] = firing
         self.open_offsets.add(firing.record.offset)
-        self._count(firing, 1)
-
-    def _count(self, firing: OpenFiring, by: int) -> None:
-        counts, subscription = self._counts, firing.subscription
-        for scope in ((subscription, None), (subscription, firing.by_key)):
-            count = counts.get(scope, 0) + by
-            if count:
-                counts[scope] = count
-            else:
-                del counts[scope]
-        size = len(firing.record.value or b"")
-        self._bytes[subscription] = self._bytes.get(subscription, 0) + by * size
+        self._window.count(firing, 1)
 
     # -- scans
 
@@ -269,18 +249,8 @@ class ActionPartition:
         return min(scopes.values())
 
     def _may_scan(self, scope: Scope) -> bool:
-        return self._has_room(scope) and not (self._unknown and self._is_held_back(scope))
-
-    def _has_room(self, scope: Scope) -> bool:
-        subscription, lane = scope
-        held = self._counts.get(scope, 0)
-        if lane is not None:
-            sink = subscription, None
-            if sink in self._left_out and not self._has_room(sink):
-                return False
-            return held <= self._window.lane // 2 and self._counts.get(sink, 0) < self._window.sink
-        small = self._bytes.get(subscription, 0) <= self._window.sink_bytes // 2
-        return held <= self._window.sink // 2 and (small or not held)
+        is_held_back = bool(self._unknown) and self._is_held_back(scope)
+        return self._window.has_room(scope, self._left_out) and not is_held_back
 
     @property
     def is_scanning(self) -> bool:

@@ -10,10 +10,11 @@ from typing import Any, Final, Protocol
 
 from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.context import DelivererContext, Limits, Surroundings, Window
+from interlock.engine.delivery.context import DelivererContext, Limits, Surroundings
 from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.parts import PARTS, Parts
 from interlock.engine.delivery.posts import Attempt, Ended
+from interlock.engine.delivery.window import Window
 from interlock.engine.errors import EngineError, TransactionAborted
 
 from tests.kit.bus import SimulatedBus

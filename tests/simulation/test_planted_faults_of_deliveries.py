@@ -13,9 +13,10 @@ from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.firings import OpenFiring, Order
 from interlock.engine.delivery.lanes import Finished, Lane, SinkLanes
 from interlock.engine.delivery.ownership import Ownership
-from interlock.engine.delivery.partition import ActionPartition, Scope
+from interlock.engine.delivery.partition import ActionPartition
 from interlock.engine.delivery.parts import Parts
 from interlock.engine.delivery.retry import Retry
+from interlock.engine.delivery.window import Scope
 
 from tests.kit.kafka import Cluster, Transaction
 from tests.simulation import deliveries

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from interlock.engine.bus import End, Record
 from interlock.engine.config import BusConfig
-from interlock.engine.delivery.context import WINDOW, DelivererContext, Limits, Window
+from interlock.engine.delivery.context import DelivererContext, Limits
 from interlock.engine.delivery.firings import subscription_of
 from interlock.engine.delivery.partition import ActionPartition
 from interlock.engine.delivery.parts import Parts
 from interlock.engine.delivery.sinks import Sinks
+from interlock.engine.delivery.window import WINDOW, Window
 
 from tests.unit.engine.delivery.firings import SINK, TP, record
 
