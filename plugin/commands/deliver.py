@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand
 
     from ...engine.config import BusConfig
-    from ...engine.sending.posts import HttpPosts, PostOptions
+    from ...engine.sending.posts import HttpPosts
     from ...engine.waiting.notices import Notice
 
 READ_AGAIN_S = 15.0
@@ -76,7 +76,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
     from ...engine.runtime.delivering import DelivererProcess, Delivering
-    from ...engine.sending.posts import HttpPosts
+    from ...engine.sending.posts import HttpPosts, PostOptions
     from ...triggers.settings import delivery_settings
     from ...triggers.sink_connections import target_in_command
     from ...triggers.stats import initialised_stats

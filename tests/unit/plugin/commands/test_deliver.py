@@ -1,11 +1,19 @@
-"""`airflow interlock deliver`: what it refuses to begin with."""
+"""`airflow interlock deliver`: what it refuses to begin with, and what it starts."""
 
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
+from interlock.engine.config import BusConfig
+from interlock.engine.runtime import delivering
+from interlock.engine.sending.posts import HttpPosts
+from interlock.plugin.commands import deliver
 
 USABLE = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
 
@@ -45,3 +53,41 @@ def test_it_ends_at_once_with_the_reason_if_an_argument_or_setting_cannot_be_use
         args.func(args)
     assert told in str(raised.value.code)
     assert "canary-1" not in str(raised.value.code)
+
+
+def test_what_it_starts_makes_requests_with_its_arguments_and_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: dict[str, Any] = {}
+    stop = threading.Event()
+
+    class Delivering:
+        """Makes the requests' object, as the deliverer's thread does."""
+
+        board = SimpleNamespace(listen=lambda *_: None)
+
+        def __init__(
+            self,
+            config: BusConfig,
+            make_posts: Callable[..., HttpPosts],
+            process: delivering.DelivererProcess,
+            _metrics: object,
+        ) -> None:
+            self._make = lambda: make_posts(config, lambda: None)
+            made["slots"], made["drain_s"] = process.parts.limits.slots, process.drain_s
+
+        def start(self) -> None:
+            made["posts"] = self._make()
+            made["posts"].close()
+            stop.set()
+
+        def stop(self) -> None:
+            made["stopped"] = True
+
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(USABLE))
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__DELIVERY_NETWORKS", "10.0.0.0/8")
+    monkeypatch.setattr(delivering, "Delivering", Delivering)
+    args = get_parser().parse_args(["interlock", "deliver", "--slots", "7", "--drain", "3"])
+    deliver._run(args, stop)
+    assert isinstance(made.pop("posts"), HttpPosts)
+    assert made == {"slots": 7, "drain_s": 3, "stopped": True}
