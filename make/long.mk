@@ -97,3 +97,10 @@ burst: java $(VENV)/.interlock ## 1,000 waits met at one moment, compared with 1
 archive-kill: java $(VENV)/.interlock ## Kill the archive job while events arrive: the archive must hold exactly what was sent (EVENTS=200000 KILLS=5 SEED=n)
 	@ARCHIVE_EVENTS=$(or $(EVENTS),200000) ARCHIVE_KILLS=$(or $(KILLS),5) ARCHIVE_SEED=$(SEED) $(PYTEST) -q \
 	  tests/integration/spark/pipeline/test_archive_killed.py -k although -m ""
+
+# A test that takes longer than faulthandler_timeout in pyproject.toml would be ended as one that hangs.
+SINK_AWAY_SECONDS = $(or $(SECONDS),600)
+.PHONY: sink-away
+sink-away: java $(VENV)/.interlock ## A sink that is away in three ways while deliverers are killed (SECONDS=600; 3600 is an hour)
+	@SINK_AWAY_SECONDS=$(SINK_AWAY_SECONDS) $(PYTEST) -m "" -o faulthandler_timeout=$$((2 * $(SINK_AWAY_SECONDS) + 1200)) \
+	  tests/integration/engine/test_sink_away.py

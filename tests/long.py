@@ -74,6 +74,7 @@ def steps() -> list[Step]:
         Step("chaos-plants", ("chaos-plants",), "the oracle of chaos sees each planted fault"),
         Step("archive-kill", ("archive-kill",), "an archive job killed while events arrive has each once"),
         Step("backtest-scale", ("backtest-scale",), "a million events in 512 MB fire as in a plain loop"),
+        Step("sink-away", ("sink-away", "SECONDS=600"), "what fires while a sink is away reaches it later"),
         Step("ha", ("ha",), "two triggerers on PostgreSQL under faults"),
         Step("airflow-oldest", ("test-airflow-oldest",), "the oldest supported Airflow"),
         Step("broker-oldest", ("test-broker-oldest",), "the oldest supported broker"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import TracebackType
@@ -118,9 +120,20 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return "\r\n".join(lines).encode()
 
 
+@contextmanager
+def reserved() -> Iterator[int]:
+    """A port of 127.0.0.1 that nobody else gets. It refuses connections while no `Sink` serves on it."""
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
 @dataclass
 class Sink:
-    """As a context manager it serves on a free `port`. behave: gets each request; tests may replace it.
+    """As a context manager it serves on a free `port`, or on one that is given and `reserved`.
+
+    behave: gets each request; tests may replace it.
 
     tls: the TLS context with its certificate; None: without TLS. received: all requests so far. connections:
     how many were accepted. early: answers each request when its head is there, whatever its body is.
@@ -166,7 +179,9 @@ class Sink:
             self._loop.close()
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self.tls, limit=2**24)
+        server = await asyncio.start_server(
+            self._connected, "127.0.0.1", self.port, ssl=self.tls, limit=2**24, reuse_port=bool(self.port)
+        )
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._end.wait()
