@@ -139,8 +139,9 @@ class ActionPartition:
         """Leave its sink out from a record on that cannot be read.
 
         The record may be a firing, which no later one may overtake; or it may say that a firing which is held
-        is acknowledged. Then the sink is left out from that one on.
+        is acknowledged. Then the sink is left out from that one on, and what a scan has found is read again.
         """
+        self._abandon_scan()
         key, subscription = record.key or b"", subscription_in(record) or ""
         earlier = self._held.get(key)
         offset = record.offset if earlier is None else earlier.record.offset
@@ -267,13 +268,18 @@ class ActionPartition:
         except UnknownVersion:
             unknown = self._unknown.get(record.key or b"")
             if unknown is not None:  # else a later record of its key can be read
-                scan.refused.setdefault((unknown.subscription, None), unknown.offset)
+                scan.refuse((unknown.subscription, None), unknown.offset)
             return
         if closes:
             if (record.key or b"") in scan.staged:
                 self._close(record.key or b"")
             return
         if firing is None or firing.key in self._held or firing.key in self._unread:
+            return
+        unknown = self._unknown.get(firing.key)
+        if unknown is not None:  # a later record may say that it is acknowledged
+            self._unknown[firing.key] = unknown._replace(offset=min(record.offset, unknown.offset))
+            scan.refuse((firing.subscription, None), record.offset)
             return
         scopes = dict.fromkeys(self._scopes(firing))
         if any(scope in scan.refused for scope in scopes):
@@ -283,7 +289,7 @@ class ActionPartition:
             return  # it was held before, or stays left out
         full = self.full(firing)
         if full is not None:
-            scan.refused[full] = record.offset
+            scan.refuse(full, record.offset)
             return
         self.hold(firing)
         scan.staged[firing.key] = firing
@@ -321,3 +327,7 @@ class _Scan(NamedTuple):
     scopes: dict[Scope, int]
     staged: dict[bytes, OpenFiring]
     refused: dict[Scope, int]
+
+    def refuse(self, scope: Scope, offset: int) -> None:
+        """Leave a scope out again, from this offset on or from an earlier one that was refused."""
+        self.refused[scope] = min(offset, self.refused.get(scope, offset))

@@ -29,8 +29,8 @@ async def excerpt(response: aiohttp.ClientResponse, secrets: Iterable[str]) -> b
 
 
 def blanked(text: bytes, secrets: Iterable[str]) -> bytes:
-    """The text without these secrets, longest first, and without parts of them that begin as they do."""
-    for secret in secrets:
+    """The text without these secrets, and without parts of them that begin as they do."""
+    for secret in sorted(secrets, key=len, reverse=True):  # a long one may contain a short one
         known = secret.encode()
         at = text.find(known[:_HEAD])
         while at >= 0:

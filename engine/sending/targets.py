@@ -129,7 +129,7 @@ class Targets:
         text = f"Connection {connection!r} could not be looked up{why}."
         if entry.found is None:
             entry.error = TargetError(text)
-        elif text != entry.warned:
+        elif entry.error is None and text != entry.warned:
             log.warning("%s Deliveries use the connection as it was last read.", text)
         entry.warned = text
 

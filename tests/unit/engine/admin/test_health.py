@@ -320,3 +320,17 @@ def test_an_offset_of_a_later_version_is_named_with_what_a_resumption_would_lose
         "b-event[0] is stopped: its committed offset holds an OffsetMetadata of version 9"
     )
     assert "A resumption, now at 7, would lose" in problem
+
+
+def test_where_the_action_topic_cannot_be_read_the_rest_of_the_health_is_shown(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> list[object]:
+        raise UnreachableError("The brokers refuse Read on b-action.")
+
+    monkeypatch.setattr(module, "undelivered", refused)
+    health = examine(CONFIG)
+    assert health.problems == [
+        "How many firings wait for sinks is not known: The brokers refuse Read on b-action."
+    ]
+    assert (state(health), state(health, OTHER)) == ("open", "open")

@@ -308,3 +308,51 @@ def test_whatever_is_written_and_acknowledged_all_is_delivered_in_the_order_of_i
     assert all(names == sorted(names, key=lambda name: int(name[1:])) for names in given.values())
     assert all(len(names) == len(set(names)) for names in given.values())
     assert made.left_out == {}
+
+
+def scanned(made: ActionPartition, log: list[Record]) -> list[str] | None:
+    """The firings that a scan of what is left out finds; None if none begins."""
+    start = made.begin_scan()
+    if start is None:
+        return None
+    for item in log:
+        if item.offset >= start:
+            made.scan(item)
+    return [found.key.decode().partition("\0")[2] for found in made.end_scan(made.position) or []]
+
+
+def test_a_record_of_another_version_during_a_scan_loses_nothing_that_the_scan_found() -> None:
+    made = partition(window=Window(sink=3, lane=3))
+    log = [record(offset, f"f{offset}", f"k{offset}") for offset in range(8)]
+    log += [record(8, "f1", "k1", state="acked"), record(9, "f2", "k2", state="acked")]
+    for item in log:
+        made.follow(item)
+    assert made.begin_scan() == 3
+    for item in log[3:6]:
+        made.scan(item)
+    log.append(record(10, "f0", "k0", state="acked", v=99))
+    made.follow(log[10])
+    assert (made.mark, made.is_scanning, scanned(made, log)) == (0, False, None)
+    log.append(record(11, "f0", "k0", state="acked"))
+    made.follow(log[11])
+    found = []
+    while (more := scanned(made, log)) is not None:
+        found += more
+        for name in more:
+            offset = int(name[1:])
+            made.follow(record(made.position, name, f"k{offset}", state="acked"))
+    assert found == ["f3", "f4", "f5", "f6", "f7"]
+
+
+def test_a_scan_does_not_deliver_a_firing_about_which_another_version_wrote() -> None:
+    made = partition(window=Window(sink=2, lane=2))
+    log = [record(offset, f"f{offset}", f"k{offset}") for offset in range(4)]
+    log.append(record(4, "f2", "k2", state="acked", v=99))
+    log += [record(5 + n, f"f{n}", f"k{n}", state="acked") for n in range(2)]
+    for item in log:
+        made.follow(item)
+    assert scanned(made, log) == []
+    assert (made.mark, scanned(made, log)) == (2, None)
+    log.append(record(7, "f2", "k2", state="acked"))  # written again by a version that can be read
+    made.follow(log[7])
+    assert scanned(made, log) == ["f3"]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -164,3 +165,24 @@ def test_a_lookup_for_which_there_is_no_thread_has_failed() -> None:
             await NoThreads().targets().get("c")
 
     run(work())
+
+
+def test_a_lookup_that_fails_after_a_refusal_does_not_say_that_the_connection_is_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def work() -> None:
+        lookups = Lookups()
+        targets = lookups.targets()
+        for number, found in enumerate((OLD, TargetError("no such connection"), OSError())):
+            lookups.now += FRESH_S + AGAIN_S
+            with suppress(TargetError):
+                await targets.get("c")
+            await settled()
+            lookups.find(number, found)
+            await settled()
+        with pytest.raises(TargetError, match="no such connection"):
+            await targets.get("c")
+
+    with caplog.at_level(logging.WARNING):
+        run(work())
+    assert "OSError. Deliveries use" not in caplog.text
