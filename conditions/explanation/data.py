@@ -34,7 +34,7 @@ def unreadable(event: Event) -> str | None:
 
 
 def no_key(paths: Iterable[str], event: Event) -> str | None:
-    """Why the first of these paths that gives no key gives none; None if the member is just missing."""
+    """Why the event has no key: the reason at the first path without one; None if a member is missing."""
     for path in paths:
         if key_at(path, event) is not None:
             continue
@@ -51,7 +51,7 @@ def no_key(paths: Iterable[str], event: Event) -> str | None:
 
 
 def in_data(name: str, event: Event, write: str) -> str | None:
-    """That an attribute is missing and the data has a member of its name, and what to write; None if not."""
+    """What to write if an attribute is missing and the data has a member of its name; None if not."""
     if name in event.attributes or not _has(event, name):
         return None
     return f'it has no attribute {name}, but its data has a member "{name}": {write}'
@@ -135,7 +135,7 @@ def _in_envelope(member: str, value: dict[str, object], depth: int = 2) -> tuple
 
 
 def no_member(paths: Iterable[tuple[str, ...]], event: Event) -> str | None:
-    """Why the first of these paths into JSON data that leads nowhere does; None if it is not known."""
+    """Why the JSON data has no value at the first of these paths without one; None if that is not known."""
     if unreadable(event) is not None:
         return None
     return next(filter(None, (_at(path, event, in_where=True) for path in paths)), None)

@@ -1,4 +1,4 @@
-"""Matchers for Interlock's own events: types, attributes and members that none of them has."""
+"""Refuses matchers for Interlock's own events that name a type, attribute or member no such event has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ATTRIBUTES: Final = frozenset({*CORE, DAY})
 
 
 def check_own_event(matcher: Matcher) -> None:
-    """ConditionError if the matcher accepts only such events, and no event is one."""
+    """ConditionError if the matcher accepts only Interlock's own events, and none of them can match it."""
     wanted = dict(matcher.exact).get("type", "")
     if wanted.startswith(_OWN) and wanted not in EMITTED:
         near = get_close_matches(wanted, EMITTED, n=1, cutoff=0.0)

@@ -1,4 +1,4 @@
-"""Whether a condition can be met at all: what is seen to wait for ever is an error of the DAG file."""
+"""Whether a condition can be met at all: one that is found to wait for ever is an error of the DAG file."""
 
 from __future__ import annotations
 

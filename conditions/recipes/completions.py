@@ -41,7 +41,7 @@ _RUN_KEYS: Final = {
     "run_id": "data.run_id",
 }
 _DATED: Final = ("logical_date", "ds")
-# What the events have: no other path is ever there. The data of Spark's events are those of the job.
+# The events have these attributes and no others. The data of Spark's events are those of the job.
 _ATTRIBUTES: Final = frozenset({*CORE, DAY})
 # Arguments of ExternalTaskSensor and of event(), and what to write instead.
 _INSTEAD: Final = {

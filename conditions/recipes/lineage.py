@@ -32,7 +32,7 @@ _KEYS: Final = {
     "run_id": "data.run.runId",
     "parent_run_id": "data.run.facets.parent.run.runId",
 }
-# What the events have: no other attribute is ever there. Any member may be in their data.
+# The events have these attributes and no others. Their data may have any member.
 _ATTRIBUTES: Final = frozenset({*CORE, openlineage.OUTPUTS, openlineage.MEASURED})
 _COMPLETE: Final = openlineage.RUN_TYPES["complete"]
 _MOST_CHARS: Final = 4000
