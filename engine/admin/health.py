@@ -299,7 +299,7 @@ def _reported(registry: Registry, tp: TopicPartition, stopped: str | None, lost:
 
 def _tries(metadata: OffsetMetadata) -> int:
     """How many engine processes have ended on the suspect that is tried alone."""
-    trial = metadata.a
+    trial = metadata.suspects
     return len(trial.ended) if trial else 0
 
 

@@ -82,6 +82,6 @@ def _stage(position: Position, offset: int) -> Stage:
 
 def stage_of(metadata: OffsetMetadata, offset: int) -> Stage:
     """ "unknown": it is not applied yet; "scan": its earlier events are being read; "live": neither."""
-    if offset >= metadata.R:
+    if offset >= metadata.applied:
         return "unknown"
-    return "scan" if any(start <= offset < end for start, end, _ in metadata.g) else "live"
+    return "scan" if any(start <= offset < end for start, end, _ in metadata.scans) else "live"

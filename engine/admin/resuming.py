@@ -159,10 +159,10 @@ def _resumption(config: BusConfig, registry: Registry, at: Position, start: str)
     if known.lost is None:
         return None
     # If the topic was created again, earlier offsets mean nothing.
-    same = known.metadata.t in ("", topic_id)
-    applied = known.metadata.R if same else 0
+    same = known.metadata.topic_id in ("", topic_id)
+    applied = known.metadata.applied if same else 0
     behind = registry.between(applied, registry.position)
-    for begin, end, _ in known.metadata.g if same else ():
+    for begin, end, _ in known.metadata.scans if same else ():
         behind += registry.between(begin, end)
     return Resumption(
         partition=tp,

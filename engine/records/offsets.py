@@ -36,19 +36,21 @@ class Condemned(msgspec.Struct, frozen=True, array_like=True):
 class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Committed with an offset, at most 4,095 characters of JSON: docs/understand/engine/look-back.md.
 
-    `R`: the registry is applied up to this position. `g`: scans in progress. `c`, `n`: the committer's
-    transactional id, and the number of its transaction. `t`: the topic's id. `e`: with this commit the
-    committer cleanly ended its work on the partition. `a`: suspects. `s`: condemned records. `f`: offsets
-    that refused records claimed, and their own.
+    The members of the JSON are single letters, because the space is small.
+
+    `applied`: the registry is applied up to this position. `scans`: those in progress. `committer`,
+    `transaction`: the committer's transactional id, and the number of its transaction. `ended_cleanly`: with
+    this commit the committer cleanly ended its work on the partition. `condemned`: the condemned records.
+    `claims`: offsets that refused records claimed, and their own.
     """
 
     v: int = VERSION
-    R: int
-    g: list[tuple[int, int, int]] = []
-    c: str = ""
-    n: int = 0
-    t: str = ""
-    e: bool | msgspec.UnsetType = msgspec.UNSET
-    a: Trial | msgspec.UnsetType = msgspec.UNSET
-    s: Condemned | msgspec.UnsetType = msgspec.UNSET
-    f: list[tuple[int, int]] | msgspec.UnsetType = msgspec.UNSET
+    applied: int = msgspec.field(name="R")
+    scans: list[tuple[int, int, int]] = msgspec.field(default_factory=list, name="g")
+    committer: str = msgspec.field(default="", name="c")
+    transaction: int = msgspec.field(default=0, name="n")
+    topic_id: str = msgspec.field(default="", name="t")
+    ended_cleanly: bool | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="e")
+    suspects: Trial | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="a")
+    condemned: Condemned | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="s")
+    claims: list[tuple[int, int]] | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="f")

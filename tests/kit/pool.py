@@ -262,6 +262,8 @@ class Pool:
         assert transaction is not None
         if written is not None:
             self.cluster.write(transaction, written, b"k", b"v", None)
-        metadata = encode_json(OffsetMetadata(R=0, c=name, t=self.topic_id(tp.topic))).decode()
+        metadata = encode_json(
+            OffsetMetadata(applied=0, committer=name, topic_id=self.topic_id(tp.topic))
+        ).decode()
         self.cluster.group.pending[transaction] = {tp: (10**6, Committed(0, metadata))}
         return transaction

@@ -125,8 +125,8 @@ def _had_seen(metadata: OffsetMetadata, instance: Instance, offset: int) -> bool
 
     A record that retention removes before that does not count, and waiting tasks get a notice.
     """
-    behind = any(start <= instance.offset < end and offset >= at for start, end, at in metadata.g)
-    return instance.offset < metadata.R and not behind
+    behind = any(start <= instance.offset < end and offset >= at for start, end, at in metadata.scans)
+    return instance.offset < metadata.applied and not behind
 
 
 class Oracle:
@@ -283,21 +283,21 @@ class Oracle:
             if committed.offset != log.end:
                 self.wrong("I2", f"the committed offset of {log.tp} is {committed.offset} of {log.end}")
             metadata = decode_json(OffsetMetadata, committed.metadata, str(log.tp))
-            if registered >= metadata.R or metadata.g:
+            if registered >= metadata.applied or metadata.scans:
                 self.wrong("I2", f"{log.tp}: {committed.metadata}, with a registration at {registered}")
 
     def _count_scans(self, before: Committed, after: Committed) -> None:
         """Counts what happened to scans in progress, for the coverage of a run."""
         old, new = (decode_json(OffsetMetadata, each.metadata, "") for each in (before, after))
         seen = self.world.seen
-        if new.g and old.c != new.c:
+        if new.scans and old.committer != new.committer:
             seen["scan that another owner continued"] += 1
-        ends = {start: (end, position) for start, end, position in new.g}
-        for start, end, _ in old.g:
+        ends = {start: (end, position) for start, end, position in new.scans}
+        for start, end, _ in old.scans:
             seen["scan shared by several"] += sum(start <= offset < end for offset in self.by_place) > 1
             if start in ends and ends[start][0] > end:
                 seen["scan that another registration joined"] += 1
-        seen["scans at several positions"] += len({position for _, _, position in old.g}) > 1
+        seen["scans at several positions"] += len({position for _, _, position in old.scans}) > 1
 
     def _i3_i4_matches(self) -> None:
         """Each qualifying event once for each registration in force, in order; and no other."""
@@ -452,7 +452,7 @@ class Oracle:
                 if not committed.metadata:
                     continue
                 metadata = decode_json(OffsetMetadata, committed.metadata, str(tp))
-                trial, committer = metadata.a, process_of(metadata.c)
+                trial, committer = metadata.suspects, process_of(metadata.committer)
                 for name in trial.ended if trial else ():
                     self.world.seen["process end that was counted"] += 1
                     if process_of(name) == committer or process_of(name) not in troubled:
@@ -499,7 +499,7 @@ class Oracle:
 
 
 def _topic_id(committed: Committed) -> str:
-    return decode_json(OffsetMetadata, committed.metadata, "").t
+    return decode_json(OffsetMetadata, committed.metadata, "").topic_id
 
 
 def _moment(ms: int) -> str:

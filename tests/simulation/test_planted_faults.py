@@ -290,7 +290,7 @@ class SuspectsThatBlameAnyone(Suspects):
     """Assumes that each earlier engine has ended its process."""
 
     def take_over(self, metadata: OffsetMetadata, offset: int, *_: Any, unread: bool) -> None:
-        without_end = msgspec.structs.replace(metadata, e=msgspec.UNSET)
+        without_end = msgspec.structs.replace(metadata, ended_cleanly=msgspec.UNSET)
         super().take_over(without_end, offset, "", (), unread=unread)
 
 
@@ -335,7 +335,7 @@ class SuspectsInMemory(Suspects):
     def metadata(self) -> dict[str, Any]:
         metadata = super().metadata()
         if self.trial is not None:
-            metadata["a"] = msgspec.structs.replace(self.trial, trying=False)
+            metadata["suspects"] = msgspec.structs.replace(self.trial, trying=False)
         return metadata
 
 

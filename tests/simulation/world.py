@@ -462,7 +462,7 @@ class World:
         metadata = decode_json(OffsetMetadata, committed.metadata, str(log.tp))
         for offset in range(log.start, until):
             self.removed_at[log.tp, offset] = metadata
-        self.seen["retention that overtakes a scan"] += any(at < until for _, _, at in metadata.g)
+        self.seen["retention that overtakes a scan"] += any(at < until for _, _, at in metadata.scans)
         log.start = until
         self.say(f"retention: {log.tp} begins at {until}")
         self.seen["retention"] += 1

@@ -118,7 +118,7 @@ def _committers(all_committed: Iterable[Committed | None]) -> set[str]:
         if committed is None or not committed.metadata:
             continue
         try:
-            found.add(decode_json(Committer, committed.metadata, "An offset's metadata").c)
+            found.add(decode_json(Committer, committed.metadata, "An offset's metadata").committer)
         except RecordError as e:
             log.error("%s", e)
     return found - {""}
@@ -128,4 +128,4 @@ class Committer(msgspec.Struct):
     """What the metadata of all groups have: who committed them."""
 
     v: int
-    c: str = ""
+    committer: str = msgspec.field(default="", name="c")

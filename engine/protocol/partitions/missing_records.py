@@ -89,22 +89,22 @@ def inspect_commit(
     """
     if found is None or predates_listing(found, in_use=in_use, listed=listed):
         gone = "the group's committed offset no longer exists (groups without members lose theirs)."
-        return CommitInspection(OffsetMetadata(R=0), gone if in_use else None)
+        return CommitInspection(OffsetMetadata(applied=0), gone if in_use else None)
     lost: str | None
     try:
         metadata = metadata_of(found)
     except UnknownVersion as e:
         lost = f"{e} A resumption, now at {found.offset}, would lose what that release noted with the offset."
-        return CommitInspection(OffsetMetadata(R=0), lost)
+        return CommitInspection(OffsetMetadata(applied=0), lost)
     except RecordError as e:
-        return CommitInspection(OffsetMetadata(R=0), str(e))
-    if registry_end is not None and registry_end < metadata.R:
+        return CommitInspection(OffsetMetadata(applied=0), str(e))
+    if registry_end is not None and registry_end < metadata.applied:
         lost = (
-            f"its committed offset says that the registry was read up to {metadata.R}, and it ends at"
+            f"its committed offset says that the registry was read up to {metadata.applied}, and it ends at"
             f" {registry_end}: no engine committed that, or the registry's last records were lost."
         )
-        return CommitInspection(OffsetMetadata(R=0), lost)
-    if metadata.t not in ("", topic_id):
+        return CommitInspection(OffsetMetadata(applied=0), lost)
+    if metadata.topic_id not in ("", topic_id):
         lost = "its topic was deleted and created again; the committed offset belongs to the old one."
     elif found.offset < low:
         lost = f"records {found.offset} to {low - 1} were removed before they were read (retention)."
@@ -123,7 +123,7 @@ def predates_listing(found: Committed, *, in_use: bool, listed: bool) -> bool:
 def metadata_of(found: Committed) -> OffsetMetadata:
     """The metadata of a committed offset. Raises RecordError if it is unreadable."""
     if not found.metadata:  # committed by hand
-        return OffsetMetadata(R=0)
+        return OffsetMetadata(applied=0)
     return decode_json(OffsetMetadata, found.metadata, "its committed offset")
 
 

@@ -330,7 +330,7 @@ class Ownership:
                 )
                 if suspects.trial is not None:
                     level = logging.DEBUG if is_usual(suspects.trial) else logging.INFO
-                    log.log(level, "%s", takeover_text(tp, metadata.c, suspects.trial))
+                    log.log(level, "%s", takeover_text(tp, metadata.committer, suspects.trial))
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
         require_whole(self.bus, states, HALF_MET)
@@ -377,7 +377,7 @@ class Ownership:
         listed = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
         in_use = tp in self._registry.sources
         known = inspect_commit(found, topic.id, low, high, in_use=in_use, listed=listed)
-        if self._registry.position < known.metadata.R:
+        if self._registry.position < known.metadata.applied:
             self._registry_reader.read_to_end()
             end = self._registry.position
             known = inspect_commit(found, topic.id, low, high, in_use=in_use, listed=listed, registry_end=end)
@@ -404,18 +404,18 @@ class Ownership:
         self._held.pop(tp, None)
         offset = min(max(resumption.offset, low), high)
         unread = low if found is None else max(low, found.offset)
-        if metadata.t not in ("", resumption.topic_id):
-            metadata, unread = OffsetMetadata(R=0), low
-        if not metadata.R and offset > unread and tp.topic != self._config.topic("trigger"):
+        if metadata.topic_id not in ("", resumption.topic_id):
+            metadata, unread = OffsetMetadata(applied=0), low
+        if not metadata.applied and offset > unread and tp.topic != self._config.topic("trigger"):
             # What registrations have seen is unknown, and look-backs must not read the records to be skipped.
             applied, _ = self._registry.resumes[tp]
-            metadata = OffsetMetadata(R=applied)
-        groups = [(start, end, min(max(at, low), offset)) for start, end, at in metadata.g]
+            metadata = OffsetMetadata(applied=applied)
+        groups = [(start, end, min(max(at, low), offset)) for start, end, at in metadata.scans]
         with at(*tp, offset):
             log.warning("%s continues at offset %d, set by an administrator.", tp, offset)
         self.without_source_record.add(tp)
-        kept = OffsetMetadata(R=metadata.R, g=groups, t=resumption.topic_id)
-        text = encode_json(kept).decode() if metadata.R else ""
+        kept = OffsetMetadata(applied=metadata.applied, scans=groups, topic_id=resumption.topic_id)
+        text = encode_json(kept).decode() if metadata.applied else ""
         return _Start(Committed(offset, text), resumption.topic_id)
 
 
@@ -424,4 +424,4 @@ def is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:
     if found is None:
         return False
     metadata = metadata_of(found)
-    return bool(metadata.c) and (metadata.c, metadata.n) == task.last
+    return bool(metadata.committer) and (metadata.committer, metadata.transaction) == task.last

@@ -71,9 +71,9 @@ class Suspects:
     """
 
     def __init__(self, metadata: OffsetMetadata) -> None:
-        self.trial = self._committed_trial = metadata.a or None
+        self.trial = self._committed_trial = metadata.suspects or None
         self._restored = self.trial  # what `rollback` returns to
-        self.condemned = self._committed_condemned = metadata.s or None
+        self.condemned = self._committed_condemned = metadata.condemned or None
         self.names_owner = False
         self.ends_cleanly = False
         self._taken = 0  # suspects that this pass has processed
@@ -98,10 +98,15 @@ class Suspects:
     def _conclude(
         metadata: OffsetMetadata, offset: int, own: str, members: Iterable[str] | None
     ) -> Trial | None:
-        trial = metadata.a or None
+        trial = metadata.suspects or None
         running = {process_of(name_of(each)) for each in (own, *(members or ()))}
-        former = name_of(metadata.c)
-        gone = members is not None and bool(former) and not metadata.e and process_of(former) not in running
+        former = name_of(metadata.committer)
+        gone = (
+            members is not None
+            and bool(former)
+            and not metadata.ended_cleanly
+            and process_of(former) not in running
+        )
         if trial is None:
             return _narrowed(SUSPECTS + 1, SUSPECTS, offset) if gone else None
         if gone and trial.width != WIDTH_ALONE:
@@ -176,11 +181,11 @@ class Suspects:
         """The fields of the next commit's OffsetMetadata."""
         fields: dict[str, Any] = {}
         if self.ends_cleanly:
-            fields["e"] = True
+            fields["ended_cleanly"] = True
         if self.trial is not None:
-            fields["a"] = self.trial
+            fields["suspects"] = self.trial
         if self.condemned is not None:
-            fields["s"] = self.condemned
+            fields["condemned"] = self.condemned
         return fields
 
     def committed(self) -> None:
@@ -226,7 +231,7 @@ def is_condemned(trial: Trial) -> bool:
 
 def why_stopped(metadata: OffsetMetadata) -> str | None:
     """Why the committed metadata stop a partition; None if they do not."""
-    trial, condemned = metadata.a, metadata.s
+    trial, condemned = metadata.suspects, metadata.condemned
     if not trial or not condemned or stage_of(trial, condemned) is not SuspectStage.TOO_MANY:
         return None
     return (
@@ -259,7 +264,7 @@ def is_usual(trial: Trial) -> bool:
 
 def trial_text(tp: TopicPartition, metadata: OffsetMetadata) -> str | None:
     """A message about the record on which processes have ended; None if there is none."""
-    trial = metadata.a
+    trial = metadata.suspects
     if not trial or trial.at < 0 or not trial.ended:
         return None
     return (

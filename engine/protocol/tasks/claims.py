@@ -16,7 +16,7 @@ class Claims:
     """{claimed offset: the record's own} of one partition. `committed` keeps what is new, `rollback` not."""
 
     def __init__(self, metadata: OffsetMetadata) -> None:
-        self._true = self._committed = dict((metadata.f or [])[-MOST_CLAIMS:])
+        self._true = self._committed = dict((metadata.claims or [])[-MOST_CLAIMS:])
 
     def add(self, claimed: int, true: int) -> None:
         """Note a refused record. The oldest claims beyond MOST_CLAIMS are forgotten."""
@@ -28,8 +28,8 @@ class Claims:
         return self._true.get(offset, offset)
 
     def metadata(self) -> dict[str, Any]:
-        """Members of the offset metadata, if there are any claims."""
-        return {"f": list(self._true.items())} if self._true else {}
+        """Fields of the offset metadata, if there are any claims."""
+        return {"claims": list(self._true.items())} if self._true else {}
 
     def committed(self) -> None:
         self._committed = self._true

@@ -58,15 +58,15 @@ class SourceTask:
 
     def __init__(self, start: TaskStart, context: EngineContext) -> None:
         metadata, committed = start.metadata(), start.committed
-        self.tp, self.topic_id = start.tp, start.topic_id or metadata.t
-        self.last = self._next = (metadata.c, metadata.n)
+        self.tp, self.topic_id = start.tp, start.topic_id or metadata.topic_id
+        self.last = self._next = (metadata.committer, metadata.transaction)
         self.suspects, self.claims = context.parts.suspects(metadata), Claims(metadata)
         self._index, self._partitions, self._stats = context.index, start.partitions, context.stats
         self._listed, self._resumed, self._registry = start.listed, start.resumed, context.registry
         self._new_scans, self._proof = context.parts.scans, context.config.proof
-        self.position, self.applied = committed.offset, metadata.R
-        self.scans = self._new_scans(metadata.g)
-        self._last_commit = (committed.offset, metadata.R, metadata.g)
+        self.position, self.applied = committed.offset, metadata.applied
+        self.scans = self._new_scans(metadata.scans)
+        self._last_commit = (committed.offset, metadata.applied, metadata.scans)
         self._uncommitted = not committed.metadata
 
     # -- registrations
@@ -264,11 +264,11 @@ class SourceTask:
         """Add this partition's offset and metadata to the transaction."""
         metadata = OffsetMetadata(
             v=outputs.version,
-            R=self.applied,
-            g=self.scans.metadata(),
-            c=committer,
-            n=number,
-            t=self.topic_id,
+            applied=self.applied,
+            scans=self.scans.metadata(),
+            committer=committer,
+            transaction=number,
+            topic_id=self.topic_id,
             **self.suspects.metadata(),
             **self.claims.metadata(),
         )

@@ -25,7 +25,7 @@ class TaskStart:
     resumed: int = 0
 
     def metadata(self) -> OffsetMetadata:
-        """The committed metadata; without any, R is 0. Raises RecordError if unreadable."""
+        """The committed metadata; without any, `applied` is 0. Raises RecordError if unreadable."""
         if not self.committed.metadata:
-            return OffsetMetadata(R=0)
+            return OffsetMetadata(applied=0)
         return decode_json(OffsetMetadata, self.committed.metadata, f"The committed offset of {self.tp}")

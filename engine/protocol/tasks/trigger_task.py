@@ -46,10 +46,10 @@ class TriggerTask:
 
     def __init__(self, start: TaskStart, context: EngineContext) -> None:
         metadata = start.metadata()
-        self.tp, self.topic_id = start.tp, start.topic_id or metadata.t
+        self.tp, self.topic_id = start.tp, start.topic_id or metadata.topic_id
         self.position = self.committed_position = self.deleted_below = start.committed.offset
-        self.applied = self.committed_applied = metadata.R  # R: the registry is applied up to here
-        self.last = (metadata.c, metadata.n)  # committer and number of the last commit
+        self.applied = self.committed_applied = metadata.applied
+        self.last = (metadata.committer, metadata.transaction)
         self.suspects = context.parts.suspects(metadata)
         self.registry, self._stats = context.registry, context.stats
         self._partitions, self._ttl_ms = start.partitions, context.limits.ttl_ms
@@ -404,10 +404,10 @@ class TriggerTask:
         self._next = (committer, number)
         metadata = OffsetMetadata(
             v=outputs.version,
-            R=self.applied,
-            c=committer,
-            n=number,
-            t=self.topic_id,
+            applied=self.applied,
+            committer=committer,
+            transaction=number,
+            topic_id=self.topic_id,
             **self.suspects.metadata(),
         )
         outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())

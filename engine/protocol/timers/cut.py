@@ -238,7 +238,7 @@ class Cuts:
             except RecordError as e:
                 cut.missing = f"{tp}, which is stopped: {e}"
                 return False
-            if metadata.t not in ("", cut.topic_ids[tp.topic]):
+            if metadata.topic_id not in ("", cut.topic_ids[tp.topic]):
                 cut.missing = f"{tp}, whose committed offset belongs to an earlier topic with this name"
                 return False
             reached[tp] = (found.offset, metadata)

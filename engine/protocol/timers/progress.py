@@ -15,7 +15,7 @@ from ...records import OffsetMetadata
 class _Partition:
     """A late source partition: some registrations have not seen all of it yet. Times are monotonic."""
 
-    applied: int  # R
+    applied: int
     applied_since: float  # when `applied` last moved, or the partition became late
     moved_since: float  # when a scan last moved, or the partition became late
     position: int = 0
@@ -27,12 +27,17 @@ class _Partition:
     def update(self, metadata: OffsetMetadata, position: int, now: float) -> None:
         # A scan is identified by its first registration: it has not moved when others join it or another scan
         # begins.
-        since = {(start, at): self.scans_since.get((start, at), now) for start, _, at in metadata.g}
+        since = {(start, at): self.scans_since.get((start, at), now) for start, _, at in metadata.scans}
         if not self.scans_since.keys() <= since.keys():
             self.moved_since, self.reported = now, False
-        if self.applied != metadata.R:
+        if self.applied != metadata.applied:
             self.applied_since, self.reported = now, False
-        self.applied, self.position, self.scans, self.scans_since = metadata.R, position, metadata.g, since
+        self.applied, self.position, self.scans, self.scans_since = (
+            metadata.applied,
+            position,
+            metadata.scans,
+            since,
+        )
 
     def blocks(self, offset: int) -> bool:
         return self.applied <= offset or any(start <= offset < end for start, end, _ in self.scans)
@@ -56,8 +61,8 @@ class Progress:
         """found: what is committed for all partitions. until: this engine's registry position."""
         late: dict[TopicPartition, _Partition] = {}
         for tp, (position, metadata) in found.items():
-            applied = metadata.R
-            if applied >= until and not metadata.g:
+            applied = metadata.applied
+            if applied >= until and not metadata.scans:
                 continue
             known = self._late.get(tp)
             if known is None:

@@ -92,10 +92,10 @@ def test_a_key_of_which_nothing_is_kept_is_in_the_state_with_which_it_begins() -
 @pytest.mark.parametrize(
     ("metadata", "place"),
     [
-        (OffsetMetadata(R=7), "unknown"),
-        (OffsetMetadata(R=8), "live"),
-        (OffsetMetadata(R=9, g=[(5, 8, 100)]), "scan"),
-        (OffsetMetadata(R=9, g=[(5, 7, 100), (8, 9, 100)]), "live"),
+        (OffsetMetadata(applied=7), "unknown"),
+        (OffsetMetadata(applied=8), "live"),
+        (OffsetMetadata(applied=9, scans=[(5, 8, 100)]), "scan"),
+        (OffsetMetadata(applied=9, scans=[(5, 7, 100), (8, 9, 100)]), "live"),
     ],
 )
 def test_where_a_source_partition_is_with_a_registration(metadata: OffsetMetadata, place: str) -> None:
@@ -135,13 +135,13 @@ def progress(
 @pytest.mark.parametrize(
     ("known", "read"),
     [
-        (progress(10, OffsetMetadata(R=8)), [True, False]),
-        (progress(9, OffsetMetadata(R=8)), [False, False]),
-        (progress(10, OffsetMetadata(R=7)), [False, False]),
-        (progress(10, OffsetMetadata(R=9, g=[(5, 8, 100)])), [None, None]),
-        (progress(10, OffsetMetadata(R=8), matches=1), [None, False]),
-        (progress(None, OffsetMetadata(R=8)), [False, False]),
-        (progress(None, OffsetMetadata(R=8), listed=True), [None, None]),
+        (progress(10, OffsetMetadata(applied=8)), [True, False]),
+        (progress(9, OffsetMetadata(applied=8)), [False, False]),
+        (progress(10, OffsetMetadata(applied=7)), [False, False]),
+        (progress(10, OffsetMetadata(applied=9, scans=[(5, 8, 100)])), [None, None]),
+        (progress(10, OffsetMetadata(applied=8), matches=1), [None, False]),
+        (progress(None, OffsetMetadata(applied=8)), [False, False]),
+        (progress(None, OffsetMetadata(applied=8), listed=True), [None, None]),
     ],
     ids=["read", "behind", "not applied", "scan", "its match is on the way", "no offset", "a listed topic"],
 )

@@ -58,7 +58,7 @@ class Cluster:
         self.write(registry_key("problem", *EVENT), ProblemRecord(text=text))
 
     def positions(self) -> list[Position]:
-        text = encode_json(OffsetMetadata(R=1, t="t")).decode()
+        text = encode_json(OffsetMetadata(applied=1, topic_id="t")).decode()
         return [
             Position(tp, Committed(self.committed[tp], text), self.low, 10, Topic("t", 1))
             for tp in (EVENT, OTHER)
@@ -312,7 +312,7 @@ def test_a_problem_that_a_later_version_reported_is_named(cluster: Cluster) -> N
 def test_an_offset_of_a_later_version_is_named_with_what_a_resumption_would_lose(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = encode_json(OffsetMetadata(v=9, R=1, t="t")).decode()
+    text = encode_json(OffsetMetadata(v=9, applied=1, topic_id="t")).decode()
     at = Position(EVENT, Committed(7, text), 0, 10, Topic("t", 1))
     monkeypatch.setattr(module, "positions", lambda *_: [at])
     [problem] = examine(CONFIG).problems

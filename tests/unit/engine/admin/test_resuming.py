@@ -66,7 +66,7 @@ class Cluster:
 
 
 def metadata(**fields: Any) -> str:
-    return encode_json(OffsetMetadata(**{"R": 5, "t": "t", **fields})).decode()
+    return encode_json(OffsetMetadata(**{"applied": 5, "topic_id": "t", **fields})).decode()
 
 
 @pytest.fixture
@@ -115,9 +115,9 @@ def test_registrations_that_look_back_to_skipped_records_are_counted(cluster: Cl
     cluster.register("w")
     behind = "Registrations that are new to the partition may look back to them: 2."
     assert told("end").endswith(behind)
-    cluster.committed[EVENT] = Committed(7, metadata(R=7, g=[[5, 7, 3]]))
+    cluster.committed[EVENT] = Committed(7, metadata(applied=7, scans=[[5, 7, 3]]))
     assert told("end").endswith(behind)
-    cluster.committed[EVENT] = Committed(7, metadata(R=7))
+    cluster.committed[EVENT] = Committed(7, metadata(applied=7))
     assert told("end").endswith("are skipped.")
 
 
@@ -136,7 +136,7 @@ def test_with_unreadable_metadata_the_text_says_what_is_read_again_and_what_no_w
 
 
 def test_the_earlier_offsets_of_a_topic_that_was_created_again_do_not_count(cluster: Cluster) -> None:
-    cluster.committed[EVENT] = Committed(15, metadata(t="another"))
+    cluster.committed[EVENT] = Committed(15, metadata(topic_id="another"))
     assert told("end").startswith(
         "Records 10 to 19 (10) are skipped, whether they were read before or not. Waits"
     )

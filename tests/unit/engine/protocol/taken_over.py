@@ -29,4 +29,6 @@ def stopped(pool: Pool) -> dict[TopicPartition, str]:
 
 
 def metadata(pool: Pool, tp: TopicPartition, **fields: object) -> str:
-    return encode_json(OffsetMetadata(**{"R": 1, "t": pool.topic_id(tp.topic), **fields})).decode()  # type: ignore[arg-type]
+    return encode_json(
+        OffsetMetadata(**{"applied": 1, "topic_id": pool.topic_id(tp.topic), **fields})
+    ).decode()  # type: ignore[arg-type]

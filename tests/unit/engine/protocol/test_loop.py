@@ -42,7 +42,7 @@ def test_two_hops_and_a_firing_with_the_offsets_of_both() -> None:
     pool.start()
     assert pool.fired() == [("pair", "met")]
     assert pool.committed(EVENT).offset == 2
-    assert pool.metadata(TRIGGER).R == pool.metadata(EVENT).R == pool.log(REGISTRY).end
+    assert pool.metadata(TRIGGER).applied == pool.metadata(EVENT).applied == pool.log(REGISTRY).end
 
 
 def test_a_pass_with_nothing_to_do_commits_nothing() -> None:
@@ -58,19 +58,19 @@ def test_each_transaction_says_who_committed_it_and_its_number() -> None:
     pool.emit("x")
     pool.run()
     after = pool.metadata(EVENT)
-    assert (before.c, after.c) == ("one", "one")
-    assert after.n > before.n
+    assert (before.committer, after.committer) == ("one", "one")
+    assert after.transaction > before.transaction
 
 
 def test_an_engine_that_starts_again_does_not_count_its_transactions_from_the_same_number() -> None:
     """Otherwise an earlier state in another engine could look like the latest."""
     pool = Pool.started()
-    before = pool.metadata(EVENT).n
+    before = pool.metadata(EVENT).transaction
     pool.engines.pop("one").close()
     pool.boot()
     pool.emit("x")
     pool.run()
-    assert pool.metadata(EVENT).n > before
+    assert pool.metadata(EVENT).transaction > before
 
 
 def test_a_partition_is_taken_over_in_the_order_that_misses_no_state() -> None:
@@ -345,7 +345,7 @@ def test_a_commit_beyond_the_registry_stops_its_partition_alone(monkeypatch: pyt
     monkeypatch.setattr(registry_reader, "STALL_S", -1.0)
     pool = Pool(ONE, events=2)
     other = TopicPartition(EVENT.topic, 1)
-    text = encode_json(OffsetMetadata(R=10**6, t=pool.topic_id(EVENT.topic))).decode()
+    text = encode_json(OffsetMetadata(applied=10**6, topic_id=pool.topic_id(EVENT.topic))).decode()
     pool.commit_by_hand(EVENT, 0, text)
     engine = pool.start()
     pool.emit("x", partition=1)
@@ -358,7 +358,7 @@ def test_a_commit_beyond_the_registry_stops_its_partition_alone(monkeypatch: pyt
     pool.resume(EVENT, 0)
     pool.run(60)
     assert engine.problems.all() == []
-    assert pool.log(REGISTRY).end >= pool.metadata(EVENT).R
+    assert pool.log(REGISTRY).end >= pool.metadata(EVENT).applied
 
 
 def test_a_registration_applied_on_idle_partitions_is_committed_within_a_second() -> None:
@@ -368,7 +368,7 @@ def test_a_registration_applied_on_idle_partitions_is_committed_within_a_second(
     pool.run(3)
     assert pool.committed(EVENT) == before
     pool.run(30)
-    assert pool.metadata(EVENT).R == pool.metadata(TRIGGER).R == pool.log(REGISTRY).end
+    assert pool.metadata(EVENT).applied == pool.metadata(TRIGGER).applied == pool.log(REGISTRY).end
 
 
 def test_it_is_committed_on_idle_partitions_as_soon_while_others_are_busy() -> None:
@@ -378,7 +378,7 @@ def test_it_is_committed_on_idle_partitions_as_soon_while_others_are_busy() -> N
     for _ in range(40):
         pool.emit("x", partition=1)
         pool.run(1)
-    assert pool.metadata(EVENT).R == pool.metadata(TRIGGER).R == pool.log(REGISTRY).end
+    assert pool.metadata(EVENT).applied == pool.metadata(TRIGGER).applied == pool.log(REGISTRY).end
 
 
 def test_a_filter_that_fails_is_counted_live_and_in_scans() -> None:
@@ -500,7 +500,7 @@ def test_a_listed_topic_is_read_from_its_end_and_since_brings_what_came_before()
     pool.start()
     offsets = [msgspec.msgpack.decode(v or b"", type=MatchRecord).offset for _, v in pool.records(TRIGGER)]
     assert offsets == [3, 4]
-    assert pool.metadata(orders).g == []
+    assert pool.metadata(orders).scans == []
 
 
 def test_a_partition_that_is_added_is_read_from_its_start() -> None:

@@ -149,12 +149,12 @@ def test_the_claims_of_records_that_a_scan_refused_are_kept_too() -> None:
     pool.emit("z", times=40)
     pool.run()
     kept = [(at + 30, at) for at in places][-MOST_CLAIMS:]
-    assert pool.metadata(EVENT).f == kept
+    assert pool.metadata(EVENT).claims == kept
     pool.kill()
-    pool.commit_by_hand(EVENT, pool.log(EVENT).end, encode_json(OffsetMetadata(R=0)).decode())
+    pool.commit_by_hand(EVENT, pool.log(EVENT).end, encode_json(OffsetMetadata(applied=0)).decode())
     pool.register(PAIR)
     pool.start()
-    assert pool.metadata(EVENT).f == kept
+    assert pool.metadata(EVENT).claims == kept
 
 
 class Unreadable(OffsetChecks):

@@ -13,6 +13,7 @@ from interlock.engine.errors import RecordError, UnknownVersion
 from interlock.engine.records import (
     BUS_KEY,
     ActionRecord,
+    Condemned,
     FiringRecord,
     MatchRecord,
     MetaRecord,
@@ -21,6 +22,7 @@ from interlock.engine.records import (
     RegistrationKey,
     StateRecord,
     Target,
+    Trial,
     decode_json,
     decode_msgpack,
     encode_json,
@@ -65,9 +67,30 @@ def test_the_incarnation_of_a_one_shot_registration_never_changes() -> None:
     assert Registration.of("s", event("x"), None, 1).incarnation == INCARNATION
 
 
+def test_the_json_of_offset_metadata_has_single_letters_in_a_fixed_order() -> None:
+    """What another engine of the pool reads, byte for byte."""
+    metadata = OffsetMetadata(
+        applied=7,
+        scans=[(0, 3, 5)],
+        committer="x.1",
+        transaction=3,
+        topic_id="T",
+        ended_cleanly=True,
+        suspects=Trial(0, 9, 5, trying=True, ended=("y.1",)),
+        condemned=Condemned(1, 5),
+        claims=[(9, 1)],
+    )
+    text = (
+        b'{"v":1,"R":7,"g":[[0,3,5]],"c":"x.1","n":3,"t":"T","e":true,'
+        b'"a":[0,9,5,true,["y.1"]],"s":[1,5],"f":[[9,1]]}'
+    )
+    assert encode_json(metadata) == text
+    assert decode_json(OffsetMetadata, text, "here") == metadata
+
+
 @pytest.mark.parametrize("version", ["2", "0", "null", "true", "1.5", '"1"', "[1]", "{}"])
 def test_another_version_is_an_error_that_names_it_and_the_place(version: str) -> None:
-    text = encode_json(OffsetMetadata(R=1)).replace(b'"v":1', f'"v":{version}'.encode())
+    text = encode_json(OffsetMetadata(applied=1)).replace(b'"v":1', f'"v":{version}'.encode())
     with pytest.raises(RecordError, match=r"topic\[0\]@7 .*OffsetMetadata"):
         decode_json(OffsetMetadata, text, "topic[0]@7")
     other = encode_msgpack(MetaRecord(2, 1, {}, False, False, None))

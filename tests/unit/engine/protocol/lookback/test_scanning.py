@@ -57,9 +57,9 @@ def hourly(event_type: str, count: int, start: int) -> Pool:
 
 def scanned_up_to(pool: Pool) -> int:
     """Run until a scan has read and committed two records; its committed position."""
-    while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
+    while not pool.metadata(EVENT).scans or pool.metadata(EVENT).scans[0][2] < 2:
         pool.run(1)
-    return pool.metadata(EVENT).g[0][2]
+    return pool.metadata(EVENT).scans[0][2]
 
 
 def idle_for_two_months(start: int) -> Pool:

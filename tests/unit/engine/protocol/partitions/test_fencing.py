@@ -104,7 +104,7 @@ def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_t
     die_while_writing(pool, TRIGGER)
     pool.emit("x")
     pool.start(passes=4)
-    assert pool.metadata(EVENT).c == pool.metadata(TRIGGER).c == "one"
+    assert pool.metadata(EVENT).committer == pool.metadata(TRIGGER).committer == "one"
     assert pool.fired() == [("one", "met")]
     pool.run(40)
     assert fenced(pool) == ["fence dead"]

@@ -91,11 +91,11 @@ def test_scans_continue_up_to_where_the_partition_resumes() -> None:
     pool = used(1, EACH)
     pool.emit("x", times=4)
     r = pool.log(REGISTRY).end
-    pool.cluster.group.offsets[EVENT] = Committed(4, metadata(pool, EVENT, R=r, g=[[0, r, 3]]))
+    pool.cluster.group.offsets[EVENT] = Committed(4, metadata(pool, EVENT, applied=r, scans=[[0, r, 3]]))
     pool.cluster.delete_below(EVENT, 6)
     pool.resume(EVENT, 6)
     pool.start()
-    assert pool.metadata(EVENT).g == []
+    assert pool.metadata(EVENT).scans == []
     assert len(pool.fired()) == 3 + 1
 
 

@@ -31,7 +31,7 @@ def test_a_record_that_ends_processes_is_dead_lettered_after_five_and_the_rest_i
     assert all(f"b-engine-d-{n}.1" in letter["interlock_reason"] for n in range(6, 11))
     assert len(pool.fired()) == 19
     assert pool.committed(EVENT).offset == 20
-    assert not pool.metadata(EVENT).a
+    assert not pool.metadata(EVENT).suspects
 
 
 def test_a_match_that_ends_processes_is_dead_lettered_from_the_trigger_topic(
@@ -117,7 +117,7 @@ def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
     pool.emit("x")
     pool.run()
     pool.engines["b-engine-d-a.1"].end()
-    assert pool.metadata(EVENT).e is True
+    assert pool.metadata(EVENT).ended_cleanly is True
     pool.kill("b-engine-d-a.1")
     pool.emit("x")
     engine = pool.start("b-engine-d-b.1", passes=1)
@@ -157,7 +157,7 @@ def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed
     pool.run(60)
     assert pool.committed(EVENT).offset == 2 * MOST_CONDEMNED
     assert len(pool.fired()) == MOST_CONDEMNED
-    assert not pool.metadata(EVENT).s
+    assert not pool.metadata(EVENT).condemned
 
 
 def test_a_record_far_behind_the_committed_offset_is_found_when_nothing_is_matched(

@@ -85,8 +85,8 @@ def test_a_try_whose_dead_letter_cannot_be_written_is_withdrawn_before_its_parti
     while EVENT not in engine.ownership.unread:
         pool.run(1)
     left = pool.metadata(EVENT)
-    assert left.a
-    assert (left.a.trying, left.a.ended, left.e) == (False, (), True)
+    assert left.suspects
+    assert (left.suspects.trying, left.suspects.ended, left.ended_cleanly) == (False, (), True)
 
 
 @pytest.mark.parametrize(("tried_alone", "later"), [(False, False), (True, False), (False, True)])
@@ -126,9 +126,9 @@ def test_engines_that_end_in_order_beside_a_partition_that_waits_leave_nothing_s
         assert list(engine.ownership.unread) == [OTHER]
         engine.end()
         pool.kill(name)
-        assert [(pool.metadata(tp).a or None, pool.metadata(tp).e) for tp in (EVENT, OTHER)] == [
-            (None, True)
-        ] * 2
+        assert [
+            (pool.metadata(tp).suspects or None, pool.metadata(tp).ended_cleanly) for tp in (EVENT, OTHER)
+        ] == [(None, True)] * 2
 
 
 def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_without_a_word(
@@ -145,8 +145,8 @@ def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_
     ):
         passes(pool, 400)
     left = pool.metadata(OTHER)
-    assert left.a
-    assert (left.a.trying, left.a.ended, left.e) == (False, (), True)
+    assert left.suspects
+    assert (left.suspects.trying, left.suspects.ended, left.ended_cleanly) == (False, (), True)
 
 
 def test_work_that_brokers_always_refuse_ends_the_engine_whatever_is_committed_in_between(
@@ -196,7 +196,7 @@ def test_engines_that_end_by_refusals_make_no_record_suspect_whoever_takes_over_
             for process in range(6):
                 work(process)
             pool.cluster.now_ms += 50
-            assert not (pool.committed(EVENT) and pool.metadata(EVENT).a)
+            assert not (pool.committed(EVENT) and pool.metadata(EVENT).suspects)
     assert sum(lives) > 12
     for name in at_work.values():
         pool.kill(name)

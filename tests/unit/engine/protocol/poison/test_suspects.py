@@ -34,8 +34,10 @@ def taken_over(
 def left_by(
     committer: str, trial: Trial | None = None, *, condemned: Condemned | None = None, in_order: bool = False
 ) -> OffsetMetadata:
-    given = {"a": trial, "s": condemned, "e": in_order or None}
-    return OffsetMetadata(R=0, c=committer, **{name: each for name, each in given.items() if each})
+    given = {"suspects": trial, "condemned": condemned, "ended_cleanly": in_order or None}
+    return OffsetMetadata(
+        applied=0, committer=committer, **{name: each for name, each in given.items() if each}
+    )
 
 
 def test_a_process_is_named_by_its_transactional_id_without_the_number_of_the_run() -> None:
@@ -117,7 +119,7 @@ def test_an_owner_begins_where_the_one_before_it_stopped_in_good_order() -> None
 
 
 def test_a_group_keeps_the_offset_where_it_began() -> None:
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(30, 40, 5)))
+    suspects = Suspects(OffsetMetadata(applied=0, suspects=Trial(30, 40, 5)))
     suspects.processed()
     assert suspects.trial == Trial(30, 39, 5)
 
@@ -154,7 +156,7 @@ def test_a_try_is_committed_before_it_and_cleared_by_its_success() -> None:
 
 
 def test_a_try_that_was_rolled_back_is_not_committed_again() -> None:
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(WIDTH_ALONE, 2, 5)))
+    suspects = Suspects(OffsetMetadata(applied=0, suspects=Trial(WIDTH_ALONE, 2, 5)))
     suspects.begin(5)
     suspects.committed()
     suspects.rollback()
@@ -163,7 +165,7 @@ def test_a_try_that_was_rolled_back_is_not_committed_again() -> None:
 
 
 def test_a_committed_try_that_was_rolled_back_must_be_withdrawn_before_the_next_try() -> None:
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(WIDTH_ALONE, 2, 5)))
+    suspects = Suspects(OffsetMetadata(applied=0, suspects=Trial(WIDTH_ALONE, 2, 5)))
     suspects.begin(5)
     assert not suspects.must_withdraw
     suspects.committed()
@@ -177,7 +179,7 @@ def test_a_committed_try_that_was_rolled_back_must_be_withdrawn_before_the_next_
 
 
 def test_a_pass_takes_no_more_than_its_group_of_suspects() -> None:
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(30, 40)))
+    suspects = Suspects(OffsetMetadata(applied=0, suspects=Trial(30, 40)))
     suspects.names_owner = True
     assert not suspects.begin(0)
     assert [suspects.processed() for _ in range(30)] == [False] * 29 + [True]
@@ -185,7 +187,7 @@ def test_a_pass_takes_no_more_than_its_group_of_suspects() -> None:
 
 
 def test_the_first_record_of_a_new_owner_waits_until_its_id_is_committed() -> None:
-    suspects = Suspects(OffsetMetadata(R=0))
+    suspects = Suspects(OffsetMetadata(applied=0))
     assert suspects.watched
     assert suspects.begin(0)
     suspects.committed()
@@ -194,10 +196,10 @@ def test_the_first_record_of_a_new_owner_waits_until_its_id_is_committed() -> No
 
 def test_a_record_is_condemned_after_five_processes_and_not_tried_again() -> None:
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(WIDTH_ALONE, 2, 5, ended=ended[:-1])))
+    suspects = Suspects(OffsetMetadata(applied=0, suspects=Trial(WIDTH_ALONE, 2, 5, ended=ended[:-1])))
     suspects.begin(5)
     assert suspects.stage is SuspectStage.ALONE
-    suspects = Suspects(OffsetMetadata(R=0, a=Trial(WIDTH_ALONE, 2, 5, ended=ended)))
+    suspects = Suspects(OffsetMetadata(applied=0, suspects=Trial(WIDTH_ALONE, 2, 5, ended=ended)))
     suspects.begin(5)
     assert suspects.stage is SuspectStage.CONDEMNED
     assert not suspects.trial.trying
@@ -206,7 +208,7 @@ def test_a_record_is_condemned_after_five_processes_and_not_tried_again() -> Non
 
 
 def test_only_eight_records_near_each_other_are_dead_lettered_then_the_partition_stops() -> None:
-    suspects = Suspects(OffsetMetadata(R=0))
+    suspects = Suspects(OffsetMetadata(applied=0))
     for n in range(MOST_CONDEMNED):
         suspects.dead_lettered(n)
     assert suspects.condemned == Condemned(MOST_CONDEMNED, MOST_CONDEMNED - 1)
@@ -226,7 +228,7 @@ def test_only_eight_records_near_each_other_are_dead_lettered_then_the_partition
 
 
 def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
-    assert trial_text(TP, OffsetMetadata(R=0)) is None
+    assert trial_text(TP, OffsetMetadata(applied=0)) is None
     assert trial_text(TP, left_by("x", Trial(WIDTH_ALONE, 2, 5, trying=True))) is None
     told = trial_text(TP, left_by("x", Trial(WIDTH_ALONE, 2, 5, ended=("b-engine-d-a.1",))))
     assert told == (
@@ -244,7 +246,7 @@ def test_a_very_long_id_is_counted_without_its_beginning() -> None:
 
 
 def test_without_suspects_nothing_is_written() -> None:
-    assert encode_json(OffsetMetadata(R=1)) == b'{"v":1,"R":1,"g":[],"c":"","n":0,"t":""}'
+    assert encode_json(OffsetMetadata(applied=1)) == b'{"v":1,"R":1,"g":[],"c":"","n":0,"t":""}'
 
 
 def test_an_earlier_version_passes_the_count_over() -> None:
@@ -257,7 +259,12 @@ def test_an_earlier_version_passes_the_count_over() -> None:
         t: str = ""
 
     said = OffsetMetadata(
-        R=7, c="x.1", n=3, e=True, a=Trial(WIDTH_ALONE, 9, 5, trying=True), s=Condemned(1, 5)
+        applied=7,
+        committer="x.1",
+        transaction=3,
+        ended_cleanly=True,
+        suspects=Trial(WIDTH_ALONE, 9, 5, trying=True),
+        condemned=Condemned(1, 5),
     )
     assert decode_json(Before, encode_json(said), "x") == Before(v=said.v, R=7, c="x.1", n=3)
 

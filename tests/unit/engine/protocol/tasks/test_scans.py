@@ -36,15 +36,15 @@ TOPIC_ID = "A" * 22
 
 def size(scans: Scans, at: int = WORST) -> int:
     metadata = OffsetMetadata(
-        R=at,
-        g=scans.metadata(),
-        c=COMMITTER,
-        n=at,
-        t=TOPIC_ID,
-        e=True,
-        a=Trial(1, SUSPECTS, at, trying=True, ended=(name_of(COMMITTER),) * MOST_TRIES),
-        s=Condemned(MOST_CONDEMNED, at),
-        f=[(at, at)] * MOST_CLAIMS,
+        applied=at,
+        scans=scans.metadata(),
+        committer=COMMITTER,
+        transaction=at,
+        topic_id=TOPIC_ID,
+        ended_cleanly=True,
+        suspects=Trial(1, SUSPECTS, at, trying=True, ended=(name_of(COMMITTER),) * MOST_TRIES),
+        condemned=Condemned(MOST_CONDEMNED, at),
+        claims=[(at, at)] * MOST_CLAIMS,
     )
     return len(encode_json(metadata))
 

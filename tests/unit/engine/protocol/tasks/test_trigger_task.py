@@ -243,7 +243,7 @@ def test_the_committed_metadata_says_how_far_the_registry_was_applied_and_who_co
     task.apply()
     task.topic_id = "t1"
     log.commit(task, outputs)
-    expected = OffsetMetadata(R=42, c="me", n=1, t="t1")
+    expected = OffsetMetadata(applied=42, committer="me", transaction=1, topic_id="t1")
     assert decode_json(OffsetMetadata, log.committed.metadata, "x") == expected
     task = log.task()
     assert (task.applied, task.last, task.topic_id, task.needs_apply) == (42, ("me", 1), "t1", False)

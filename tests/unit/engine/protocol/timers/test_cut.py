@@ -40,7 +40,12 @@ def waiting(pool: Pool, expires: str = "10s", name: str = "w") -> Registration:
 def elsewhere(pool: Pool, tp: TopicPartition, **fields: object) -> None:
     """Commits as another engine, which does not exist, for one of its partitions."""
     end = pool.log(tp).end
-    about = {"R": pool.log(REGISTRY).end, "t": pool.topic_id(tp.topic), "c": "other", **fields}
+    about: dict[str, object] = {
+        "applied": pool.log(REGISTRY).end,
+        "topic_id": pool.topic_id(tp.topic),
+        "committer": "other",
+        **fields,
+    }
     offset = about.pop("offset", end)
     assert isinstance(offset, int)
     text = encode_json(OffsetMetadata(**about)).decode()  # type: ignore[arg-type]
@@ -214,7 +219,7 @@ def test_an_offset_that_was_committed_by_hand_is_waited_for() -> None:
 
 def test_an_offset_of_a_deleted_topic_is_no_offset_of_its_successor() -> None:
     pool = waiting_beside_another_engine()
-    elsewhere(pool, OTHER, offset=100, t="another")
+    elsewhere(pool, OTHER, offset=100, topic_id="another")
     pool.run(100, pass_ms=500)
     assert pool.fired() == []
 
@@ -222,7 +227,7 @@ def test_an_offset_of_a_deleted_topic_is_no_offset_of_its_successor() -> None:
 def test_a_registration_that_another_engine_has_not_applied_yet_waits_for_another_cut() -> None:
     pool = with_another_engine()
     w = waiting(pool)
-    elsewhere(pool, OTHER, R=pool.log(REGISTRY).end - 1)
+    elsewhere(pool, OTHER, applied=pool.log(REGISTRY).end - 1)
     pool.run(60, pass_ms=500)
     assert pool.fired() == []
     assert pool.engines["one"].stats.cuts > 0
@@ -235,7 +240,7 @@ def test_a_registration_in_a_scan_waits_for_another_cut_and_the_others_do_not() 
     pool = with_another_engine()
     first, _ = waiting(pool, name="a"), waiting(pool, name="b")
     r = pool.log(REGISTRY).end
-    elsewhere(pool, OTHER, g=[(r - 2, r - 1, 0)])
+    elsewhere(pool, OTHER, scans=[(r - 2, r - 1, 0)])
     pool.run(60, pass_ms=500)
     assert pool.fired() == [("b", "expired")]
     elsewhere(pool, OTHER)
@@ -249,8 +254,8 @@ def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_
     """Its offset is beyond its end, so the cut is reached; its owner applies nothing any more."""
     pool = Pool.started(events=2)
     pool.kill()
-    applied = pool.metadata(OTHER).R
-    elsewhere(pool, OTHER, offset=5, R=applied)
+    applied = pool.metadata(OTHER).applied
+    elsewhere(pool, OTHER, offset=5, applied=applied)
     engine = pool.boot("two")
     waiting(pool)
     said = f"{OTHER}, whose owner has not applied registrations from {applied} on"
@@ -281,7 +286,7 @@ def test_timers_wait_for_a_scan_that_makes_progress_and_report_it() -> None:
     waiting(pool)
     r = pool.log(REGISTRY).end
     for step in range(3):
-        elsewhere(pool, OTHER, g=[(r - 1, r, step)])
+        elsewhere(pool, OTHER, scans=[(r - 1, r, step)])
         pool.run(int(cut.PATIENCE_S) - 20, pass_ms=1000)
         end = pool.log(OTHER).end
         assert engine.problems.all() == [
@@ -298,11 +303,11 @@ def test_timers_wait_for_a_scan_that_makes_progress_and_report_it() -> None:
 def test_a_scan_that_stands_still_is_waited_for_no_longer_than_patience() -> None:
     pool = waiting_beside_another_engine()
     r = pool.log(REGISTRY).end
-    elsewhere(pool, OTHER, g=[(r - 1, r, 0)])
+    elsewhere(pool, OTHER, scans=[(r - 1, r, 0)])
     pool.run(int(cut.PATIENCE_S), pass_ms=1000)
     assert pool.fired() == []
     # Another scan that begins beside it is no progress of this one.
-    elsewhere(pool, OTHER, R=r + 1, g=[(r - 1, r, 0), (r, r + 1, 0)])
+    elsewhere(pool, OTHER, applied=r + 1, scans=[(r - 1, r, 0), (r, r + 1, 0)])
     pool.run(30, pass_ms=1000)
     assert pool.actions()[0]["firing"]["incomplete"]
 
@@ -310,7 +315,7 @@ def test_a_scan_that_stands_still_is_waited_for_no_longer_than_patience() -> Non
 def test_a_new_scan_at_the_offset_of_an_old_one_gets_its_own_time() -> None:
     pool = with_another_engine()
     gone = waiting(pool)
-    elsewhere(pool, OTHER, R=pool.log(REGISTRY).end - 1)
+    elsewhere(pool, OTHER, applied=pool.log(REGISTRY).end - 1)
     pool.run(20, pass_ms=1000)
     assert pool.engines["one"].stats.cuts > 0
     pool.remove(gone)
@@ -318,7 +323,7 @@ def test_a_new_scan_at_the_offset_of_an_old_one_gets_its_own_time() -> None:
     pool.run(int(cut.PATIENCE_S), pass_ms=1000)
     waiting(pool, name="next")
     r = pool.log(REGISTRY).end
-    elsewhere(pool, OTHER, g=[(r - 1, r, 0)])
+    elsewhere(pool, OTHER, scans=[(r - 1, r, 0)])
     pool.run(int(cut.PATIENCE_S), pass_ms=1000)
     assert pool.fired() == []
 
@@ -328,17 +333,17 @@ def test_registrations_that_have_no_room_for_a_scan_wait_for_those_that_make_pro
     r = pool.log(REGISTRY).end
     waiting(pool)
     for step in range(3):
-        elsewhere(pool, OTHER, R=r, g=[(r - 1, r, step)])
+        elsewhere(pool, OTHER, applied=r, scans=[(r - 1, r, step)])
         pool.run(int(cut.PATIENCE_S) - 20, pass_ms=1000)
     assert pool.fired() == []
-    elsewhere(pool, OTHER, R=r, g=[(r - 1, r, 3)])
+    elsewhere(pool, OTHER, applied=r, scans=[(r - 1, r, 3)])
     pool.run(int(cut.PATIENCE_S) + 30, pass_ms=1000)
     assert pool.actions()[0]["firing"]["incomplete"]
 
 
 def test_keys_that_are_not_ready_cost_a_cut_a_second_and_no_transaction() -> None:
     pool = waiting_beside_another_engine()
-    elsewhere(pool, OTHER, R=pool.log(REGISTRY).end - 1)
+    elsewhere(pool, OTHER, applied=pool.log(REGISTRY).end - 1)
     pool.run(200)
     stats, began = pool.engines["one"].stats, pool.cluster.now_ms
     cuts, commits = stats.cuts, pool.buses["one"].calls.count("commit")
