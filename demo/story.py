@@ -23,7 +23,7 @@ from .progress import Progress
 
 DAGS = ("announce_report", "orders_spark", "rates_ingest", "daily_report")
 # How long to wait for a step. Spark needs 8 to 15 s for a job on two busy cores.
-PATIENCE_S = 300.0  # on a machine that does much else, a Spark job takes minutes
+PATIENCE_S = 900.0  # on a machine that does much else, several Spark jobs at a time take minutes
 # How long to watch a wait that lacks an event, in case it fires wrongly.
 GRACE_S = 10.0
 
@@ -136,7 +136,13 @@ class Story:
             if self._state(dag_id, day) == "failed":
                 raise StoryError(f"{dag_id} of {day} failed; see its log in the UI or under logs/")
 
-        record = wait_for(self._servers, EVENT_TOPIC, wanted, timeout_s=PATIENCE_S, meanwhile=meanwhile)
+        try:
+            record = wait_for(self._servers, EVENT_TOPIC, wanted, timeout_s=PATIENCE_S, meanwhile=meanwhile)
+        except TimeoutError as error:
+            raise StoryError(
+                f"no {label} event of {day} after {PATIENCE_S:.0f} s, and {dag_id} of that day is "
+                f"{self._state(dag_id, day)}; see its log in the UI or under logs/"
+            ) from error
         self._progress.say(f"{day}  {label} event stored: {record.place}")
         if label == "orders" and self.fault.twice:
             send_again(self._servers, record)

@@ -104,12 +104,13 @@ def test_k27_a_member_may_commit_before_it_gives_up_its_partitions_for_a_rebalan
     old.start({})
     new.subscribe([action.topic])
     next_assignment(kafka, new, old)
-    assert len(calls) == 1
+    assert calls
     assert kafka.until("the mark", lambda: new.committed([action])) == {action: Committed(1, "")}
-    assert values(read_whole(kafka, new.reader(), new.end_offsets([action]))) == [b"acked"]
+    assert set(values(read_whole(kafka, new.reader(), new.end_offsets([action])))) == {b"acked"}
     next_assignment(kafka, old)
+    before_it_leaves = len(calls)  # a slow machine may need more than one rebalance until here
     old.close()
-    assert len(calls) == 1, "one that leaves by itself is not asked"
+    assert len(calls) == before_it_leaves, "one that leaves by itself is not asked"
 
 
 def test_k27_an_error_before_a_member_gives_up_its_partitions_is_raised_by_the_poll(kafka: Kafka) -> None:
@@ -126,7 +127,15 @@ def test_k27_an_error_before_a_member_gives_up_its_partitions_is_raised_by_the_p
     with pytest.raises(EngineError, match="no answer"):
         next_assignment(kafka, new, old)
     old.close()
-    assert len(next_assignment(kafka, new).assigned or ()) == 2
+
+    def both() -> bool | None:
+        assigned_now = new.poll(100, 0.1).assigned
+        if assigned_now is not None:
+            new.start({})
+        return True if len(assigned_now or ()) == 2 else None
+
+    # The first assignment may be that of the generation in which `old` was still a member.
+    kafka.until("both partitions are assigned to the other member", both)
 
 
 def test_k26_engines_and_deliverers_of_a_bus_have_offsets_and_members_of_their_own(

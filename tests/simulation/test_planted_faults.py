@@ -175,7 +175,7 @@ def test_an_offset_that_is_skipped_is_found() -> None:
 
 
 def test_outputs_and_offsets_in_separate_transactions_are_found() -> None:
-    assert_found(100, "I1", "I3", "I6", kept=0, made_of=faults.TWO_TRANSACTIONS)
+    assert_found(40, "I1", "I3", "I6", kept=0, made_of=faults.TWO_TRANSACTIONS)
 
 
 def test_a_state_record_that_is_not_written_is_found() -> None:

@@ -313,6 +313,7 @@ def test_the_doctor_finds_a_right_that_is_missing_on_a_listed_topic(guarded: Any
     eventually("nothing is wrong", lambda: wrong(worker, "wait") == [])
 
 
+@pytest.mark.long
 def test_a_wrong_password_is_reported_without_it_and_mended_in_place(user: Any, eventually: Any) -> None:
     before = set(threading.enumerate())  # with those of other tests' outboxes
     with running(user("triggerer", "not-the-password")) as runtime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
+import pytest
 from interlock import event
 from interlock.engine.admin.health import examine
 from interlock.engine.protocol.poison.suspects import MOST_TRIES, WIDTHS
@@ -32,6 +33,7 @@ threading.Event().wait()
 """
 
 
+@pytest.mark.long
 def test_a_record_that_keeps_ending_processes_becomes_a_dead_letter_and_the_next_ones_are_matched(
     bench: Any, eventually: Any
 ) -> None:

@@ -56,6 +56,7 @@ def states(bench: Any) -> dict[bytes, bytes]:
     return {key: value for key, value in last.items() if value is not None}
 
 
+@pytest.mark.long
 def test_waiters_that_take_nothing_hold_up_nobody_and_find_all_their_firings_later(
     bench: Any, eventually: Any, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ MATCH = ("flush", "send offsets", "committed")
 DEATHS = [("-action", step) for step in FIRING] + [("-trigger", step) for step in MATCH]
 
 
+@pytest.mark.long
 def test_an_engine_that_dies_at_any_step_of_the_commit_loses_and_repeats_nothing(
     bench: Any, unique_name: Callable[[str], str], eventually: Any
 ) -> None:

@@ -268,6 +268,7 @@ def emit(site: Listeners, bus: str, event_type: str) -> None:
         emitter.emit(Event.of(event_type, "/test"))
 
 
+@pytest.mark.long
 def test_a_rotated_password_is_reported_and_the_wait_continues_with_the_mended_connection(
     site: Listeners, rotated: Any, eventually: Any
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions, NewTopic
 from interlock import event
@@ -68,6 +69,7 @@ def test_plain_records_of_a_listed_topic_are_events_and_added_partitions_are_fou
     assert bench.records("dead-letter") == []
 
 
+@pytest.mark.long
 def test_an_event_topic_that_is_created_again_stops_its_partitions_until_they_are_resumed(
     bench: Any, eventually: Any
 ) -> None:

@@ -65,6 +65,7 @@ def test_keys_and_headers_are_counted_when_the_engine_takes_messages(
         assert len(taken) <= TAKEN_BYTES // SIZE + 1
 
 
+@pytest.mark.long
 def test_a_topic_that_is_stored_uncompressed_takes_no_such_batch(bench: Any) -> None:
     """The setting that docs/operate/operating.md names."""
     set_topic(bench.admin, bench.config.topic("event"), "compression.type", "uncompressed")

@@ -74,6 +74,7 @@ def test_three_hundred_look_backs_that_are_registered_together_read_the_log_toge
     assert events - 4 <= account.stats.scanned <= 4 * events
 
 
+@pytest.mark.long
 def test_one_event_that_meets_ten_thousand_waits_is_spread_over_transactions_of_bounded_size(
     bench: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ def test_one_event_that_meets_ten_thousand_waits_is_spread_over_transactions_of_
     assert done.most_bytes <= 2 * outputs.MAX_PASS_BYTES
 
 
+@pytest.mark.long
 def test_a_thousand_look_backs_over_a_long_log_stay_small_while_live_keys_continue(
     bench: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def modules(checkout: Path) -> set[str]:
     return kept
 
 
+@pytest.mark.long
 def test_building_needs_the_build_backend_and_no_other_package(checkout: Path, built: Path) -> None:
     """An environment of 1.3 GB was made for a wheel of 0.6 MB."""
     assert not (checkout / ".venv").exists()

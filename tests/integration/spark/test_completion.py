@@ -189,6 +189,7 @@ def test_a_write_that_shuffles_has_its_figures_too(
     assert found["application.succeeded"][0]["written"]["rows"] == 77
 
 
+@pytest.mark.long
 def test_a_query_in_nested_blocks_has_one_event_and_is_counted_in_both(
     configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
 ) -> None:

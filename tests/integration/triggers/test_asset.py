@@ -14,6 +14,7 @@ SUBSCRIPTION = "airflow/asset/market"
 DAG = "open_on_asset"
 
 
+@pytest.mark.long
 def test_each_firing_becomes_an_asset_event_and_runs_read_them_as_airflow_has_it(
     site: Any, eventually: Any
 ) -> None:

@@ -166,6 +166,7 @@ def test_a_wait_on_missing_topics_says_what_to_do_and_continues_when_it_is_done(
     assert site.api.wait_for_run("no_topics", run_id) == "success"
 
 
+@pytest.mark.long
 def test_a_wait_on_an_unreachable_broker_says_so_continues_and_disturbs_no_other(
     site: Any, eventually: Any, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def _end_offset(servers: str, topic: str) -> int:
         consumer.close()
 
 
+@pytest.mark.long
 def test_a_stopped_or_killed_broker_comes_back_on_its_port_with_its_records(tmp_path: Path) -> None:
     with LocalBroker(tmp_path / "a folder ü") as broker:
         servers, first = broker.bootstrap_servers, broker.pid

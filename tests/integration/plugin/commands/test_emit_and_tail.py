@@ -9,6 +9,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 
 def test_an_emitted_event_is_where_the_output_says_and_tail_shows_it_by_its_matcher(
     interlock: Any, bench: Any
@@ -57,6 +59,7 @@ def test_an_event_that_is_not_valid_is_refused_by_name_and_not_written(interlock
     assert bench.records("event") == []
 
 
+@pytest.mark.long
 def test_tail_ends_cleanly_at_a_signal_and_leaves_nothing_behind(bench: Any) -> None:
     connection = {"conn_type": "kafka", "extra": dict(bench.config.client)}
     with subprocess.Popen(

@@ -88,6 +88,7 @@ def test_in_json_its_lines_have_bus_engine_and_place_as_fields(
     assert [line for line in of_the_engine if line["bus"] != bench.config.name] == []
 
 
+@pytest.mark.long
 def test_a_property_that_no_client_takes_ends_it_with_a_reason_and_not_its_value(
     bench: Any, start: Start, tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_property_that_no_client_takes_ends_it_with_a_reason_and_not_its_value
     assert "secret-77" not in log
 
 
+@pytest.mark.long
 def test_a_cluster_that_does_not_answer_is_tried_again_until_the_signal(
     start: Start, tmp_path: Path, eventually: Any
 ) -> None:

@@ -52,6 +52,7 @@ def run_event(state: RunState) -> RunEvent:
     )
 
 
+@pytest.mark.long
 def test_the_client_delivers_each_kind_of_event_and_a_repeat_is_the_same(
     bench: Any,
     start: Any,  # noqa: F811

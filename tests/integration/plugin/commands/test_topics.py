@@ -40,6 +40,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
     return run
 
 
+@pytest.mark.long
 def test_topics_are_made_and_checked_through_a_connection_of_the_database(
     airflow: Callable[..., subprocess.CompletedProcess[str]],
     bootstrap_servers: str,

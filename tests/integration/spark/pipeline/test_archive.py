@@ -289,6 +289,7 @@ def test_an_archive_without_its_checkpoint_or_the_reverse_is_an_error_that_write
     assert batches(folder) == []
 
 
+@pytest.mark.long
 def test_a_topic_that_the_bus_lists_later_is_read_from_its_beginning(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
@@ -324,6 +325,7 @@ def test_a_small_batch_makes_a_file_for_each_type_and_a_large_type_is_split(
     assert len(list((tmp_path / folder).rglob("*.parquet"))) > 1
 
 
+@pytest.mark.long
 def test_a_read_selects_by_append_time(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     topic, day = f"{site.name}.clicks", 20_000 * DAY_MS
     site.list(topic)
@@ -365,6 +367,7 @@ def compacted(spark: SparkSession, folder: Path, **options: Any) -> Any:
     return compact(spark, begin(files, "_compactions"), now_ms=now_ms, size=2, **options)
 
 
+@pytest.mark.long
 def test_rows_stay_the_same_while_their_files_are_compacted_and_removed(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
@@ -396,6 +399,7 @@ def test_rows_stay_the_same_while_their_files_are_compacted_and_removed(
     assert places(spark, tmp_path) == there
 
 
+@pytest.mark.long
 def test_a_compaction_drops_days_that_are_not_kept(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     topic, day = f"{site.name}.clicks", 20_000 * DAY_MS
     site.list(topic)

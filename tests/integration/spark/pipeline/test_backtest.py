@@ -166,6 +166,7 @@ def test_the_job_writes_firings_pending_keys_and_near_misses_and_a_summary(
     assert before["near_misses"] == reason["count"] > 5
 
 
+@pytest.mark.long
 def test_a_comparison_counts_firings_that_are_gone_new_moved_and_the_same(
     spark: SparkSession, answered: Any
 ) -> None:
@@ -213,6 +214,7 @@ def test_a_wait_without_a_key_ends_with_the_earliest_firing_of_all(
     assert (result["before"]["met"], result["before"]["pending"] > 0) == (0, True)
 
 
+@pytest.mark.long
 def test_an_existing_output_is_replaced_only_with_overwrite(answered: Any) -> None:
     first, _ = answered("--condition", ORDERS)
     with pytest.raises(PipelineError, match="--overwrite"):

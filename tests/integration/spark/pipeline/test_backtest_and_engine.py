@@ -112,6 +112,7 @@ def backtests(spark: SparkSession, condition: Condition, until: str) -> list[Fir
     )
 
 
+@pytest.mark.long
 def test_the_engine_and_the_backtest_fire_the_same_from_the_same_topics(
     spark: SparkSession, site: Site, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., Any]
 ) -> None:

@@ -43,7 +43,7 @@ def text(condition: Condition) -> str:
     return json.dumps(condition.to_json())
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(conditions())
 def test_the_json_of_a_condition_reads_back_equal(condition: Condition) -> None:
     read = from_json(json.loads(text(condition)))
@@ -52,7 +52,7 @@ def test_the_json_of_a_condition_reads_back_equal(condition: Condition) -> None:
     assert text(read) == text(condition)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(conditions())
 def test_a_copy_of_a_condition_and_what_its_text_builds_are_equal(condition: Condition) -> None:
     assert pickle.loads(pickle.dumps(condition)) == copy.deepcopy(condition) == condition
@@ -60,7 +60,7 @@ def test_a_copy_of_a_condition_and_what_its_text_builds_are_equal(condition: Con
     assert len(set(condition.labels)) == len(condition.matchers)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(conditions(), conditions())
 def test_conditions_are_equal_exactly_when_their_json_is(one: Condition, other: Condition) -> None:
     assert (one == other) == (text(one) == text(other))

@@ -26,7 +26,7 @@ def test_the_schema_is_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(conditions())
 def test_every_form_that_is_written_is_valid(condition: Condition) -> None:
     VALIDATOR.validate(condition.to_json())

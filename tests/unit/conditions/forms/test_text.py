@@ -23,7 +23,7 @@ a, b, c = event("a"), event("b"), event("c")
 NAMES = {"orders": a, "rates": b, "override-2": c, "2nd_try": c}
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(conditions())
 def test_the_text_of_a_condition_parses_to_an_equal_one(condition: Condition) -> None:
     parsed = parse(str(condition))

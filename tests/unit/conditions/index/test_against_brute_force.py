@@ -112,7 +112,7 @@ def brute_force(subs: dict[int, tuple[Condition, Key]], sent: Event) -> Counter[
     return Counter(Hit(handle, tuple(numbers), key) for (handle, key), numbers in hits.items())
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     seed=st.integers(0, 2**64), size=st.integers(1, 8), events=st.integers(1, 4), changes=st.integers(0, 8)
 )

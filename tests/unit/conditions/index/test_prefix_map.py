@@ -12,7 +12,7 @@ from interlock.conditions.index.prefix_map import PrefixMap
 words = st.text("ab", min_size=1, max_size=12)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(words, max_size=60), words, st.randoms(use_true_random=False))
 def test_find_gives_the_texts_that_a_text_begins_with(
     given_texts: list[str], other: str, random: Random

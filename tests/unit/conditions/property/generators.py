@@ -221,6 +221,13 @@ _FALLBACKS: tuple[Condition, ...] = (
     at_least(2, a, b, c).ordered(),
 )
 
+# Few of all conditions have a period that ends between the events of a case.
+PERIODIC = (
+    Reset(a & b, "*/20 * * * *"),
+    Reset(sequence(a, b), "*/20 * * * *"),
+    Reset(count(a, 2), "*/20 * * * *"),
+)
+
 _GAPS = (0, 0, 0, 1, 1, 2, 3, 6, 7, 30, 200)
 _LAGS = (None, None, 0, 0, -1, -1, -2, -3, -6, -13, 1, 4)
 Op = tuple[int, int, int, "int | None", int, int]
@@ -242,10 +249,10 @@ _ops = st.tuples(st.lists(_op, max_size=12), st.lists(_op, max_size=12), st.samp
 
 
 @st.composite
-def cases(draw: Draw, negated: bool = False) -> Case:
-    """A condition, how its state begins, and inputs."""
+def cases(draw: Draw, negated: bool = False, among: tuple[Condition, ...] = ()) -> Case:
+    """A condition, how its state begins, and inputs. among: the conditions to choose from, instead of all."""
     base_ms = draw(st.sampled_from(BASES_MS))
-    condition = draw(conditions(base_ms, negated))
+    condition = draw(st.sampled_from(among) if among else conditions(base_ms, negated))
     opened = None
     if draw(st.integers(0, 2)) == 0:
         opened = Opened(base_ms, draw(st.sampled_from((0, base_ms - _ms(2), base_ms + _ms(1)))))

@@ -21,7 +21,7 @@ from interlock.conditions.evaluate.view import Found
 from interlock.conditions.evaluate.windowing import NegatedWindowNode, WindowNode
 
 from . import subject
-from .generators import Case, cases, crowded_cases
+from .generators import PERIODIC, Case, cases, crowded_cases
 from .runs import examples
 from .test_step_against_oracle import compare
 
@@ -200,7 +200,7 @@ def times_of_negated_events_that_are_forgotten(right: Any, *_: Any) -> bool:
     return True
 
 
-@fault(WindowNode, "bounds")
+@fault(WindowNode, "bounds", cases(among=PERIODIC))
 def a_period_that_takes_in_the_next_ones_beginning(
     right: Any, self: WindowNode, time_us: int, ends: bool
 ) -> tuple[int, int]:

@@ -626,7 +626,7 @@ PIECES = (
 pieces = st.sampled_from([*PIECES.split(" "), " ", "\n", "\0"])
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=60) | st.lists(pieces, max_size=24).map("".join))
 def test_any_text_is_an_expression_or_a_condition_error(source: str) -> None:
     with contextlib.suppress(ConditionError):
