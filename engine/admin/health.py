@@ -30,7 +30,7 @@ from ..protocol.partitions.missing_records import (
     reported_state,
     stopped_text,
 )
-from ..protocol.poison.suspects import trial_text
+from ..protocol.poison.suspects import suspect_text
 from ..records import BUS_KEY, OffsetMetadata
 from ..registry.registry import Registry
 from .dead_letters import counted as counted_letters
@@ -250,7 +250,7 @@ def _look_at_partitions(
             stopped = stopped_text(config, tp, lost)
             health.problems.append(stopped)
             lossy_count += 1
-        tried = trial_text(tp, known.metadata)
+        tried = suspect_text(tp, known.metadata)
         if lost is None and tried is not None:
             health.problems.append(tried)
         reported = _reported(registry, tp, stopped, lost is not None)
@@ -299,8 +299,8 @@ def _reported(registry: Registry, tp: TopicPartition, stopped: str | None, lost:
 
 def _tries(metadata: OffsetMetadata) -> int:
     """How many engine processes have ended on the suspect that is tried alone."""
-    trial = metadata.suspects
-    return len(trial.ended) if trial else 0
+    suspected = metadata.suspects
+    return len(suspected.ended) if suspected else 0
 
 
 def _state(tp: TopicPartition, lost: str | None, reported: str, *, owned: bool, committed: bool) -> str:

@@ -137,7 +137,7 @@ class Engine:
         if self.ownership.taking_over:  # because of a registry record
             return 0
         self._apply_registry()
-        if not self.begin_trials():
+        if not self.begin_suspects():
             return 0
         # 3. Gather outputs, ...
         outputs = self._outputs()
@@ -229,7 +229,7 @@ class Engine:
         self._scanning.drop()
         self.cuts.drop()
 
-    def begin_trials(self) -> bool:
+    def begin_suspects(self) -> bool:
         """Commit what others must know if a record ends this process in this pass. False ends the pass."""
         first = self._passes.begin(self._backlog.first())
         if first and not self._commit(self._offsets_of(first), self.membership):

@@ -17,7 +17,7 @@ Three rules for planted faults:
 3. If a fault needs values of its own, pass a function in place of the class: each field is a callable with
    the arguments of the class.
 
-To remove a rule of the loop (`Engine.open_again`, `Engine.begin_trials`), subclass `Engine`. Pass parts and
+To remove a rule of the loop (`Engine.open_again`, `Engine.begin_suspects`), subclass `Engine`. Pass parts and
 engine to `tests.kit.pool.Pool` or `tests.simulation.world.World` in a `tests.kit.made_of.MadeOf`.
 """
 

@@ -9,7 +9,7 @@ from .action import ActionRecord, FiringRecord
 from .bus_record import BUS_KEY, BusRecord
 from .codec import decode_json, decode_msgpack, encode_json, encode_msgpack
 from .match import MatchRecord, Target
-from .offsets import Condemned, OffsetMetadata, Trial
+from .offsets import Condemned, OffsetMetadata, SuspectRecords
 from .partitions import ProblemRecord, ResumeRecord, SourceRecord, registry_key
 from .registration import (
     DEFAULT_MAX_KEYS,
@@ -49,8 +49,8 @@ __all__ = [
     "ResumeRecord",
     "SourceRecord",
     "StateRecord",
+    "SuspectRecords",
     "Target",
-    "Trial",
     "decode_json",
     "decode_msgpack",
     "encode_json",

@@ -7,8 +7,8 @@ import msgspec
 from .versions import VERSION
 
 
-class Trial(msgspec.Struct, frozen=True, array_like=True):
-    """The next records of a partition are suspects: one of them may have ended a process.
+class SuspectRecords(msgspec.Struct, frozen=True, array_like=True):
+    """The next records of a partition, one of which may have ended a process.
 
     docs/understand/engine/suspects.md has the rules.
 
@@ -51,6 +51,6 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     transaction: int = msgspec.field(default=0, name="n")
     topic_id: str = msgspec.field(default="", name="t")
     ended_cleanly: bool | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="e")
-    suspects: Trial | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="a")
+    suspects: SuspectRecords | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="a")
     condemned: Condemned | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="s")
     claims: list[tuple[int, int]] | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="f")

@@ -452,11 +452,11 @@ class Oracle:
                 if not committed.metadata:
                     continue
                 metadata = decode_json(OffsetMetadata, committed.metadata, str(tp))
-                trial, committer = metadata.suspects, process_of(metadata.committer)
-                for name in trial.ended if trial else ():
+                suspected, committer = metadata.suspects, process_of(metadata.committer)
+                for name in suspected.ended if suspected else ():
                     self.world.seen["process end that was counted"] += 1
                     if process_of(name) == committer or process_of(name) not in troubled:
-                        self.wrong("attempts", f"{tp}@{trial.at} is blamed for {name}")
+                        self.wrong("attempts", f"{tp}@{suspected.at} is blamed for {name}")
         # An unrelated end shifts the suspicion: all widths may be tried once more (suspects.md).
         others = len(troubled) - self.world.killed.total()
         most = MOST_KILLED * (2 if self.world.forgotten else 1) + len(WIDTHS) * max(0, others)

@@ -317,10 +317,10 @@ class SuspectsThatKeepTheCount(Suspects):
 
     @contextmanager
     def kept_count(self) -> Iterator[None]:
-        ended = self.trial.ended if self.trial is not None else ()
+        ended = self.records.ended if self.records is not None else ()
         yield
-        if self.trial is not None:
-            self.trial = msgspec.structs.replace(self.trial, ended=ended)
+        if self.records is not None:
+            self.records = msgspec.structs.replace(self.records, ended=ended)
 
 
 def test_a_count_that_a_success_does_not_clear_is_found(monkeypatch: Patch) -> None:
@@ -334,8 +334,8 @@ class SuspectsInMemory(Suspects):
 
     def metadata(self) -> dict[str, Any]:
         metadata = super().metadata()
-        if self.trial is not None:
-            metadata["suspects"] = msgspec.structs.replace(self.trial, trying=False)
+        if self.records is not None:
+            metadata["suspects"] = msgspec.structs.replace(self.records, trying=False)
         return metadata
 
 
@@ -352,10 +352,10 @@ class EngineThatCountsWithoutFence(Engine):
         self.group = bus.cluster.group
         super().__init__(bus, config, **given)
 
-    def begin_trials(self) -> bool:
+    def begin_suspects(self) -> bool:
         if self.membership is not None and self.group.members:
             self.membership = (next(iter(self.group.members)), self.group.generation)
-        return super().begin_trials()
+        return super().begin_suspects()
 
 
 def test_a_count_in_a_transaction_without_the_fence_is_found(monkeypatch: Patch) -> None:

@@ -328,9 +328,9 @@ class Ownership:
                 suspects.take_over(
                     metadata, found.offset, own, self._fencing.members, unread=highs[tp] > found.offset
                 )
-                if suspects.trial is not None:
-                    level = logging.DEBUG if is_usual(suspects.trial) else logging.INFO
-                    log.log(level, "%s", takeover_text(tp, metadata.committer, suspects.trial))
+                if suspects.records is not None:
+                    level = logging.DEBUG if is_usual(suspects.records) else logging.INFO
+                    log.log(level, "%s", takeover_text(tp, metadata.committer, suspects.records))
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
         require_whole(self.bus, states, HALF_MET)

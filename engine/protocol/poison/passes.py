@@ -107,19 +107,19 @@ class SuspectPasses:
     def dead_letter(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
         """Send a condemned record to the dead-letter topic; False for any other record."""
         task = self._tasks.task(record.source)
-        trial = task.suspects.trial
-        if trial is None or task.suspects.stage not in (SuspectStage.CONDEMNED, SuspectStage.TOO_MANY):
+        suspected = task.suspects.records
+        if suspected is None or task.suspects.stage not in (SuspectStage.CONDEMNED, SuspectStage.TOO_MANY):
             return False
-        reason = f"{ended_text(trial)}."
+        reason = f"{ended_text(suspected)}."
         log.error("%s goes to the dead-letter topic. %s", record, reason)
-        task.dead_letter(record, reason, outputs, now_ms, attempts=len(trial.ended))
+        task.dead_letter(record, reason, outputs, now_ms, attempts=len(suspected.ended))
         task.suspects.dead_lettered(record.offset)
         return True
 
     def processed(self, tp: TopicPartition) -> bool:
         """Note that a record of a watched partition was processed; True if the pass must end."""
         suspects = self._of(tp)
-        if suspects.trial is None:
+        if suspects.records is None:
             return False
         self._taken.add(tp)
         if suspects.processed():

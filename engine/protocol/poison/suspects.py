@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from ...bus import TopicPartition
-from ...records import Condemned, OffsetMetadata, Trial
+from ...records import Condemned, OffsetMetadata, SuspectRecords
 
 # A pass takes at most this many records (`loop.MOST_RECORDS`), so one of them may have ended the process.
 SUSPECTS: Final = 10_000
@@ -65,14 +65,14 @@ def name_of(transactional_id: str) -> str:
 class Suspects:
     """The suspects of one partition; part of its task.
 
-    `trial`: the suspects, None if there are none. `names_owner`: the committed metadata contain this engine's
+    `records`: which ones, None if there are none. `names_owner`: the committed metadata contain this engine's
     id, so others would notice its end. `ends_cleanly`: the next commit says that this engine ends its work on
     the partition. Changes are durable with the next commit of the partition; `rollback` undoes them.
     """
 
     def __init__(self, metadata: OffsetMetadata) -> None:
-        self.trial = self._committed_trial = metadata.suspects or None
-        self._restored = self.trial  # what `rollback` returns to
+        self.records = self._committed_records = metadata.suspects or None
+        self._restored = self.records  # what `rollback` returns to
         self.condemned = self._committed_condemned = metadata.condemned or None
         self.names_owner = False
         self.ends_cleanly = False
@@ -80,7 +80,7 @@ class Suspects:
 
     @property
     def stage(self) -> SuspectStage:
-        return stage_of(self.trial, self.condemned)
+        return stage_of(self.records, self.condemned)
 
     def take_over(
         self, metadata: OffsetMetadata, offset: int, own: str, members: Iterable[str] | None, *, unread: bool
@@ -92,13 +92,13 @@ class Suspects:
         the former owner may have tried. A process that is a member again has not ended: it was paused, or has
         new clients.
         """
-        self.trial = self._restored = self._conclude(metadata, offset, own, members) if unread else None
+        self.records = self._restored = self._conclude(metadata, offset, own, members) if unread else None
 
     @staticmethod
     def _conclude(
         metadata: OffsetMetadata, offset: int, own: str, members: Iterable[str] | None
-    ) -> Trial | None:
-        trial = metadata.suspects or None
+    ) -> SuspectRecords | None:
+        suspected = metadata.suspects or None
         running = {process_of(name_of(each)) for each in (own, *(members or ()))}
         former = name_of(metadata.committer)
         gone = (
@@ -107,42 +107,44 @@ class Suspects:
             and not metadata.ended_cleanly
             and process_of(former) not in running
         )
-        if trial is None:
+        if suspected is None:
             return _narrowed(SUSPECTS + 1, SUSPECTS, offset) if gone else None
-        if gone and trial.width != WIDTH_ALONE:
-            left = min(trial.width, trial.left)  # no pass took more
+        if gone and suspected.width != WIDTH_ALONE:
+            left = min(suspected.width, suspected.left)  # no pass took more
             # It committed enough records to show progress: something else may have ended it.
-            if trial.at >= 0 and offset - trial.at >= max(1, min(ENOUGH_COMMITTED, _narrower(trial.width))):
-                return Trial(trial.width, left, offset if is_usual(trial) else -1)
-            return _narrowed(trial.width, left, offset)
-        ended = tuple(each for each in trial.ended if process_of(each) not in running)
-        if gone and trial.trying and former not in ended:
+            enough = max(1, min(ENOUGH_COMMITTED, _narrower(suspected.width)))
+            if suspected.at >= 0 and offset - suspected.at >= enough:
+                return SuspectRecords(suspected.width, left, offset if is_usual(suspected) else -1)
+            return _narrowed(suspected.width, left, offset)
+        ended = tuple(each for each in suspected.ended if process_of(each) not in running)
+        if gone and suspected.trying and former not in ended:
             ended = (*ended, former)
-        at = offset if trial.width != WIDTH_ALONE and trial.at >= 0 else trial.at  # this owner begins here
-        return Trial(trial.width, trial.left, at, trying=False, ended=ended)
+        # This owner begins here.
+        at = offset if suspected.width != WIDTH_ALONE and suspected.at >= 0 else suspected.at
+        return SuspectRecords(suspected.width, suspected.left, at, trying=False, ended=ended)
 
     # -- a pass
 
     @property
     def watched(self) -> bool:
         """Whether a pass must call `SuspectPasses.admits` before it takes a record."""
-        return not self.names_owner or self.trial is not None
+        return not self.names_owner or self.records is not None
 
     @property
     def must_withdraw(self) -> bool:
         """Whether the committed metadata still say `trying`, although that try was rolled back."""
-        trying = self._committed_trial is not None and self._committed_trial.trying
-        return trying and not (self.trial is not None and self.trial.trying)
+        trying = self._committed_records is not None and self._committed_records.trying
+        return trying and not (self.records is not None and self.records.trying)
 
     def begin(self, offset: int) -> bool:
         """Begin a pass with the record at this offset; True if a commit must come first."""
         self._taken = 0
-        trial = self.trial
-        if trial is not None and trial.width == WIDTH_ALONE:
-            if trial.at != offset:
-                trial = msgspec.structs.replace(trial, at=offset, ended=())
-            self.trial = msgspec.structs.replace(trial, trying=not is_condemned(trial))
-            return not self.names_owner or self.trial != self._committed_trial
+        suspected = self.records
+        if suspected is not None and suspected.width == WIDTH_ALONE:
+            if suspected.at != offset:
+                suspected = msgspec.structs.replace(suspected, at=offset, ended=())
+            self.records = msgspec.structs.replace(suspected, trying=not is_condemned(suspected))
+            return not self.names_owner or self.records != self._committed_records
         return not self.names_owner
 
     def begin_group(self) -> None:
@@ -151,123 +153,124 @@ class Suspects:
 
     def processed(self) -> bool:
         """Note that a record was processed; True if the pass must take no more of this partition."""
-        trial = self.trial
-        if trial is None:
+        suspected = self.records
+        if suspected is None:
             return False
         self._taken += 1
-        left = trial.left - 1
-        at = -1 if trial.width == WIDTH_ALONE else trial.at
-        self.trial = None if left <= 0 else Trial(trial.width, left, at)
-        return left <= 0 or self._taken >= trial.width
+        left = suspected.left - 1
+        at = -1 if suspected.width == WIDTH_ALONE else suspected.at
+        self.records = None if left <= 0 else SuspectRecords(suspected.width, left, at)
+        return left <= 0 or self._taken >= suspected.width
 
     def dead_lettered(self, offset: int) -> None:
         """Note that the condemned record at this offset goes to the dead-letter topic."""
         last = self.condemned
         count = last.count + 1 if last is not None and offset - last.at <= NEAR else 1
         self.condemned = Condemned(count, offset)
-        self.trial = Trial(WIDTH_ALONE, 1 + ALONE_AFTER)
+        self.records = SuspectRecords(WIDTH_ALONE, 1 + ALONE_AFTER)
 
     def at_end(self) -> None:
         """Note that all records of the partition were processed: no suspect is left."""
-        self.trial = None
+        self.records = None
 
     # -- the commit
 
     @property
     def changed(self) -> bool:
-        return self.trial != self._committed_trial
+        return self.records != self._committed_records
 
     def metadata(self) -> dict[str, Any]:
         """The fields of the next commit's OffsetMetadata."""
         fields: dict[str, Any] = {}
         if self.ends_cleanly:
             fields["ended_cleanly"] = True
-        if self.trial is not None:
-            fields["suspects"] = self.trial
+        if self.records is not None:
+            fields["suspects"] = self.records
         if self.condemned is not None:
             fields["condemned"] = self.condemned
         return fields
 
     def committed(self) -> None:
-        self._committed_trial = self._restored = self.trial
+        self._committed_records = self._restored = self.records
         self._committed_condemned = self.condemned
         self.names_owner = True
 
     def rollback(self) -> None:
-        self.trial, self.condemned = self._restored, self._committed_condemned
-        if self.trial is not None and self.trial.trying:  # the try did not finish
-            self.trial = msgspec.structs.replace(self.trial, trying=False)
+        self.records, self.condemned = self._restored, self._committed_condemned
+        if self.records is not None and self.records.trying:  # the try did not finish
+            self.records = msgspec.structs.replace(self.records, trying=False)
         self.ends_cleanly = False
         self._taken = 0
 
 
-def stage_of(trial: Trial | None, condemned: Condemned | None) -> SuspectStage:
+def stage_of(suspected: SuspectRecords | None, condemned: Condemned | None) -> SuspectStage:
     """The stage that follows from a partition's suspects and condemned records."""
-    if trial is None:
+    if suspected is None:
         return SuspectStage.NONE
-    if trial.width != WIDTH_ALONE:
+    if suspected.width != WIDTH_ALONE:
         return SuspectStage.IN_GROUPS
-    if not is_condemned(trial):
+    if not is_condemned(suspected):
         return SuspectStage.ALONE
-    if condemned is not None and condemned.count >= MOST_CONDEMNED and trial.at - condemned.at <= NEAR:
+    if condemned is not None and condemned.count >= MOST_CONDEMNED and suspected.at - condemned.at <= NEAR:
         return SuspectStage.TOO_MANY
     return SuspectStage.CONDEMNED
 
 
-def _narrowed(width: int, left: int, offset: int) -> Trial:
+def _narrowed(width: int, left: int, offset: int) -> SuspectRecords:
     """The suspects from this offset on, in the next smaller groups."""
     narrower = _narrower(width)
-    return Trial(narrower, left, -1 if narrower == WIDTH_ALONE else offset)
+    return SuspectRecords(narrower, left, -1 if narrower == WIDTH_ALONE else offset)
 
 
 def _narrower(width: int) -> int:
     return next((each for each in WIDTHS if each < width), WIDTH_ALONE)
 
 
-def is_condemned(trial: Trial) -> bool:
+def is_condemned(suspected: SuspectRecords) -> bool:
     """Whether enough processes ended on the record that is tried."""
-    return len(trial.ended) >= MOST_TRIES
+    return len(suspected.ended) >= MOST_TRIES
 
 
 def why_stopped(metadata: OffsetMetadata) -> str | None:
     """Why the committed metadata stop a partition; None if they do not."""
-    trial, condemned = metadata.suspects, metadata.condemned
-    if not trial or not condemned or stage_of(trial, condemned) is not SuspectStage.TOO_MANY:
+    suspected, condemned = metadata.suspects, metadata.condemned
+    if not suspected or not condemned or stage_of(suspected, condemned) is not SuspectStage.TOO_MANY:
         return None
     return (
         f"engine processes keep ending on its records. {condemned.count} of them went to the dead-letter "
-        f"topic. Then, at record {trial.at}, {ended_text(trial)}. The records are probably not the cause: "
-        "find out why the engines end."
+        f"topic. Then, at record {suspected.at}, {ended_text(suspected)}. The records are probably not the "
+        "cause: find out why the engines end."
     )
 
 
-def ended_text(trial: Trial) -> str:
+def ended_text(suspected: SuspectRecords) -> str:
     """Which processes ended on the record that is tried."""
-    processes = "1 engine process" if len(trial.ended) == 1 else f"{len(trial.ended)} engine processes"
-    return f"{processes} ended while processing only this record: {', '.join(trial.ended)}"
+    count = len(suspected.ended)
+    processes = "1 engine process" if count == 1 else f"{count} engine processes"
+    return f"{processes} ended while processing only this record: {', '.join(suspected.ended)}"
 
 
-def takeover_text(tp: TopicPartition, former: str, trial: Trial) -> str:
+def takeover_text(tp: TopicPartition, former: str, suspected: SuspectRecords) -> str:
     """The log message of an engine that takes over a partition with suspects."""
-    ended = f" Record {trial.at}: {ended_text(trial)}." if trial.ended else ""
-    tried = "one" if trial.width == WIDTH_ALONE else f"at most {trial.width}"
+    ended = f" Record {suspected.at}: {ended_text(suspected)}." if suspected.ended else ""
+    tried = "one" if suspected.width == WIDTH_ALONE else f"at most {suspected.width}"
     return (
-        f"{tp}: engine process {former} ended, perhaps on one of the next {trial.left} records. They are "
-        f"tried {tried} at a time.{ended}"
+        f"{tp}: engine process {former} ended, perhaps on one of the next {suspected.left} records. They "
+        f"are tried {tried} at a time.{ended}"
     )
 
 
-def is_usual(trial: Trial) -> bool:
+def is_usual(suspected: SuspectRecords) -> bool:
     """Whether this is the first stage, which any unclean exit leaves."""
-    return trial.width == max(WIDTHS, default=WIDTH_ALONE)
+    return suspected.width == max(WIDTHS, default=WIDTH_ALONE)
 
 
-def trial_text(tp: TopicPartition, metadata: OffsetMetadata) -> str | None:
+def suspect_text(tp: TopicPartition, metadata: OffsetMetadata) -> str | None:
     """A message about the record on which processes have ended; None if there is none."""
-    trial = metadata.suspects
-    if not trial or trial.at < 0 or not trial.ended:
+    suspected = metadata.suspects
+    if not suspected or suspected.at < 0 or not suspected.ended:
         return None
     return (
-        f"{tp}@{trial.at}: {ended_text(trial)}. After {MOST_TRIES} processes the record goes to the "
+        f"{tp}@{suspected.at}: {ended_text(suspected)}. After {MOST_TRIES} processes the record goes to the "
         "dead-letter topic."
     )

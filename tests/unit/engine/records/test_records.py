@@ -21,8 +21,8 @@ from interlock.engine.records import (
     Registration,
     RegistrationKey,
     StateRecord,
+    SuspectRecords,
     Target,
-    Trial,
     decode_json,
     decode_msgpack,
     encode_json,
@@ -76,7 +76,7 @@ def test_the_json_of_offset_metadata_has_single_letters_in_a_fixed_order() -> No
         transaction=3,
         topic_id="T",
         ended_cleanly=True,
-        suspects=Trial(0, 9, 5, trying=True, ended=("y.1",)),
+        suspects=SuspectRecords(0, 9, 5, trying=True, ended=("y.1",)),
         condemned=Condemned(1, 5),
         claims=[(9, 1)],
     )

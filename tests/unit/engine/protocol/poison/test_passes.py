@@ -24,11 +24,11 @@ def test_a_record_that_ends_processes_is_dead_lettered_after_five_and_the_rest_i
     pool.emit("x", times=20)
     lethal.add((EVENT, 7))
     assert run(pool) == 2 + len(WIDTHS) + MOST_TRIES  # one by one, seven went well: once more
-    (letter,) = dead_letters(pool)
-    assert letter["interlock_origin"] == "b-event[0]@7"
-    assert letter["interlock_attempts"] == str(MOST_TRIES)
-    assert letter["interlock_stage"] == "event"
-    assert all(f"b-engine-d-{n}.1" in letter["interlock_reason"] for n in range(6, 11))
+    (dead_letter,) = dead_letters(pool)
+    assert dead_letter["interlock_origin"] == "b-event[0]@7"
+    assert dead_letter["interlock_attempts"] == str(MOST_TRIES)
+    assert dead_letter["interlock_stage"] == "event"
+    assert all(f"b-engine-d-{n}.1" in dead_letter["interlock_reason"] for n in range(6, 11))
     assert len(pool.fired()) == 19
     assert pool.committed(EVENT).offset == 20
     assert not pool.metadata(EVENT).suspects
@@ -41,10 +41,10 @@ def test_a_match_that_ends_processes_is_dead_lettered_from_the_trigger_topic(
     pool.emit("x", times=4)
     lethal.add((TRIGGER, 1))
     run(pool)
-    (letter,) = dead_letters(pool)
-    assert letter["interlock_origin"] == "b-trigger[0]@1"
-    assert letter["interlock_attempts"] == str(MOST_TRIES)
-    assert letter["interlock_stage"] == "trigger"
+    (dead_letter,) = dead_letters(pool)
+    assert dead_letter["interlock_origin"] == "b-trigger[0]@1"
+    assert dead_letter["interlock_attempts"] == str(MOST_TRIES)
+    assert dead_letter["interlock_stage"] == "trigger"
     assert len(pool.fired()) == 3
 
 
@@ -60,7 +60,7 @@ def test_processes_that_lose_their_partitions_while_they_try_count_for_nothing(
 
     def lost(task: SourceTask, *rest: Any) -> Any:
         nonlocal made
-        assert not task.suspects.trial.ended
+        assert not task.suspects.records.ended
         if made:  # whoever has the least name is given the partition
             made -= 1
             for bus in pool.buses.values():
@@ -123,15 +123,15 @@ def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
     engine = pool.start("b-engine-d-b.1", passes=1)
     while not engine.is_open:
         pool.run(1)
-    assert engine.ownership.sources[EVENT].suspects.trial is None
+    assert engine.ownership.sources[EVENT].suspects.records is None
     pool.run()
     pool.kill("b-engine-d-b.1")
     pool.emit("x")
     engine = pool.boot("b-engine-d-c.1")
     while not engine.is_open:
         engine.run_pass()
-    trial = engine.ownership.sources[EVENT].suspects.trial
-    assert trial.width == WIDTHS[0]
+    suspected = engine.ownership.sources[EVENT].suspects.records
+    assert suspected.width == WIDTHS[0]
 
 
 def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed(
@@ -168,8 +168,8 @@ def test_a_record_far_behind_the_committed_offset_is_found_when_nothing_is_match
     lethal.add((EVENT, 3250))
     # two widths are taken once more, behind records that went well
     assert run(pool) == 1 + len(WIDTHS) + 2 + MOST_TRIES
-    (letter,) = dead_letters(pool)
-    assert letter["interlock_origin"] == "b-event[0]@3250"
+    (dead_letter,) = dead_letters(pool)
+    assert dead_letter["interlock_origin"] == "b-event[0]@3250"
 
 
 def test_kills_that_no_record_is_to_blame_for_make_nothing_narrower() -> None:
@@ -181,8 +181,8 @@ def test_kills_that_no_record_is_to_blame_for_make_nothing_narrower() -> None:
         engine = pool.boot(name)
         while not engine.is_open:
             pool.run(1, name)
-        trial = engine.ownership.sources[EVENT].suspects.trial
-        widths.append(None if trial is None else trial.width)
+        suspected = engine.ownership.sources[EVENT].suspects.records
+        widths.append(None if suspected is None else suspected.width)
         began = pool.committed(EVENT)
         while (now := pool.committed(EVENT)) is None or (began is not None and now.offset == began.offset):
             pool.run(1, name)
@@ -204,8 +204,8 @@ def test_suspected_partitions_are_worked_on_together_and_each_in_its_order(
     while not engine.is_open:
         pool.run(1)
     width = WIDTHS[ends - 1]
-    trials = [source.suspects.trial for source in engine.ownership.sources.values()]
-    assert [trial and trial.width for trial in trials] == [width] * 4
+    found = [source.suspects.records for source in engine.ownership.sources.values()]
+    assert [suspected and suspected.width for suspected in found] == [width] * 4
     together = [took for took in (engine.run_pass() for _ in range(400)) if took >= 4 * width]
     assert len(together) >= min(200, SUSPECTED[width]) // width
     assert len(pool.fired()) == 800

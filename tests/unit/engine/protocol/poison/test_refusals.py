@@ -107,7 +107,7 @@ def test_a_partition_whose_dead_letters_are_refused_pauses_and_the_others_are_re
         assert len(pool.fired()) > 900
         assert dead_letters(pool) == []
     pool.run(200)
-    assert [letter["interlock_origin"] for letter in dead_letters(pool)] == ["b-event[1]@0"]
+    assert [dead_letter["interlock_origin"] for dead_letter in dead_letters(pool)] == ["b-event[1]@0"]
     assert engine.ownership.unread == {}
 
 

@@ -23,7 +23,7 @@ from interlock.engine.records import (
     OffsetMetadata,
     Registration,
     RegistrationKey,
-    Trial,
+    SuspectRecords,
     encode_json,
 )
 from interlock.engine.registry.registry import Registry
@@ -42,7 +42,7 @@ def size(scans: Scans, at: int = WORST) -> int:
         transaction=at,
         topic_id=TOPIC_ID,
         ended_cleanly=True,
-        suspects=Trial(1, SUSPECTS, at, trying=True, ended=(name_of(COMMITTER),) * MOST_TRIES),
+        suspects=SuspectRecords(1, SUSPECTS, at, trying=True, ended=(name_of(COMMITTER),) * MOST_TRIES),
         condemned=Condemned(MOST_CONDEMNED, at),
         claims=[(at, at)] * MOST_CLAIMS,
     )
