@@ -1,7 +1,4 @@
-"""Ends open transactions of deliverers that died:
-
-they hold back the next owner and all readers of firings.
-"""
+"""Ends open transactions of deliverers that died, which block the next owner and all readers of firings."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class _Member:
 
 
 class DeadDeliverers:
-    """Fences deliverers that died, while an open transaction holds back a takeover."""
+    """Fences deliverers that died, while an open transaction blocks a takeover."""
 
     def __init__(self, context: DelivererContext, ownership: Ownership) -> None:
         bus, monotonic = context.bus, context.monotonic
@@ -53,13 +50,13 @@ class DeadDeliverers:
         self._fencing.note_committers(marks)
 
     def look(self) -> None:
-        """Fence dead deliverers if a takeover is held back. Call it in each pass; it looks every LOOK_S."""
+        """Fence dead deliverers if a takeover is blocked. Call it in each pass; it looks every LOOK_S."""
         now = self._monotonic()
         if now < self._look_at:
             return
         self._look_at = now + LOOK_S
         try:
-            if self.is_held_back():
+            if self.is_blocked():
                 self._fencing.blocked(self._ownership.assigned or ())
             else:
                 self._fencing.unblocked()
@@ -67,7 +64,7 @@ class DeadDeliverers:
             log.warning("Cannot check whether a dead deliverer blocks this one; trying again: %s", e)
             self._look_at = now + AGAIN_S
 
-    def is_held_back(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether an open transaction hides marks, or records of a partition that is being taken over."""
         ownership = self._ownership
         if ownership.blocked:

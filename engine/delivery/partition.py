@@ -155,7 +155,7 @@ class ActionPartition:
                 self._close(firing.key)
                 self._dropped.append(firing)
 
-    def _is_held_back(self, scope: Scope) -> bool:
+    def _begins_unreadable(self, scope: Scope) -> bool:
         """Whether a scan of what is left out of a scope would begin with what cannot be read."""
         offset = self._left_out[scope]
         return any(each.subscription == scope[0] and each.offset <= offset for each in self._unknown.values())
@@ -250,8 +250,8 @@ class ActionPartition:
         return min(scopes.values())
 
     def _may_scan(self, scope: Scope) -> bool:
-        is_held_back = bool(self._unknown) and self._is_held_back(scope)
-        return self._window.has_room(scope, self._left_out) and not is_held_back
+        is_unreadable = bool(self._unknown) and self._begins_unreadable(scope)
+        return self._window.has_room(scope, self._left_out) and not is_unreadable
 
     @property
     def is_scanning(self) -> bool:

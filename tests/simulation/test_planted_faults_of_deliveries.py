@@ -285,7 +285,7 @@ class PatientCluster(Cluster):
 
 
 class FencesNobody(DeadDeliverers):
-    def is_held_back(self) -> bool:
+    def is_blocked(self) -> bool:
         return False
 
 

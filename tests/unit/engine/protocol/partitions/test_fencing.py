@@ -45,7 +45,7 @@ def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_secon
     assert pool.fired() == [("one", "met")]
 
 
-# Firings hold back waits and dispatchers, which can end nobody; the registry holds back all.
+# A transaction with firings blocks waits and dispatchers, which can end nobody; one in the registry, all.
 @pytest.mark.parametrize("tp", [TRIGGER, ACTION, REGISTRY], ids=["matches", "firings", "registry"])
 def test_an_engine_that_died_before_its_first_commit_is_known_as_an_earlier_member(
     tp: TopicPartition,
