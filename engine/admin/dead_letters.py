@@ -1,8 +1,8 @@
 """The dead letters of a bus: finding them, and deciding whether and where each may be sent again.
 
 `redrive` sends them. The topic also holds marks: records without a value whose header names a dead letter
-that was sent again. A mark is written in the transaction that sends the letter, so that none is sent twice by
-mistake.
+that was sent again. A mark is written in the transaction that sends the dead letter, so that none is sent
+twice by mistake.
 """
 
 from __future__ import annotations
@@ -194,9 +194,9 @@ class Selection:
     stage: str | None = None
     reason: str | None = None
 
-    def __call__(self, letter: DeadLetter) -> bool:
-        return (self.stage is None or letter.stage == self.stage) and (
-            self.reason is None or self.reason.casefold() in letter.reason.casefold()
+    def __call__(self, dead_letter: DeadLetter) -> bool:
+        return (self.stage is None or dead_letter.stage == self.stage) and (
+            self.reason is None or self.reason.casefold() in dead_letter.reason.casefold()
         )
 
 
@@ -224,7 +224,7 @@ def counted(
     share = max(1, MOST_COUNTED // max(1, len(ends)))
     starts = {tp: max(lows[tp], end - share) for tp, end in ends.items()}
     complete, size = starts == lows, 0
-    letters: set[str] = set()
+    dead_letters: set[str] = set()
     marks: set[str] = set()
     for record in read_between(config, starts, ends, sparing=True):
         size += len(record.value or b"")
@@ -233,11 +233,11 @@ def counted(
             break
         mark = dict(record.headers or ()).get(MARK)
         if mark is None:
-            letters.add(f"{record.source}@{record.offset}")
+            dead_letters.add(f"{record.source}@{record.offset}")
         else:
             marks.add(mark.decode("utf-8", "replace"))
-    redriven = len(letters & marks)
-    return Count(len(letters) - redriven, redriven, complete)
+    redriven = len(dead_letters & marks)
+    return Count(len(dead_letters) - redriven, redriven, complete)
 
 
 class DeadLetters:
@@ -273,32 +273,34 @@ class DeadLetters:
         for tp, offset in asked:
             starts[tp] = min(offset, starts.get(tp, offset))
         chosen = set(asked)
-        found = self._select(starts, lambda letter: (letter.partition, letter.offset) in chosen, None)
-        missing = chosen - {(letter.partition, letter.offset) for letter in found}
+        found = self._select(
+            starts, lambda dead_letter: (dead_letter.partition, dead_letter.offset) in chosen, None
+        )
+        missing = chosen - {(dead_letter.partition, dead_letter.offset) for dead_letter in found}
         if missing:
             listing = ", ".join(f"{tp}@{offset}" for tp, offset in sorted(missing))
             raise EngineError(f"No dead letter at {listing}: retention removed it, or it never existed.")
         return found
 
-    def records(self, letters: Collection[DeadLetter]) -> Iterator[tuple[DeadLetter, Record]]:
+    def records(self, dead_letters: Collection[DeadLetter]) -> Iterator[tuple[DeadLetter, Record]]:
         """Yields the dead letters with their records, in order per partition."""
-        wanted = {(letter.partition, letter.offset): letter for letter in letters}
+        wanted = {(dead_letter.partition, dead_letter.offset): dead_letter for dead_letter in dead_letters}
         starts: dict[TopicPartition, int] = {}
         for tp, offset in wanted:
             starts[tp] = min(offset, starts.get(tp, offset))
         for record in self._read(starts):
-            letter = wanted.pop((record.source, record.offset), None)
-            if letter is not None:
-                yield letter, record
+            dead_letter = wanted.pop((record.source, record.offset), None)
+            if dead_letter is not None:
+                yield dead_letter, record
             if not wanted:
                 return
 
-    def sinks_of(self, letters: Iterable[DeadLetter]) -> dict[str, str]:
+    def sinks_of(self, dead_letters: Iterable[DeadLetter]) -> dict[str, str]:
         """{subscription: where it delivers now, as a text} of the firings among these dead letters.
 
         "removed" if there is no such sink any more.
         """
-        names = {letter.subscription for letter in letters if letter.subscription}
+        names = {dead_letter.subscription for dead_letter in dead_letters if dead_letter.subscription}
         if not names:
             return {}
         registry = read_registry(self._config)
@@ -317,22 +319,22 @@ class DeadLetters:
     ) -> list[DeadLetter]:
         marks: dict[str, int] = {}
 
-        def letters() -> Iterator[DeadLetter]:
+        def dead_letters() -> Iterator[DeadLetter]:
             for record in self._read(starts):
                 mark = dict(record.headers or ()).get(MARK)
                 if mark is not None:
                     marks[mark.decode("utf-8", "replace")] = record.timestamp_ms
-                elif wanted(letter := DeadLetter.of(record)):
-                    yield letter
+                elif wanted(dead_letter := DeadLetter.of(record)):
+                    yield dead_letter
 
-        def age(letter: DeadLetter) -> tuple[int, TopicPartition, int]:
-            return letter.time_ms, letter.partition, letter.offset
+        def age(dead_letter: DeadLetter) -> tuple[int, TopicPartition, int]:
+            return dead_letter.time_ms, dead_letter.partition, dead_letter.offset
 
         if limit is None:
-            found = sorted(letters(), key=age, reverse=True)
+            found = sorted(dead_letters(), key=age, reverse=True)
         else:
-            found = heapq.nlargest(limit, letters(), key=age)
-        return [replace(letter, redriven_ms=marks.get(letter.place)) for letter in found]
+            found = heapq.nlargest(limit, dead_letters(), key=age)
+        return [replace(dead_letter, redriven_ms=marks.get(dead_letter.place)) for dead_letter in found]
 
     def _read(self, starts: Mapping[TopicPartition, int]) -> Iterator[Record]:
         """Yields the records from these offsets to the current ends."""

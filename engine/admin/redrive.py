@@ -19,11 +19,13 @@ from .dead_letters import MARK, DeadLetter, own_headers
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-MOST_LETTERS: Final = 100  # in one transaction
+MOST_DEAD_LETTERS: Final = 100  # in one transaction
 MOST_BYTES: Final = 4 * 1024 * 1024
 
 
-def redrive(config: BusConfig, letters: Iterable[tuple[DeadLetter, Record]]) -> Iterator[list[DeadLetter]]:
+def redrive(
+    config: BusConfig, dead_letters: Iterable[tuple[DeadLetter, Record]]
+) -> Iterator[list[DeadLetter]]:
     """Send records again, each to `DeadLetter.target`. Yields what each transaction has sent.
 
     Key, value and headers are the original ones, with the number of attempts, so that counting continues.
@@ -36,16 +38,18 @@ def redrive(config: BusConfig, letters: Iterable[tuple[DeadLetter, Record]]) -> 
     producer = _producer(config, errors)
     try:
         producer.init_transactions(TIMEOUT_S)
-        for batch in _batches(letters):
+        for batch in _batches(dead_letters):
             producer.begin_transaction()
-            for letter, record in batch:
-                topic, partition = letter.target(config)
-                headers: Any = [*own_headers(record.headers), (ATTEMPTS, str(letter.attempts).encode())]
+            for dead_letter, record in batch:
+                topic, partition = dead_letter.target(config)
+                headers: Any = [*own_headers(record.headers), (ATTEMPTS, str(dead_letter.attempts).encode())]
                 produce(producer, topic, record.value, record.key, partition, headers)
-                mark: Any = [(MARK, letter.place.encode())]
-                produce(producer, letter.partition.topic, None, None, letter.partition.partition, mark)
+                mark: Any = [(MARK, dead_letter.place.encode())]
+                produce(
+                    producer, dead_letter.partition.topic, None, None, dead_letter.partition.partition, mark
+                )
             producer.commit_transaction(TIMEOUT_S)
-            yield [letter for letter, _ in batch]
+            yield [dead_letter for dead_letter, _ in batch]
     except KafkaException as e:
         raise EngineError(f"Sending to {config.describe()} failed: {e.args[0].str()}.") from e
     finally:
@@ -84,13 +88,13 @@ def produce(
             producer.poll(0.1)
 
 
-def _batches(letters: Iterable[tuple[DeadLetter, Record]]) -> Iterator[list[tuple[DeadLetter, Record]]]:
+def _batches(dead_letters: Iterable[tuple[DeadLetter, Record]]) -> Iterator[list[tuple[DeadLetter, Record]]]:
     batch: list[tuple[DeadLetter, Record]] = []
     size = 0
-    for letter, record in letters:
-        batch.append((letter, record))
+    for dead_letter, record in dead_letters:
+        batch.append((dead_letter, record))
         size += len(record.value or b"")
-        if len(batch) >= MOST_LETTERS or size >= MOST_BYTES:
+        if len(batch) >= MOST_DEAD_LETTERS or size >= MOST_BYTES:
             yield batch
             batch, size = [], 0
     if batch:

@@ -97,10 +97,10 @@ def list_(args: Namespace) -> None:
 
     if args.limit < 1:
         raise SystemExit("--limit: give 1 or more.")
-    with closing(DeadLetters(answering_bus(args))) as letters:
+    with closing(DeadLetters(answering_bus(args))) as dead_letters:
         with progress("Reading dead letters"):
-            found = letters.find(_wanted(args), args.limit)
-            sinks = letters.sinks_of(found)
+            found = dead_letters.find(_wanted(args), args.limit)
+            sinks = dead_letters.sinks_of(found)
         show(args, _rows(args, found, sinks))
 
 
@@ -109,12 +109,12 @@ def show_one(args: Namespace) -> None:
     """Shows one dead letter with key, value and headers."""
     from ...engine.admin.dead_letters import DeadLetters
 
-    with closing(DeadLetters(answering_bus(args))) as letters:
-        [(letter, record)] = letters.records(letters.at([args.place]))
-        sinks = letters.sinks_of([letter])
-    found = _whole(letter, record, sinks)
+    with closing(DeadLetters(answering_bus(args))) as dead_letters:
+        [(dead_letter, record)] = dead_letters.records(dead_letters.at([args.place]))
+        sinks = dead_letters.sinks_of([dead_letter])
+    found = _whole(dead_letter, record, sinks)
     if args.output in ("table", "plain"):
-        if not letter.subscription:
+        if not dead_letter.subscription:
             del found["subscription"], found["sink"]
         headers = found.pop("headers")
         rows = {**found, **{f"header {name}": text for name, text in headers.items()}}
@@ -133,33 +133,33 @@ def redrive(args: Namespace) -> None:
     if args.places and (args.since or args.stage or args.reason):
         raise SystemExit("--since, --stage and --reason need --all; leave them out if you give places.")
     config = answering_bus(args)
-    with closing(DeadLetters(config)) as letters:
+    with closing(DeadLetters(config)) as dead_letters:
         with progress("Reading dead letters"):
-            chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
-            sinks = letters.sinks_of(chosen)
+            chosen = dead_letters.at(args.places) if args.places else dead_letters.find(_wanted(args))
+            sinks = dead_letters.sinks_of(chosen)
         chosen.reverse()  # the oldest first
-        sendable = _sendable(args, config, letters, chosen)
+        sendable = _sendable(args, config, dead_letters, chosen)
         if args.dry_run or not sendable:
             show(args, _rows(args, sendable, sinks))
             say(f"{len(sendable)} would be sent again." if args.dry_run else "Nothing to send.")
         elif confirmed(args, f"Send {len(sendable)} of {counted(len(chosen), 'dead letter')} again?"):
-            _send(args, config, letters, sendable, sinks)
+            _send(args, config, dead_letters, sendable, sinks)
         else:
             raise SystemExit("Nothing was sent.")
 
 
 def _sendable(
-    args: Namespace, config: BusConfig, letters: DeadLetters, chosen: list[DeadLetter]
+    args: Namespace, config: BusConfig, dead_letters: DeadLetters, chosen: list[DeadLetter]
 ) -> list[DeadLetter]:
-    readers = letters.readers()
+    readers = dead_letters.readers()
     refused: dict[str, list[str]] = {}
     sendable = []
-    for letter in chosen:
-        reason = letter.refusal(config, readers, to_event_topic=args.to_event_topic, again=args.again)
+    for dead_letter in chosen:
+        reason = dead_letter.refusal(config, readers, to_event_topic=args.to_event_topic, again=args.again)
         if reason:
-            refused.setdefault(reason, []).append(letter.place)
+            refused.setdefault(reason, []).append(dead_letter.place)
         else:
-            sendable.append(letter)
+            sendable.append(dead_letter)
     for reason, places in refused.items():
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         say(f"{', '.join(places[:3])}{more}: {reason}.")
@@ -171,7 +171,7 @@ def _sendable(
 def _send(
     args: Namespace,
     config: BusConfig,
-    letters: DeadLetters,
+    dead_letters: DeadLetters,
     sendable: list[DeadLetter],
     sinks: Mapping[str, str],
 ) -> None:
@@ -181,7 +181,7 @@ def _send(
     sent: list[DeadLetter] = []
     problem = ""
     try:
-        for batch in send_again(config, letters.records(sendable)):
+        for batch in send_again(config, dead_letters.records(sendable)):
             sent += batch
     except (InterlockError, KeyboardInterrupt) as e:
         problem = printable(e) or "Interrupted."
@@ -209,37 +209,39 @@ def _wanted(args: Namespace) -> Selection:
     return Selection(since_ms, args.stage, args.reason)
 
 
-def _rows(args: Namespace, letters: Sequence[DeadLetter], sinks: Mapping[str, str]) -> list[dict[str, Any]]:
+def _rows(
+    args: Namespace, dead_letters: Sequence[DeadLetter], sinks: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Returns a row for each dead letter. Tables have a shortened reason, JSON and YAML the whole one.
 
     Tables have the columns of sinks only if one of the dead letters is a firing of a sink.
     """
     whole = args.output in ("json", "yaml")
-    rows = [_row(letter, sinks, whole=whole) for letter in letters]
-    if not whole and not any(letter.subscription for letter in letters):
+    rows = [_row(dead_letter, sinks, whole=whole) for dead_letter in dead_letters]
+    if not whole and not any(dead_letter.subscription for dead_letter in dead_letters):
         for row in rows:
             del row["subscription"], row["sink"]
     return rows
 
 
-def _row(letter: DeadLetter, sinks: Mapping[str, str], *, whole: bool = True) -> dict[str, Any]:
-    reason = letter.reason
+def _row(dead_letter: DeadLetter, sinks: Mapping[str, str], *, whole: bool = True) -> dict[str, Any]:
+    reason = dead_letter.reason
     return {
-        "place": letter.place,
-        "time": moment(letter.time_ms),
-        "stage": letter.stage,
-        "subscription": letter.subscription or None,
-        "sink": sinks.get(letter.subscription),
-        "origin": letter.origin_place,
-        "attempts": letter.attempts,
-        "type": letter.event_type,
-        "id": letter.event_id,
-        "redriven": moment(letter.redriven_ms),
+        "place": dead_letter.place,
+        "time": moment(dead_letter.time_ms),
+        "stage": dead_letter.stage,
+        "subscription": dead_letter.subscription or None,
+        "sink": sinks.get(dead_letter.subscription),
+        "origin": dead_letter.origin_place,
+        "attempts": dead_letter.attempts,
+        "type": dead_letter.event_type,
+        "id": dead_letter.event_id,
+        "redriven": moment(dead_letter.redriven_ms),
         "reason": reason if whole else shorten(reason, _REASON_CHARS, placeholder=_MORE),
     }
 
 
-def _whole(letter: DeadLetter, record: Record, sinks: Mapping[str, str]) -> dict[str, Any]:
+def _whole(dead_letter: DeadLetter, record: Record, sinks: Mapping[str, str]) -> dict[str, Any]:
     from ...engine.admin.sinks import answered
     from ...engine.delivery.acknowledgements import ERROR_DATA
 
@@ -248,7 +250,7 @@ def _whole(letter: DeadLetter, record: Record, sinks: Mapping[str, str]) -> dict
         for name, raw in record.headers or ()
     }
     return {
-        **_row(letter, sinks),
+        **_row(dead_letter, sinks),
         "headers": headers,
         "key": _text(record.key),
         "value": _text(record.value),

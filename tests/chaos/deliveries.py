@@ -64,7 +64,7 @@ def compare(log: Log, arrivals: Iterable[Arrival]) -> Deliveries:
         for record, form in _firings(log)
         if form["state"] == "fired"
     }
-    letters = {_of(record) for record in delivery_letters(log)}
+    dead_letters = {_of(record) for record in delivery_dead_letters(log)}
     accepted: Counter[_Open] = Counter()
     last: dict[tuple[str, str], int] = defaultdict(int)
     for each in arrivals:
@@ -76,16 +76,16 @@ def compare(log: Log, arrivals: Iterable[Arrival]) -> Deliveries:
         if each.sequence < last[lane]:
             found.disordered.append(f"{each}: {last[lane]} of its key had arrived")
         last[lane] = max(last[lane], each.sequence)
-    found.firings, found.dead_letters = len(fired), len(letters)
+    found.firings, found.dead_letters = len(fired), len(dead_letters)
     found.missing = [
         f"{record}: firing {name.firing} was not accepted, and is no dead letter"
         for name, record in fired.items()
-        if not accepted[name] and name not in letters
+        if not accepted[name] and name not in dead_letters
     ]
     return found
 
 
-def delivery_letters(log: Log) -> list[Rec]:
+def delivery_dead_letters(log: Log) -> list[Rec]:
     """The dead letters of deliveries."""
     return [
         record

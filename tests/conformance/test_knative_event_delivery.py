@@ -83,13 +83,16 @@ def test_what_cannot_be_delivered_becomes_a_dead_letter(retries: int) -> None:
     with Sink(lambda _: answer(503, {}, b"no room")) as sink, Delivering(sink, tries=retries + 1) as setting:
         setting.fire("f1")
         setting.until(lambda: setting.mark == 1)
-        (letter,) = setting.written("b-dead-letter")
+        (dead_letter,) = setting.written("b-dead-letter")
         assert len(sink.received) == retries + 1
         destination = f"{sink.url}/orders"
-    assert (letter["interlock_stage"], letter["interlock_attempts"]) == ("delivery", str(retries + 1))
-    assert letter["interlock_error_destination"] == destination
-    assert letter["interlock_error_code"] == "503"
-    assert base64.b64decode(letter["interlock_error_data"]) == b"no room"
+    assert (dead_letter["interlock_stage"], dead_letter["interlock_attempts"]) == (
+        "delivery",
+        str(retries + 1),
+    )
+    assert dead_letter["interlock_error_destination"] == destination
+    assert dead_letter["interlock_error_code"] == "503"
+    assert base64.b64decode(dead_letter["interlock_error_data"]) == b"no room"
 
 
 @pytest.mark.section("Event Delivery", "a delivery that succeeds, at once or after retries, is complete")

@@ -510,10 +510,10 @@ class DeliveryWorld:
 
     def judge(self) -> None:
         """When nothing changes any more: each firing is delivered, or a dead letter, or was skipped."""
-        letters: Counter[bytes | None] = Counter()
+        dead_letters: Counter[bytes | None] = Counter()
         for _, entry in self.cluster.topics[DEAD_LETTER].logs[0].history():
-            letters[entry.key] += 1
-            self._check_letter(entry)
+            dead_letters[entry.key] += 1
+            self._check_dead_letter(entry)
         replies = Counter(entry.key for _, entry in self.cluster.topics[EVENT].logs[0].history())
         for log in self.cluster.topics[ACTION].logs:
             for key in dict.fromkeys(action.key for _, action in self._actions(log)):
@@ -521,13 +521,13 @@ class DeliveryWorld:
                 delivered = sink.accepted.count(key)
                 self.seen["firing delivered"] += delivered > 0
                 self.seen["delivery repeated"] += delivered > 1
-                self.seen["dead letter"] += letters[key]
-                if not delivered and not letters[key] and key not in self.skipped:
+                self.seen["dead letter"] += dead_letters[key]
+                if not delivered and not dead_letters[key] and key not in self.skipped:
                     self.problem("lost", f"{key!r} was neither delivered nor made a dead letter")
-                if letters[key] > 1:
-                    self.problem("letters", f"{key!r} became {letters[key]} dead letters")
+                if dead_letters[key] > 1:
+                    self.problem("dead letters", f"{key!r} became {dead_letters[key]} dead letters")
                 if replies[key] > 1 or (
-                    sink.replies and not letters[key] and key not in self.skipped and not replies[key]
+                    sink.replies and not dead_letters[key] and key not in self.skipped and not replies[key]
                 ):
                     self.problem("replies", f"{key!r} has {replies[key]} replies")
                 # With other lanes, one that was delivered may not be the first of its lane.
@@ -537,10 +537,10 @@ class DeliveryWorld:
             if log.end and (committed is None or committed.offset < log.stable_end):
                 self.problem("behind", f"the mark of {log.tp} is {committed}, its end {log.stable_end}")
 
-    def _check_letter(self, letter: Entry) -> None:
+    def _check_dead_letter(self, dead_letter: Entry) -> None:
         """A firing that is given up for its age is that old, whatever the clock of the process says."""
-        reason = dict(letter.headers or ())["interlock_reason"] or b""
-        sink = self._sink((letter.key or b"").partition(b"\0")[0].decode())
+        reason = dict(dead_letter.headers or ())["interlock_reason"] or b""
+        sink = self._sink((dead_letter.key or b"").partition(b"\0")[0].decode())
         if sink.limits_tries or not reason.startswith(b"given up"):
             return
         self.seen["given up for its age"] += 1
@@ -548,10 +548,12 @@ class DeliveryWorld:
             entry.timestamp_ms
             for log in self.cluster.topics[ACTION].logs
             for _, entry in log.history()
-            if entry.key == letter.key
+            if entry.key == dead_letter.key
         )
-        if letter.timestamp_ms - fired_ms < GIVE_UP_MS:
-            self.problem("age", f"{letter.key!r} was given up after {letter.timestamp_ms - fired_ms} ms")
+        if dead_letter.timestamp_ms - fired_ms < GIVE_UP_MS:
+            self.problem(
+                "age", f"{dead_letter.key!r} was given up after {dead_letter.timestamp_ms - fired_ms} ms"
+            )
 
     # -- brokers and processes
 

@@ -49,7 +49,7 @@ OVERLOADED: Final = Answer(503, retry_after_s=120.0)
 TURNS: Final = (REFUSED, SILENT, OVERLOADED)
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """A dead letter: why, and how old its firing was."""
 
     reason: str
@@ -66,7 +66,7 @@ class Outcome:
     key: str
     fired: int
     accepted: int = 0
-    letter: Letter | None = None
+    dead_letter: DeadLetter | None = None
     acknowledged: int | None = None
 
 
@@ -253,7 +253,7 @@ class Outage:
             reason = (dict(entry.headers or ())["interlock_reason"] or b"").decode()
             key = entry.key or b""
             age_s = (entry.timestamp_ms - times[key]) / 1000
-            found[key.partition(b"\0")[2].decode()].letter = Letter(reason, age_s)
+            found[key.partition(b"\0")[2].decode()].dead_letter = DeadLetter(reason, age_s)
         return found
 
 
@@ -264,9 +264,9 @@ def problems(world: Outage) -> list[str]:
     for name, outcome in outcomes.items():
         if outcome.acknowledged is None:
             wrong.append(f"{name} is still open")
-        if outcome.accepted + (outcome.letter is not None) != 1:
-            wrong.append(f"{name} was accepted {outcome.accepted} times, dead letter: {outcome.letter}")
-        if outcome.letter is not None and not outcome.letter.reason:
+        if outcome.accepted + (outcome.dead_letter is not None) != 1:
+            wrong.append(f"{name} was accepted {outcome.accepted} times, dead letter: {outcome.dead_letter}")
+        if outcome.dead_letter is not None and not outcome.dead_letter.reason:
             wrong.append(f"{name} is a dead letter without a reason")
     for key in KEYS:
         of_key = sorted((o for o in outcomes.values() if o.key == key), key=lambda o: o.fired)

@@ -43,8 +43,10 @@ def test_what_grows_too_old_in_the_hour_is_a_dead_letter_with_its_reason_and_the
     give_up_after_s = AWAY_MIN * 60 / 3
     world = play(monkeypatch, give_up_after_s)
     assert problems(world) == []
-    letters = [outcome.letter for outcome in world.outcomes.values() if outcome.letter is not None]
-    assert 0 < len(letters) < len(world.outcomes)
-    assert all(letter.age_s >= give_up_after_s for letter in letters)
-    matched = [REASON.fullmatch(letter.reason) for letter in letters]
+    dead_letters = [
+        outcome.dead_letter for outcome in world.outcomes.values() if outcome.dead_letter is not None
+    ]
+    assert 0 < len(dead_letters) < len(world.outcomes)
+    assert all(dead_letter.age_s >= give_up_after_s for dead_letter in dead_letters)
+    matched = [REASON.fullmatch(dead_letter.reason) for dead_letter in dead_letters]
     assert {match and match[1] for match in matched} == {str(answer) for answer in TURNS}

@@ -152,16 +152,16 @@ class DeadLetterAfterwards(Acknowledgements):
     def commit(self, membership: object) -> list[OpenFiring]:
         marks = self.ownership.marks
         if membership is not None and marks and self.marks_are_due:
-            letters, self.later = self.later, ()
+            dead_letters, self.later = self.later, ()
             tp = next(iter(marks))
-            self.ownership.bus.commit(letters, {tp: self.ownership.metadata(marks[tp])}, membership)
+            self.ownership.bus.commit(dead_letters, {tp: self.ownership.metadata(marks[tp])}, membership)
         return super().commit(membership)
 
     def outputs(self, dones: Iterable[Done]) -> list[Output]:
         outputs = super().outputs(dones)
-        letters = tuple(each for each in outputs if each.topic.endswith("dead-letter"))
-        self.later += letters
-        return [each for each in outputs if each not in letters]
+        dead_letters = tuple(each for each in outputs if each.topic.endswith("dead-letter"))
+        self.later += dead_letters
+        return [each for each in outputs if each not in dead_letters]
 
 
 def test_a_dead_letter_after_its_acknowledgement_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -258,9 +258,9 @@ def test_a_deliverer_delivers_gives_up_and_writes_replies_with_the_rights_listed
                 eventually("it is refused", lambda: len(sink.received) == 2)
         finally:
             delivering.stop()
-    with closing(DeadLetters(user("triggerer"))) as letters:
-        [letter] = letters.find(Selection(stage="delivery"))
-    assert letter.subscription == record.subscription
+    with closing(DeadLetters(user("triggerer"))) as dead_letters:
+        [dead_letter] = dead_letters.find(Selection(stage="delivery"))
+    assert dead_letter.subscription == record.subscription
     assert [loop.failures for loop in delivering._loops] == [0]
 
 

@@ -60,8 +60,8 @@ def test_a_record_that_keeps_ending_processes_becomes_a_dead_letter_and_the_next
     firings = bench.eventually_fired("all", 3)
     fired = [each["id"] for firing in firings for each in next(iter(firing["firing"]["events"].values()))]
     assert sorted(fired) == ["after", "before", "behind"]
-    (letter,) = bench.records("dead-letter")
-    headers = {name: (value or b"").decode() for name, value in letter.headers}
+    (dead_letter,) = bench.records("dead-letter")
+    headers = {name: (value or b"").decode() for name, value in dead_letter.headers}
     assert headers["ce_id"] == "lethal"
     assert headers["interlock_attempts"] == str(MOST_TRIES)
     named = headers["interlock_reason"].partition("this record: ")[2].rstrip(".").split(", ")

@@ -145,12 +145,17 @@ def test_what_a_sink_refuses_becomes_a_dead_letter_with_its_acknowledgement_and_
     deliveries.emit(2 * KEYS)
     with deliveries.bench.engine(), deliveries.delivering():
         deliveries.eventually_acknowledged()
-    letters = deliveries.bench.records("dead-letter")
-    assert [(letter.header("interlock_stage"), letter.json()["firing"]["key"]) for letter in letters] == [
+    dead_letters = deliveries.bench.records("dead-letter")
+    assert [
+        (dead_letter.header("interlock_stage"), dead_letter.json()["firing"]["key"])
+        for dead_letter in dead_letters
+    ] == [
         ("delivery", "k1"),
         ("delivery", "k1"),
     ]
-    assert {letter.header("interlock_reason") for letter in letters} == {"the sink refused it: HTTP 400"}
+    assert {dead_letter.header("interlock_reason") for dead_letter in dead_letters} == {
+        "the sink refused it: HTTP 400"
+    }
     assert len(set(deliveries.sink.firings)) == 2 * KEYS
 
 
@@ -289,9 +294,9 @@ def test_deliverers_that_are_killed_again_and_again_lose_nothing_and_keep_the_or
         del sink.statuses["k1"]
         deliveries.eventually_acknowledged()
     sink.assert_in_order()
-    letters = [letter.json()["firing"]["id"] for letter in bench.records("dead-letter")]
-    assert len({*letters}) == len(letters) == deliveries.emitted // KEYS
-    assert {*sink.accepted} == deliveries.acknowledged() - {*letters}
+    dead_letters = [dead_letter.json()["firing"]["id"] for dead_letter in bench.records("dead-letter")]
+    assert len({*dead_letters}) == len(dead_letters) == deliveries.emitted // KEYS
+    assert {*sink.accepted} == deliveries.acknowledged() - {*dead_letters}
     assert len(sink.accepted) - len({*sink.accepted}) <= KILLS * KEYS
 
 

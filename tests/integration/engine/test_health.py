@@ -168,9 +168,11 @@ def test_engines_and_waits_begin_without_the_dead_letter_topic_and_the_partition
     bench: Any, eventually: Any
 ) -> None:
     """Nothing is skipped: the record becomes a dead letter when the topic exists again."""
-    topic, letters = bench.config.topic("event"), bench.config.topic("dead-letter")
-    bench.admin.delete_topics([letters])[letters].result()
-    eventually("it is gone", lambda: any(letters in problem for problem in examine(bench.config).problems))
+    topic, dead_letters = bench.config.topic("event"), bench.config.topic("dead-letter")
+    bench.admin.delete_topics([dead_letters])[dead_letters].result()
+    eventually(
+        "it is gone", lambda: any(dead_letters in problem for problem in examine(bench.config).problems)
+    )
     with bench.waiting() as waiting:
         wait = waiting("w", event("a"))
         with bench.engine():

@@ -40,24 +40,24 @@ def test_only_a_run_that_its_emitter_proves_counts_and_a_redriven_event_keeps_it
     emit("real")
     with bench.engine():
         assert keys(bench.eventually_fired("each", 1)) == ["real"]
-        letters = eventually("two dead letters", lambda: len(found := dead_letters(plain)) == 2 and found)
-        ids = {letter.event_id: letter for letter in letters}
+        refused = eventually("two dead letters", lambda: len(found := dead_letters(plain)) == 2 and found)
+        ids = {dead_letter.event_id: dead_letter for dead_letter in refused}
         assert "only with a proof of its emitters" in ids["forged"].reason
         assert "does not accept" in ids["of the old secret"].reason
-        assert "canary" not in "".join(letter.reason for letter in letters)
+        assert "canary" not in "".join(dead_letter.reason for dead_letter in refused)
     wanted = [("/prod/ledger", run) for run in ("forged", "of the old secret", "real")]
     assert Emitted(bench.config).among(wanted, 0) == {("/prod/ledger", "real")}
     assert not [r for kind in ("event", "action", "dead-letter") for r in bench.records(kind) if canary_in(r)]
 
     connect({**NEW, **FROM, "interlock.proof.secret.accepted": OLD["interlock.proof.secret"]})
     with closing(DeadLetters(bench.config)) as found:
-        list(redrive(bench.config, found.records(letters)))
+        list(redrive(bench.config, found.records(refused)))
     with bench.engine():
         assert keys(bench.eventually_fired("each", 2)) == ["real", "of the old secret"]
         again = eventually(
             "the forged one fails again", lambda: [x for x in dead_letters(plain) if x.attempts == 2]
         )
-    assert [letter.event_id for letter in again] == ["forged"]
+    assert [dead_letter.event_id for dead_letter in again] == ["forged"]
 
 
 def keys(firings: list[dict[str, Any]]) -> list[str]:
@@ -65,8 +65,8 @@ def keys(firings: list[dict[str, Any]]) -> list[str]:
 
 
 def dead_letters(config: BusConfig) -> list[DeadLetter]:
-    with closing(DeadLetters(config)) as letters:
-        return letters.find(Selection())
+    with closing(DeadLetters(config)) as found:
+        return found.find(Selection())
 
 
 def canary_in(record: Any) -> bool:

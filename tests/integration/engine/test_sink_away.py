@@ -84,13 +84,16 @@ class Away:
             self._eventually("it is time", lambda due=due: time.monotonic() >= due, TURN_S + 60)
         self._eventually(f"given up for: {failure}", lambda: failure in self.failures())
 
-    def letters(self) -> list[Any]:
+    def dead_letters(self) -> list[Any]:
         found: list[Any] = self.bench.records("dead-letter")
         return found
 
     def failures(self) -> set[str | None]:
         """The last failures in the reasons of the dead letters. None: one has another reason, or none."""
-        matched = [REASON.fullmatch(letter.header("interlock_reason") or "") for letter in self.letters()]
+        matched = [
+            REASON.fullmatch(dead_letter.header("interlock_reason") or "")
+            for dead_letter in self.dead_letters()
+        ]
         return {match and match[1] for match in matched}
 
     def eventually_ended(self) -> None:
@@ -145,11 +148,11 @@ def test_what_fires_while_the_sink_is_away_is_accepted_later_or_is_a_dead_letter
         path = "/" + form["subscription"].rpartition("/")[2]
         if form["state"] == "fired":
             fired[path][form["firing"]["id"]] = record
-    given_up = {letter.json()["firing"]["id"]: letter for letter in away.letters()}
-    assert len(given_up) == len(away.letters())
-    for letter in given_up.values():
-        assert letter.json()["subscription"] == away.subscriptions[IMPATIENT]
-        age_ms = letter.timestamp_ms - fired[IMPATIENT][letter.json()["firing"]["id"]].timestamp_ms
+    given_up = {dead_letter.json()["firing"]["id"]: dead_letter for dead_letter in away.dead_letters()}
+    assert len(given_up) == len(away.dead_letters())
+    for dead_letter in given_up.values():
+        assert dead_letter.json()["subscription"] == away.subscriptions[IMPATIENT]
+        age_ms = dead_letter.timestamp_ms - fired[IMPATIENT][dead_letter.json()["firing"]["id"]].timestamp_ms
         assert age_ms >= GIVE_UP_S[IMPATIENT] * 1000
     assert away.failures() >= {REFUSED, SILENT, OVERLOADED}
     assert None not in away.failures()

@@ -104,10 +104,10 @@ def _walk(bench: Any, config: Any, listed: str) -> None:
     with pytest.raises(EngineError, match="has no open firing 'id'"):
         open_firing(config, "all", "id")
     assert resumptions(config, "end") == []
-    with closing(DeadLetters(config)) as letters:
-        found = letters.find(Selection())
-        assert len(list(letters.records(found))) == len(found)
-        readers = letters.readers()
+    with closing(DeadLetters(config)) as dead_letters:
+        found = dead_letters.find(Selection())
+        assert len(list(dead_letters.records(found))) == len(found)
+        readers = dead_letters.readers()
         refusals = {each.refusal(config, readers, to_event_topic=False, again=False) for each in found}
     assert "" not in refusals
     assert any("has no headers" in text for text in refusals)

@@ -78,11 +78,11 @@ def test_only_the_end_of_a_job_with_the_secret_counts(
     forged, proven = (record.json()["application"]["id"] for record in jobs.events())
 
     bench.config = replace(plain, client={**plain.client, **SECRET, **FROM})
-    with bench.engine(), closing(DeadLetters(plain)) as letters:
+    with bench.engine(), closing(DeadLetters(plain)) as dead_letters:
         [firing] = bench.eventually_fired("each", 1)
-        [letter] = eventually("a dead letter", lambda: letters.find(Selection()))
+        [dead_letter] = eventually("a dead letter", lambda: dead_letters.find(Selection()))
     assert firing["firing"]["key"] == proven != forged
-    assert "only with a proof of its emitters" in letter.reason
+    assert "only with a proof of its emitters" in dead_letter.reason
     records = [record for kind in ("event", "action", "dead-letter") for record in bench.records(kind)]
     assert not [each for each in records if b"canary" in b"".join(_parts(each))]
 

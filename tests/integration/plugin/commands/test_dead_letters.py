@@ -101,7 +101,7 @@ def test_an_interrupted_redrive_says_what_was_sent_and_the_next_one_sends_the_re
             raise KeyboardInterrupt
         real(*arguments)
 
-    monkeypatch.setattr(module, "MOST_LETTERS", 2)
+    monkeypatch.setattr(module, "MOST_DEAD_LETTERS", 2)
     monkeypatch.setattr(module, "produce", produce)
     stopped = interlock("dead-letters", "redrive", "--all", "--yes")
     assert stopped.code == 1

@@ -147,14 +147,14 @@ def test_firings_reach_the_sink_a_refused_one_is_redriven_and_sigterm_drains(
 
         sink.answer(answer(400, body=f"no {PASSWORD}".encode()))
         bench.emit("order", id="o2", subject="s2")
-        [letter] = eventually("it is a dead letter", lambda: interlock("dead-letters", "list").rows())
-        assert (letter["stage"], letter["subscription"]) == ("delivery", NAME)
-        assert letter["sink"] == "connection crm, path /orders"
-        [whole] = interlock("dead-letters", "show", letter["place"]).rows()
+        [dead_letter] = eventually("it is a dead letter", lambda: interlock("dead-letters", "list").rows())
+        assert (dead_letter["stage"], dead_letter["subscription"]) == ("delivery", NAME)
+        assert dead_letter["sink"] == "connection crm, path /orders"
+        [whole] = interlock("dead-letters", "show", dead_letter["place"]).rows()
         assert whole["headers"]["interlock_error_data"] == "no ***"
-        assert "HTTP 400" in letter["reason"]
+        assert "HTTP 400" in dead_letter["reason"]
         sink.answer(answer(202))
-        interlock("dead-letters", "redrive", letter["place"], "--yes").rows()
+        interlock("dead-letters", "redrive", dead_letter["place"], "--yes").rows()
         eventually("it is delivered again", lambda: len(sink.received) >= 3)
         assert [each.attributes["id"] for each in sink.received] == ["o1", "o2", "o2"]
         first, again = (int(each.attributes["interlocksequence"]) for each in sink.received[1:])

@@ -15,7 +15,7 @@ CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 ZERO, ONE = TopicPartition("b-dead-letter", 0), TopicPartition("b-dead-letter", 1)
 
 
-def letter(tp: TopicPartition, offset: int, value: bytes = b"x") -> Record:
+def dead_letter(tp: TopicPartition, offset: int, value: bytes = b"x") -> Record:
     return Record(tp, offset, 0, None, value, [("interlock_reason", b"r")])
 
 
@@ -34,24 +34,26 @@ def counted_of(monkeypatch: pytest.MonkeyPatch, *records: Record, low: int = 0, 
     return counted(CONFIG, {ZERO: low, ONE: low}, {ZERO: end, ONE: end})
 
 
-def test_letters_are_open_or_redriven_and_marks_are_neither(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six letters, three of them sent again, one of these twice; the other records are marks."""
-    letters = [letter(ZERO, n) for n in range(3)] + [letter(ONE, n) for n in range(3)]
+def test_dead_letters_are_open_or_redriven_and_marks_are_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six dead letters, three of them sent again, one of these twice; the other records are marks."""
+    dead_letters = [dead_letter(ZERO, n) for n in range(3)] + [dead_letter(ONE, n) for n in range(3)]
     marks = [mark(ZERO, 10 + n, f"{ZERO}@{n}") for n in (0, 1, 1)] + [mark(ONE, 10, f"{ONE}@2")]
-    assert counted_of(monkeypatch, *letters, *marks) == Count(3, 3, True)
+    assert counted_of(monkeypatch, *dead_letters, *marks) == Count(3, 3, True)
     assert counted_of(monkeypatch) == Count(0, 0, True)
 
 
-def test_a_mark_of_a_letter_that_retention_removed_counts_for_nothing(
+def test_a_mark_of_a_dead_letter_that_retention_removed_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert counted_of(monkeypatch, letter(ZERO, 50), mark(ZERO, 51, f"{ZERO}@3"), low=40) == Count(1, 0, True)
+    assert counted_of(monkeypatch, dead_letter(ZERO, 50), mark(ZERO, 51, f"{ZERO}@3"), low=40) == Count(
+        1, 0, True
+    )
 
 
 def test_only_the_latest_are_counted_and_the_text_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_COUNTED", 20)
-    assert counted_of(monkeypatch, *(letter(ZERO, n) for n in range(100))) == Count(10, 0, False)
+    assert counted_of(monkeypatch, *(dead_letter(ZERO, n) for n in range(100))) == Count(10, 0, False)
     monkeypatch.setattr(module, "MOST_COUNTED", 1000)
     monkeypatch.setattr(module, "MAX_COUNTED_BYTES", 50)
-    large = [letter(ZERO, n, b"x" * 20) for n in range(9)]
+    large = [dead_letter(ZERO, n, b"x" * 20) for n in range(9)]
     assert counted_of(monkeypatch, *large) == Count(2, 0, False)

@@ -14,7 +14,7 @@ CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 ORDERS = TopicPartition("orders", 1)
 
 
-def letter_of(record: Record, stage: str = "event") -> DeadLetter:
+def dead_letter_of(record: Record, stage: str = "event") -> DeadLetter:
     gathered = Outputs(CONFIG, 1)
     gathered.dead_letter(record, stage, record.fault, 0)
     [output] = gathered.records
@@ -23,29 +23,31 @@ def letter_of(record: Record, stage: str = "event") -> DeadLetter:
     )
 
 
-def refusal(letter: DeadLetter) -> str:
-    return letter.refusal(CONFIG, Readers(["b-event", "orders"], ["s"]), to_event_topic=True, again=True)
+def refusal(dead_letter: DeadLetter) -> str:
+    return dead_letter.refusal(CONFIG, Readers(["b-event", "orders"], ["s"]), to_event_topic=True, again=True)
 
 
 def test_a_record_without_its_headers_is_not_sent_again() -> None:
     """A header whose name is not UTF-8: on a listed topic the rest would be a plain record, an event."""
-    letter = letter_of(Record(ORDERS, 7, 0, b"k", b"{}", None, "the Kafka client cannot read its headers"))
-    assert letter.reason == "the Kafka client cannot read its headers"
-    assert refusal(letter) == (
+    dead_letter = dead_letter_of(
+        Record(ORDERS, 7, 0, b"k", b"{}", None, "the Kafka client cannot read its headers")
+    )
+    assert dead_letter.reason == "the Kafka client cannot read its headers"
+    assert refusal(dead_letter) == (
         "the Kafka client could not unpack it, so the dead letter has no headers: let its producer send a "
         "correct record; the original is at orders[1]@7"
     )
 
 
 def test_a_record_with_all_its_parts_may_be_sent_again() -> None:
-    assert refusal(letter_of(Record(ORDERS, 7, 0, b"k", b"{}", []))) == ""
+    assert refusal(dead_letter_of(Record(ORDERS, 7, 0, b"k", b"{}", []))) == ""
 
 
 def test_an_unreadable_record_in_the_dead_letter_topic_itself_is_listed_with_its_fault() -> None:
     record = Record(TopicPartition("b-dead-letter", 0), 3, 9, b"k", b"v", None, "cannot be unpacked")
-    letter = DeadLetter.of(record)
-    assert (letter.reason, letter.event_type, letter.attempts) == ("cannot be unpacked", "", 0)
-    assert refusal(letter) == "its headers do not say where it came from"
+    dead_letter = DeadLetter.of(record)
+    assert (dead_letter.reason, dead_letter.event_type, dead_letter.attempts) == ("cannot be unpacked", "", 0)
+    assert refusal(dead_letter) == "its headers do not say where it came from"
 
 
 @pytest.mark.parametrize("raw", [b"9" * 5000, "²".encode(), b"", None, b"-1"])
@@ -73,10 +75,10 @@ def firing(state: str = "fired", subscription: str = "s", data: str = "") -> Rec
 
 
 def test_a_firing_is_delivered_again_through_its_own_partition_of_the_action_topic() -> None:
-    letter = letter_of(firing(), "delivery")
-    assert (letter.subscription, letter.event_id, letter.event_type) == ("s", "f1", "")
-    assert refusal(letter) == ""
-    assert letter.target(CONFIG) == ("b-action", 3)
+    dead_letter = dead_letter_of(firing(), "delivery")
+    assert (dead_letter.subscription, dead_letter.event_id, dead_letter.event_type) == ("s", "f1", "")
+    assert refusal(dead_letter) == ""
+    assert dead_letter.target(CONFIG) == ("b-action", 3)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +100,4 @@ def test_a_firing_is_delivered_again_through_its_own_partition_of_the_action_top
 )
 def test_what_no_deliverer_would_take_is_not_sent_again(record: Record, told: str) -> None:
     """Anybody who may write to the dead-letter topic chooses it."""
-    assert told in refusal(letter_of(record, "delivery"))
+    assert told in refusal(dead_letter_of(record, "delivery"))

@@ -88,6 +88,6 @@ def test_a_dead_letter_says_where_it_was_sent_and_what_came_back(
     context = DelivererContext.of(mock.Mock(), config, PARTS)
     acknowledgements = Acknowledgements(context, mock.Mock())
     acknowledgements.ownership.bus.transactional_id = "t"  # type: ignore[misc]
-    letter, _ = acknowledgements.outputs([done])
-    found = {name: raw.decode() for name, raw in letter.headers or () if raw and "_error_" in name}
+    dead_letter, _ = acknowledgements.outputs([done])
+    found = {name: raw.decode() for name, raw in dead_letter.headers or () if raw and "_error_" in name}
     assert found == {f"interlock_error_{name}": text for name, text in about.items()}

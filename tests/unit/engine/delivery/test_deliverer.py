@@ -204,11 +204,11 @@ def test_a_dead_letter_that_cannot_be_written_keeps_its_firing_open_and_delays_n
     setting.bus.refused = ""
     setting.passes(ms=1000)
     assert setting.sent == ["f1", "f3", "f4", "f2"]
-    [letter] = setting.written("b-dead-letter")
-    assert letter["interlock_stage"] == "delivery"
-    assert letter["interlock_reason"] == "the sink refused it: HTTP 400"
-    assert letter["interlock_origin"] == "b-action[0]@0"
-    assert letter["interlock_attempts"] == "1"
+    [dead_letter] = setting.written("b-dead-letter")
+    assert dead_letter["interlock_stage"] == "delivery"
+    assert dead_letter["interlock_reason"] == "the sink refused it: HTTP 400"
+    assert dead_letter["interlock_origin"] == "b-action[0]@0"
+    assert dead_letter["interlock_attempts"] == "1"
     assert setting.mark == 1
 
 
@@ -237,8 +237,8 @@ def test_a_sink_whose_record_cannot_be_read_was_not_removed() -> None:
     setting.passes(ms=1000)
     setting.cluster.now_ms += 25 * HOUR_MS
     setting.passes(ms=1000)
-    [letter] = setting.written("b-dead-letter")
-    assert letter["interlock_reason"] == "its sink's record cannot be read"
+    [dead_letter] = setting.written("b-dead-letter")
+    assert dead_letter["interlock_reason"] == "its sink's record cannot be read"
 
 
 def later_sink(setting: Setting, log: pytest.LogCaptureFixture) -> None:
@@ -357,8 +357,8 @@ def test_firings_of_a_removed_sink_become_dead_letters_after_a_day() -> None:
     assert (setting.sent, setting.written("b-dead-letter"), setting.mark) == ([], [], 0)
     setting.cluster.now_ms += 25 * HOUR_MS
     setting.passes(ms=1000)
-    [letter] = setting.written("b-dead-letter")
-    assert letter["interlock_reason"] == "its sink was removed"
+    [dead_letter] = setting.written("b-dead-letter")
+    assert dead_letter["interlock_reason"] == "its sink was removed"
     assert (setting.mark or 0) > 0
 
 
@@ -406,8 +406,8 @@ def test_after_a_month_without_deliverers_each_firing_is_tried_before_it_is_give
         assert setting.sent.count("f1") == tries
         setting.answer("f1", Answer(500))
     setting.passes(ms=1000)
-    [letter] = setting.written("b-dead-letter")
-    assert letter["interlock_reason"] == "given up after 3 failed deliveries; the last failure: HTTP 500"
+    [dead_letter] = setting.written("b-dead-letter")
+    assert dead_letter["interlock_reason"] == "given up after 3 failed deliveries; the last failure: HTTP 500"
 
 
 def test_a_changed_policy_counts_for_firings_that_are_parked() -> None:

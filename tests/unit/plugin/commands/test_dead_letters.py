@@ -35,17 +35,17 @@ def firing(answer: bytes = b"", name: str = NAME) -> Record:
     action = ActionRecord(subscription=name, kind="durable", incarnation="i", state="fired", firing=made)
     fired = Record(TopicPartition("b-action", 1), 7, 0, action.key, encode_json(action), [])
     more = {"interlock_error_data": base64.b64encode(answer).decode()}
-    return letter(fired, "delivery", more)
+    return dead_letter(fired, "delivery", more)
 
 
-def letter(record: Record, stage: str, more: dict[str, str] | None = None) -> Record:
+def dead_letter(record: Record, stage: str, more: dict[str, str] | None = None) -> Record:
     outputs = Outputs(CONFIG, 1)
     outputs.dead_letter(record, stage, "refused", 0, more=more or {})
     [output] = outputs.records
     return Record(TopicPartition("b-dead-letter", 0), 3, 9, output.key, output.value, output.headers)
 
 
-class Letters(module.DeadLetters):
+class DeadLettersOfOne(module.DeadLetters):
     """Of a topic with one record."""
 
     def __init__(self, record: Record) -> None:
@@ -60,8 +60,8 @@ class Letters(module.DeadLetters):
     def at(self, places: Iterable[str]) -> list[DeadLetter]:
         return [DeadLetter.of(self._record)]
 
-    def records(self, letters: Iterable[DeadLetter]) -> Iterator[tuple[DeadLetter, Record]]:
-        yield from ((each, self._record) for each in letters)
+    def records(self, dead_letters: Iterable[DeadLetter]) -> Iterator[tuple[DeadLetter, Record]]:
+        yield from ((each, self._record) for each in dead_letters)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "one:1"}}
         monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
         monkeypatch.setattr("interlock.engine.kafka.reachability.require_answer", lambda *_: None)
-        monkeypatch.setattr(module, "DeadLetters", lambda _: Letters(record))
+        monkeypatch.setattr(module, "DeadLetters", lambda _: DeadLettersOfOne(record))
         args = get_parser().parse_args(["interlock", "dead-letters", *words, "--output", output])
         args.func(args)
         return capsys.readouterr().out
@@ -113,7 +113,7 @@ def test_a_sink_that_was_removed_is_listed_as_removed(run: Any, registry: Regist
 
 def test_other_dead_letters_have_no_columns_of_sinks(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "read_registry", lambda _: pytest.fail("the registry is not needed"))
-    record = letter(Record(TopicPartition("b-event", 0), 1, 0, b"k", b"{}", []), "event")
+    record = dead_letter(Record(TopicPartition("b-event", 0), 1, 0, b"k", b"{}", []), "event")
     for words in (("list",), ("show", "0@3")):
         [row] = json.loads(run(record, *words))
         assert (row["subscription"], row["sink"]) == (None, None)
