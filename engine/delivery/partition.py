@@ -17,7 +17,7 @@ from ..errors import RecordError, UnknownVersion
 from ..log import at, log
 from .context import DelivererContext
 from .firings import OpenFiring, open_firing, subscription_in
-from .marks import OpenOffsets
+from .open_offsets import OpenOffsets
 from .window import Held, Scope
 
 MOST_CHARS: Final = 1000  # of a problem, which is committed with the mark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from interlock.engine.delivery.marks import OpenOffsets
+from interlock.engine.delivery.open_offsets import OpenOffsets
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20))))
