@@ -1,8 +1,8 @@
 """The dead letters of a bus: finding them, and deciding whether and where each may be sent again.
 
-`redrive` sends them. The topic also holds marks: records without a value whose header names a dead letter
-that was sent again. A mark is written in the transaction that sends the dead letter, so that none is sent
-twice by mistake.
+`redrive` sends them. The topic also holds redrive records: without a value, and with a header that names a
+dead letter that was sent again. They are written in the transaction that sends it, so that none is sent twice
+by mistake.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..protocol.outputs import ATTEMPTS, MISSING, attempts_in
 from ..reading.sources import read_between
 from .sinks import destination
 
-MARK: Final = "interlock_redriven"
+REDRIVEN: Final = "interlock_redriven"  # header of a redrive record
 DELIVERY: Final = "delivery"  # the stage of a firing that could not be delivered to its sink
 STAGES: Final = ("event", "trigger", DELIVERY)
 # How much of the topic is read to count them: monitoring asks for the health of a bus again and again.
@@ -225,18 +225,18 @@ def counted(
     starts = {tp: max(lows[tp], end - share) for tp, end in ends.items()}
     complete, size = starts == lows, 0
     dead_letters: set[str] = set()
-    marks: set[str] = set()
+    sent: set[str] = set()
     for record in read_between(config, starts, ends, sparing=True):
         size += len(record.value or b"")
         if size > MAX_COUNTED_BYTES:
             complete = False
             break
-        mark = dict(record.headers or ()).get(MARK)
-        if mark is None:
+        place = dict(record.headers or ()).get(REDRIVEN)
+        if place is None:
             dead_letters.add(f"{record.source}@{record.offset}")
         else:
-            marks.add(mark.decode("utf-8", "replace"))
-    redriven = len(dead_letters & marks)
+            sent.add(place.decode("utf-8", "replace"))
+    redriven = len(dead_letters & sent)
     return Count(len(dead_letters) - redriven, redriven, complete)
 
 
@@ -317,13 +317,13 @@ class DeadLetters:
         wanted: Callable[[DeadLetter], bool],
         limit: int | None,
     ) -> list[DeadLetter]:
-        marks: dict[str, int] = {}
+        sent_ms: dict[str, int] = {}
 
         def dead_letters() -> Iterator[DeadLetter]:
             for record in self._read(starts):
-                mark = dict(record.headers or ()).get(MARK)
-                if mark is not None:
-                    marks[mark.decode("utf-8", "replace")] = record.timestamp_ms
+                place = dict(record.headers or ()).get(REDRIVEN)
+                if place is not None:
+                    sent_ms[place.decode("utf-8", "replace")] = record.timestamp_ms
                 elif wanted(dead_letter := DeadLetter.of(record)):
                     yield dead_letter
 
@@ -334,7 +334,7 @@ class DeadLetters:
             found = sorted(dead_letters(), key=age, reverse=True)
         else:
             found = heapq.nlargest(limit, dead_letters(), key=age)
-        return [replace(dead_letter, redriven_ms=marks.get(dead_letter.place)) for dead_letter in found]
+        return [replace(dead_letter, redriven_ms=sent_ms.get(dead_letter.place)) for dead_letter in found]
 
     def _read(self, starts: Mapping[TopicPartition, int]) -> Iterator[Record]:
         """Yields the records from these offsets to the current ends."""

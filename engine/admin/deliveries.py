@@ -20,14 +20,14 @@ from .sinks import is_delivered
 
 
 class Group(NamedTuple):
-    """The deliverers of a deployment. marks: all its firings below are acknowledged. ends: of the partitions.
+    """The deliverers of a deployment. open_from: its firings below are acknowledged. ends: of the partitions.
 
-    committed: the partitions with a mark; those without are read from their start. told: what deliverers have
-    reported of their partitions.
+    committed: the partitions with a committed offset; those without are read from their start. told: what
+    deliverers have reported of their partitions.
     """
 
     deliverers: int
-    marks: Mapping[TopicPartition, int]
+    open_from: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     committed: Collection[TopicPartition] = ()
     told: Mapping[TopicPartition, str] = MappingProxyType({})
@@ -35,7 +35,7 @@ class Group(NamedTuple):
     @property
     def behind(self) -> int:
         """How many records were written since the oldest firing that may be open."""
-        return sum(end - self.marks[tp] for tp, end in self.ends.items())
+        return sum(end - self.open_from[tp] for tp, end in self.ends.items())
 
 
 def groups(config: BusConfig, registry: Registry, only: str | None = None) -> dict[str, Group | None]:
@@ -95,10 +95,10 @@ def _group(config: BusConfig, registry: Registry) -> Group:
         starts, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
         topic = admin.topics([name])[name]
     own = {
-        tp: mark.offset
-        for tp, mark in committed.items()
-        if mark is not None and topic is not None and topic_of(mark) == topic.id
+        tp: each.offset
+        for tp, each in committed.items()
+        if each is not None and topic is not None and topic_of(each) == topic.id
     }
-    marks = {tp: min(max(start, own.get(tp, start)), ends[tp]) for tp, start in starts.items()}
-    told = {tp: text for tp, mark in committed.items() if mark is not None and (text := problem_in(mark))}
-    return Group(members, marks, ends, own.keys(), told)
+    open_from = {tp: min(max(start, own.get(tp, start)), ends[tp]) for tp, start in starts.items()}
+    told = {tp: text for tp, each in committed.items() if each is not None and (text := problem_in(each))}
+    return Group(members, open_from, ends, own.keys(), told)

@@ -50,7 +50,8 @@ class Health:
 
     dead_letters: how many are open and how many were sent again (redriven); complete: False if there may be
     more, because only the latest were counted; None if they cannot be read. dead_letters_at_most: all records
-    of the topic, with marks and control records. deliveries: see `deliveries`. sinks: see `Undelivered.row`.
+    of the topic, redrive and control records included. deliveries: see `deliveries`. sinks: see
+    `Undelivered.row`.
     """
 
     bus: str

@@ -1,4 +1,4 @@
-"""Sends dead letters again, several in each transaction, with a mark for each that was sent."""
+"""Sends dead letters again, several in each transaction, with a redrive record for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..kafka.clients import ClientErrors, connect
 from ..kafka.transactions import TIMEOUT_S, TRANSACTION_TIMEOUT_MS
 from ..protocol.outputs import ATTEMPTS
 from ..records.sizes import MAX_INTERNAL_BYTES
-from .dead_letters import MARK, DeadLetter, own_headers
+from .dead_letters import REDRIVEN, DeadLetter, own_headers
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -29,8 +29,8 @@ def redrive(
     """Send records again, each to `DeadLetter.target`. Yields what each transaction has sent.
 
     Key, value and headers are the original ones, with the number of attempts, so that counting continues.
-    Raises EngineError if a transaction fails. What was yielded has been sent; the marks show whether the
-    failed transaction was committed too.
+    Raises EngineError if a transaction fails. What was yielded has been sent; the redrive records show
+    whether the failed transaction was committed too.
     """
     from confluent_kafka import KafkaException
 
@@ -44,10 +44,9 @@ def redrive(
                 topic, partition = dead_letter.target(config)
                 headers: Any = [*own_headers(record.headers), (ATTEMPTS, str(dead_letter.attempts).encode())]
                 produce(producer, topic, record.value, record.key, partition, headers)
-                mark: Any = [(MARK, dead_letter.place.encode())]
-                produce(
-                    producer, dead_letter.partition.topic, None, None, dead_letter.partition.partition, mark
-                )
+                redriven: Any = [(REDRIVEN, dead_letter.place.encode())]
+                tp = dead_letter.partition
+                produce(producer, tp.topic, None, None, tp.partition, redriven)
             producer.commit_transaction(TIMEOUT_S)
             yield [dead_letter for dead_letter, _ in batch]
     except KafkaException as e:

@@ -64,8 +64,8 @@ def undelivered(
 ) -> list[Undelivered]:
     """The subscriptions with sinks, in the order of their names. found: the deployments, from `groups`.
 
-    Leaves out deployments whose group the cluster does not show. Reads the action topic from the marks on, at
-    most MOST_READ records and MOST_BYTES. Raises UnreachableError.
+    Leaves out deployments whose group the cluster does not show. Reads the action topic from
+    `Group.open_from` on, at most MOST_READ records and MOST_BYTES. Raises UnreachableError.
     """
     known = {deployment: group for deployment, group in found.items() if group is not None}
     open_, is_whole = _open(config, known)
@@ -110,21 +110,22 @@ def late(
 def _open(config: BusConfig, known: Mapping[str, Group]) -> tuple[dict[str, dict[str, int]], bool]:
     """({subscription: {firing id: when it was written}}, whether these are all).
 
-    If there is too much to read: the firings at the marks. A mark is below all open firings of its partition,
-    and is committed with their acknowledgements, so a firing there is the oldest open one.
+    If there is too much to read: the firings at the committed offsets. Such an offset is below all other open
+    firings of its partition, and is committed with their acknowledgements, so a firing there is the oldest
+    open one.
     """
-    marks: dict[TopicPartition, int] = {}
+    starts: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
     for group in known.values():
-        for tp, mark in group.marks.items():
-            marks[tp] = min(mark, marks.get(tp, mark))
+        for tp, start in group.open_from.items():
+            starts[tp] = min(start, starts.get(tp, start))
             ends[tp] = max(group.ends[tp], ends.get(tp, 0))
     found: dict[str, dict[str, int]] = {}
-    if marks == ends:  # without a client for the reading
+    if starts == ends:  # without a client for the reading
         return found, True
-    if sum(end - marks[tp] for tp, end in ends.items()) <= MOST_READ:
+    if sum(end - starts[tp] for tp, end in ends.items()) <= MOST_READ:
         size = 0
-        for record in read_between(config, marks, ends, sparing=True):
+        for record in read_between(config, starts, ends, sparing=True):
             _follow(found, record)
             size += len(record.value or b"")
             if size > MOST_BYTES:
@@ -133,8 +134,8 @@ def _open(config: BusConfig, known: Mapping[str, Group]) -> tuple[dict[str, dict
             return found, True
     found = {}
     for deployment, group in known.items():
-        firsts = {tp: group.marks[tp] for tp in group.committed if group.marks[tp] < group.ends[tp]}
-        for record in read_between(config, firsts, {tp: mark + 1 for tp, mark in firsts.items()}):
+        firsts = {tp: group.open_from[tp] for tp in group.committed if group.open_from[tp] < group.ends[tp]}
+        for record in read_between(config, firsts, {tp: first + 1 for tp, first in firsts.items()}):
             if _deployment(subscription_in(record) or "") == deployment:
                 _follow(found, record)
     return found, False

@@ -23,7 +23,7 @@ from .firings import OpenFiring
 from .ownership import Ownership
 from .partition import DELIVERER, ActionPartition
 
-MARKS_EVERY_S: Final = 1.0
+OFFSETS_EVERY_S: Final = 1.0
 REFUSED_EVERY_S: Final = 5.0  # how long a dead letter or reply waits that the brokers refused
 _FIRED, _ACKED = b',"state":"fired","firing":{', b',"state":"acked","firing":{'
 # Headers of dead letters: where the firing was sent, the status, and the first bytes of the answer's body in
@@ -65,7 +65,7 @@ class Done:
 
 
 class Acknowledgements:
-    """Writes acknowledgements with their dead letters and replies, and moves the marks.
+    """Writes acknowledgements with their dead letters and replies, and commits offsets.
 
     done: by record key. A firing in it whose partition is not open waits until it is.
     """
@@ -74,7 +74,7 @@ class Acknowledgements:
         self._config, self.ownership = context.config, ownership
         self._clock, self._monotonic = context.clock, context.monotonic
         self.done: dict[bytes, Done] = {}
-        self._marks_at = self._again_at = 0.0
+        self._offsets_at = self._again_at = 0.0
 
     def add(self, firing: OpenFiring, reason: str = "", reply: Output | None = None) -> None:
         self.done[firing.key] = Done(firing, reason, reply)
@@ -104,9 +104,9 @@ class Acknowledgements:
                 del self.done[key]
 
     @property
-    def marks_are_due(self) -> bool:
-        """Whether marks are committed even if nothing is acknowledged."""
-        return self._monotonic() - self._marks_at >= MARKS_EVERY_S
+    def offsets_are_due(self) -> bool:
+        """Whether offsets are committed even if nothing is acknowledged."""
+        return self._monotonic() - self._offsets_at >= OFFSETS_EVERY_S
 
     def commit(self, membership: object) -> list[OpenFiring]:
         """Acknowledge the firings whose partitions are open. Returns those that are acknowledged now."""
@@ -120,7 +120,7 @@ class Acknowledgements:
         ]
         plain = [done for done in due if done.is_plain]
         finished: list[OpenFiring] = []
-        if plain or self.marks_are_due:
+        if plain or self.offsets_are_due:
             finished += self._transact(first_part(plain), membership)
         together = [done for done in due if not done.is_plain and not done.refused]
         if together:
@@ -133,7 +133,7 @@ class Acknowledgements:
         return finished
 
     def _transact(self, dones: Sequence[Done], membership: object) -> list[OpenFiring]:
-        """Acknowledge these firings and move the marks: all, or nothing."""
+        """Acknowledge these firings and commit the offsets: all, or nothing."""
         of_partition: dict[TopicPartition, list[OpenFiring]] = {}
         for done in dones:
             of_partition.setdefault(done.firing.record.source, []).append(done.firing)
@@ -141,13 +141,13 @@ class Acknowledgements:
         problems: dict[TopicPartition, str] = {}
         for partition in self.ownership.open:
             tp = partition.tp
-            mark = self.mark(partition, of_partition.get(tp, []))
+            offset = self.offset_to_commit(partition, of_partition.get(tp, []))
             problem = partition.problem
             told = problem == self.ownership.problems.get(tp, "")
-            if tp in of_partition or mark != self.ownership.marks.get(tp) or not told:
-                offsets[tp] = self.ownership.metadata(mark, problem)
+            if tp in of_partition or offset != self.ownership.committed.get(tp) or not told:
+                offsets[tp] = self.ownership.metadata(offset, problem)
                 problems[tp] = problem
-        now = self._marks_at = self._monotonic()
+        now = self._offsets_at = self._monotonic()
         if not offsets:
             return []
         try:
@@ -162,16 +162,16 @@ class Acknowledgements:
             return []
         if appended is not None:
             self._clock.observe(appended)
-        self.ownership.marks |= {tp: committed.offset for tp, committed in offsets.items()}
+        self.ownership.committed |= {tp: committed.offset for tp, committed in offsets.items()}
         self.ownership.problems |= problems
         for done in dones:
             del self.done[done.firing.key]
             self.ownership.partitions[done.firing.record.source].acknowledged(done.firing.key)
         return [done.firing for done in dones]
 
-    def mark(self, partition: ActionPartition, acknowledged: Iterable[OpenFiring]) -> int:
-        """The mark to commit with these acknowledgements."""
-        return partition.mark_without(acknowledged)
+    def offset_to_commit(self, partition: ActionPartition, acknowledged: Iterable[OpenFiring]) -> int:
+        """The offset to commit with these acknowledgements."""
+        return partition.offset_to_commit_without(acknowledged)
 
     def outputs(self, dones: Iterable[Done]) -> list[Output]:
         """Dead letters, replies and acknowledgements."""

@@ -45,9 +45,9 @@ class DeadDeliverers:
         """Remember who is a member. Call it before joining, and at each assignment."""
         self._fencing.note_members()
 
-    def note_committers(self, marks: Iterable[Committed | None]) -> None:
-        """Remember who committed these marks, before the next commits replace their names."""
-        self._fencing.note_committers(marks)
+    def note_committers(self, committed: Iterable[Committed | None]) -> None:
+        """Remember who committed these offsets, before the next commits replace their names."""
+        self._fencing.note_committers(committed)
 
     def look(self) -> None:
         """Fence dead deliverers if a takeover is blocked. Call it in each pass; it looks every LOOK_S."""
@@ -65,7 +65,7 @@ class DeadDeliverers:
             self._look_at = now + AGAIN_S
 
     def is_blocked(self) -> bool:
-        """Whether an open transaction hides marks, or records of a partition that is being taken over."""
+        """Whether an open transaction hides offsets, or records of a partition that is being taken over."""
         ownership = self._ownership
         if ownership.blocked:
             return True

@@ -6,7 +6,7 @@ It makes no request itself: `Posts` sends a firing and says how that ended. One 
 2. **Take over** what is assigned (`Ownership`).
 3. **Read** sinks and firings, and put the open firings into their lanes.
 4. **Take the answers** of deliveries that have ended.
-5. **Commit** acknowledgements, dead letters, replies and marks (`Acknowledgements`).
+5. **Commit** acknowledgements, dead letters, replies and offsets (`Acknowledgements`).
 6. **Start** deliveries (`Schedule`). Lanes that wait for no acknowledgement start theirs before 5.
 
 A lane starts its next delivery only after the acknowledgement of the last one is committed.
@@ -269,7 +269,7 @@ class Deliverer:
     # -- 5: the transaction
 
     def commit(self, membership: object) -> None:
-        if self.acknowledgements.marks_are_due:
+        if self.acknowledgements.offsets_are_due:
             done = self.acknowledgements.done
             for firing, reason in self._without_sink.overdue(self.clock.now_ms(), done):
                 self._add_dead_letter(firing, reason)

@@ -1,4 +1,4 @@
-"""The offsets of a partition's open firings. Its mark is never above the lowest of them."""
+"""The offsets of a partition's open firings. No offset above the lowest of them is committed."""
 
 from __future__ import annotations
 

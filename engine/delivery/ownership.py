@@ -17,8 +17,8 @@ from .partition import ActionPartition
 
 class Ownership:
     """lifecycle: the states of the assigned partitions, of which deliverers use four: recovering while it is
-    read to its end, blocked while a transaction that may change its mark is open, open when its firings are
-    delivered. partitions: the recovering and the open ones.
+    read to its end, blocked while a transaction that may change its committed offset is open, open when its
+    firings are delivered. partitions: the recovering and the open ones.
 
     registry_end: up to where the registry must be read before a partition opens.
     """
@@ -30,8 +30,8 @@ class Ownership:
         self.assigned: tuple[TopicPartition, ...] | None = None  # None: not known
         self.lifecycle = Lifecycle(context.monotonic)
         self.partitions: dict[TopicPartition, ActionPartition] = {}
-        self.marks: dict[TopicPartition, int] = {}  # as this deliverer committed them
-        self.problems: dict[TopicPartition, str] = {}  # committed with the marks, without ""
+        self.committed: dict[TopicPartition, int] = {}  # as this deliverer committed them
+        self.problems: dict[TopicPartition, str] = {}  # committed with the offsets, without ""
         self.registry_end = 0
         self._topic_id = ""
 
@@ -45,25 +45,25 @@ class Ownership:
 
     @property
     def blocked(self) -> list[TopicPartition]:
-        """The partitions whose marks are not stable."""
+        """The partitions whose committed offsets are not stable."""
         return self.lifecycle.among(BLOCKED)
 
     def assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
         """Another assignment begins (None: it is not known yet). Drops all partitions."""
-        self.partitions, self.marks, self.problems = {}, {}, {}
+        self.partitions, self.committed, self.problems = {}, {}, {}
         self.assigned = assigned
         self.lifecycle.assign(assigned or ())
 
     def take_over(self) -> Collection[Committed | None]:
-        """Start to read the assigned partitions, once their marks are stable.
+        """Start to read the assigned partitions, once their committed offsets are stable.
 
-        Marks are read before ends (1, 2), so that what an old owner acknowledged is in the marks or below the
-        ends. Returns the marks, if it has started now.
+        They are read before the ends (1, 2), so that what an old owner acknowledged is below one or the
+        other. Returns what is committed, if it has started now.
         """
         if not self.assigned or self.partitions:
             return ()
-        marks = self.stable_marks(self.assigned)  # 1
-        if marks is None:
+        committed = self.stable_committed(self.assigned)  # 1
+        if committed is None:
             self.lifecycle.move_all(self.assigned, BLOCKED)
             return ()
         self.lifecycle.move_all(self.assigned, RECOVERING)
@@ -72,16 +72,16 @@ class Ownership:
         topic = self.bus.topics([self._action])[self._action]
         self._topic_id = "" if topic is None else topic.id
         self.registry_end = self.bus.end_offsets([self._registry])[self._registry]
-        positions = {tp: self._start_of(tp, marks[tp], starts[tp]) for tp in self.assigned}
+        positions = {tp: self._start_of(tp, committed[tp], starts[tp]) for tp in self.assigned}
         for tp, position in positions.items():
             self.partitions[tp] = self.context.parts.partition(self.context, tp, position, ends[tp])
         self.bus.start(positions)
-        return marks.values()
+        return committed.values()
 
-    def stable_marks(
+    def stable_committed(
         self, assigned: tuple[TopicPartition, ...]
     ) -> Mapping[TopicPartition, Committed | None] | None:
-        """The committed marks; None while a transaction that may change one is open."""
+        """The committed offsets; None while a transaction that may change one is open."""
         return self.bus.committed(assigned)
 
     def ends(self, assigned: tuple[TopicPartition, ...]) -> Mapping[TopicPartition, int]:
@@ -130,17 +130,18 @@ class Ownership:
         """Whether all open firings of the partition are held."""
         return self.is_open(tp) and not self.partitions[tp].left_out
 
-    def metadata(self, mark: int, problem: str = "") -> Committed:
-        """A mark with its metadata, ready to be committed. problem: of its partition, for `health`."""
+    def metadata(self, offset: int, problem: str = "") -> Committed:
+        """An offset with its metadata, ready to be committed. problem: of its partition, for `health`."""
         found = {"v": VERSION, "t": self._topic_id, "c": self.bus.transactional_id}
-        return Committed(mark, json.dumps({**found, "p": problem} if problem else found))
+        return Committed(offset, json.dumps({**found, "p": problem} if problem else found))
 
     def _start_of(self, tp: TopicPartition, committed: Committed | None, start: int) -> int:
         if committed is None:
             return start
         topic = topic_of(committed)
         if topic != self._topic_id:
-            why = "has a mark that no deliverer wrote" if topic is None else "was deleted and created again"
+            strange = "has a committed offset that no deliverer wrote"
+            why = strange if topic is None else "was deleted and created again"
             log.error("%s %s: it is read from its start.", tp, why)
             return start
         if committed.offset < start:
@@ -154,20 +155,20 @@ class Ownership:
         return max(committed.offset, start)
 
 
-def problem_in(mark: Committed) -> str:
-    """What the last deliverer said is wrong with a partition, with its mark; "" if nothing is."""
-    found = _metadata(mark).get("p")
+def problem_in(committed: Committed) -> str:
+    """What the last deliverer said is wrong with a partition, with its offset; "" if nothing is."""
+    found = _metadata(committed).get("p")
     return found if isinstance(found, str) else ""
 
 
-def topic_of(mark: Committed) -> object:
-    """The id of the topic for which a mark was committed; None if somebody else wrote it, as a tool may."""
-    return _metadata(mark).get("t")
+def topic_of(committed: Committed) -> object:
+    """The id of the topic for which an offset was committed; None if somebody else did it, as a tool may."""
+    return _metadata(committed).get("t")
 
 
-def _metadata(mark: Committed) -> dict[str, object]:
+def _metadata(committed: Committed) -> dict[str, object]:
     try:
-        found = json.loads(mark.metadata or "{}")
+        found = json.loads(committed.metadata or "{}")
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -1,10 +1,10 @@
-"""One partition of the action topic, as its owner reads it: which firings are open, and its mark.
+"""One partition of the action topic, as its owner reads it: its open firings, and the offset to commit.
 
 Memory holds a window of the open firings. What does not fit is **left out**: the scope to which it belongs, a
 sink or one of its lanes, has an offset from which on nothing is held. When the scope has room again, a scan
-reads the partition from there. The mark is never above the lowest of these offsets, nor above the lowest open
-firing. A sink is also left out from a record on that another version wrote, until a process that reads that
-version takes the partition over.
+reads the partition from there. The offset to commit is never above the lowest of these offsets, nor above the
+lowest open firing. A sink is also left out from a record on that another version wrote, until a process that
+reads that version takes the partition over.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .firings import OpenFiring, open_firing, subscription_in
 from .open_offsets import OpenOffsets
 from .window import Held, Scope
 
-MOST_CHARS: Final = 1000  # of a problem, which is committed with the mark
+MOST_CHARS: Final = 1000  # of a problem, which is committed with the offset
 DELIVERER: Final = "interlock_deliverer"  # header of an acknowledgement: the transactional id of its writer
 
 
 class ActionPartition:
-    """start: where reading begins, the committed mark. end: the partition's end at that time, records of open
-    transactions included. Others may have acknowledged firings below it, so nothing is delivered until the
+    """start: where reading begins, the committed offset. end: the partition's end at that time, with records
+    of open transactions. Others may have acknowledged firings below it, so nothing is delivered until the
     partition `is_recovered`. other_owner: the transactional id of another deliverer that has acknowledged
     firings at or after `end`: then this one no longer owns the partition.
     """
@@ -52,21 +52,21 @@ class ActionPartition:
         return self.position >= self._end
 
     @property
-    def mark(self) -> int:
-        """The mark: every firing below it is acknowledged."""
+    def offset_to_commit(self) -> int:
+        """Every firing below it is acknowledged."""
         lowest = self.open_offsets.lowest()
         bounds = [self.position, *self._left_out.values()]
         return min(bounds if lowest is None else [*bounds, lowest])
 
-    def mark_without(self, firings: Iterable[OpenFiring]) -> int:
-        """The mark once these firings are acknowledged."""
+    def offset_to_commit_without(self, firings: Iterable[OpenFiring]) -> int:
+        """The offset to commit once these firings are acknowledged."""
         offsets = [firing.record.offset for firing in firings if firing.key in self._held]
         for offset in offsets:
             self.open_offsets.remove(offset)
-        mark = self.mark
+        found = self.offset_to_commit
         for offset in offsets:
             self.open_offsets.add(offset)
-        return mark
+        return found
 
     @property
     def held(self) -> list[OpenFiring]:

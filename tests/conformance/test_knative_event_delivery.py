@@ -82,7 +82,7 @@ def test_what_cannot_be_delivered_becomes_a_dead_letter(retries: int) -> None:
     """With where it was sent and what came back, as Knative's dispatcher says it."""
     with Sink(lambda _: answer(503, {}, b"no room")) as sink, Delivering(sink, tries=retries + 1) as setting:
         setting.fire("f1")
-        setting.until(lambda: setting.mark == 1)
+        setting.until(lambda: setting.committed == 1)
         (dead_letter,) = setting.written("b-dead-letter")
         assert len(sink.received) == retries + 1
         destination = f"{sink.url}/orders"
@@ -100,7 +100,7 @@ def test_a_delivery_that_succeeds_is_complete() -> None:
     with Sink() as sink, Delivering(sink) as setting:
         sink.answer(answer(503), answer(404), answer(202))
         setting.fire("f1")
-        setting.until(lambda: setting.mark == 1)
+        setting.until(lambda: setting.committed == 1)
         assert len(sink.received) == 3
         assert len({got.attributes["id"] for got in sink.received}) == 1
     assert setting.written("b-dead-letter") == []
@@ -124,7 +124,7 @@ def test_retry_after_is_waited_for(stated: str, most: int, waited: float) -> Non
 def test_a_reply_is_stored() -> None:
     with Sink(lambda _: answer(200, REPLY)) as sink, Delivering(sink) as setting:
         setting.fire("f1")
-        setting.until(lambda: setting.mark == 1)
+        setting.until(lambda: setting.committed == 1)
     (reply,) = setting.written("b-event")
     assert (reply["ce_id"], reply["ce_source"], reply["ce_type"]) == ("r1", "/sink", "done")
 
@@ -137,7 +137,7 @@ def test_a_delivery_whose_reply_cannot_be_stored_is_not_complete() -> None:
         setting.until(lambda: sink.received)
         for _ in range(100):
             setting.passes(1, TURN_MS)
-        assert (setting.mark or 0, setting.written("b-event")) == (0, [])
+        assert (setting.committed or 0, setting.written("b-event")) == (0, [])
         setting.bus.refused = ""
-        setting.until(lambda: setting.mark == 1)
+        setting.until(lambda: setting.committed == 1)
         assert (len(setting.written("b-event")), len(sink.received)) == (1, 1)

@@ -44,12 +44,12 @@ def test_k23_offsets_that_do_not_change_are_refused_to_an_earlier_generation(kaf
     old, new = kafka.bus(), kafka.bus()
     membership = assigned(kafka, old, [action.topic]).membership
     old.start({action: 0})
-    old.commit([], {action: Committed(5, "mark")}, membership)
+    old.commit([], {action: Committed(5, "said")}, membership)
     new.subscribe([action.topic])
     next_assignment(kafka, new, old)
     with pytest.raises(TransactionAborted):
-        old.commit([Output(*action, b"f1", b"acked")], {action: Committed(5, "mark")}, membership)
-    assert kafka.until("stable offsets", lambda: new.committed([action])) == {action: Committed(5, "mark")}
+        old.commit([Output(*action, b"f1", b"acked")], {action: Committed(5, "said")}, membership)
+    assert kafka.until("stable offsets", lambda: new.committed([action])) == {action: Committed(5, "said")}
     assert values(read_whole(kafka, new.reader(), new.end_offsets([action]))) == []
 
 
@@ -105,7 +105,7 @@ def test_k27_a_member_may_commit_before_it_gives_up_its_partitions_for_a_rebalan
     new.subscribe([action.topic])
     next_assignment(kafka, new, old)
     assert calls
-    assert kafka.until("the mark", lambda: new.committed([action])) == {action: Committed(1, "")}
+    assert kafka.until("the offset", lambda: new.committed([action])) == {action: Committed(1, "")}
     assert set(values(read_whole(kafka, new.reader(), new.end_offsets([action])))) == {b"acked"}
     next_assignment(kafka, old)
     before_it_leaves = len(calls)  # a slow machine may need more than one rebalance until here

@@ -178,7 +178,7 @@ class DeliveryWorld:
             name = rng.choices(_NAMES, WEIGHTS)[0]
             if not (self.calm and name in FAULTS):
                 getattr(self, "_do_" + name.replace(" ", "_"))(rng.randrange(1 << 16), rng.randrange(1 << 16))
-            self._check_marks()
+            self._check_offsets()
 
     def drain(self) -> None:
         """No faults any more. First one key of each sink stays bad, then all sinks accept everything."""
@@ -214,7 +214,7 @@ class DeliveryWorld:
         quiet, before = 0, None
         for _ in range(rounds):
             self._go_round()
-            self._check_marks()
+            self._check_offsets()
             now = self._durable()
             waits = self.flights or any(each.decision == "open" for each in self.cluster.transactions)
             quiet = quiet + 1 if now == before and not waits else 0
@@ -482,12 +482,12 @@ class DeliveryWorld:
         if len(of_sink) > flight.attempt.sink.max_in_flight:
             self.problem("budget", f"{firing.subscription} has {len(of_sink)} deliveries at once")
 
-    def _check_marks(self) -> None:
+    def _check_offsets(self) -> None:
         offsets = self.cluster.group.offsets
         for tp, offset, action in self._open():
             committed = offsets.get(tp)
             if committed is not None and offset < committed.offset:
-                self.problem("mark", f"{action.key!r} at {tp}@{offset} is open below {committed.offset}")
+                self.problem("offset", f"{action.key!r} at {tp}@{offset} is open below {committed.offset}")
 
     def _accepted_keys(self) -> Counter[tuple[str, str]]:
         """{(subscription, key): how many of its firings the sink has accepted}."""
@@ -535,7 +535,9 @@ class DeliveryWorld:
                     self.problem("repeats", f"{key!r} was delivered {delivered} times without a fault")
             committed = self.cluster.group.offsets.get(log.tp)
             if log.end and (committed is None or committed.offset < log.stable_end):
-                self.problem("behind", f"the mark of {log.tp} is {committed}, its end {log.stable_end}")
+                self.problem(
+                    "behind", f"the committed offset of {log.tp} is {committed}, its end {log.stable_end}"
+                )
 
     def _check_dead_letter(self, dead_letter: Entry) -> None:
         """A firing that is given up for its age is that old, whatever the clock of the process says."""

@@ -32,14 +32,14 @@ def often(monkeypatch: pytest.MonkeyPatch, **weights: int) -> None:
     monkeypatch.setattr(deliveries, "WEIGHTS", usual)
 
 
-class MarkAtThePosition(Acknowledgements):
-    def mark(self, partition: ActionPartition, acknowledged: Iterable[OpenFiring]) -> int:
+class CommitsThePosition(Acknowledgements):
+    def offset_to_commit(self, partition: ActionPartition, acknowledged: Iterable[OpenFiring]) -> int:
         return partition.position
 
 
-def test_a_mark_beyond_an_open_firing_is_found() -> None:
+def test_an_offset_beyond_an_open_firing_is_found() -> None:
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(acknowledgements=MarkAtThePosition)), "mark", "lost", kept=1
+        DeliveryMadeOf(parts=Parts(acknowledgements=CommitsThePosition)), "offset", "lost", kept=1
     )
 
 
@@ -98,7 +98,7 @@ class BusThatNoticesLate(BusThatMayRefuse):
 def test_acknowledgements_without_a_fence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     often(monkeypatch, kick=120)
     made_of = DeliveryMadeOf(bus=BusThatNoticesLate, cluster=ClusterWithoutFence)
-    assert_delivery_shows(made_of, "acked", "order", "zombie", "mark", kept=33)
+    assert_delivery_shows(made_of, "acked", "order", "zombie", "offset", kept=33)
 
 
 def test_with_the_fence_processes_that_notice_late_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ class ForgetsFiringsWithoutSink(Deliverer):
 
 
 def test_firings_that_are_skipped_because_their_sink_is_not_known_yet_are_found() -> None:
-    assert_delivery_shows(DeliveryMadeOf(ForgetsFiringsWithoutSink), "mark", "lost", kept=102)
+    assert_delivery_shows(DeliveryMadeOf(ForgetsFiringsWithoutSink), "offset", "lost", kept=102)
 
 
 class LanesThatOvertake(SinkLanes):
@@ -150,11 +150,11 @@ class DeadLetterAfterwards(Acknowledgements):
     later: tuple[Output, ...] = ()
 
     def commit(self, membership: object) -> list[OpenFiring]:
-        marks = self.ownership.marks
-        if membership is not None and marks and self.marks_are_due:
+        offsets = self.ownership.committed
+        if membership is not None and offsets and self.offsets_are_due:
             dead_letters, self.later = self.later, ()
-            tp = next(iter(marks))
-            self.ownership.bus.commit(dead_letters, {tp: self.ownership.metadata(marks[tp])}, membership)
+            tp = next(iter(offsets))
+            self.ownership.bus.commit(dead_letters, {tp: self.ownership.metadata(offsets[tp])}, membership)
         return super().commit(membership)
 
     def outputs(self, dones: Iterable[Done]) -> list[Output]:
@@ -183,7 +183,7 @@ class ReplyBefore(Acknowledgements):
         replies = [done for done in owned if done.reply is not None]
         if replies and membership is not None:
             tp = replies[0].firing.record.source
-            offsets = {tp: self.ownership.metadata(self.ownership.partitions[tp].mark)}
+            offsets = {tp: self.ownership.metadata(self.ownership.partitions[tp].offset_to_commit)}
             self.ownership.bus.commit([r.reply for r in replies if r.reply], offsets, membership)
             for done in replies:
                 done.reply = None
@@ -226,16 +226,16 @@ def test_an_order_that_changes_while_deliveries_are_in_flight_is_found() -> None
     assert_delivery_shows(DeliveryMadeOf(parts=Parts(lanes=LanesThatChangeAtOnce)), "order", kept=48)
 
 
-class MarkWithoutWhatIsLeftOut(ActionPartition):
+class OffsetWithoutWhatIsLeftOut(ActionPartition):
     @property
-    def mark(self) -> int:
+    def offset_to_commit(self) -> int:
         lowest = self.open_offsets.lowest()
         return self.position if lowest is None else min(lowest, self.position)
 
 
-def test_a_mark_beyond_what_did_not_fit_into_memory_is_found() -> None:
+def test_an_offset_beyond_what_did_not_fit_into_memory_is_found() -> None:
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(partition=MarkWithoutWhatIsLeftOut)), "mark", "lost", kept=52
+        DeliveryMadeOf(parts=Parts(partition=OffsetWithoutWhatIsLeftOut)), "offset", "lost", kept=52
     )
 
 

@@ -106,8 +106,8 @@ class Deliveries:
     def eventually_arrived(self, count: int) -> None:
         self._eventually(f"{count} deliveries", lambda: len(self.sink.arrived) >= count)
 
-    def marks(self) -> dict[TopicPartition, int]:
-        """{partition: how far its mark is from its end}."""
+    def behind(self) -> dict[TopicPartition, int]:
+        """{partition: how far its committed offset is from its end}."""
         config = self.bench.config.of_deliverers
         admin = Admin(config)
         try:
@@ -115,7 +115,7 @@ class Deliveries:
             ends, committed = admin.end_offsets(tps), admin.committed(tps, stable=True) or {}
         finally:
             admin.close()
-        return {tp: ends[tp] - (0 if (mark := committed.get(tp)) is None else mark.offset) for tp in tps}
+        return {tp: ends[tp] - (0 if (found := committed.get(tp)) is None else found.offset) for tp in tps}
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_each_firing_of_an_engine_is_delivered_once_and_in_the_order_of_its_key(
         deliveries.eventually_acknowledged()
         deliveries.emit(30)  # now live
         deliveries.eventually_acknowledged()
-        eventually("the marks reach the ends", lambda: not any(deliveries.marks().values()))
+        eventually("the offsets reach the ends", lambda: not any(deliveries.behind().values()))
     assert Counter(deliveries.sink.firings) == dict.fromkeys(deliveries.acknowledged(), 1)
     deliveries.sink.assert_in_order()
     assert deliverer._loops[0].failures == 0

@@ -25,7 +25,7 @@ def send(bench: Bench, kind: str, value: bytes | None, key: bytes = b"k", **head
 
 
 def dead_letters(bench: Bench, eventually: Any, count: int) -> list[Any]:
-    """The dead letters without marks, once there are `count`."""
+    """The dead letters without redrive records, once there are `count`."""
 
     def found() -> list[Any]:
         return [r for r in bench.records("dead-letter") if "interlock_reason" in dict(r.headers)]

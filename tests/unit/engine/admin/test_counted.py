@@ -1,4 +1,4 @@
-"""How many dead letters there are: as the list shows them, without marks and control records."""
+"""How many dead letters there are: as the list shows them, without redrive and control records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.admin import dead_letters as module
-from interlock.engine.admin.dead_letters import MARK, Count, counted
+from interlock.engine.admin.dead_letters import REDRIVEN, Count, counted
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 
@@ -19,8 +19,8 @@ def dead_letter(tp: TopicPartition, offset: int, value: bytes = b"x") -> Record:
     return Record(tp, offset, 0, None, value, [("interlock_reason", b"r")])
 
 
-def mark(tp: TopicPartition, offset: int, place: str) -> Record:
-    return Record(tp, offset, 0, None, None, [(MARK, place.encode())])
+def redrive_record(tp: TopicPartition, offset: int, place: str) -> Record:
+    return Record(tp, offset, 0, None, None, [(REDRIVEN, place.encode())])
 
 
 def counted_of(monkeypatch: pytest.MonkeyPatch, *records: Record, low: int = 0, end: int = 100) -> Count:
@@ -34,20 +34,24 @@ def counted_of(monkeypatch: pytest.MonkeyPatch, *records: Record, low: int = 0, 
     return counted(CONFIG, {ZERO: low, ONE: low}, {ZERO: end, ONE: end})
 
 
-def test_dead_letters_are_open_or_redriven_and_marks_are_neither(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six dead letters, three of them sent again, one of these twice; the other records are marks."""
+def test_dead_letters_are_open_or_redriven_and_other_records_are_neither(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Six dead letters, three of them sent again, one of these twice; the other records say so."""
     dead_letters = [dead_letter(ZERO, n) for n in range(3)] + [dead_letter(ONE, n) for n in range(3)]
-    marks = [mark(ZERO, 10 + n, f"{ZERO}@{n}") for n in (0, 1, 1)] + [mark(ONE, 10, f"{ONE}@2")]
-    assert counted_of(monkeypatch, *dead_letters, *marks) == Count(3, 3, True)
+    sent = [redrive_record(ZERO, 10 + n, f"{ZERO}@{n}") for n in (0, 1, 1)] + [
+        redrive_record(ONE, 10, f"{ONE}@2")
+    ]
+    assert counted_of(monkeypatch, *dead_letters, *sent) == Count(3, 3, True)
     assert counted_of(monkeypatch) == Count(0, 0, True)
 
 
-def test_a_mark_of_a_dead_letter_that_retention_removed_counts_for_nothing(
+def test_a_redrive_record_of_a_dead_letter_that_retention_removed_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert counted_of(monkeypatch, dead_letter(ZERO, 50), mark(ZERO, 51, f"{ZERO}@3"), low=40) == Count(
-        1, 0, True
-    )
+    assert counted_of(
+        monkeypatch, dead_letter(ZERO, 50), redrive_record(ZERO, 51, f"{ZERO}@3"), low=40
+    ) == Count(1, 0, True)
 
 
 def test_only_the_latest_are_counted_and_the_text_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,9 +35,9 @@ class Cluster:
     def __init__(self) -> None:
         self.registry = Registry()
         self.members: dict[str, int] = {}
-        self.marks: dict[int, Committed | None] = {}
+        self.committed_to: dict[int, Committed | None] = {}
         self.closed = 0
-        self.said = METADATA  # the metadata of the second partition's mark
+        self.said = METADATA  # the metadata of the second partition's offset
         self.write(BUS_KEY, encode_json(BusRecord(partitions=3)))
 
     def write(self, key: bytes, value: bytes | None) -> None:
@@ -69,13 +69,13 @@ class Admin:
     def committed(
         self, partitions: Iterable[TopicPartition], *, stable: bool
     ) -> dict[TopicPartition, Committed | None]:
-        marks = {
+        offsets = {
             0: Committed(10, METADATA),
             1: Committed(4, self._cluster.said),
             2: None,
-            **self._cluster.marks,
+            **self._cluster.committed_to,
         }
-        return {tp: marks[tp.partition] for tp in partitions}
+        return {tp: offsets[tp.partition] for tp in partitions}
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
         return {name: Topic("id", 3) for name in names}
@@ -148,7 +148,7 @@ def test_only_the_deployment_that_is_asked_for_is_looked_at(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize(
-    ("mark", "begins"),
+    ("committed", "begins"),
     [
         (Committed(8, METADATA), 8),
         (Committed(1, METADATA), 3),  # retention has removed what lies below
@@ -157,16 +157,16 @@ def test_only_the_deployment_that_is_asked_for_is_looked_at(cluster: Cluster) ->
         (Committed(8, ""), 3),  # of a tool
     ],
 )
-def test_a_mark_says_from_where_on_firings_may_be_open(
-    cluster: Cluster, mark: Committed, begins: int
+def test_a_committed_offset_says_from_where_on_firings_may_be_open(
+    cluster: Cluster, committed: Committed, begins: int
 ) -> None:
     cluster.register("one/deliver/a")
-    cluster.members, cluster.marks = {"b-deliver-one": 1}, {0: mark}
+    cluster.members, cluster.committed_to = {"b-deliver-one": 1}, {0: committed}
     [group] = groups(CONFIG, cluster.registry).values()
     assert isinstance(group, Group)
     place = TopicPartition("b-action", 0)
-    assert (group.marks[place], group.ends[place]) == (begins, 10)
-    assert (place in group.committed) == ("id" in mark.metadata and "deleted" not in mark.metadata)
+    assert (group.open_from[place], group.ends[place]) == (begins, 10)
+    assert (place in group.committed) == ("id" in committed.metadata and "deleted" not in committed.metadata)
 
 
 def test_without_sinks_nothing_is_asked(cluster: Cluster) -> None:

@@ -22,11 +22,11 @@ MINUTE_MS = 60_000
 
 
 class Topic:
-    """The action topic, and the deliverers of deployment `one` with their marks."""
+    """The action topic, and the deliverers of deployment `one` with their committed offsets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.records: dict[TopicPartition, list[Record]] = {P0: [], P1: []}
-        self.marks: dict[TopicPartition, int] = {}
+        self.committed: dict[TopicPartition, int] = {}
         self.registry = Registry()
         self.read = 0
         for name in (SHIP, AUDIT):
@@ -56,8 +56,8 @@ class Topic:
 
     def groups(self, deliverers: int = 1) -> dict[str, Group | None]:
         ends = {tp: len(records) for tp, records in self.records.items()}
-        marks = {tp: self.marks.get(tp, 0) for tp in self.records}
-        return {"one": Group(deliverers, marks, ends, self.marks.keys()), "unseen": None}
+        open_from = {tp: self.committed.get(tp, 0) for tp in self.records}
+        return {"one": Group(deliverers, open_from, ends, self.committed.keys()), "unseen": None}
 
     def _between(
         self,
@@ -94,16 +94,16 @@ def test_a_firing_waits_until_it_is_acknowledged(topic: Topic) -> None:
     assert topic.found() == {SHIP: Undelivered(SHIP, 2, "f3", 1500), AUDIT: Undelivered(AUDIT, 0)}
 
 
-def test_what_is_below_a_mark_is_not_read(topic: Topic) -> None:
+def test_what_is_below_a_committed_offset_is_not_read(topic: Topic) -> None:
     topic.write("f1", 1000)
     topic.write("f2", 2000)
-    topic.marks = {P0: 1, P1: 0}
+    topic.committed = {P0: 1, P1: 0}
     assert (topic.found()[SHIP], topic.read) == (Undelivered(SHIP, 1, "f2", 2000), 1)
 
 
-def test_nothing_is_read_if_all_marks_are_at_the_ends(topic: Topic) -> None:
+def test_nothing_is_read_if_all_committed_offsets_are_at_the_ends(topic: Topic) -> None:
     topic.write("f1", 1000)
-    topic.marks = {P0: 1, P1: 0}
+    topic.committed = {P0: 1, P1: 0}
     assert (topic.found()[SHIP], topic.read) == (Undelivered(SHIP, 0), 0)
 
 
@@ -131,16 +131,16 @@ def test_firings_of_a_sink_that_was_removed_are_counted(topic: Topic) -> None:
 
 
 @pytest.mark.parametrize("limit", ["MOST_READ", "MOST_BYTES"])
-def test_of_too_many_records_the_firings_at_the_marks_are_known(
+def test_of_too_many_records_the_firings_at_the_committed_offsets_are_known(
     topic: Topic, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What lies between may be acknowledged in what was not read."""
     monkeypatch.setattr(module, limit, 1)
-    topic.write("f0", 500, name=AUDIT, tp=P1)  # P1 has no mark: it may be acknowledged
+    topic.write("f0", 500, name=AUDIT, tp=P1)  # P1 has no committed offset: it may be acknowledged
     topic.write("f1", 1000)
     topic.write("f2", 1500, name=AUDIT)
     topic.write("f2", 1600, "acked", name=AUDIT)
-    topic.marks = {P0: 0}
+    topic.committed = {P0: 0}
     assert topic.found() == {SHIP: Undelivered(SHIP, None, "f1", 1000), AUDIT: Undelivered(AUDIT, None)}
 
 

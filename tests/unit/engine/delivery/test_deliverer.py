@@ -116,7 +116,7 @@ class Setting:
         self.posts.answers.append(Ended(number, answer))
 
     @property
-    def mark(self) -> int | None:
+    def committed(self) -> int | None:
         committed = self.cluster.group.offsets.get(TP)
         return None if committed is None else committed.offset
 
@@ -137,13 +137,15 @@ def test_the_first_deliverer_begins_with_the_first_firing() -> None:
     assert setting.sent == ["f1", "f2"]
     setting.answer("f2", Answer(202))
     setting.passes(ms=1000)
-    assert setting.mark == 0
+    assert setting.committed == 0
     setting.begin()
     setting.passes()
     assert setting.sent == ["f1"]
 
 
-def test_a_mark_of_a_topic_that_was_created_again_counts_as_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_committed_offset_of_a_topic_that_was_created_again_counts_as_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     setting = Setting()
     setting.fire("f1")
     setting.passes()
@@ -162,7 +164,7 @@ def test_a_mark_of_a_topic_that_was_created_again_counts_as_none(caplog: pytest.
 
 
 @pytest.mark.parametrize("metadata", ["", "reset by hand", "[]", "{}"])
-def test_a_mark_that_somebody_else_committed_counts_as_none(
+def test_an_offset_that_somebody_else_committed_counts_as_none(
     metadata: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     setting = Setting()
@@ -173,7 +175,10 @@ def test_a_mark_that_somebody_else_committed_counts_as_none(
         setting.begin()
         setting.passes()
     assert setting.sent == ["f1"]
-    assert "b-action[0] has a mark that no deliverer wrote: it is read from its start." in caplog.text
+    assert (
+        "b-action[0] has a committed offset that no deliverer wrote: it is read from its start."
+        in caplog.text
+    )
 
 
 def test_firings_that_retention_removed_are_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -200,7 +205,7 @@ def test_a_dead_letter_that_cannot_be_written_keeps_its_firing_open_and_delays_n
     setting.answer("f3", Answer(200))
     setting.passes(20, ms=1000)
     assert setting.sent == ["f1", "f3", "f4"]
-    assert setting.mark == 0
+    assert setting.committed == 0
     setting.bus.refused = ""
     setting.passes(ms=1000)
     assert setting.sent == ["f1", "f3", "f4", "f2"]
@@ -209,7 +214,7 @@ def test_a_dead_letter_that_cannot_be_written_keeps_its_firing_open_and_delays_n
     assert dead_letter["interlock_reason"] == "the sink refused it: HTTP 400"
     assert dead_letter["interlock_origin"] == "b-action[0]@0"
     assert dead_letter["interlock_attempts"] == "1"
-    assert setting.mark == 1
+    assert setting.committed == 1
 
 
 def test_dead_letters_that_cannot_be_written_take_a_bounded_part_of_a_pass() -> None:
@@ -260,7 +265,7 @@ def test_firings_of_a_sink_of_a_later_version_wait_and_are_not_sent_as_the_earli
     later_sink(setting, caplog)
     setting.cluster.now_ms += 25 * HOUR_MS
     setting.passes(ms=1000)
-    assert (setting.sent, setting.written("b-dead-letter"), setting.mark) == ([], [], 0)
+    assert (setting.sent, setting.written("b-dead-letter"), setting.committed) == ([], [], 0)
     [line] = [record.getMessage() for record in caplog.records if "version" in record.getMessage()]
     assert "b-subscription[0]@1 holds a SinkRecord of version 99; this Interlock reads 1. Upgrade" in line
     assert "was removed" not in caplog.text
@@ -279,7 +284,7 @@ def later_firing(setting: Setting, name: str, state: str = "fired") -> None:
     setting.cluster.append(TP, written.key, encode_json(written))
 
 
-def test_a_firing_of_a_later_version_holds_back_its_sink_and_no_other_and_the_mark_says_why(
+def test_a_firing_of_a_later_version_holds_back_its_sink_and_no_other_and_the_metadata_say_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It ended the deliverer, again and again, so that no sink got anything."""
@@ -297,7 +302,7 @@ def test_a_firing_of_a_later_version_holds_back_its_sink_and_no_other_and_the_ma
         for name in ("f1", "g1"):
             setting.answer(name, Answer(200))
         setting.passes(20, ms=1000)
-    assert (setting.sent, setting.mark) == (["f1", "g1"], 1)
+    assert (setting.sent, setting.committed) == (["f1", "g1"], 1)
     [line] = [record.getMessage() for record in caplog.records]
     assert "b-action[0]@1 holds an ActionRecord of version 99; this Interlock reads 1. Upgrade" in line
     told = problem_in(setting.cluster.group.offsets[TP])
@@ -312,7 +317,7 @@ def test_a_process_that_reads_the_later_version_delivers_all_in_order(
     later_firing(setting, "f1")
     setting.fire("f2")
     setting.passes(ms=1000)
-    assert (setting.sent, setting.mark) == ([], 0)
+    assert (setting.sent, setting.committed) == ([], 0)
     monkeypatch.setattr(versions, "VERSION", 99)
     monkeypatch.setattr(versions, "FIRST_VERSION", 1)
     monkeypatch.setattr(versions, "versions_read", lambda: range(1, 100))
@@ -336,7 +341,7 @@ def test_what_a_later_version_held_back_goes_on_when_its_firing_is_removed() -> 
     setting.answer("f2", Answer(200))
     setting.passes(ms=1000)
     assert problem_in(setting.cluster.group.offsets[TP]) == ""
-    assert (setting.mark or 0) > 2
+    assert (setting.committed or 0) > 2
 
 
 def test_what_may_be_the_acknowledgement_of_a_firing_holds_it_and_what_follows_it_back() -> None:
@@ -346,7 +351,7 @@ def test_what_may_be_the_acknowledgement_of_a_firing_holds_it_and_what_follows_i
     setting.fire("f2", "b")
     later_firing(setting, "f1", "acked")
     setting.passes(10, ms=1000)
-    assert (setting.sent, setting.mark) == ([], 0)
+    assert (setting.sent, setting.committed) == ([], 0)
 
 
 def test_firings_of_a_removed_sink_become_dead_letters_after_a_day() -> None:
@@ -354,12 +359,12 @@ def test_firings_of_a_removed_sink_become_dead_letters_after_a_day() -> None:
     setting.fire("f1")
     setting.cluster.append(TopicPartition("b-subscription", 0), b"sink/" + SINK.encode(), None)
     setting.passes(ms=1000)
-    assert (setting.sent, setting.written("b-dead-letter"), setting.mark) == ([], [], 0)
+    assert (setting.sent, setting.written("b-dead-letter"), setting.committed) == ([], [], 0)
     setting.cluster.now_ms += 25 * HOUR_MS
     setting.passes(ms=1000)
     [dead_letter] = setting.written("b-dead-letter")
     assert dead_letter["interlock_reason"] == "its sink was removed"
-    assert (setting.mark or 0) > 0
+    assert (setting.committed or 0) > 0
 
 
 def test_a_sink_that_comes_back_gets_its_firings() -> None:
@@ -393,7 +398,7 @@ def test_one_that_is_stopped_acknowledges_what_is_in_flight_and_starts_nothing()
     setting.answer("f1", Answer(200))
     setting.passes()
     assert setting.deliverer.is_idle
-    assert (setting.sent, setting.mark) == (["f1"], 1)
+    assert (setting.sent, setting.committed) == (["f1"], 1)
 
 
 def test_after_a_month_without_deliverers_each_firing_is_tried_before_it_is_given_up() -> None:
@@ -426,17 +431,17 @@ def test_a_changed_policy_counts_for_firings_that_are_parked() -> None:
     assert [attempt.sink.connection for attempt in setting.posts.sent] == ["c", "other"]
 
 
-class EndsBeforeMarks(Ownership):
-    """Takes the ends of the partitions before their stable marks."""
+class EndsBeforeOffsets(Ownership):
+    """Takes the ends of the partitions before their stable committed offsets."""
 
     early: Mapping[TopicPartition, int] | None = None
 
-    def stable_marks(
+    def stable_committed(
         self, assigned: tuple[TopicPartition, ...]
     ) -> Mapping[TopicPartition, Committed | None] | None:
         if self.early is None:
             self.early = super().ends(assigned)
-        return super().stable_marks(assigned)
+        return super().stable_committed(assigned)
 
     def ends(self, assigned: tuple[TopicPartition, ...]) -> Mapping[TopicPartition, int]:
         return self.early or {}
@@ -445,8 +450,8 @@ class EndsBeforeMarks(Ownership):
 @pytest.mark.parametrize(
     ("ownership", "sent"),
     [
-        pytest.param(Ownership, ["stuck"], id="marks first"),
-        pytest.param(EndsBeforeMarks, ["stuck", "f1"], id="ends first: f1 is sent again"),
+        pytest.param(Ownership, ["stuck"], id="committed offsets first"),
+        pytest.param(EndsBeforeOffsets, ["stuck", "f1"], id="ends first: f1 is sent again"),
     ],
 )
 def test_what_an_old_owner_still_acknowledges_is_not_sent_again(
@@ -461,12 +466,12 @@ def test_what_an_old_owner_still_acknowledges_is_not_sent_again(
     cluster.init_producer("old")
     transaction = cluster.begin("old", cluster.producers["old"].epoch)
     assert transaction is not None
-    mark = Committed(0, json.dumps({"v": 1, "t": cluster.topics["b-action"].id}))
-    cluster.send_offsets(transaction, {TP: mark}, "old", cluster.group.generation)
+    offset = Committed(0, json.dumps({"v": 1, "t": cluster.topics["b-action"].id}))
+    cluster.send_offsets(transaction, {TP: offset}, "old", cluster.group.generation)
     cluster.leave("old")
     setting.begin(Parts(ownership=ownership))
     setting.passes()
-    assert setting.sent == []  # the mark is not stable
+    assert setting.sent == []  # the committed offset is not stable
     acked = action("f1", state="acked")
     cluster.write(transaction, TP, acked.key, encode_json(acked), None)
     cluster.end(transaction, commit=True)
@@ -537,7 +542,7 @@ def test_what_ends_before_the_partitions_are_given_up_is_acknowledged_and_the_ne
     setting.on_wait = lambda: setting.answer("f1", Answer(200))
     setting.cluster.rebalance()
     setting.passes(1)
-    assert (setting.sent, setting.mark) == (["f1"], 1)
+    assert (setting.sent, setting.committed) == (["f1"], 1)
     assert setting.cluster.group.generation == 2, "it has joined again"
     setting.begin()
     setting.passes()
@@ -560,7 +565,7 @@ def test_a_rebalance_waits_for_two_seconds_and_the_delivery_continues() -> None:
     setting.passes()
     setting.answer("f1", Answer(200))
     setting.passes()
-    assert (setting.sent, setting.mark) == (["f1"], 1)
+    assert (setting.sent, setting.committed) == (["f1"], 1)
 
 
 def test_a_rebalance_does_not_wait_for_a_sink_that_hangs() -> None:
@@ -575,7 +580,7 @@ def test_a_rebalance_does_not_wait_for_a_sink_that_hangs() -> None:
     setting.passes()
     setting.answer("f1", Answer(200))
     setting.passes()
-    assert (setting.sent, setting.mark) == (["f1"], 1), "its answer counts all the same"
+    assert (setting.sent, setting.committed) == (["f1"], 1), "its answer counts all the same"
 
 
 def test_a_rebalance_waits_only_as_long_as_an_answer_is_likely() -> None:
@@ -765,5 +770,5 @@ def test_a_transaction_is_bounded_and_the_rest_follows_in_later_passes(
         setting.passes(1)
         left.append(len(setting.deliverer.acknowledgements.done))
     assert left == [3, 2, 1, 0]
-    assert setting.mark is not None
-    assert setting.mark >= len(names)
+    assert setting.committed is not None
+    assert setting.committed >= len(names)

@@ -1,4 +1,4 @@
-"""One partition of the action topic: open firings, the window of memory, scans, and the mark."""
+"""One partition of the action topic: open firings, the window of memory, scans, and the offset to commit."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def names(made: ActionPartition) -> list[str]:
     return [firing.key.decode().partition("\0")[2] for firing in made.held]
 
 
-def test_the_mark_is_the_first_open_firing_or_the_position() -> None:
+def test_the_offset_to_commit_is_the_first_open_firing_or_the_position() -> None:
     made = partition()
     for item in (record(0, "f0"), record(1, "f1"), record(2, "f0", state="acked")):
         made.follow(item)
-    assert (made.mark, names(made)) == (1, ["f1"])
+    assert (made.offset_to_commit, names(made)) == (1, ["f1"])
     made.follow(record(3, "f1", state="acked"))
-    assert made.mark == 4
+    assert made.offset_to_commit == 4
     made.follow(End(TP, 7))  # past markers
-    assert made.mark == 7
+    assert made.offset_to_commit == 7
 
 
 def test_it_is_recovered_when_it_is_read_to_the_end_that_it_had_at_the_takeover() -> None:
@@ -84,7 +84,7 @@ def test_it_is_recovered_when_it_is_read_to_the_end_that_it_had_at_the_takeover(
 def test_what_is_not_for_a_sink_of_this_deployment_is_passed(other: Record) -> None:
     made = partition()
     assert made.follow(other) == (None, None)
-    assert (made.mark, names(made)) == (1, [])
+    assert (made.offset_to_commit, names(made)) == (1, [])
 
 
 def test_its_own_acknowledgement_is_known_by_its_header_and_not_decoded() -> None:
@@ -101,14 +101,14 @@ def test_a_null_closes_a_firing() -> None:
     opened, _ = made.follow(record(0, "f0"))
     assert opened is not None
     _, closed = made.follow(Record(TP, 1, 0, opened.key, None, None))
-    assert (closed, made.mark) == (opened, 2)
+    assert (closed, made.offset_to_commit) == (opened, 2)
 
 
 def test_a_record_of_another_version_is_not_passed() -> None:
     made = partition()
     made.follow(record(0, "f0", v=99))
     made.follow(record(1, "f1"))
-    assert (made.mark, names(made), made.left_out) == (0, [], {(SINK, None): 0})
+    assert (made.offset_to_commit, names(made), made.left_out) == (0, [], {(SINK, None): 0})
     assert made.begin_scan() is None
     assert "b-action[0]@0 holds an ActionRecord of version 99" in made.problem
 
@@ -132,18 +132,18 @@ def test_a_firing_that_is_written_twice_while_it_is_open_keeps_its_place() -> No
     made = partition()
     made.follow(record(0, "f0"))
     assert made.follow(record(1, "f0")) == (None, None)
-    assert made.mark == 0
+    assert made.offset_to_commit == 0
 
 
-def test_the_mark_without_some_firings_changes_nothing() -> None:
+def test_the_offset_to_commit_without_some_firings_changes_nothing() -> None:
     made = partition()
     for offset in range(3):
         made.follow(record(offset, f"f{offset}"))
     first, second, _ = made.held
-    assert made.mark_without([first]) == 1
-    assert made.mark_without([first, second]) == 2
-    assert made.mark_without([second]) == 0
-    assert made.mark == 0
+    assert made.offset_to_commit_without([first]) == 1
+    assert made.offset_to_commit_without([first, second]) == 2
+    assert made.offset_to_commit_without([second]) == 0
+    assert made.offset_to_commit == 0
 
 
 def test_a_full_lane_leaves_out_only_its_own_firings() -> None:
@@ -163,7 +163,7 @@ def test_a_full_sink_leaves_out_everything_from_there_on_and_no_other_sink() -> 
     made.follow(record(4, "other", "a", subscription=subscription_of("airflow", "t")))
     assert names(made) == ["f0", "f1", "other"]
     assert made.left_out == {(SINK, None): 2}
-    assert made.mark == 0
+    assert made.offset_to_commit == 0
 
 
 def test_a_firing_of_many_bytes_is_held_if_it_is_the_only_one() -> None:
@@ -189,7 +189,7 @@ def test_a_scan_finds_what_was_left_out_without_what_was_acknowledged() -> None:
     for name in ("a0", "a1"):
         log.append(record(len(log), name, "a", state="acked"))
         made.follow(log[-1])
-    assert (names(made), made.mark) == ([], 2)
+    assert (names(made), made.offset_to_commit) == ([], 2)
     start = made.begin_scan()
     assert start == 2
     for item in log[start:5]:
@@ -201,7 +201,7 @@ def test_a_scan_finds_what_was_left_out_without_what_was_acknowledged() -> None:
     assert found is not None
     assert [firing.record.offset for firing in found] == [3]
     assert made.left_out == {(SINK, "key a"): 4}  # it did not fit, since a2 took its place
-    assert made.mark == 3
+    assert made.offset_to_commit == 3
 
 
 def test_when_the_lanes_of_a_sink_change_and_something_is_left_out_all_of_it_is() -> None:
@@ -209,7 +209,7 @@ def test_when_the_lanes_of_a_sink_change_and_something_is_left_out_all_of_it_is(
     for offset, key in enumerate("aab"):
         made.follow(record(offset, f"f{offset}", key))
     assert [firing.record.offset for firing in made.leave_out(SINK)] == [0, 2]
-    assert (names(made), made.left_out, made.mark) == ([], {(SINK, None): 0}, 0)
+    assert (names(made), made.left_out, made.offset_to_commit) == ([], {(SINK, None): 0}, 0)
 
 
 def test_when_the_lanes_of_a_sink_change_and_nothing_is_left_out_all_is_held() -> None:
@@ -287,7 +287,7 @@ def test_whatever_is_written_and_acknowledged_all_is_delivered_in_the_order_of_i
         if found is not None:
             scanned = -1
             give([text(firing) for firing in found])
-        assert made.mark <= min(open_.values(), default=len(log))
+        assert made.offset_to_commit <= min(open_.values(), default=len(log))
     for _ in range(3 * len(log)):
         while position < len(log):
             opened, _ = made.follow(log[position])
@@ -332,7 +332,7 @@ def test_a_record_of_another_version_during_a_scan_loses_nothing_that_the_scan_f
         made.scan(item)
     log.append(record(10, "f0", "k0", state="acked", v=99))
     made.follow(log[10])
-    assert (made.mark, made.is_scanning, scanned(made, log)) == (0, False, None)
+    assert (made.offset_to_commit, made.is_scanning, scanned(made, log)) == (0, False, None)
     log.append(record(11, "f0", "k0", state="acked"))
     made.follow(log[11])
     found = []
@@ -352,7 +352,7 @@ def test_a_scan_does_not_deliver_a_firing_about_which_another_version_wrote() ->
     for item in log:
         made.follow(item)
     assert scanned(made, log) == []
-    assert (made.mark, scanned(made, log)) == (2, None)
+    assert (made.offset_to_commit, scanned(made, log)) == (2, None)
     log.append(record(7, "f2", "k2", state="acked"))  # written again by a version that can be read
     made.follow(log[7])
     assert scanned(made, log) == ["f3"]
