@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,10 +21,12 @@ from local.polling import poll
 from local.spark_conf import jvm_options
 from tests.kit.budget import Budget, read_budget
 from tests.kit.commit import commit_number
-from tests.kit.scheduling import GroupScheduling, rank_of
+from tests.kit.scheduling import GroupScheduling, is_computing, rank_of
 
 if TYPE_CHECKING:
     from interlock.plugin.broker import LocalBroker
+
+    from tests.kit.shared_broker import SharedBroker
 
 # How long an example takes depends on how busy the machine is.
 settings.register_profile("interlock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -48,6 +51,28 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Budget(read_budget(tier)))
 
 
+_shared_broker: pytest.StashKey[SharedBroker] = pytest.StashKey()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Called by pytest-xdist before it starts one of the processes of a distributed run."""
+    config = node.config
+    if all(is_computing(argument) for argument in config.args):
+        return
+    if _shared_broker not in config.stash:
+        from tests.kit.shared_broker import SharedBroker
+
+        config.stash[_shared_broker] = SharedBroker(Path(tempfile.mkdtemp(prefix="interlock-tests-broker-")))
+    node.workerinput["broker"] = config.stash[_shared_broker].address
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if shared := config.stash.get(_shared_broker, None):
+        shared.stop()
+        shutil.rmtree(shared.address[0], ignore_errors=True)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank_of(item.nodeid))
 
@@ -67,6 +92,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
     return GroupScheduling(config, log)
 
@@ -129,13 +155,16 @@ def eventually() -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -> Iterator[LocalBroker]:
-    """A running broker for the whole session. Tests share it: use unique names, do not stop it."""
-    from interlock.plugin.broker import LocalBroker
-    from interlock.plugin.broker.jars import KAFKA_VERSION
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]
+) -> Iterator[LocalBroker]:
+    """A running broker. Tests of all processes share it: use unique names, do not stop it."""
+    from tests.kit.shared_broker import new_broker, running_elsewhere
 
-    version = os.environ.get("BROKER") or KAFKA_VERSION
-    with LocalBroker(tmp_path_factory.mktemp("broker"), version=version, report=say) as running:
+    if address := getattr(request.config, "workerinput", {}).get("broker"):
+        yield running_elsewhere(*address)
+        return
+    with new_broker(tmp_path_factory.mktemp("broker"), 0, say) as running:
         yield running
 
 

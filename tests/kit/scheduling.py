@@ -71,6 +71,12 @@ def kind_of(nodeid: str) -> Kind:
     return Kind.COMPUTING if nodeid.startswith(COMPUTING) else Kind.WAITING
 
 
+def is_computing(argument: str) -> bool:
+    """Whether an argument of pytest names only tests that start no services."""
+    path = argument.partition("::")[0].removeprefix("./").removeprefix("tests/")
+    return f"{path}/".startswith(COMPUTING)
+
+
 class GroupScheduling(LoadScopeScheduling):
     """Gives each process one group at a time: the first one that the bounds allow beside the other processes.
 

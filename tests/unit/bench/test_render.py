@@ -81,6 +81,7 @@ def test_each_benchmark_has_its_command_above_a_table_of_its_results(tmp_path: P
     assert "gone" not in page
 
 
+@pytest.mark.long
 def test_results_with_sizes_are_a_picture_and_the_same_figures_give_the_same_file(tmp_path: Path) -> None:
     lines = [
         line(name="recovery", curve="an open key", size=size, cost=cost, cost_unit="us/key")

@@ -166,7 +166,10 @@ def benchmarks_of(bench: subprocess.Popen[str]) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, *(pytest.param(n, marks=pytest.mark.long) for n in (signal.SIGTERM, signal.SIGHUP))],
+)
 def test_the_process_of_a_benchmark_ends_however_the_bench_is_ended(
     number: int, bench: subprocess.Popen[str], eventually: Callable[..., Any]
 ) -> None:
@@ -179,6 +182,7 @@ def test_the_process_of_a_benchmark_ends_however_the_bench_is_ended(
     assert "Traceback" not in output  # one that is not ended fails with a broken pipe at its first line
 
 
+@pytest.mark.long
 def test_a_benchmark_ends_with_all_that_it_started_when_its_parent_is_gone() -> None:
     code = (
         "import subprocess, sys; from bench.__main__ import _end_with_parent;"
@@ -219,6 +223,7 @@ def test_folders_of_a_killed_bench_are_removed_and_others_stay(tmp_path: Path) -
     assert {folder.name for folder in tmp_path.iterdir()} == {own, unnamed}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_sizes")
 def test_a_bench_that_ignores_hangups_continues(eventually: Callable[..., Any]) -> None:
     bench = subprocess.Popen(

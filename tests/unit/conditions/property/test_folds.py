@@ -18,7 +18,7 @@ from .subject import first_state, folded, held_identities, shown, stepped
 ROOM_OF_WINDOWS = 16
 
 
-@examples(150)
+@examples(100)
 @given(cases(), st.integers(0, 20))
 def test_cutting_a_fold_into_batches_changes_nothing(case: Case, cut: int) -> None:
     """S2; `step` leaves its arguments as they are."""
@@ -31,7 +31,7 @@ def test_cutting_a_fold_into_batches_changes_nothing(case: Case, cut: int) -> No
     assert tail.encode() == state.encode()
 
 
-@examples(150)
+@examples(100)
 @given(merge_independent_cases(), st.randoms(use_true_random=False))
 def test_a_merge_of_partitions_changes_nothing_where_the_page_says_so(case: Case, random: Random) -> None:
     """V3: between two ticks, any merge of partitions gives the same firings."""
@@ -59,7 +59,7 @@ def _merged(matches: list[Match | Tick | Cancel], random: Random) -> list[Match 
     return result
 
 
-@examples(150)
+@examples(100)
 @given(cases().filter(lambda case: not case.condition.needs_ticks), st.permutations(range(ROOM_OF_WINDOWS)))
 def test_whether_a_condition_fires_at_all_does_not_depend_on_the_order_of_arrival(
     case: Case, order: list[int]
@@ -74,7 +74,7 @@ def test_whether_a_condition_fires_at_all_does_not_depend_on_the_order_of_arriva
     assert bool(fired) == bool(fired_too)
 
 
-@examples(150)
+@examples(100)
 @given(cases(), st.lists(st.tuples(st.integers(0, 200), st.integers(-1, 1)), max_size=6))
 def test_more_or_fewer_ticks_change_nothing(case: Case, more: list[tuple[int, int]]) -> None:
     """W2, W7: matches come in the order of their stamps; the last tick is the same."""
@@ -100,7 +100,7 @@ def _in_order(matches: list[Match], times: list[int]) -> list[Match | Tick]:
     return [entry for _, _, entry in sorted(entries, key=lambda each: each[:2])]
 
 
-@examples(150)
+@examples(100)
 @given(cases(), st.integers(0, 20))
 def test_a_tick_before_the_next_wakeup_changes_nothing(case: Case, after: int) -> None:
     """next_wakeup: no earlier tick fires, nor changes what fires later."""
@@ -120,7 +120,7 @@ def test_a_tick_before_the_next_wakeup_changes_nothing(case: Case, after: int) -
     assert list(map(shown, later)) == list(map(shown, plain))
 
 
-@examples(150)
+@examples(100)
 @given(cases())
 def test_a_condition_read_back_from_json_fires_the_same(case: Case) -> None:
     """Equal conditions, equal numbers of matchers, equal firings."""

@@ -664,7 +664,7 @@ json_data = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.builds("{} {} {}".format, values, operators, values) | values, json_data)
 def test_any_expression_on_any_event_gives_a_verdict(source: str, data: object) -> None:
     try:

@@ -15,14 +15,14 @@ from tests.unit.conditions.property.runs import examples
 from .logs import EPOCH, Case, Entry, cases, fired, folded, loop
 
 
-@examples(150)
+@examples(80)
 @given(cases())
 def test_the_fold_fires_as_a_loop_of_step_does(case: Case) -> None:
     found = fired(folded(case))
     assert found == loop(case)
 
 
-@examples(150)
+@examples(80)
 @given(cases().filter(lambda case: case.ascending))
 def test_the_fold_fires_as_a_rehearsal_of_the_same_events_does(case: Case) -> None:
     question = case.question
@@ -56,7 +56,7 @@ def test_the_fold_fires_as_a_rehearsal_of_the_same_events_does(case: Case) -> No
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
 
 
-@examples(100)
+@examples(60)
 @given(cases().filter(lambda case: case.ascending and case.question.key is None))
 def test_a_pending_key_lacks_what_an_explanation_says(case: Case) -> None:
     question = case.question

@@ -92,7 +92,12 @@ def test_external_texts_are_escaped_everywhere(page: str, outline: Outline) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["$\\frac{1}{2}$", "a\x00\x1b[31m\u202eb 漢字 العربية #0a0b01 url(#x)", "x" * 5000, "$"]
+    "text",
+    [
+        "$\\frac{1}{2}$",
+        "a\x00\x1b[31m\u202eb 漢字 العربية #0a0b01 url(#x)",
+        *(pytest.param(text, marks=pytest.mark.long) for text in ("x" * 5000, "$")),
+    ],
 )
 def test_any_text_can_be_drawn(text: str) -> None:
     outline = Outline(render(figures(text), "/data/archive", NOW_MS))
