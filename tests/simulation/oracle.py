@@ -457,10 +457,12 @@ class Oracle:
                     self.world.seen["process end that was counted"] += 1
                     if process_of(name) == committer or process_of(name) not in troubled:
                         self.wrong("attempts", f"{tp}@{suspected.at} is blamed for {name}")
-        # An unrelated end shifts the suspicion: all widths may be tried once more (suspects.md).
-        others = len(troubled) - self.world.killed.total()
-        most = MOST_KILLED * (2 if self.world.forgotten else 1) + len(WIDTHS) * max(0, others)
+        unrelated = max(0, len(troubled) - self.world.killed.total())
         for (tp, offset), count in self.world.killed.items():
+            # An end by anything else, also by a record of another partition, shifts the suspicion: all widths
+            # may be tried once more (suspects.md).
+            others = unrelated + sum(n for (other, _), n in self.world.killed.items() if other != tp)
+            most = MOST_KILLED * (2 if self.world.forgotten else 1) + len(WIDTHS) * others
             self.world.seen[f"record that killed {count}"] += 1
             if count > most:
                 self.wrong("attempts", f"{tp}@{offset} killed {count} processes")
