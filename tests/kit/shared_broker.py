@@ -41,7 +41,7 @@ class SharedBroker:
     def _start(self) -> None:
         try:
             self._broker.start()
-        except BrokerError as error:
+        except Exception as error:  # whatever it was: the other processes wait for a word of it
             (self._broker.directory / FAILED).write_text(str(error))
         else:
             (self._broker.directory / STARTED).touch()
@@ -52,10 +52,13 @@ class SharedBroker:
 
 
 def running_elsewhere(directory: str, port: int) -> LocalBroker:
-    """The broker that another process of the run starts, once it answers. Raises BrokerError if it fails."""
+    """The broker that another process of the run starts, once it answers. Raises BrokerError if it does not."""
     broker = new_broker(Path(directory), port, print)
     failed = broker.directory / FAILED
-    poll(lambda: failed.exists() or (broker.directory / STARTED).exists(), PATIENCE_S)
+    started = broker.directory / STARTED
+    poll(lambda: failed.exists() or started.exists(), PATIENCE_S)
     if failed.exists():
         raise BrokerError(failed.read_text())
+    if not started.exists():
+        raise BrokerError(f"The run's shared broker did not start within {PATIENCE_S:.0f} s, nor fail.")
     return broker
