@@ -20,8 +20,8 @@ from interlock.engine.errors import EngineError, TransactionAborted
 from tests.kit.bus import SimulatedBus
 from tests.kit.kafka import Cluster
 from tests.simulation.actors import CONFIG, Process
+from tests.simulation.topics import DEAD_LETTER
 
-DEAD_LETTER: Final = CONFIG.topic("dead-letter")
 SMALL: Final = Limits(slots=2, window=Window(sink=6, lane=2, sink_bytes=1 << 20))
 USUAL: Final = Limits(slots=8)
 

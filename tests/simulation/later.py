@@ -13,8 +13,10 @@ from interlock.engine.registry.pause import MOST_PAUSE_S
 
 from tests.simulation.actors import Actor
 from tests.simulation.oracle import Oracle, Violation
+from tests.simulation.topics import EVENT, ORDERS, REGISTRY, TRIGGER
+from tests.simulation.users import HOUR_MS
 from tests.simulation.waits_oracle import judge_gone, judge_kept, judge_waits, places
-from tests.simulation.world import EVENT, FEW, HOUR_MS, ORDERS, REGISTRY, TRIGGER, World
+from tests.simulation.world import FEW, World
 
 LAG_MS: Final = 24 * HOUR_MS
 WEEK_MS: Final = 7 * LAG_MS
@@ -50,7 +52,7 @@ def forget(world: World) -> None:
 
     Skipped if a match is a dead letter: no mark records it, so it would be evaluated if written again.
     """
-    if any(tp.topic == TRIGGER for tp, _ in world.lethal):
+    if any(tp.topic == TRIGGER for tp, _ in world.lethal.places):
         return
     rng = Random(f"forget {world.seed}")
     _a_day(world, rng, [])
@@ -77,7 +79,7 @@ def remake(world: World) -> None:
     """A listed topic is deleted while an engine holds its records; it is created again, or delisted."""
     # Look-backs that begin before an owner has noticed read the topic as it is now, for half a minute.
     world.drain()
-    if not world.listed:
+    if not world.producers.listed:
         world.act(("list", 0, 0))
         world.settle()
     rng = Random(f"remake {world.seed}")
@@ -85,18 +87,18 @@ def remake(world: World) -> None:
     cluster = world.cluster
     logs = cluster.topics[ORDERS].logs
     for _ in range(2 * EVENTS):
-        world.emit(rng.choice(logs), rng)
+        world.producers.emit(rng.choice(logs), rng)
     for number in range(len(world.actors)):
         world.act(("into", number, rng.randrange(2)))
     cluster.delete(ORDERS)
     world.say(f"-- {ORDERS} is deleted")
     if rng.random() < 0.3:
-        world.delist(ORDERS, len(logs))
+        world.producers.delist(len(logs))
         world.seen["deleted topic taken off the list"] += 1
     else:
         cluster.create(ORDERS, len(logs), log_append_time=logs[0].log_append_time)
         for _ in range(2 * EVENTS):
-            world.emit(rng.choice(cluster.topics[ORDERS].logs), rng)
+            world.producers.emit(rng.choice(cluster.topics[ORDERS].logs), rng)
         _resume(world, ORDERS)
         world.seen["deleted topic created again"] += 1
     cluster.now_ms += NOTICED_MS
@@ -151,7 +153,7 @@ def _resume(world: World, *names: str) -> None:
         topic = world.cluster.topics[name]
         for log in topic.logs:
             record = ResumeRecord(topic_id=topic.id, offset=0)
-            world.write_registry(registry_key("resume", *log.tp), encode_json(record))
+            world.cluster.append(REGISTRY, registry_key("resume", *log.tp), encode_json(record))
 
 
 def _a_day(world: World, rng: Random, asleep: list[Actor]) -> None:

@@ -42,7 +42,8 @@ from interlock.events.kafka import decode
 from tests.kit.kafka import Entry, Log, Transaction
 from tests.simulation.follower import Follower
 from tests.simulation.subscriptions import PLAIN
-from tests.simulation.world import ACTION, DEAD_LETTER, EVENT, ORDERS, REGISTRY, STATE, TRIGGER, World
+from tests.simulation.topics import ACTION, DEAD_LETTER, EVENT, ORDERS, REGISTRY, STATE, TRIGGER
+from tests.simulation.world import World
 
 MOST_KILLED: Final = MOST_TRIES + 2 * len(WIDTHS) + 4  # a process that was paused may work on it again
 
@@ -205,7 +206,7 @@ class Oracle:
         return log
 
     def _sources(self) -> list[Log]:
-        names = (EVENT, ORDERS) if self.world.listed else (EVENT,)
+        names = (EVENT, ORDERS) if self.world.producers.listed else (EVENT,)
         return [log for name in names for log in self.cluster.topics[name].logs]
 
     def _sources_ever(self) -> Iterator[tuple[Log, str, bool]]:
@@ -313,14 +314,14 @@ class Oracle:
                 for instance in self.instances:
                     if entry.timestamp_ms < instance.registration.since_ms:
                         continue
-                    removed = self.world.removed_at.get((log.tp, offset))
+                    removed = self.world.cleaning.removed_at.get((log.tp, offset))
                     for key, numbers in instance.targets(event, entry.timestamp_ms).items():
                         place = Place(instance, log.tp, topic_id, offset, key)
                         allowed[place] = numbers
                         if (
                             is_there
                             and instance.in_force
-                            and (log.tp, offset) not in self.world.lethal
+                            and (log.tp, offset) not in self.world.lethal.places
                             and (removed is None or _had_seen(removed, instance, offset))
                         ):
                             needed[place] = numbers
@@ -365,7 +366,7 @@ class Oracle:
                     if stamp != match.timestamp_ms or match.event != event:
                         self.wrong("I3", f"{where}: {place} holds another event or time")
                     entered = Match(event, numbers, *source, match.offset, stamp)
-                    if (log.tp, offset) in self.world.lethal:
+                    if (log.tp, offset) in self.world.lethal.places:
                         continue  # it is not evaluated
                     self.entered[log.tp.partition].append((offset, found, target.key, entered))
         for place in needed:
@@ -422,7 +423,7 @@ class Oracle:
                 if self._event(log, offset, entry) is None:
                     needed[f"{log.tp}@{offset}"] += 1
         lethal = set()
-        for tp, at in self.world.lethal:
+        for tp, at in self.world.lethal.places:
             if any(offset == at for offset, _ in self._log(tp).history()):
                 lethal.add(f"{tp}@{at}")
                 needed[f"{tp}@{at}"] = 1
@@ -457,11 +458,11 @@ class Oracle:
                     self.world.seen["process end that was counted"] += 1
                     if process_of(name) == committer or process_of(name) not in troubled:
                         self.wrong("attempts", f"{tp}@{suspected.at} is blamed for {name}")
-        unrelated = max(0, len(troubled) - self.world.killed.total())
-        for (tp, offset), count in self.world.killed.items():
+        unrelated = max(0, len(troubled) - self.world.lethal.killed.total())
+        for (tp, offset), count in self.world.lethal.killed.items():
             # An end by anything else, also by a record of another partition, shifts the suspicion: all widths
             # may be tried once more (suspects.md).
-            others = unrelated + sum(n for (other, _), n in self.world.killed.items() if other != tp)
+            others = unrelated + sum(n for (other, _), n in self.world.lethal.killed.items() if other != tp)
             most = MOST_KILLED * (2 if self.world.forgotten else 1) + len(WIDTHS) * others
             self.world.seen[f"record that killed {count}"] += 1
             if count > most:

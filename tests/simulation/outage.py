@@ -30,9 +30,10 @@ from interlock.engine.runtime.delivering import DelivererProcess, run_deliverer
 
 from tests.kit.bus import SimulatedBus
 from tests.simulation.actors import CONFIG, MONOTONIC_S
+from tests.simulation.brokers import Brokers
 from tests.simulation.deliverers import USUAL, DeliveryMadeOf, DeliveryProcess, Flight, Posts, answered
+from tests.simulation.topics import ACTION, DEAD_LETTER, REGISTRY
 
-ACTION, REGISTRY, DEAD_LETTER = (CONFIG.topic(kind) for kind in ("action", "subscription", "dead-letter"))
 SUBSCRIPTION: Final = subscription_of(CONFIG.deployment, "s")
 PARTITIONS: Final = 3
 KEYS: Final = ("a", "b", "c", "d", "e")
@@ -137,12 +138,13 @@ class Outage:
         self.accepted: Counter[bytes] = Counter()
         self._answers: list[tuple[int, Flight, Answer]] = []
         cluster.create(ACTION, PARTITIONS, compact=True)
-        cluster.create(REGISTRY, 1, compact=True)
+        cluster.create(REGISTRY.topic, 1, compact=True)
         cluster.create(DEAD_LETTER, 1)
         retry = Retry(give_up_after_s=give_up_after_s, timeout_s=TIMEOUT_S)
         sink = SinkRecord(subscription=SUBSCRIPTION, connection="c", retry=retry)
-        cluster.append(TopicPartition(REGISTRY, 0), sink.key, encode_json(sink))
+        cluster.append(REGISTRY, sink.key, encode_json(sink))
         self.processes = [HostedProcess(n, self, 0.0, USUAL, made_of) for n in range(2)]
+        self._brokers = Brokers(self, self.processes)
         self._began_ms = cluster.now_ms + 2 * MINUTE_MS  # of the hour
         first, second = self.processes
         self._events: dict[int, list[Callable[[], None]]] = {
@@ -188,17 +190,12 @@ class Outage:
                 process.crash()
 
     def _pass(self) -> None:
-        names = {process.bus.transactional_id for process in self.processes if process.bus is not None}
-        for member in [m for m in self.cluster.group.members.values() if m.client not in names]:
-            self.cluster.leave(member.id)
-        for transaction in self.cluster.overdue():
-            self.cluster.time_out(transaction)
+        self._brokers.end_the_dead()
         for process in self.processes:
             process.by_chance = False
             if process.state == "up":
                 process.run(200)
-            for transaction, log in self.cluster.unmarked():
-                self.cluster.mark(transaction, log)
+            self._brokers.mark_all()
         due = [each for each in self._answers if each[0] <= self.cluster.now_ms]
         self._answers = [each for each in self._answers if each not in due]
         for _, flight, answer in due:

@@ -28,10 +28,10 @@ from interlock.engine.registry.registry import Registered, Registry
 
 from tests.kit.bus import SimulatedBus
 from tests.kit.made_of import MadeOf
-from tests.simulation import faults, world
+from tests.simulation import faults, lethal
 from tests.simulation.finding import assert_found, often
 from tests.simulation.hunt import DAYS, FORGOTTEN, REMADE
-from tests.simulation.world import STATE, TRIGGER
+from tests.simulation.topics import STATE, TRIGGER
 
 Patch = pytest.MonkeyPatch
 
@@ -295,7 +295,7 @@ class SuspectsThatBlameAnyone(Suspects):
 
 
 def test_a_count_of_processes_that_survived_or_were_stopped_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(world, "LETHAL", 1.0)
+    monkeypatch.setattr(lethal, "SHARE", 1.0)
     made_of = MadeOf(parts=Parts(suspects=SuspectsThatBlameAnyone))
     assert_found(1000, "attempts", kept=0, made_of=made_of)
 
@@ -324,7 +324,7 @@ class SuspectsThatKeepTheCount(Suspects):
 
 
 def test_a_count_that_a_success_does_not_clear_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(world, "LETHAL", 1.0)
+    monkeypatch.setattr(lethal, "SHARE", 1.0)
     made_of = MadeOf(parts=Parts(suspects=SuspectsThatKeepTheCount))
     assert_found(300, "I8", kept=0, made_of=made_of)
 
@@ -340,7 +340,7 @@ class SuspectsInMemory(Suspects):
 
 
 def test_a_suspect_that_is_tried_before_the_try_is_committed_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(world, "LETHAL", 1.0)
+    monkeypatch.setattr(lethal, "SHARE", 1.0)
     made_of = MadeOf(parts=Parts(suspects=SuspectsInMemory))
     assert_found(100, "attempts", "Stuck", kept=0, made_of=made_of)
 
@@ -359,7 +359,7 @@ class EngineThatCountsWithoutFence(Engine):
 
 
 def test_a_count_in_a_transaction_without_the_fence_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(world, "LETHAL", 1.0)
+    monkeypatch.setattr(lethal, "SHARE", 1.0)
     made_of = MadeOf(engine=EngineThatCountsWithoutFence)
     assert_found(1000, "I2", "I3", "I6", "I8", "attempts", kept=992, made_of=made_of)
 

@@ -19,7 +19,7 @@ from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.window import Scope
 
 from tests.kit.kafka import Cluster, Transaction
-from tests.simulation import deliveries
+from tests.simulation import deliveries, sinks
 from tests.simulation.deliverers import BusThatMayRefuse, DeliveryMadeOf
 from tests.simulation.deliveries import play
 from tests.simulation.faults import ClusterWithoutFence
@@ -166,7 +166,7 @@ class DeadLetterAfterwards(Acknowledgements):
 
 def test_a_dead_letter_after_its_acknowledgement_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     often(monkeypatch, key=120, crash=40, boot=80)
-    monkeypatch.setattr(deliveries, "STATUSES", (400,))
+    monkeypatch.setattr(sinks, "STATUSES", (400,))
     assert_delivery_shows(
         DeliveryMadeOf(parts=Parts(acknowledgements=DeadLetterAfterwards)), "lost", kept=10, within=1000
     )

@@ -19,7 +19,7 @@ from tests.simulation import waiting
 from tests.simulation.actors import CONFIG
 from tests.simulation.finding import OF_WAITS, assert_found, often
 from tests.simulation.hunt import LATER_EVERY, LEFT_ALONE
-from tests.simulation.waiters import ACTION
+from tests.simulation.topics import ACTION
 from tests.simulation.waiting import EVERY, TURN
 
 Patch = pytest.MonkeyPatch

@@ -9,10 +9,9 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from interlock.conditions import Condition
-from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError
 from interlock.engine.records import ActionRecord, Registration, RegistrationKey
 from interlock.engine.waiting.acknowledge import write
@@ -24,9 +23,7 @@ from tests.kit.clients import SimulatedClients
 from tests.kit.kafka import Cluster
 from tests.kit.made_of import MadeOf
 from tests.simulation.actors import CONFIG, Process, Surroundings
-
-REGISTRY: Final = TopicPartition(CONFIG.topic("subscription"), 0)
-ACTION: Final = CONFIG.topic("action")
+from tests.simulation.topics import REGISTRY
 
 
 @dataclass(eq=False)
@@ -152,12 +149,6 @@ class Triggerer(Process):
         except EngineError as e:
             self.say(f"fails: {type(e).__name__}: {e}")
             self.seen[f"waits ended by {type(e).__name__}"] += 1
-
-
-class WithRegistry(Surroundings, Protocol):
-    """What waits need of a world."""
-
-    def write_registry(self, key: bytes, value: bytes | None) -> int: ...
 
 
 class Worker(Process):

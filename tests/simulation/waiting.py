@@ -10,18 +10,10 @@ from random import Random
 from typing import Final
 
 from tests.kit.made_of import MadeOf
-from tests.simulation.actors import Process
+from tests.simulation.actors import Process, Surroundings
 from tests.simulation.subscriptions import KEYS, UNKEYED, WITH_TIMERS, WITHOUT_TIMERS
-from tests.simulation.waiters import (
-    ACTION,
-    REGISTRY,
-    Resumed,
-    Task,
-    Triggerer,
-    WithRegistry,
-    Worker,
-    keys_in_force,
-)
+from tests.simulation.topics import ACTION, REGISTRY
+from tests.simulation.waiters import Resumed, Task, Triggerer, Worker, keys_in_force
 
 # A world has waiting tasks if seed % EVERY is TURN.
 EVERY: Final = 4
@@ -52,7 +44,7 @@ _NAMES, WEIGHTS = [name for name, _ in CHANCES], [weight for _, weight in CHANCE
 class Waiting:
     """The tasks, triggerers and workers of a world."""
 
-    def __init__(self, world: WithRegistry, seed: int | str, made_of: MadeOf) -> None:
+    def __init__(self, world: Surroundings, seed: int | str, made_of: MadeOf) -> None:
         self.world = world
         self.by_chance = True
         self.rng = rng = Random(f"waits {seed}")
@@ -246,7 +238,7 @@ class Waiting:
         incarnation = tasks[n % len(tasks)].registration.incarnation
         keys = keys_in_force(self.world.cluster, incarnation, 1 << 30)
         for key in keys:
-            offset = self.world.write_registry(key, None)
+            offset, _ = self.world.cluster.append(REGISTRY, key, None)
             self.world.say(f"{key.decode()} is removed by hand at {REGISTRY}@{offset}")
         self.world.seen["wait whose registration was removed"] += bool(keys)
         return bool(keys)

@@ -14,9 +14,10 @@ from interlock.engine.records import ActionRecord, decode_json, partition_of
 
 from tests.kit.kafka import Entry
 from tests.simulation.oracle import Oracle, Violation
-from tests.simulation.waiters import ACTION, Resumed, keys_in_force
+from tests.simulation.topics import ACTION, REGISTRY
+from tests.simulation.waiters import Resumed, keys_in_force
 from tests.simulation.waiting import Waiting
-from tests.simulation.world import REGISTRY, World
+from tests.simulation.world import World
 
 
 def judge_waits(world: World) -> Iterator[Violation]:
