@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Final
 
@@ -60,6 +61,7 @@ def assert_delivery_shows(made_of: DeliveryMadeOf, *checks: str, kept: int, with
     pytest.fail(f"not found in {within} worlds")
 
 
-def often(patch: pytest.MonkeyPatch, action: str, weight: int, of: ModuleType = world) -> None:
-    """Makes an action more frequent in worlds. of: the module with its CHANCES."""
-    patch.setattr(of, "WEIGHTS", [weight if name == action else usual for name, usual in of.CHANCES])
+def often(patch: pytest.MonkeyPatch, weights: Mapping[str, int], of: ModuleType = world) -> None:
+    """Makes actions more frequent in worlds. of: the module with their CHANCES."""
+    assert weights.keys() <= {name for name, _ in of.CHANCES}, f"{of.__name__} has not all of {[*weights]}"
+    patch.setattr(of, "WEIGHTS", [weights.get(name, usual) for name, usual in of.CHANCES])

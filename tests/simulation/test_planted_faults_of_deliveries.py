@@ -23,13 +23,7 @@ from tests.simulation import deliveries, sinks
 from tests.simulation.deliverers import BusThatMayRefuse, DeliveryMadeOf
 from tests.simulation.deliveries import play
 from tests.simulation.faults import ClusterWithoutFence
-from tests.simulation.finding import assert_delivery_shows
-
-
-def often(monkeypatch: pytest.MonkeyPatch, **weights: int) -> None:
-    """Makes actions more frequent."""
-    usual = [weights.get(name, weight) for name, weight in deliveries.CHANCES]
-    monkeypatch.setattr(deliveries, "WEIGHTS", usual)
+from tests.simulation.finding import assert_delivery_shows, often
 
 
 class CommitsThePosition(Acknowledgements):
@@ -96,13 +90,13 @@ class BusThatNoticesLate(BusThatMayRefuse):
 
 
 def test_acknowledgements_without_a_fence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    often(monkeypatch, kick=120)
+    often(monkeypatch, {"kick": 120}, of=deliveries)
     made_of = DeliveryMadeOf(bus=BusThatNoticesLate, cluster=ClusterWithoutFence)
     assert_delivery_shows(made_of, "acked", "order", "zombie", "offset", kept=33)
 
 
 def test_with_the_fence_processes_that_notice_late_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    often(monkeypatch, kick=120)
+    often(monkeypatch, {"kick": 120}, of=deliveries)
     for seed in range(20):
         assert play(seed, DeliveryMadeOf(bus=BusThatNoticesLate)).problems == []
 
@@ -165,7 +159,7 @@ class DeadLetterAfterwards(Acknowledgements):
 
 
 def test_a_dead_letter_after_its_acknowledgement_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    often(monkeypatch, key=120, crash=40, boot=80)
+    often(monkeypatch, {"key": 120, "crash": 40, "boot": 80}, of=deliveries)
     monkeypatch.setattr(sinks, "STATUSES", (400,))
     assert_delivery_shows(
         DeliveryMadeOf(parts=Parts(acknowledgements=DeadLetterAfterwards)), "lost", kept=10, within=1000
@@ -254,7 +248,7 @@ class ScanThatDeliversAtOnce(ActionPartition):
 
 
 def test_a_scan_whose_firings_are_delivered_before_its_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    often(monkeypatch, fire=400, key=60, kick=60, into=60)
+    often(monkeypatch, {"fire": 400, "key": 60, "kick": 60, "into": 60}, of=deliveries)
     monkeypatch.setattr(deliveries, "USUAL", deliveries.SMALL)
     assert_delivery_shows(
         DeliveryMadeOf(parts=Parts(partition=ScanThatDeliversAtOnce)), "acked", "stuck", "lost", kept=8

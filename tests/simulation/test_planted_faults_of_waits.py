@@ -101,7 +101,7 @@ class WaitsThatRegisterOnce(Waits):
 
 
 def test_a_registration_that_was_not_written_and_is_not_tried_again_is_found(monkeypatch: Patch) -> None:
-    often(monkeypatch, "no answer", 40, of=waiting)
+    often(monkeypatch, {"no answer": 40}, of=waiting)
     made_of = MadeOf(waits=WaitsThatRegisterOnce)
     assert_found(2000, "lost", kept=101, turn=TURN, every=EVERY, made_of=made_of)
 
