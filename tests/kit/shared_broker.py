@@ -52,7 +52,7 @@ class SharedBroker:
 
 
 def running_elsewhere(directory: str, port: int) -> LocalBroker:
-    """The broker that another process of the run starts, once it answers. Raises BrokerError if it does not."""
+    """The broker that another process of the run starts, once it answers. BrokerError: it does not."""
     broker = new_broker(Path(directory), port, print)
     failed = broker.directory / FAILED
     started = broker.directory / STARTED
