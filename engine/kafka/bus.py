@@ -261,6 +261,19 @@ class KafkaBus:
         # The transaction first: the next owner waits for its end.
         self._transactions.close()
         with suppress(Exception):  # an error while closing does not matter
+            self._leave_group()
+        with suppress(Exception):
             self._consumer.close()
         with suppress(Exception):
             self._admin.close()
+
+    def _leave_group(self) -> None:
+        """Leave the group while the client still answers; after it the client can be closed.
+
+        If an assignment waits to be served, `Consumer.close` calls `_on_assign`, and librdkafka 2.16.0 may
+        never answer the calls made there (librdkafka issue 4884). They hold Python's lock, so no thread of
+        the process continues.
+        """
+        self._consumer.unsubscribe()  # when it returns, no new assignment can come
+        while self._consumer.poll(0.0) is not None:
+            pass  # the callbacks that wait are behind the fetched messages

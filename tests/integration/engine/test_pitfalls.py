@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import ConsumerGroupState
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from interlock import event
@@ -54,6 +55,32 @@ for question in (asked.members, lambda: asked.committed([place], stable=True)):
         print(question())
     except UnreachableError as e:
         print("UnreachableError")
+"""
+
+
+# Closes buses while an assignment of each waits to be served. Its callback makes many calls that the client
+# has to answer, so that one of them comes while the client ends: in half of all cases.
+CLOSES = """
+import sys
+import confluent_kafka
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.bus import KafkaBus
+
+class Slow(confluent_kafka.Consumer):
+    def consumer_group_metadata(self):
+        for _ in range(20_000):
+            self.memberid()
+        return super().consumer_group_metadata()
+
+confluent_kafka.Consumer = Slow
+name, servers = sys.argv[1:]
+# Each is alone in its group: a member that does not serve its assignment holds up the next rebalance.
+configs = [BusConfig(name=f"{name}-{n}", client={"bootstrap.servers": servers}) for n in range(8)]
+buses = [KafkaBus(config, [f"{name}-event"]) for config in configs]
+sys.stdin.readline()
+for bus in buses:
+    bus.close()
+print("closed", flush=True)
 """
 
 
@@ -294,6 +321,25 @@ def test_a_bus_whose_broker_says_nothing_any_more_can_be_closed(place: Place) ->
         finished(lambda: place.commit(bus, member, 1))
     finished(reader.close)
     finished(bus.close)
+
+
+def test_a_bus_that_is_closed_before_it_has_seen_its_assignment_does_not_stop_its_process(
+    place: Place, eventually: Any
+) -> None:
+    asked = AdminClient(dict(place.config.client))
+
+    def is_assigned() -> bool:
+        found = asked.list_consumer_groups(states={ConsumerGroupState.STABLE}).result()
+        return sum(f"{place.config.name}-" in group.group_id for group in found.valid) == 8
+
+    command = [sys.executable, "-c", CLOSES, place.config.name, place.config.bootstrap_servers]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as closing:
+        try:
+            eventually("the members have their partitions", is_assigned)
+            said, _ = closing.communicate("\n", timeout=60)
+        finally:
+            closing.kill()
+    assert said == "closed\n"
 
 
 def test_a_question_without_an_answer_does_not_end_the_process(place: Place) -> None:

@@ -32,10 +32,14 @@ class FakeConsumer:
         self.watermarks: tuple[int, int] | None = None
         self.generation = 1
         self.member: str | None = "m-1"
+        self.in_group = self.closed = False
 
     def subscribe(self, topics: list[str], **callbacks: Any) -> None:
         self.subscriptions.append(topics)
-        self.callbacks = callbacks
+        self.callbacks, self.in_group = callbacks, True
+
+    def unsubscribe(self) -> None:
+        self.in_group = False
 
     def consumer_group_metadata(self) -> bytes:
         return b"%d/%s" % (self.generation, (self.member or "").encode())
@@ -68,7 +72,8 @@ class FakeConsumer:
             raise self.fails
         return self.watermarks
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.closed = True
 
 
 @pytest.fixture
@@ -81,6 +86,8 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> FakeConsumer:
 
     class Nothing:
         def __init__(self, *_: object) -> None: ...
+
+        def close(self) -> None: ...
 
     monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr(module, "Admin", Nothing)
@@ -316,3 +323,18 @@ def test_an_engine_gathers_records_and_a_deliverer_gets_each_firing_at_once() ->
     differing = {name for name in engines if engines[name] != deliverers[name]}
     assert differing == {"fetch_min_bytes", "fetch_wait_max_ms"}
     assert (deliverers["fetch_min_bytes"], deliverers["fetch_wait_max_ms"]) == (1, 50)
+
+
+def test_a_bus_that_is_closed_leaves_the_group_and_serves_what_waits_before_the_client_is_closed(
+    consumer: FakeConsumer,
+) -> None:
+    consumer.serve = ["on_assign", "on_revoke"]
+    consumer.arrived = [FakeMessage(), error(KafkaError._PARTITION_EOF)]
+    consumer.bus.close()
+    assert (consumer.in_group, consumer.closed, consumer.serve, consumer.arrived) == (False, True, [], [])
+
+
+def test_a_client_that_fails_while_it_leaves_the_group_is_closed_all_the_same(consumer: FakeConsumer) -> None:
+    consumer.fails = failure(KafkaError._FATAL, fatal=True)
+    consumer.bus.close()
+    assert consumer.closed
