@@ -6,7 +6,7 @@ The step numbers are those of docs/understand/engine/commit.md, which says what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from typing import Final
@@ -15,9 +15,9 @@ from ..bus import Batch, Bus, End, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, LostRange, NotReadable, RecordError, TransactionAborted, UnknownVersion
 from ..log import at, log
-from ..records import SourceRecord, encode_json, registry_key
 from ..registry.registry import Change
 from .backlog import Backlog
+from .commits import Commits
 from .context import EngineContext
 from .outputs import LIVE_SHARE, Outputs
 from .partitions.doubted import DoubtedPartitions
@@ -33,9 +33,6 @@ MOST_RECORDS: Final = 10_000
 # poll must come long before the group excludes this member.
 MOST_S: Final = 1.0
 POLL_S: Final = 0.1
-# Positions that moved without output are committed within this time, so a crash repeats little.
-LAZY_S: Final = 0.2
-REGISTRY_S: Final = 1.0
 MOST_ABORTS: Final = 5  # then the engine ends with an error; a rebalance aborts only one or two
 
 
@@ -73,16 +70,13 @@ class Engine:
             clients.callback(self._offsets.close)
             self._doubted = DoubtedPartitions(bus, self._offsets)
             self.cuts = parts.cuts(context, listed)
+            self._commits = Commits(context, self.ownership, self.cuts)
             self.problems = parts.problems(context, self.ownership, gaps, self.cuts)
             self._housekeeping = parts.housekeeping(context, self.ownership, self._fencing, self.open_again)
             self._passes = parts.passes(self.ownership, self.stats)
             self.membership: object = None  # of the last poll
             self._backlog = Backlog()  # taken, and not processed yet
             self._aborts = Aborts()
-            # The number of the transaction, in metadata. No engine with this id has used it before.
-            self._number = int(context.wall() * 1000)
-            self._last_commit = self._last_registry_commit = self._monotonic()
-            self._counted = self.stats.counted()  # at the last commit
             self._subscribed: tuple[str, ...] = ()
             self._fencing.note_members()  # only the group knows an engine that dies in its first transaction
             self._registry_reader.read_whole()
@@ -140,7 +134,7 @@ class Engine:
         if not self.begin_suspects():
             return 0
         # 3. Gather outputs, ...
-        outputs = self._outputs()
+        outputs = self._commits.new_outputs()
         taken = len(self._backlog)
         self._process(outputs)
         taken -= len(self._backlog)
@@ -152,7 +146,7 @@ class Engine:
             self._housekeeping.sweep(outputs)
             self.problems.write(outputs)
         # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
-        if self._gather(outputs, touched | self._passes.to_commit):
+        if self._commits.gather(outputs, touched | self._passes.to_commit):
             self._commit(outputs, batch.membership, touched)
         if self._doubted:
             self._fetch_again()
@@ -177,7 +171,7 @@ class Engine:
             return
         for task in tasks:
             task.suspects.ends_cleanly = True
-        self._commit(self._offsets_of([task.tp for task in tasks]), self.membership)
+        self._commit(self._commits.offsets_of([task.tp for task in tasks]), self.membership)
 
     def close(self) -> None:
         """Leave the group, so that others take over at once, and close all clients."""
@@ -225,14 +219,14 @@ class Engine:
     def _forget_pass(self) -> None:
         """Forget the work since the last commit."""
         self._doubted.forget()
-        self.stats.take_back(self._counted)
+        self._commits.take_back_counts()
         self._scanning.drop()
         self.cuts.drop()
 
     def begin_suspects(self) -> bool:
         """Commit what others must know if a record ends this process in this pass. False ends the pass."""
         first = self._passes.begin(self._backlog.first())
-        if first and not self._commit(self._offsets_of(first), self.membership):
+        if first and not self._commit(self._commits.offsets_of(first), self.membership):
             return False
         if self._passes.must_stop:
             self.open_again()  # the takeover stops the partition
@@ -381,53 +375,6 @@ class Engine:
 
     # -- the commit
 
-    def _gather(self, outputs: Outputs, touched: Collection[TopicPartition]) -> bool:
-        """Put the offsets of changed partitions into the transaction; False if the commit can wait.
-
-        All positions that moved go into it, because the outputs follow from them. So do those of `touched`:
-        a scan that began and ended in this pass writes outputs without moving a position.
-        """
-        triggers = self.ownership.triggers.values()
-        waited = self._monotonic() - self._last_commit
-        urgent = bool(outputs.records or touched) or any(trigger.writes for trigger in triggers)
-        if not urgent and waited < (0 if self.cuts.wants_commits else LAZY_S):
-            return False
-        # Idle partitions also commit a new registry position within a second: timers of registrations wait
-        # for it.
-        registry_due = self._monotonic() - self._last_registry_commit >= REGISTRY_S
-        changed = [
-            task
-            for task in self.ownership.tasks()
-            if task.changed
-            or task.tp in touched
-            or task.tp in self.ownership.without_source_record
-            or (registry_due and task.behind)
-        ]
-        if not changed:
-            if not urgent:
-                return False
-            changed = self.ownership.tasks()  # a transaction is fenced by its offsets
-        self._offsets_into(outputs, changed)
-        return bool(outputs)
-
-    def _outputs(self) -> Outputs:
-        return self._context.parts.outputs(self._config, self.registry.version)
-
-    def _offsets_of(self, partitions: Collection[TopicPartition]) -> Outputs:
-        """A transaction with the offsets of these partitions and of all changed ones, and no outputs."""
-        outputs = self._outputs()
-        self._offsets_into(outputs, [t for t in self.ownership.tasks() if t.tp in partitions or t.changed])
-        return outputs
-
-    def _offsets_into(self, outputs: Outputs, tasks: Iterable[SourceTask | TriggerTask]) -> None:
-        self._number += 1
-        for task in tasks:
-            task.commit_into(outputs, self._bus.transactional_id, self._number)
-            if task.tp in self.ownership.without_source_record:
-                record = SourceRecord(v=outputs.version, topic_id=task.topic_id)
-                key = registry_key("source", task.tp.topic, task.tp.partition)
-                outputs.write("subscription", 0, key, encode_json(record))
-
     def _commit(
         self, outputs: Outputs, membership: object, touched: AbstractSet[TopicPartition] | None = None
     ) -> bool:
@@ -441,7 +388,7 @@ class Engine:
             return False
         worked = self._worked(touched) if self._aborts.counted else frozenset()  # usually none has a count
         try:
-            self._send(outputs, membership)
+            self._commits.send(outputs, membership)
         except TransactionAborted as e:
             self.stats.aborted += 1
             self._aborts.aborted(worked or self._worked(touched))
@@ -463,24 +410,6 @@ class Engine:
         if touched is None:
             return frozenset()
         return touched | {task.tp for task in self.ownership.tasks() if task.worked}
-
-    def _send(self, outputs: Outputs, membership: object) -> None:
-        """Steps 3 to 6. Raises TransactionAborted if nothing is committed."""
-        began = self._monotonic()
-        stamped = self._bus.commit(outputs.records, outputs.offsets, membership)
-        # 6. Only now the states in memory are those in Kafka.
-        self._last_commit = self._monotonic()
-        self.stats.transactions += 1
-        self.stats.sample(self.stats.transaction_s, self._last_commit - began)
-        if stamped is not None:
-            self.clock.observe(stamped)
-        for task in self.ownership.tasks():
-            if task.tp in outputs.offsets:
-                task.committed()
-        if not any(task.behind for task in self.ownership.tasks()):
-            self._last_registry_commit = self._last_commit
-        self.ownership.without_source_record -= outputs.offsets.keys()
-        self._counted = self.stats.counted()
 
     def _roll_back(self, waiting: Collection[TopicPartition], refusal: str) -> None:
         """Roll the pass back. waiting: partitions to pause until their dead letters can be written."""
@@ -508,7 +437,7 @@ class Engine:
         if not left:
             return
         try:
-            self._send(self._offsets_of(left), self.membership)
+            self._commits.send(self._commits.offsets_of(left), self.membership)
         except TransactionAborted as e:
             log.info("Could not commit that the work on partitions ended cleanly: %s", e)
             for task in tasks:
