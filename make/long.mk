@@ -1,8 +1,8 @@
 # Tests that take long: other versions, random searches, chaos, several triggerers. Included by the Makefile.
 
 .PHONY: test-long test-marked-long
-test-long: java $(VENV)/.interlock ## All that takes long, hours; a table of what ran, its result and time (ONLY=ha,chaos: some of it)
-	@$(PY) -m tests.long $(subst $(comma), ,$(ONLY))
+test-long: java $(VENV)/.interlock ## All that takes long, hours; a table of what ran, its result and time (ONLY=ha,chaos: some of it; RESUME=1: what has not passed at this commit)
+	@$(PY) -m tests.long $(if $(RESUME),--resume) $(subst $(comma), ,$(ONLY))
 
 test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: every way a Spark job can end, whole demos, a minute of chaos
 	$(TESTED) -m long tests

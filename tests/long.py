@@ -3,12 +3,16 @@
 Two lanes run at the same time: steps that mostly wait for services, and, with a lower priority, steps that
 only compute. Each step writes its own log. At the end a table: what ran, with which result, and how long it
 took. Ends with 1 when anything failed.
+
+It takes hours, so a run that was ended can be continued: `--resume` does not repeat steps that passed at the
+same commit.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import json
 import shutil
 import subprocess
 import sys
@@ -40,6 +44,43 @@ class Result:
     step: Step
     outcome: str
     seconds: float
+
+
+class Passed:
+    """The steps that passed at this commit, in a file. Empty while files differ from the commit."""
+
+    def __init__(self) -> None:
+        self._file, self._commit = LOGS / "passed.jsonl", commit()
+
+    def of(self, step: Step) -> Result | None:
+        """The result of an earlier run of the step at this commit, if it passed."""
+        lines = self._file.read_text().splitlines() if self._file.exists() and self._commit else ()
+        for line in map(json.loads, lines):
+            if line["commit"] == self._commit and line["make"] == list(step.command):
+                return Result(step, f"passed {line['ended']}", line["seconds"])
+        return None
+
+    def add(self, result: Result) -> None:
+        if self._commit != commit() or not self._commit:  # it was edited meanwhile
+            return
+        line = {
+            "commit": self._commit,
+            "make": result.step.command,
+            "ended": time.strftime("%Y-%m-%d %H:%M"),
+            "seconds": round(result.seconds, 1),
+        }
+        with self._file.open("a") as file:
+            print(json.dumps(line), file=file)
+
+
+def commit() -> str:
+    """The checked-out commit; empty without git, or if a file differs from it."""
+
+    def git(*command: str) -> str | None:
+        done = subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+        return None if done.returncode else done.stdout.strip()
+
+    return (git("rev-parse", "HEAD") or "") if git("status", "--porcelain") == "" else ""
 
 
 @functools.cache  # starting Pythons takes a second
@@ -110,13 +151,22 @@ def run(step: Step) -> Result:
     return result
 
 
-def run_all(chosen: Sequence[Step], results: list[Result]) -> None:
+def run_all(chosen: Sequence[Step], results: list[Result], *, resume: bool = False) -> None:
     """Runs each lane's steps in their order, and adds each result as soon as its step has ended."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    passed = Passed()
 
     def lane(computes: bool) -> None:
-        results.extend(run(step) for step in chosen if step.computes == computes)
+        for step in chosen:
+            if step.computes != computes:
+                continue
+            result = passed.of(step) if resume else None
+            if result is None:
+                result = run(step)
+                if result.outcome == "passed":
+                    passed.add(result)
+            results.append(result)
 
-    LOGS.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(2) as lanes:
         for ended in [lanes.submit(lane, computes) for computes in (False, True)]:
             ended.result()
@@ -134,12 +184,15 @@ def main() -> int:
     known = {step.name: step for step in steps()}
     parser = argparse.ArgumentParser(prog="python -m tests.long", description=__doc__)
     parser.add_argument("only", nargs="*", help=f"some of: {', '.join(known)}")
-    only = parser.parse_args().only
+    parser.add_argument("--resume", action="store_true", help="leave out what passed at this commit")
+    given = parser.parse_args()
+    only = given.only
     if unknown := set(only) - set(known):
         parser.error(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     results: list[Result] = []
     try:
-        run_all([step for step in known.values() if not only or step.name in only], results)
+        chosen = [step for step in known.values() if not only or step.name in only]
+        run_all(chosen, results, resume=given.resume)
     finally:
         results.sort(key=lambda result: list(known).index(result.step.name))
         print("\n== make test-long", *table(results), sep="\n", flush=True)

@@ -30,6 +30,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
 
     monkeypatch.setattr(long, "subprocess", SimpleNamespace(run=make, STDOUT=None))
     monkeypatch.setattr(long, "LOGS", tmp_path / "long")
+    monkeypatch.setattr(long, "commit", lambda: "c1")
     long.other_pythons.cache_clear()  # found before, when Pythons did start
     yield targets
     long.other_pythons.cache_clear()
@@ -61,6 +62,39 @@ def test_some_steps_can_be_chosen_and_other_names_are_refused(
     assert [line.split()[:2] for line in table] == [["chaos", "passed"], ["ha", "passed"]]
     with pytest.raises(SystemExit):
         run(monkeypatch, "everything")
+
+
+def ran(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The steps that were made, by what they printed on the way; the table has the others too."""
+    progress, _, table = capsys.readouterr().out.rpartition("== make test-long\n")
+    assert [line.split()[0] for line in table.splitlines()] == ["fuzz", "chaos", "ha"]
+    return sorted(line.split()[1].rstrip(":") for line in progress.splitlines() if ": make " in line)
+
+
+def test_a_run_that_is_continued_leaves_out_what_passed_at_the_same_commit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: list[str]
+) -> None:
+    failing.append("ha")
+    steps = ("fuzz", "chaos", "ha")
+    assert run(monkeypatch, *steps, "--resume") == 1
+    assert ran(capsys) == ["chaos", "fuzz", "ha"]
+    failing.clear()
+    assert run(monkeypatch, *steps, "--resume") == 0
+    assert ran(capsys) == ["ha"]
+    assert run(monkeypatch, *steps) == 0  # a run that is not continued makes all
+    assert ran(capsys) == ["chaos", "fuzz", "ha"]
+    monkeypatch.setattr(long, "commit", lambda: "c2")
+    assert run(monkeypatch, *steps, "--resume") == 0
+    assert ran(capsys) == ["chaos", "fuzz", "ha"]
+
+
+def test_what_passed_while_files_differed_from_the_commit_is_run_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: list[str]
+) -> None:
+    monkeypatch.setattr(long, "commit", lambda: "")
+    for _ in range(2):
+        assert run(monkeypatch, "fuzz", "chaos", "ha", "--resume") == 0
+        assert ran(capsys) == ["chaos", "fuzz", "ha"]
 
 
 def test_the_table_says_when_no_other_python_starts(
