@@ -99,9 +99,11 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 TEST_PROCESSES ?= 4
 # Tests start some hundred brokers: with an archive of their classes each takes two thirds of the time.
 TESTED := KAFKA_OPTS="$$($(PY) -m tests.kit.class_data)" $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
+# In a clean clone one process compiles the modules first: all of TEST_PROCESSES would, each for itself.
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts brokers, Airflow and Spark by itself)
 	@mkdir -p .build; make -k check > .build/check.log 2>&1 & checks=$$!; \
+	[ -e tests/__pycache__ ] || $(PYTEST) --collect-only -qq tests > /dev/null || true; \
 	code=0; $(TESTED) tests || code=$$?; \
 	wait $$checks || code=1; echo "== make check, which ran beside the tests"; cat .build/check.log; exit $$code
 

@@ -171,9 +171,12 @@ REFUSALS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def refused(site: Listeners) -> Iterator[dict[str, Waiting]]:
-    """A waiting task for each case. All are there from the beginning: it takes a client 10 s to give up."""
+@pytest.fixture(scope="module")
+def refused(site: Listeners, eventually: Any) -> dict[str, Waiting]:
+    """A waiting task for each case, with its notices; stopped, since each tries again for ever.
+
+    They wait at the same time: it takes a client 10 s to give up.
+    """
     stranger = str(Authority(site.folder, "stranger").file)
     clients = {
         "another authority": site.client("TLS", ssl_ca_location=stranger),
@@ -191,15 +194,16 @@ def refused(site: Listeners) -> Iterator[dict[str, Waiting]]:
             what: Waiting(BusConfig(name="refused", client=properties), stack, what, "x")
             for what, properties in clients.items()
         }
-        yield tasks
+        for what, task in tasks.items():
+            eventually(f"{what}: the task gets a notice", lambda task=task: task.notices)
         list(pool.map(lambda task: task.runtime.stop(), tasks.values()))
+    return tasks
 
 
 @pytest.mark.parametrize("what", REFUSALS)
-def test_the_waiting_task_sees_why_the_connection_is_refused(
-    what: str, refused: dict[str, Waiting], eventually: Any
-) -> None:
-    notices = eventually("the task gets a notice", lambda: refused[what].notices)
+def test_the_waiting_task_sees_why_the_connection_is_refused(what: str, refused: dict[str, Waiting]) -> None:
+    notices = refused[what].notices
+    assert notices[0] is not None
     assert re.search(REFUSALS[what], notices[0]), notices
 
 
@@ -207,8 +211,6 @@ def test_nobody_gets_through_by_another_way(
     site: Listeners, refused: dict[str, Waiting], eventually: Any
 ) -> None:
     """What is refused is not tried again with less security: no wait of theirs is ever registered."""
-    for task in refused.values():
-        eventually("the task gets a notice", lambda task=task: task.notices)
     bench = Bench(BusConfig(name="refused", client=site.client("PLAINTEXT")), 2, eventually)
     registered = [(record.key or b"").decode() for record in bench.records("subscription")]
     incarnations = [Registration.of(what, event("x"), None, 0).incarnation for what in refused]
@@ -336,7 +338,7 @@ def test_no_secret_is_in_any_log_notice_error_or_repr(
         ConfigError, lambda: BusConfig.from_extra(extra, name="b", deployment="d", connection="kafka_default")
     )
     for task in refused.values():
-        said += eventually("the task gets a notice", lambda task=task: task.notices)
+        said += task.notices
     out, err = capfd.readouterr()
     everything = "\n".join((*map(str, said), *log.lines, out, err))
     encoded = base64.b64encode(f"worker:{CLIENT_SECRET}".encode()).decode()

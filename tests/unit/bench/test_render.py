@@ -151,6 +151,7 @@ def test_only_later_results_replace_kept_ones(tmp_path: Path) -> None:
     assert figures() == {"hooks": 1.0, "emit": 2.0}
 
 
+@pytest.mark.long
 def test_the_page_and_its_pictures_are_those_of_the_kept_results(tmp_path: Path) -> None:
     kept = [json.loads(text) for text in (DOCS / "benchmarks" / "results.jsonl").read_text().splitlines()]
     render(kept, tmp_path)
