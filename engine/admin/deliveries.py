@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...conditions.explanation.wording import counted
 from ..bus import TopicPartition
 from ..config import BusConfig
-from ..delivery.ownership import problem_in, topic_of
+from ..delivery.ownership import delivery_metadata
 from ..errors import EngineError
 from ..kafka.admin import Admin
 from ..registry.registry import Registry
@@ -22,7 +22,7 @@ from .sinks import is_delivered
 class Group(NamedTuple):
     """The deliverers of a deployment. open_from: its firings below are acknowledged. ends: of the partitions.
 
-    committed: the partitions with a committed offset; those without are read from their start. told: what
+    committed: the partitions with a committed offset; those without are read from their start. problems: what
     deliverers have reported of their partitions.
     """
 
@@ -30,7 +30,7 @@ class Group(NamedTuple):
     open_from: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     committed: Collection[TopicPartition] = ()
-    told: Mapping[TopicPartition, str] = MappingProxyType({})
+    problems: Mapping[TopicPartition, str] = MappingProxyType({})
 
     @property
     def behind(self) -> int:
@@ -64,7 +64,7 @@ def deliveries(
         number = sinks[deployment]
         problems += [
             f"{tp}, which deployment {deployment!r} delivers: {text}"
-            for tp, text in ({} if group is None else group.told).items()
+            for tp, text in ({} if group is None else group.problems).items()
         ]
         rows.append({"deployment": deployment, "sinks": number, "deliverers": members, "behind": behind})
         if members == 0:
@@ -94,11 +94,12 @@ def _group(config: BusConfig, registry: Registry) -> Group:
         committed = admin.committed(partitions, stable=False) or {}
         starts, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
         topic = admin.topics([name])[name]
+    found = {tp: delivery_metadata(each) for tp, each in committed.items() if each is not None}
     own = {
         tp: each.offset
         for tp, each in committed.items()
-        if each is not None and topic is not None and topic_of(each) == topic.id
+        if each is not None and topic is not None and (said := found[tp]) and said.topic_id == topic.id
     }
     open_from = {tp: min(max(start, own.get(tp, start)), ends[tp]) for tp, start in starts.items()}
-    told = {tp: text for tp, each in committed.items() if each is not None and (text := problem_in(each))}
-    return Group(members, open_from, ends, own.keys(), told)
+    problems = {tp: said.problem for tp, said in found.items() if said and said.problem}
+    return Group(members, open_from, ends, own.keys(), problems)

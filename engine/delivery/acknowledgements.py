@@ -143,8 +143,8 @@ class Acknowledgements:
             tp = partition.tp
             offset = self.offset_to_commit(partition, of_partition.get(tp, []))
             problem = partition.problem
-            told = problem == self.ownership.problems.get(tp, "")
-            if tp in of_partition or offset != self.ownership.committed.get(tp) or not told:
+            is_new = problem != self.ownership.problems.get(tp, "")
+            if tp in of_partition or offset != self.ownership.committed.get(tp) or is_new:
                 offsets[tp] = self.ownership.metadata(offset, problem)
                 problems[tp] = problem
         now = self._offsets_at = self._monotonic()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
 
 from ..bus import Committed, TopicPartition
 from ..errors import EngineError
 from ..log import log
 from ..protocol.partitions.lifecycle import BLOCKED, OPEN, RECOVERING, Lifecycle
+from ..records import DeliveryMetadata, encode_json
 from ..records.versions import VERSION
 from .context import DelivererContext
 from .firings import OpenFiring
@@ -132,16 +134,18 @@ class Ownership:
 
     def metadata(self, offset: int, problem: str = "") -> Committed:
         """An offset with its metadata, ready to be committed. problem: of its partition, for `health`."""
-        found = {"v": VERSION, "t": self._topic_id, "c": self.bus.transactional_id}
-        return Committed(offset, json.dumps({**found, "p": problem} if problem else found))
+        found = DeliveryMetadata(
+            v=VERSION, topic_id=self._topic_id, committer=self.bus.transactional_id, problem=problem
+        )
+        return Committed(offset, encode_json(found).decode())
 
     def _start_of(self, tp: TopicPartition, committed: Committed | None, start: int) -> int:
         if committed is None:
             return start
-        topic = topic_of(committed)
-        if topic != self._topic_id:
+        found = delivery_metadata(committed)
+        if found is None or found.topic_id != self._topic_id:
             strange = "has a committed offset that no deliverer wrote"
-            why = strange if topic is None else "was deleted and created again"
+            why = strange if found is None else "was deleted and created again"
             log.error("%s %s: it is read from its start.", tp, why)
             return start
         if committed.offset < start:
@@ -155,20 +159,10 @@ class Ownership:
         return max(committed.offset, start)
 
 
-def problem_in(committed: Committed) -> str:
-    """What the last deliverer said is wrong with a partition, with its offset; "" if nothing is."""
-    found = _metadata(committed).get("p")
-    return found if isinstance(found, str) else ""
-
-
-def topic_of(committed: Committed) -> object:
-    """The id of the topic for which an offset was committed; None if somebody else did it, as a tool may."""
-    return _metadata(committed).get("t")
-
-
-def _metadata(committed: Committed) -> dict[str, object]:
+def delivery_metadata(committed: Committed) -> DeliveryMetadata | None:
+    """What a deliverer committed with an offset; None if something else committed it, as a tool may."""
     try:
-        found = json.loads(committed.metadata or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = msgspec.json.decode(committed.metadata or "", type=DeliveryMetadata)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return found if found.topic_id else None

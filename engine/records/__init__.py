@@ -9,7 +9,7 @@ from .action import ActionRecord, FiringRecord
 from .bus_record import BUS_KEY, BusRecord
 from .codec import decode_json, decode_msgpack, encode_json, encode_msgpack
 from .match import MatchRecord, Target
-from .offsets import Condemned, OffsetMetadata, SuspectRecords
+from .offsets import Condemned, DeliveryMetadata, OffsetMetadata, SuspectRecords
 from .partitions import ProblemRecord, ResumeRecord, SourceRecord, registry_key
 from .registration import (
     DEFAULT_MAX_KEYS,
@@ -36,6 +36,7 @@ __all__ = [
     "AtLimit",
     "BusRecord",
     "Condemned",
+    "DeliveryMetadata",
     "FailingRecord",
     "FiringRecord",
     "Kind",

@@ -1,4 +1,4 @@
-"""The metadata that is committed with a partition's offset."""
+"""The metadata that are committed with a partition's offset: by engines, and by deliverers."""
 
 from __future__ import annotations
 
@@ -54,3 +54,16 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     suspects: SuspectRecords | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="a")
     condemned: Condemned | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="s")
     claims: list[tuple[int, int]] | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="f")
+
+
+class DeliveryMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Committed by a deliverer with the offset of an action partition: docs/understand/engine/sinks.md.
+
+    `topic_id`: of the topic for which it was committed; "" if something else than a deliverer committed it.
+    `committer`: the deliverer's transactional id. `problem`: what is wrong with the partition, for `health`.
+    """
+
+    v: int
+    topic_id: str = msgspec.field(default="", name="t")
+    committer: str = msgspec.field(default="", name="c")
+    problem: str = msgspec.field(default="", name="p")

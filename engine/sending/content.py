@@ -125,7 +125,7 @@ class Content:
 
     @property
     def firing(self) -> Firing:
-        """What is told of the firing in spans."""
+        """The firing, whose id and key its spans have."""
         return self._firing
 
     @property

@@ -73,7 +73,7 @@ class HttpPosts:
         self._data = ReferredData(config, options.fetch, options.room_bytes, self._tracing)
         self._waiting: deque[Attempt] = deque()
         self._over: deque[Ended] = deque()
-        self._is_woken = self._is_told = False
+        self._is_woken = self._is_reported = False
         self._failure: BaseException | None = None
         self._names = DaemonThreads(_NAME_THREADS, "interlock-names")
         self._connections = DaemonThreads(_CONNECTION_THREADS, "interlock-connections")
@@ -107,7 +107,7 @@ class HttpPosts:
         """The deliveries that have ended since the last call. Raises EngineError if no more will end."""
         if self._failure is not None:
             raise EngineError(f"The thread that makes deliveries has ended: {self._failure!r}.")
-        self._is_told = False
+        self._is_reported = False
         return [self._over.popleft() for _ in range(len(self._over))]
 
     def close(self, timeout_s: float = _CLOSE_S) -> None:
@@ -166,8 +166,8 @@ class HttpPosts:
             text = f"the request could not be made: {type(e).__name__}"
             answer, reply = Answer(None, text, ruling=Verdict.RETRY), None
         self._over.append(Ended(attempt.number, answer, reply))
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_reported:
+            self._is_reported = True
             self._loop.call_soon(self._on_ended)  # once for all that end in this turn of the loop
 
     async def _answer(self, attempt: Attempt) -> tuple[Answer, Output | None]:

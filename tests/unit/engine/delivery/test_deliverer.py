@@ -16,7 +16,7 @@ from interlock.engine.delivery.answers import Answer
 from interlock.engine.delivery.context import DelivererContext, Surroundings
 from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.firings import subscription_of
-from interlock.engine.delivery.ownership import Ownership, problem_in
+from interlock.engine.delivery.ownership import Ownership, delivery_metadata
 from interlock.engine.delivery.parts import PARTS, Parts
 from interlock.engine.delivery.posts import Attempt, Ended
 from interlock.engine.delivery.retry import Retry
@@ -284,6 +284,13 @@ def later_firing(setting: Setting, name: str, state: str = "fired") -> None:
     setting.cluster.append(TP, written.key, encode_json(written))
 
 
+def problem_in(setting: Setting) -> str:
+    """What the deliverer committed as the problem of its partition."""
+    found = delivery_metadata(setting.cluster.group.offsets[TP])
+    assert found is not None
+    return found.problem
+
+
 def test_a_firing_of_a_later_version_holds_back_its_sink_and_no_other_and_the_metadata_say_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -305,9 +312,9 @@ def test_a_firing_of_a_later_version_holds_back_its_sink_and_no_other_and_the_me
     assert (setting.sent, setting.committed) == (["f1", "g1"], 1)
     [line] = [record.getMessage() for record in caplog.records]
     assert "b-action[0]@1 holds an ActionRecord of version 99; this Interlock reads 1. Upgrade" in line
-    told = problem_in(setting.cluster.group.offsets[TP])
-    assert told.startswith("b-action[0]@1 holds an ActionRecord of version 99")
-    assert f"the firings of {SINK} wait" in told
+    problem = problem_in(setting)
+    assert problem.startswith("b-action[0]@1 holds an ActionRecord of version 99")
+    assert f"the firings of {SINK} wait" in problem
 
 
 def test_a_process_that_reads_the_later_version_delivers_all_in_order(
@@ -326,7 +333,7 @@ def test_a_process_that_reads_the_later_version_delivers_all_in_order(
     setting.answer("f1", Answer(200))
     setting.passes(ms=1000)
     assert setting.sent == ["f1", "f2"]
-    assert problem_in(setting.cluster.group.offsets[TP]) == ""
+    assert problem_in(setting) == ""
 
 
 def test_what_a_later_version_held_back_goes_on_when_its_firing_is_removed() -> None:
@@ -340,7 +347,7 @@ def test_what_a_later_version_held_back_goes_on_when_its_firing_is_removed() -> 
     assert setting.sent == ["f2"]
     setting.answer("f2", Answer(200))
     setting.passes(ms=1000)
-    assert problem_in(setting.cluster.group.offsets[TP]) == ""
+    assert problem_in(setting) == ""
     assert (setting.committed or 0) > 2
 
 
