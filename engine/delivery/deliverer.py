@@ -48,6 +48,7 @@ class Deliverer:
         self.acknowledgements = parts.acknowledgements(context, self.ownership)
         self.scans = Scans(bus, self.ownership)
         self.reports = SinkReports(context.monotonic)
+        self._removed: set[str] = set()  # subscriptions that have had a sink, which this process still knows
         self._without_sink = WithoutSink(self.sinks)
         self.attempts: dict[int, Attempt] = {}
         self._number = 0
@@ -177,10 +178,13 @@ class Deliverer:
         if subscription not in self.sinks.unknown:
             self.reports.change(subscription, record)
         lanes = self.schedule.sinks.get(subscription)
-        if record is None or lanes is None or lanes.wanted_order != record.order:  # it needs other lanes
-            for partition in self.ownership.partitions.values():
+        was_removed = subscription in self._removed  # a partition was one lane meanwhile
+        if record is None or lanes is None or was_removed or lanes.wanted_order != record.order:
+            for partition in self.ownership.partitions.values():  # it needs other lanes
                 self._drop(partition.leave_out(subscription))
+        self._removed.discard(subscription)
         if record is None:
+            self._removed.add(subscription)
             for partition in self.ownership.open:
                 held = [f for f in partition.held if f.subscription == subscription]
                 self._drop(held)

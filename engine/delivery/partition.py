@@ -173,13 +173,14 @@ class ActionPartition:
     def leave_out(self, subscription: str) -> list[OpenFiring]:
         """Called when the lanes of a sink change.
 
-        If some of its firings are left out, leave out all of them. A scan then reads them again for the new
-        lanes: a partition that is one lane must have no gap, and with a lane for each key no key may fill the
-        window. Returns the firings that are no longer held.
+        If some of its firings are left out, or a new lane would hold more than its window, leave out all of
+        them. A scan then reads them again for the new lanes: a partition that is one lane must have no gap,
+        and with a lane for each key no key may fill the window. Returns the firings that are no longer held.
         """
         self._abandon_scan()
         offsets = [at for scope, at in self._left_out.items() if scope[0] == subscription]
-        if not offsets:
+        is_over = not self._is_one_lane(subscription) and self._window.has_overfull_lane(subscription)
+        if not offsets and not is_over:
             return []
         self._left_out = {s: at for s, at in self._left_out.items() if s[0] != subscription}
         gone = [firing for firing in self._held.values() if firing.subscription == subscription]

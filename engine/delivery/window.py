@@ -63,3 +63,11 @@ class Held:
             return held <= self._window.lane // 2 and self._counts.get(sink, 0) < self._window.sink
         small = self._bytes.get(subscription, 0) <= self._window.sink_bytes // 2
         return held <= self._window.sink // 2 and (small or not held)
+
+    def has_overfull_lane(self, subscription: str) -> bool:
+        """Whether more is held of a key than a lane may hold, as after a time when the sink was one lane."""
+        return any(
+            count > self._window.lane
+            for (name, lane), count in self._counts.items()
+            if name == subscription and lane is not None
+        )

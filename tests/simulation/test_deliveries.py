@@ -14,6 +14,7 @@ from tests.simulation.seeds import first_of_commit
 
 CHOSEN = (*range(40), 43, 48, 234, 297)  # they show all of MUST_BE_SEEN
 STOPS = (51004, 2587301375)  # a deliverer that stops, and has delivered what another one has acknowledged
+REMOVED = (469203293, 469209044)  # a sink that was removed while much of one key was held, and is back
 ROTATING = 60
 
 MUST_BE_SEEN = (
@@ -63,6 +64,10 @@ def test_the_chosen_worlds_keep_the_promises_and_show_what_they_must() -> None:
 
 def test_a_deliverer_that_stops_waits_only_for_its_own_acknowledgements() -> None:
     hold(STOPS)
+
+
+def test_a_key_of_a_sink_that_was_removed_and_is_back_delays_no_other_key() -> None:
+    hold(REMOVED)
 
 
 def test_worlds_that_no_earlier_commit_has_tried_keep_the_promises() -> None:

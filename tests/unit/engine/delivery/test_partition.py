@@ -235,6 +235,24 @@ def test_a_key_that_filled_the_window_of_a_sink_without_keys_leaves_room_once_it
     assert made.left_out == {(SINK, "key a"): 1}
 
 
+def test_a_key_that_held_most_of_a_sink_without_keys_leaves_room_for_others_once_it_has_keys() -> None:
+    """Nothing was left out before: the world of `make simulate-deliveries SEED=469203293`."""
+    has_keys: list[bool] = []
+    made = partition(window=Window(sink=4, lane=1), one_lane=lambda: not has_keys)
+    log = [record(offset, f"f{offset}", key) for offset, key in enumerate("aaa")]
+    for item in log:
+        made.follow(item)
+    has_keys.append(True)
+    assert [firing.record.offset for firing in made.leave_out(SINK)] == [0, 1, 2]
+    assert made.begin_scan() == 0
+    for item in log:
+        made.scan(item)
+    assert [firing.record.offset for firing in made.end_scan(len(log)) or []] == [0]
+    assert made.left_out == {(SINK, "key a"): 1}
+    later = record(3, "f3", "b")
+    assert made.follow(later)[0] is not None
+
+
 @pytest.mark.parametrize("seed", [*range(40), 1197, 1391])
 def test_whatever_is_written_and_acknowledged_all_is_delivered_in_the_order_of_its_lane(seed: int) -> None:
     """A random log, followed and scanned in pieces by a reader that acknowledges what it is given."""
