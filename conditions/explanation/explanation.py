@@ -79,8 +79,8 @@ class Explanation:
         if self.waiting_count:
             until = self.waiting_until_ms
             end = "a later tick" if until is None else when(until, self.now_ms)
-            held = counted(self.waiting_count, "match", "matches")
-            yield f"{held} held back until {end}: {some(self.waiting, self.waiting_count)}"
+            waiting = "1 match waits" if self.waiting_count == 1 else f"{self.waiting_count} matches wait"
+            yield f"{waiting} until {end}: {some(self.waiting, self.waiting_count)}"
         if self.dropped:
             yield f"{counted(self.dropped, 'event', 'events')} dropped at a limit; they do not count"
         for each in self.near_misses if self.looked_at else ():

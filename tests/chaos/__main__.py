@@ -163,7 +163,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 delivered = _meanwhile(lambda: oracle.ask("deliveries", SETTLE_S, str(delivery.log)), pool)
                 delivered |= delivery.result
             verdict = _meanwhile(
-                lambda: oracle.ask("judge", 5 if args.plant else LEAKS_S, pool.done.marks), pool
+                lambda: oracle.ask("judge", 5 if args.plant else LEAKS_S, pool.done.fault_times), pool
             )
         finally:
             if delivery is not None:

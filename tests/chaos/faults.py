@@ -104,18 +104,18 @@ def _with_pauses(at_s: float) -> float:
 
 @dataclass
 class Done:
-    """The faults that happened. marks: times in ms since the epoch at which faults began and ended."""
+    """The faults that happened. fault_times: times in ms since the epoch at which faults began and ended."""
 
     kills: int = 0
     kills_by_step: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(STEPS, 0)))
     by_kind: Counter[str] = field(default_factory=Counter)
     engines: int = 0
     ended_by_themselves: int = 0
-    marks: list[int] = field(default_factory=list)
+    fault_times: list[int] = field(default_factory=list)
 
-    def mark(self, in_s: float = 0.0) -> None:
+    def note_time(self, in_s: float = 0.0) -> None:
         """Records that a fault begins or ends in `in_s` seconds."""
-        self.marks.append(int((time.time() + in_s) * 1000))
+        self.fault_times.append(int((time.time() + in_s) * 1000))
 
 
 @dataclass(eq=False)
@@ -177,7 +177,7 @@ class Pool:
 
     def _new(self) -> EngineProcess:
         self.done.engines += 1
-        self.done.mark()
+        self.done.note_time()
         name = f"engine-{self.done.engines}"
         # The name is in the ids of all its clients, by which the proxy's rules find them; the consumer has
         # the transactional id, which includes the deployment.
@@ -209,7 +209,7 @@ class Pool:
         for each in [e for e in self._engines if not e.alive]:
             self._engines.remove(each)
             self._ordered.pop(each, None)
-            self.done.mark()
+            self.done.note_time()
             each.close()
             if each.process.returncode == -9:
                 self.done.kills += 1
@@ -247,7 +247,7 @@ class Pool:
             self._engines.remove(engine)
         self._ordered.pop(engine, None)
         engine.kill()
-        self.done.mark()
+        self.done.note_time()
         self.done.kills += 1
 
     def _in(self, seconds: float, work: Callable[[], None]) -> None:
@@ -329,13 +329,13 @@ class Pool:
             self._in(1.0, self._zombie)
             return
         victim.pause()
-        self.done.mark()
+        self.done.note_time()
         self._replicas += 1
 
         def wake() -> None:
             self.done.by_kind["zombie"] += victim.alive
             victim.resume()
-            self.done.mark()
+            self.done.note_time()
             self._in(JOINED_S, self._one_less)
 
         self._in(ZOMBIE_S, wake)
@@ -351,7 +351,7 @@ class Pool:
         self._replicas -= 1
         victim = self._some()
         if victim is not None and len(self._engines) > self._replicas:
-            self.done.mark()
+            self.done.note_time()
             self._engines.remove(victim)
             threading.Thread(target=victim.terminate, daemon=True).start()
 
@@ -366,7 +366,7 @@ class Pool:
             self._in(1.0, self._leave)
             return
         self._engines.remove(victim)
-        self.done.mark()
+        self.done.note_time()
         threading.Thread(target=victim.terminate, daemon=True).start()
         self.done.by_kind["leave"] += 1
 
@@ -376,9 +376,9 @@ class Pool:
             return
 
         def restart() -> None:
-            self.done.mark()
+            self.done.note_time()
             self._cluster.restart(kill=kill)
-            self.done.mark()
+            self.done.note_time()
 
         self._restarting = threading.Thread(target=restart, daemon=True)
         self._restarting.start()
@@ -398,8 +398,8 @@ class Pool:
             self._in(1.0, lambda: self._rule(kind, rule, everybody, at_work=at_work))
             return
         rule.client = None if everybody or self._random.random() < 0.2 else victim.name
-        self.done.mark()
-        self.done.mark(rule.lasts_s + rule.delay_s)
+        self.done.note_time()
+        self.done.note_time(rule.lasts_s + rule.delay_s)
         self._cluster.proxy.add(rule)
         self._rules.append(_Rule(kind, rule, everybody))
 
@@ -450,7 +450,7 @@ class Pool:
             self._say(f"could not add a partition, trying again: {e}")
             self._in(2.0, self._add_partition)
             return
-        self.done.mark()
+        self.done.note_time()
         self.done.by_kind["partition added"] += 1
 
     def _skew(self) -> None:

@@ -137,9 +137,9 @@ def _first(folds: list[tuple[str, Fold]]) -> list[Expected]:
     return found
 
 
-def _marks(log: Log) -> list[int]:
+def _fault_times(log: Log) -> list[int]:
     """The times when faults began and ended, and when the pool had worked off a backlog."""
-    if not log.marks:
+    if not log.fault_times:
         return []
     written = Counter(
         record.timestamp_ms // WINDOW_MS
@@ -148,20 +148,20 @@ def _marks(log: Log) -> list[int]:
         for record in records
     )
     mean = sum(written.values()) / (max(written, default=0) - min(written, default=0) + 1)
-    marks, until = list(log.marks), 0
+    fault_times, until = list(log.fault_times), 0
     for window in sorted(window for window, count in written.items() if count >= BACKLOG * mean):
         start, end = window * WINDOW_MS, (window + 1) * WINDOW_MS
-        if start <= until or any(start - BEGINS_MS <= fault <= end for fault in log.marks):
+        if start <= until or any(start - BEGINS_MS <= fault <= end for fault in log.fault_times):
             until = end
-            marks.append(end)
-    return sorted(marks)
+            fault_times.append(end)
+    return sorted(fault_times)
 
 
 class Judge:
-    """Compares log and model. Call `verdict` once. The log's marks excuse late firings."""
+    """Compares log and model. Call `verdict` once. The log's fault times excuse late firings."""
 
     def __init__(self, log: Log, model: Model, now_ms: int) -> None:
-        self._log, self._model, self._now_ms, self._marks = log, model, now_ms, _marks(log)
+        self._log, self._model, self._now_ms, self._fault_times = log, model, now_ms, _fault_times(log)
         self._wrong = model.differences
         self._actual: dict[str, list[_Fired]] = defaultdict(list)
         for fired in _fired(log):
@@ -299,8 +299,8 @@ class Judge:
         known = [life.opened_ms for life in lives] + [firing.get("timer_ms") or 0]
         for origins in firing["origins"].values():
             known += [self._model.known_since_ms((o["topic"], o["partition"], o["offset"])) for o in origins]
-        before = bisect_right(self._marks, at)
-        late_ms = at - max(*known, *self._marks[max(0, before - 1) : before])
+        before = bisect_right(self._fault_times, at)
+        late_ms = at - max(*known, *self._fault_times[max(0, before - 1) : before])
         if late_ms > LATE_MS:
             self._wrong.late.append(
                 f"{fired.record}: {_shown(fired.form)} comes {late_ms / 1000:.0f} s too late: {lives[0]}"

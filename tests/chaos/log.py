@@ -46,11 +46,14 @@ class Rec(NamedTuple):
 
 @dataclass
 class Log:
-    """All records read from a bus, in order for each partition. marks: when faults began and ended, in ms."""
+    """All records read from a bus, in order for each partition.
+
+    fault_times: when faults began and ended, in ms.
+    """
 
     bus: str
     partitions: dict[tuple[str, int], list[Rec]] = field(default_factory=dict)
-    marks: list[int] = field(default_factory=list)
+    fault_times: list[int] = field(default_factory=list)
 
     def add(self, record: Rec) -> None:
         self.partitions.setdefault((record.topic, record.partition), []).append(record)
@@ -58,13 +61,17 @@ class Log:
     def save(self, path: Path) -> None:
         """Saves it to a file for `load`: the topics themselves are purged and compacted."""
         path.write_bytes(
-            msgspec.msgpack.encode([self.bus, [r for rs in self.partitions.values() for r in rs], self.marks])
+            msgspec.msgpack.encode(
+                [self.bus, [r for rs in self.partitions.values() for r in rs], self.fault_times]
+            )
         )
 
     @staticmethod
     def load(path: Path) -> Log:
-        bus, records, marks = msgspec.msgpack.decode(path.read_bytes(), type=tuple[str, list[Rec], list[int]])
-        log = Log(bus, marks=marks)
+        bus, records, fault_times = msgspec.msgpack.decode(
+            path.read_bytes(), type=tuple[str, list[Rec], list[int]]
+        )
+        log = Log(bus, fault_times=fault_times)
         for record in records:
             log.add(record)
         return log

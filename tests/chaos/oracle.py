@@ -1,8 +1,8 @@
 """The oracle's process: reads a bus with its own consumer, and judges: `python -m tests.chaos.oracle`.
 
 It does not import interlock.engine. It reads requests from stdin, one per line: `settle SECONDS` (after the
-load: wait until all is read, committed, due and fired), `judge SECONDS [MARK, ...]` (after that engines only
-close states; the marks are the times when faults began and ended), `deliveries SECONDS FILE` (waits until all
+load: wait until all is read, committed, due and fired), `judge SECONDS [TIME, ...]` (after that engines only
+close states; the times are those when faults began and ended), `deliveries SECONDS FILE` (waits until all
 firings for sinks are acknowledged, and compares them with the sink's log). It answers each with one line of
 JSON on stdout, and logs to stderr.
 """
@@ -216,8 +216,8 @@ class Oracle:
             time.sleep(2)
         return {"settled": True, "why": []}
 
-    def judge(self, seconds: float, marks: list[int]) -> dict[str, Any]:
-        """The verdict. Waits up to `seconds` for leaked keys to be closed. marks: see `Log`."""
+    def judge(self, seconds: float, fault_times: list[int]) -> dict[str, Any]:
+        """The verdict. Waits up to `seconds` for leaked keys to be closed. fault_times: see `Log`."""
         deadline = time.monotonic() + seconds
         while True:
             undone = self._undone()
@@ -225,7 +225,7 @@ class Oracle:
                 time.sleep(0.5)
                 continue
             log, now = self._follower.snapshot(), int(time.time() * 1000)
-            log.marks = marks
+            log.fault_times = fault_times
             verdict = judge(log, now)
             if not verdict.differences.leaked_keys or time.monotonic() > deadline:
                 break

@@ -165,14 +165,14 @@ def test_a_clock_skew_counts_only_after_an_engine_has_started_with_it(pool: Any)
     assert [bool(engine.skew_s) for engine in pool._engines] == [False, True]
 
 
-def test_each_fault_leaves_marks_that_excuse_late_firings(pool: Any) -> None:
+def test_the_times_of_each_fault_excuse_late_firings(pool: Any) -> None:
     pool.start()
-    before = len(pool.done.marks)
+    before = len(pool.done.fault_times)
     pool.do(Planned(0, "black-hole"))
-    began, ended = pool.done.marks[before:]
+    began, ended = pool.done.fault_times[before:]
     assert ended - began >= 4_000
     pool.do(Planned(0, "kill"))
-    assert len(pool.done.marks) == before + 3
+    assert len(pool.done.fault_times) == before + 3
 
 
 @pytest.mark.parametrize(("version", "tags"), [(1, 0), (4, 2)])

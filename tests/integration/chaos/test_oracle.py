@@ -149,14 +149,14 @@ def test_a_timer_before_its_time_is_unexpected() -> None:
 
 
 def test_a_timer_that_waits_for_a_minute_without_a_fault_is_late() -> None:
-    for marks, found in (((), {"late": 1}), ((11, 40), {}), ((11, 80), {"late": 1}), ((70,), {})):
+    for times, found in (((), {"late": 1}), ((11, 40), {}), ((11, 80), {"late": 1}), ((70,), {})):
         paper = Paper()
         wait = paper.register("s", (A & B).expires(after="10s"), key="k")
         paper.match(wait, paper.event("a", 1), (0,), 3)
         paper.tick(wait, 71, 72)
-        paper.log.marks = [START_MS + at * 1000 for at in marks]
+        paper.log.fault_times = [START_MS + at * 1000 for at in times]
         verdict = judge(paper.log, START_MS + 100_000)
-        assert {name: n for name, n in verdict.differences.counts().items() if n} == found, marks
+        assert {name: n for name, n in verdict.differences.counts().items() if n} == found, times
         assert len(verdict.timers_late_ms) == 1
 
 
@@ -168,7 +168,7 @@ def test_a_backlog_of_a_fault_excuses_late_firings_until_it_is_worked_off(
     fault: int | None, until: int, found: dict[str, int]
 ) -> None:
     paper = Paper()
-    paper.log.marks = [] if fault is None else [START_MS + fault * 1000]
+    paper.log.fault_times = [] if fault is None else [START_MS + fault * 1000]
     wait = paper.register("s", (A & B).expires(after="10s"), key="k")
     paper.match(wait, paper.event("a", 1), (0,), 3)
     for stamp in range(until - 15, until):

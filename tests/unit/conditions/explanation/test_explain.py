@@ -379,7 +379,7 @@ def test_an_ordered_condition_shows_matches_that_wait_for_a_later_tick() -> None
     explanation = explained((a & b).ordered(), "a1@0")
     assert explanation.tree.kind == "ordered"
     assert (explanation.waiting_count, [each.id for each in explanation.waiting]) == (1, ["a1"])
-    assert "1 match held back until a later tick: a1" in str(explanation)
+    assert "1 match waits until a later tick: a1" in str(explanation)
 
 
 # -- timers
@@ -416,7 +416,7 @@ def test_waiting_matches_say_which_due_time_holds_them() -> None:
     """W1"""
     explanation = explained((a & b).expires(after="1h"), "a1@0", "b1@70", now=75)
     assert explanation.waiting_until_ms == at(60)
-    assert "1 match held back until 2026-11-20T13:00:00Z (15m ago): b1" in str(explanation)
+    assert "1 match waits until 2026-11-20T13:00:00Z (15m ago): b1" in str(explanation)
 
 
 def test_in_an_ordered_condition_a_later_tick_holds_them_whatever_is_due() -> None:
