@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..conditions.rehearsal import Given, Moment, played
 from ..engine.records import Registration
-from ..engine.records.firing import fitted
+from ..engine.records.event_form import fitted
 from ..events.plain_text import takes_plain_text
 from ..operators.dispatch import TASK_ID, DispatchOperator
 from ..triggers.argument_checks import ArgumentChecks

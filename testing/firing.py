@@ -12,7 +12,7 @@ from ..conditions.evaluate.firing import Part
 from ..conditions.nodes.written import written_by
 from ..engine.protocol.tasks.evaluator import action_of
 from ..engine.records import ActionRecord, Registration, decode_json
-from ..engine.records.firing import by_reference
+from ..engine.records.event_form import by_reference
 from ..engine.records.versions import VERSION
 from ..engine.registry.registry import Registered
 

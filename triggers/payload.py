@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..engine.records import ActionRecord, decode_json, encode_json
-from ..engine.records.firing import fitted
+from ..engine.records.event_form import fitted
 
 
 class _ShortRepr(dict[str, Any]):

@@ -14,7 +14,7 @@ from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.kafka.topics import write_registry
 from interlock.engine.records import ActionRecord, FiringRecord, encode_json
-from interlock.engine.records.firing import raw_form
+from interlock.engine.records.event_form import raw_form
 
 from ..engine.load import PARTITIONS, PRODUCER, one, put
 from ..sizes import number

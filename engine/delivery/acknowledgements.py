@@ -14,7 +14,7 @@ from ..errors import TransactionAborted
 from ..log import log
 from ..protocol.outputs import Outputs
 from ..records import ActionRecord, decode_json, encode_json
-from ..records.firing import fitted
+from ..records.event_form import fitted
 from ..records.sizes import MAX_FIRING_BYTES
 from ..records.versions import VERSION
 from .answers import Answer
@@ -212,7 +212,7 @@ def _about(answer: Answer | None) -> dict[str, str]:
 
 
 def acked(record: Record) -> bytes:
-    """The action record in state `acked`, no larger than tasks get it (see `records.firing.fitted`)."""
+    """The action record in state `acked`, no larger than tasks get it (see `records.event_form.fitted`)."""
     value = record.value or b""
     # Quotes inside a JSON text are escaped, so the first occurrence is the record's own member.
     if len(value) <= MAX_FIRING_BYTES and value.isascii() and _FIRED in value:

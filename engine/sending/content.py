@@ -17,7 +17,7 @@ from ...events.tracing import TRACE, Carrier
 from ..delivery.firings import OpenFiring
 from ..delivery.sinks import SinkRecord
 from ..errors import FetchError
-from ..records.firing import raw_form
+from ..records.event_form import raw_form
 from ..records.firing_form import firing_form
 from ..records.firing_trace import Firing
 

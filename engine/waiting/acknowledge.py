@@ -11,7 +11,7 @@ from ..config import BusConfig
 from ..errors import NotSent, TopicsError
 from ..kafka.wait_clients import KafkaClients
 from ..records import ActionRecord, encode_json, partition_of
-from ..records.firing import fitted
+from ..records.event_form import fitted
 from ..records.sizes import MAX_INTERNAL_BYTES
 
 TIMEOUT_S = 10.0

@@ -20,7 +20,7 @@ from ..kafka.wait_clients import KafkaClients
 from ..log import at, log
 from ..records import ActionRecord, decode_json, encode_json
 from ..records.codec import UNREADABLE
-from ..records.firing import fitted
+from ..records.event_form import fitted
 from .latest_firings import FiringRef, fetch, unknown_version
 
 MOST_HELD: Final = 10_000  # references in memory per subscription, of 250 bytes each

@@ -21,7 +21,7 @@ from interlock.engine.errors import ConfigError, EngineError, TopicsError, Unrea
 from interlock.engine.kafka import clients
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.tasks.evaluator import Evaluator
-from interlock.engine.records import BUS_KEY, Registration, firing
+from interlock.engine.records import BUS_KEY, Registration, event_form
 from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.engine.runtime import loop_thread, runtime
 from interlock.engine.runtime.loop_thread import LoopRun, LoopThread
@@ -521,8 +521,8 @@ HOSTILE: Final = (
 
 
 def _data_that_every_hop_can_carry(patch: Patch) -> None:
-    patch.setattr(firing, "is_portable", lambda data: True)
-    patch.setattr(firing, "is_plain", lambda data: True)
+    patch.setattr(event_form, "is_portable", lambda data: True)
+    patch.setattr(event_form, "is_plain", lambda data: True)
 
 
 def _payloads_that_fit(patch: Patch) -> None:

@@ -29,7 +29,7 @@ from ...records import (
     encode_msgpack,
     partition_of,
 )
-from ...records.firing import by_reference
+from ...records.event_form import by_reference
 from ...records.sizes import MAX_ATTRIBUTE_BYTES
 from ...registry.registry import Registered, Registry
 from ..context import EngineContext

@@ -16,7 +16,7 @@ from interlock.engine.delivery.lanes import SinkLanes
 from interlock.engine.delivery.parts import PARTS
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.records import ActionRecord, decode_json, encode_json
-from interlock.engine.records.firing import fitted
+from interlock.engine.records.event_form import fitted
 
 from tests.unit.engine.delivery.firings import TP, action, firing
 

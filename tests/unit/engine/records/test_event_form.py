@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from interlock import Event
-from interlock.engine.records.firing import json_form, raw_form
+from interlock.engine.records.event_form import json_form, raw_form
 
 SCALARS = (
     st.none()
