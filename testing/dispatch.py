@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..conditions.rehearsal import Given, Moment, played
 from ..engine.records import Registration
-from ..engine.records.event_form import fitted
+from ..engine.records.firing_fit import fit_action
 from ..events.plain_text import takes_plain_text
 from ..operators.dispatch import TASK_ID, DispatchOperator
 from ..triggers.argument_checks import ArgumentChecks
@@ -55,6 +55,6 @@ def runs_of(dag: DAG, events: Iterable[Given], *, until: Moment | None = None) -
     runs = []
     for firing in played("runs_of", condition, events, None, moments).firings:
         action = action_of_rehearsed(registration, condition, firing, firing.fired_at)
-        run = operator._run(fitted(action).firing, context)
+        run = operator._run(fit_action(action).firing, context)
         runs.append(DispatchedRun(dag_id=operator.trigger_dag_id, at=firing.fired_at, **run))
     return runs

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ..engine.records import FiringRecord
-from ..engine.records.event_form import fit
+from ..engine.records.firing_fit import fit
 from ..engine.records.firing_form import firing_form
 from ..engine.records.sizes import MAX_FIRING_BYTES
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..engine.records import ActionRecord, decode_json, encode_json
-from ..engine.records.event_form import fitted
+from ..engine.records.firing_fit import fit_action
 
 
 class _ShortRepr(dict[str, Any]):
@@ -55,7 +55,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     def of_firing(
         cls, action: ActionRecord, registration_keys: tuple[str, ...], traceparent: str = ""
     ) -> Payload:
-        text = json.dumps(json.loads(encode_json(fitted(action))))  # ASCII only; msgspec writes UTF-8
+        text = json.dumps(json.loads(encode_json(fit_action(action))))  # ASCII only; msgspec writes UTF-8
         return cls(outcome="fired", action=text, registration_keys=registration_keys, traceparent=traceparent)
 
     def action_record(self) -> ActionRecord:

@@ -14,7 +14,7 @@ from ..errors import TransactionAborted
 from ..log import log
 from ..protocol.outputs import Outputs
 from ..records import ActionRecord, decode_json, encode_json
-from ..records.event_form import fitted
+from ..records.firing_fit import fit_action
 from ..records.sizes import MAX_FIRING_BYTES
 from ..records.versions import VERSION
 from .answers import Answer
@@ -212,10 +212,10 @@ def _about(answer: Answer | None) -> dict[str, str]:
 
 
 def acked(record: Record) -> bytes:
-    """The action record in state `acked`, no larger than tasks get it (see `records.event_form.fitted`)."""
+    """The action record in state `acked`, no larger than tasks get it (see `firing_fit.fit_action`)."""
     value = record.value or b""
     # Quotes inside a JSON text are escaped, so the first occurrence is the record's own member.
     if len(value) <= MAX_FIRING_BYTES and value.isascii() and _FIRED in value:
         return value.replace(_FIRED, _ACKED, 1)  # a tenth of the time that decoding takes
-    action = fitted(decode_json(ActionRecord, value, str(record)))
+    action = fit_action(decode_json(ActionRecord, value, str(record)))
     return encode_json(msgspec.structs.replace(action, state="acked"))

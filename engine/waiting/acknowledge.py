@@ -11,7 +11,7 @@ from ..config import BusConfig
 from ..errors import NotSent, TopicsError
 from ..kafka.wait_clients import KafkaClients
 from ..records import ActionRecord, encode_json, partition_of
-from ..records.event_form import fitted
+from ..records.firing_fit import fit_action
 from ..records.sizes import MAX_INTERNAL_BYTES
 
 TIMEOUT_S = 10.0
@@ -49,7 +49,7 @@ def write(
 ) -> None:
     """Mark the firings `acked`, then remove the registrations. Otherwise like `acknowledge`.
 
-    Acknowledged firings are cut to what tasks get (see `fitted`), which is all that a later wait needs.
+    Acknowledged firings are cut to what tasks get (see `fit_action`), which is all that a later wait needs.
     Raises TopicsError if the topic refuses records of that size.
     """
     failed: list[str] = []
@@ -67,7 +67,7 @@ def write(
                 raise TopicsError(f"Topic {topic!r} is missing.")
         for action in actions:
             partition = partition_of(action.kind, action.subscription, action.firing.key or "", partitions)
-            value = encode_json(msgspec.structs.replace(fitted(action), state="acked"))
+            value = encode_json(msgspec.structs.replace(fit_action(action), state="acked"))
             writer.write(Output(topic, partition, action.key, value), on_delivery)
         left = writer.flush(timeout_s + 1)
         # Registrations last: without its registration nothing would acknowledge an open firing again.

@@ -20,7 +20,7 @@ from ..kafka.wait_clients import KafkaClients
 from ..log import at, log
 from ..records import ActionRecord, decode_json, encode_json
 from ..records.codec import UNREADABLE
-from ..records.event_form import fitted
+from ..records.firing_fit import fit_action
 from .latest_firings import FiringRef, fetch, unknown_version
 
 MOST_HELD: Final = 10_000  # references in memory per subscription, of 250 bytes each
@@ -107,7 +107,7 @@ class OpenFirings:
 def read(config: BusConfig, places: Iterable[tuple[int, int]]) -> Iterator[ActionRecord | None]:
     """Yields the firings at these (partition, offset) pairs of the action topic, in this order.
 
-    Each is cut to MAX_FIRING_BYTES, as tasks get it (see `fitted`). None: the record is gone, because the
+    Each is cut to MAX_FIRING_BYTES, as tasks get it (see `fit_action`). None: the record is gone, because the
     firing was acknowledged or retention removed it; or it is damaged, which is logged. Ends before a firing
     that another version wrote, so that none overtakes it: if that is the first one, raises UnknownVersion.
     Raises UnreachableError if the cluster returns nothing.
@@ -125,11 +125,11 @@ def read(config: BusConfig, places: Iterable[tuple[int, int]]) -> Iterator[Actio
 
 
 def _small(ref: FiringRef, value: bytes | None) -> bytes | UnknownVersion | None:
-    """The fitted record, encoded: decoded it would need many times the memory."""
+    """The record, cut and encoded: decoded it would need many times the memory."""
     if value is None:
         return None
     try:
-        return encode_json(fitted(decode_json(ActionRecord, value, ref.place)))
+        return encode_json(fit_action(decode_json(ActionRecord, value, ref.place)))
     except UnknownVersion as e:
         return e
     except RecordError as e:

@@ -442,7 +442,7 @@ def test_i12_in_the_thread_of_the_triggerers_loop_nothing_calls_kafka_matches_or
     with process(brokers), Patch.context() as noting:
         noting.setattr(Engine, "run_pass", noted("a pass", Engine.run_pass))
         noting.setattr(Waits, "run", noted("the waits", Waits.run))
-        noting.setattr(payload_module, "fitted", noted("the payload", payload_module.fitted))
+        noting.setattr(payload_module, "fit_action", noted("the payload", payload_module.fit_action))
         found = run_in_loop(waits_for_many())
     assert [payload["outcome"] for payload in found] == ["fired"] * 5
     assert {"check", "engine", "reader", "producer", "a pass", "the waits", "the payload"} == callers.keys()
@@ -522,11 +522,11 @@ HOSTILE: Final = (
 
 def _data_that_every_hop_can_carry(patch: Patch) -> None:
     patch.setattr(event_form, "is_portable", lambda data: True)
-    patch.setattr(event_form, "is_plain", lambda data: True)
+    patch.setattr(event_form, "is_surely_portable", lambda data: True)
 
 
 def _payloads_that_fit(patch: Patch) -> None:
-    patch.setattr(payload_module, "fitted", lambda action: action)
+    patch.setattr(payload_module, "fit_action", lambda action: action)
 
 
 def _payloads_in_ascii(patch: Patch) -> None:

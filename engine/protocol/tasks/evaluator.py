@@ -28,7 +28,8 @@ from ....events.kafka import encode
 from ...bus import Record, TopicPartition
 from ...log import at, log
 from ...records import ActionRecord, FiringRecord, MatchRecord, Target, encode_json
-from ...records.event_form import fit, json_form, raw_form
+from ...records.event_form import json_form, raw_form
+from ...records.firing_fit import fit
 from ...records.sizes import MAX_VALUE_BYTES
 from ...registry.registry import Registered
 from ..context import EngineContext

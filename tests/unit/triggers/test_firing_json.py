@@ -11,7 +11,7 @@ from hypothesis import given as given_any
 from hypothesis import settings
 from hypothesis import strategies as st
 from interlock.engine.records import FiringRecord
-from interlock.engine.records.event_form import fit
+from interlock.engine.records.firing_fit import fit
 from interlock.engine.records.firing_form import firing_form
 from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.triggers.firing_json import asset_payload, json_text

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from interlock import Event
 from interlock.engine.errors import RecordError
 from interlock.engine.records import ActionRecord, FiringRecord
-from interlock.engine.records.event_form import fit, json_form
+from interlock.engine.records.event_form import json_form
+from interlock.engine.records.firing_fit import fit
 from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.triggers.payload import Payload
 

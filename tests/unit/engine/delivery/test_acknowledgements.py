@@ -16,7 +16,7 @@ from interlock.engine.delivery.lanes import SinkLanes
 from interlock.engine.delivery.parts import PARTS
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.records import ActionRecord, decode_json, encode_json
-from interlock.engine.records.event_form import fitted
+from interlock.engine.records.firing_fit import fit_action
 
 from tests.unit.engine.delivery.firings import TP, action, firing
 
@@ -50,7 +50,7 @@ def test_it_is_the_same_firing_marked_acked_in_the_size_that_tasks_get(members: 
         origins = {"e": [{"topic": "t", "partition": 0, "offset": 1, "timestamp_ms": 0}]}
         fired = msgspec.structs.replace(fired, firing=msgspec.structs.replace(fired.firing, origins=origins))
     written = acked(Record(TP, 0, 0, fired.key, encode_json(fired), None))
-    assert read(written) == msgspec.structs.replace(fitted(fired), state="acked")
+    assert read(written) == msgspec.structs.replace(fit_action(fired), state="acked")
     assert read(written).key == fired.key
 
 
