@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..events.visible import visible
 
 if TYPE_CHECKING:
-    from ..engine.runtime.metrics import Sink
+    from ..engine.runtime.metrics import Metrics
 
 EVERY_S: Final = 10.0
 
@@ -17,25 +17,25 @@ EVERY_S: Final = 10.0
 class RelayCounts:
     """Counts what one relay does in its triggerer, and publishes it EVERY_S and when the relay ends.
 
-    sink: None if this Airflow has no metrics. For one event loop, in which no timer runs while nothing is
-    counted. An error of the sink is logged once and stops nothing.
+    metrics: None if this Airflow has no metrics. For one event loop, in which no timer runs while nothing is
+    counted. An error of Airflow's metrics is logged once and stops nothing.
     """
 
-    def __init__(self, sink: Sink | None, tags: dict[str, str], log: Any) -> None:
-        self._sink, self._tags, self._log = sink, tags, log
+    def __init__(self, metrics: Metrics | None, tags: dict[str, str], log: Any) -> None:
+        self._metrics, self._tags, self._log = metrics, tags, log
         self._counted: Counter[str] = Counter()
         self._write_ms: list[float] = []
         self._due: asyncio.TimerHandle | None = None
         self._failed = False
 
     def add(self, name: str, count: int = 1) -> None:
-        if self._sink is not None and count:
+        if self._metrics is not None and count:
             self._counted[name] += count
             self._publish_soon()
 
     def written_in(self, seconds: float) -> None:
         """Counts a write, from what the trigger fired to the acknowledgement of all its events."""
-        if self._sink is not None:
+        if self._metrics is not None:
             self._write_ms.append(seconds * 1000)
             self._publish_soon()
 
@@ -53,15 +53,15 @@ class RelayCounts:
         self._due = None
         counted, self._counted = self._counted, Counter()
         write_ms, self._write_ms = self._write_ms, []
-        if self._sink is None:
+        if self._metrics is None:
             return
         from ..engine.runtime.metrics import evenly  # not needed to parse a DAG file
 
         try:
             for name, count in counted.items():
-                self._sink.incr(f"interlock.relay.{name}", count, tags=self._tags)
+                self._metrics.incr(f"interlock.relay.{name}", count, tags=self._tags)
             for each in evenly(write_ms):
-                self._sink.timing("interlock.relay.write_time", each, tags=self._tags)
+                self._metrics.timing("interlock.relay.write_time", each, tags=self._tags)
         except Exception as e:  # noqa: BLE001  # an error in metrics must not stop anything
             if not self._failed:
                 self._failed = True

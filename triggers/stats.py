@@ -1,4 +1,4 @@
-"""A sink for the engine's metrics: Airflow's own metrics (StatsD, DataDog or OpenTelemetry).
+"""Airflow's own metrics (StatsD, DataDog or OpenTelemetry), which receive the engine's.
 
 It uses `airflow.observability`, which the triggerer sets up before it starts the process that runs triggers;
 it does not set up `airflow.sdk.observability`.
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..engine.config import BusConfig
-    from ..engine.runtime.metrics import Sink
+    from ..engine.runtime.metrics import Metrics
 
 
-def airflow_stats() -> Sink | None:
+def airflow_stats() -> Metrics | None:
     """Returns the metrics of this process; None if this Airflow has none."""
     try:
         from airflow.observability import stats
     except ImportError:
         return None
-    return cast("Sink", _Stats(stats))
+    return cast("Metrics", _Stats(stats))
 
 
-def initialised_stats() -> Sink | None:
+def initialised_stats() -> Metrics | None:
     """As `airflow_stats`, for a process in which Airflow has not set up metrics."""
     try:
         from airflow.configuration import conf
@@ -39,27 +39,29 @@ def initialised_stats() -> Sink | None:
     return airflow_stats()
 
 
-def task_stats() -> Sink:
+def task_stats() -> Metrics:
     """Returns the metrics of a task's process, which Airflow sets up in `airflow.sdk`."""
     from airflow.sdk.observability import stats
 
-    return cast("Sink", stats)
+    return cast("Metrics", stats)
 
 
-def count_acknowledged(sink: Sink | None, config: BusConfig, count: int) -> None:
+def count_acknowledged(metrics: Metrics | None, config: BusConfig, count: int) -> None:
     """Counts acknowledged firings."""
-    if sink is not None and count:
-        sink.incr("interlock.acknowledged", count, tags={"bus": config.name, "deployment": config.deployment})
+    if metrics is not None and count:
+        metrics.incr(
+            "interlock.acknowledged", count, tags={"bus": config.name, "deployment": config.deployment}
+        )
 
 
-def request_counter(sink: Sink | None, bus: str, deployment: str) -> Callable[[str, int, int], None]:
+def request_counter(metrics: Metrics | None, bus: str, deployment: str) -> Callable[[str, int, int], None]:
     """Returns what counts a receiver's requests and events: called with path, status, written events."""
     tags = {"bus": bus, "deployment": deployment}
 
     def count(path: str, status: int, events: int) -> None:
-        if sink is not None:
-            sink.incr("interlock.receiver.requests", 1, tags={**tags, "path": path, "status": str(status)})
-            sink.incr("interlock.receiver.events", events, tags={**tags, "path": path})
+        if metrics is not None:
+            metrics.incr("interlock.receiver.requests", 1, tags={**tags, "path": path, "status": str(status)})
+            metrics.incr("interlock.receiver.events", events, tags={**tags, "path": path})
 
     return count
 

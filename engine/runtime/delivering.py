@@ -23,7 +23,7 @@ from ..waiting.notices import NoticeBoard
 from .delivery_metrics import DeliveryPublisher
 from .loop_thread import LoopRun, LoopThread
 from .loops import CHECK_S, Loops, MemberProcess, check_again
-from .metrics import Sink
+from .metrics import Metrics
 from .watchdog import Watchdog
 
 DELIVERER: Final = "The deliverer"
@@ -80,7 +80,7 @@ class Delivering(Loops):
         config: BusConfig,
         make_posts: MakePosts,
         process: DelivererProcess | None = None,
-        metrics: Sink | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._make_posts = make_posts
         self._process = process or DelivererProcess()

@@ -9,7 +9,7 @@ from typing import Final
 from ..config import BusConfig
 from ..delivery.stats import DeliveryStats, SinkStats
 from ..log import log
-from .metrics import EVERY_S, Sink, evenly
+from .metrics import EVERY_S, Metrics, evenly
 
 COUNTERS: Final = ("accepted", "failed", "given_up")
 
@@ -21,7 +21,7 @@ class DeliveryPublisher:
     reason.
     """
 
-    def __init__(self, metrics: Sink, stats: DeliveryStats, config: Callable[[], BusConfig]) -> None:
+    def __init__(self, metrics: Metrics, stats: DeliveryStats, config: Callable[[], BusConfig]) -> None:
         self._metrics, self._stats, self._config = metrics, stats, config
         self._published: dict[tuple[str, str], int] = {}
         self._logged = ""

@@ -1,4 +1,4 @@
-"""Metrics: the counters of a process's engines and the lag of their group, published to a sink.
+"""Metrics: the counters of a process's engines and the lag of their group, published as Airflow's metrics.
 
 docs/operate/operating.md "Watching" lists them.
 """
@@ -20,13 +20,13 @@ from ..protocol.stats import Stats
 from .reporting import EngineStatus
 
 EVERY_S: Final = 10.0
-MOST_SAMPLES: Final = 200  # for each timing and interval, because a sink may send a packet for each
+MOST_SAMPLES: Final = 200  # for each timing and interval, because a receiver may get a packet for each
 COUNTERS: Final = tuple(each.name for each in fields(Stats) if type(each.default) is int)
 SAMPLES: Final = {"transaction_s": "transaction_time", "latency_s": "firing_latency"}
 
 
-class Sink(Protocol):
-    """Receives metrics, like Airflow's `Stats`. `dt`: milliseconds."""
+class Metrics(Protocol):
+    """What receives metrics, such as Airflow's `Stats`. `dt`: milliseconds."""
 
     def incr(self, stat: str, count: int, *, tags: dict[str, str]) -> None: ...
 
@@ -39,17 +39,17 @@ class Publisher:
     """Publishes every EVERY_S, in a thread of its own, with its own admin client.
 
     status: of the engines. counts: returns the runtime's counters. config: returns the current config.
-    An error of the sink or the cluster is logged once per reason and retried.
+    metrics: receives them. An error of it, or of the cluster, is logged once per reason and retried.
     """
 
     def __init__(
         self,
-        sink: Sink,
+        metrics: Metrics,
         status: EngineStatus,
         counts: Callable[[], Mapping[str, int]],
         config: Callable[[], BusConfig],
     ) -> None:
-        self._sink, self._status, self._counts, self._config = sink, status, counts, config
+        self._metrics, self._status, self._counts, self._config = metrics, status, counts, config
         self._published: dict[str, int] = {}
         self._admin: Admin | None = None
         self._admin_of: BusConfig | None = None
@@ -92,7 +92,7 @@ class Publisher:
             samples: list[float] = getattr(stats, name)
             setattr(stats, name, [])
             for seconds in evenly(samples):
-                self._sink.timing(f"interlock.{metric}", seconds * 1000, tags=self._tags)
+                self._metrics.timing(f"interlock.{metric}", seconds * 1000, tags=self._tags)
         self._increments(self._counts())
         size = self._status.size
         for name in ("partitions", "unread_partitions", "open_keys", "registrations"):
@@ -102,7 +102,7 @@ class Publisher:
     def _increments(self, counts: Mapping[str, int]) -> None:
         for name, count in counts.items():
             if (more := count - self._published.get(name, 0)) > 0:
-                self._sink.incr(f"interlock.{name}", more, tags=self._tags)
+                self._metrics.incr(f"interlock.{name}", more, tags=self._tags)
                 self._published[name] = count
 
     def _publish_positions(self) -> None:
@@ -124,7 +124,7 @@ class Publisher:
                 admin.close()
 
     def _gauge(self, name: str, value: float) -> None:
-        self._sink.gauge(f"interlock.{name}", value, tags=self._tags)
+        self._metrics.gauge(f"interlock.{name}", value, tags=self._tags)
 
     @property
     def _tags(self) -> dict[str, str]:

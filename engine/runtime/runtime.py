@@ -29,7 +29,7 @@ from ..waiting.waits import Waits
 from .failures import EngineFailures
 from .loop_thread import LoopRun, LoopThread
 from .loops import CHECK_S, Loops, MemberProcess, check_again
-from .metrics import Publisher, Sink
+from .metrics import Metrics, Publisher
 from .reporting import EngineStatus, Post, StatusReporter
 from .watchdog import Watchdog
 
@@ -59,7 +59,8 @@ class EngineProcess(MemberProcess):
 class Runtime(Loops):
     """An engine and the waits of one bus in this process. Use `Runtime.of`.
 
-    sink: receives metrics. runs: "engine", "waits" or both. process: what makes the engines and the waits.
+    metrics: receives the metrics. runs: "engine", "waits" or both. process: what makes the engines and
+    the waits.
     """
 
     # By process id, bus, deployment and connection.
@@ -68,7 +69,7 @@ class Runtime(Loops):
     def __init__(
         self,
         config: BusConfig,
-        sink: Sink | None = None,
+        metrics: Metrics | None = None,
         *,
         runs: Literal["engine", "waits", "both"] = "both",
         process: EngineProcess | None = None,
@@ -85,24 +86,26 @@ class Runtime(Loops):
         if runs != "engine":
             loops.append(LoopThread(WAITS, self._run_waits, config, board))
         helpers: dict[str, Callable[[threading.Event], None]] = {}
-        if sink is not None:
-            helpers["metrics"] = Publisher(sink, self._process.status, self._counts, lambda: self.config).run
+        if metrics is not None:
+            helpers["metrics"] = Publisher(
+                metrics, self._process.status, self._counts, lambda: self.config
+            ).run
         helpers["watchdog"] = Watchdog(loops, self._process.end_process).run
         super().__init__(config, board, loops, helpers)
 
     @classmethod
-    def of(cls, config: BusConfig, sink: Sink | None = None, *, with_engine: bool = True) -> Runtime:
+    def of(cls, config: BusConfig, metrics: Metrics | None = None, *, with_engine: bool = True) -> Runtime:
         """The runtime of this bus and connection in this process; starts it if needed. Returns at once.
 
         If the connection's content has changed, the runtime creates new clients; open waits stay open. Open a
-        wait within UNUSED_S: a runtime without waits ends if its engine fails. sink: receives metrics.
+        wait within UNUSED_S: a runtime without waits ends if its engine fails. metrics: receives the metrics.
         with_engine: False for waits alone. Both matter only to the call that starts the runtime.
         """
         key = (os.getpid(), config.name, config.deployment, config.connection)
         with _lock:
             runtime = cls.running.get(key)
             if runtime is None:
-                runtime = cls.running[key] = cls(config, sink, runs="both" if with_engine else "waits")
+                runtime = cls.running[key] = cls(config, metrics, runs="both" if with_engine else "waits")
                 runtime.start()
                 atexit.register(runtime.stop)
             runtime._used_at = time.monotonic()

@@ -23,7 +23,7 @@ from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.reader import KafkaReader
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.runtime import loop_thread, runtime  # all that makes clients
-from interlock.engine.runtime.metrics import Sink
+from interlock.engine.runtime.metrics import Metrics
 from interlock.engine.runtime.runtime import EngineProcess, Runtime
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Waits
@@ -203,8 +203,8 @@ def process(brokers: Brokers) -> Iterator[type[Runtime]]:
     class OfBrokers(Runtime):
         running: ClassVar[dict[tuple[int, str, str, str], Runtime]] = {}
 
-        def __init__(self, config: BusConfig, sink: Sink | None = None, **given: Any) -> None:
-            super().__init__(config, sink, process=Process(brokers), **given)
+        def __init__(self, config: BusConfig, metrics: Metrics | None = None, **given: Any) -> None:
+            super().__init__(config, metrics, process=Process(brokers), **given)
 
     with Patch.context() as patch:
         patch.setattr(runtime, "Runtime", OfBrokers)

@@ -49,7 +49,7 @@ async def refuse(payload: Any, trigger: Any) -> None:
     Queue.now.acknowledge()
 
 
-class Sink:
+class Metrics:
     def __init__(self) -> None:
         self.counted: Counter[str] = Counter()
         self.times: list[float] = []
@@ -74,8 +74,8 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
 
 
 @pytest.fixture
-def sink(monkeypatch: pytest.MonkeyPatch, producer: Producer) -> Sink:
-    made = Sink()
+def metrics(monkeypatch: pytest.MonkeyPatch, producer: Producer) -> Metrics:
+    made = Metrics()
     monkeypatch.setattr(module, "airflow_stats", lambda: made)
     return made
 
@@ -105,64 +105,64 @@ def batch(*bodies: str) -> dict[str, Any]:
     ids=["messages", "a batch", "no event", "no id", "unreadable", "a failure"],
 )
 def test_a_relay_counts_its_messages_events_and_failures(
-    held: list[Any], arguments: dict[str, Any], counted: dict[str, int], sink: Sink
+    held: list[Any], arguments: dict[str, Any], counted: dict[str, int], metrics: Metrics
 ) -> None:
     Queue(*held)
     relayed(Once(), **arguments)
-    assert sink.counted == counted
-    assert all(tags == TAGS for tags in sink.tags)
+    assert metrics.counted == counted
+    assert all(tags == TAGS for tags in metrics.tags)
 
 
-def test_a_message_that_stops_the_relay_is_counted_as_rejected(sink: Sink) -> None:
+def test_a_message_that_stops_the_relay_is_counted_as_rejected(metrics: Metrics) -> None:
     Queue("no id")
     with pytest.raises(EventError):
         relayed(Once(), attributes=BY_ID)
-    assert sink.counted == {"rejected": 1}
+    assert metrics.counted == {"rejected": 1}
 
 
-def test_an_event_that_is_too_large_is_counted_as_rejected(sink: Sink, producer: Producer) -> None:
+def test_an_event_that_is_too_large_is_counted_as_rejected(metrics: Metrics, producer: Producer) -> None:
     Queue("a")
     producer.errors = [NotSent("large")]
     relayed(Once(), at_invalid="skip")
-    assert sink.counted == {"messages": 1, "rejected": 1}
+    assert metrics.counted == {"messages": 1, "rejected": 1}
 
 
 def test_each_failed_write_is_counted_and_the_time_contains_all_of_them(
-    sink: Sink, producer: Producer
+    metrics: Metrics, producer: Producer
 ) -> None:
     Queue("a")
     producer.errors = [UnreachableError("away"), UnreachableError("away")]
     relayed(Once())
-    assert sink.counted == {"messages": 1, "events": 1, "write_failures": 2}
-    assert len(sink.times) == 1
-    assert sink.times[0] > 0
+    assert metrics.counted == {"messages": 1, "events": 1, "write_failures": 2}
+    assert len(metrics.times) == 1
+    assert metrics.times[0] > 0
 
 
-def test_a_trigger_that_fails_between_messages_is_counted(sink: Sink) -> None:
+def test_a_trigger_that_fails_between_messages_is_counted(metrics: Metrics) -> None:
     Queue("a", "b", OSError("reset"), "c")
     relayed(Endless())
-    assert sink.counted == {"messages": 3, "events": 3, "trigger_failures": 1}
+    assert metrics.counted == {"messages": 3, "events": 3, "trigger_failures": 1}
 
 
-def test_a_trigger_that_fails_still_at_the_end_of_the_run_is_counted(sink: Sink) -> None:
+def test_a_trigger_that_fails_still_at_the_end_of_the_run_is_counted(metrics: Metrics) -> None:
     Queue()
     with pytest.raises(RuntimeError):
         relayed(Silent())
-    assert sink.counted == {"trigger_failures": 1}
+    assert metrics.counted == {"trigger_failures": 1}
 
 
-def test_an_acknowledgement_that_fails_is_counted_and_the_repeat_too(sink: Sink) -> None:
+def test_an_acknowledgement_that_fails_is_counted_and_the_repeat_too(metrics: Metrics) -> None:
     Queue("a")
     relayed(Unacknowledging(), acknowledge=f"{__name__}.refuse")
-    assert sink.counted == {"messages": 2, "events": 2, "trigger_failures": 1}
+    assert metrics.counted == {"messages": 2, "events": 2, "trigger_failures": 1}
 
 
-def test_in_a_triggerer_metrics_name_the_relays_dag(sink: Sink) -> None:
+def test_in_a_triggerer_metrics_name_the_relays_dag(metrics: Metrics) -> None:
     Queue("a")
     relay = a_relay(Once())
     relay.task_instance = SimpleNamespace(task_id="relay", dag_id="orders_relay")  # type: ignore[assignment]
     asyncio.run(run(relay))
-    assert sink.tags == [TAGS | {"dag_id": "orders_relay"}] * 3
+    assert metrics.tags == [TAGS | {"dag_id": "orders_relay"}] * 3
 
 
 def test_a_relay_works_in_an_airflow_without_metrics(
@@ -175,45 +175,45 @@ def test_a_relay_works_in_an_airflow_without_metrics(
 
 def test_counts_are_published_while_the_relay_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_counts, "EVERY_S", 0.0)
-    sink = Sink()
+    metrics = Metrics()
 
     async def running() -> None:
-        counts = RelayCounts(sink, TAGS, None)
+        counts = RelayCounts(metrics, TAGS, None)
         for _ in range(2):
             counts.add("events", 3)
             counts.written_in(0.25)
-            assert sink.counted["events"] % 3 == 0
+            assert metrics.counted["events"] % 3 == 0
             for _ in range(3):  # its timer is due at once
                 await asyncio.sleep(0)
-        assert sink.counted == {"events": 6}
+        assert metrics.counted == {"events": 6}
         counts.close()
 
     asyncio.run(running())
-    assert (sink.counted, sink.times) == ({"events": 6}, [250.0, 250.0])
+    assert (metrics.counted, metrics.times) == ({"events": 6}, [250.0, 250.0])
 
 
 def test_a_busy_relay_publishes_a_bounded_number_of_times() -> None:
-    sink = Sink()
+    metrics = Metrics()
 
     async def running() -> None:
-        counts = RelayCounts(sink, TAGS, None)
+        counts = RelayCounts(metrics, TAGS, None)
         for n in range(5000):
             counts.written_in(n / 1000)
-        assert sink.times == []
+        assert metrics.times == []
         counts.close()
 
     asyncio.run(running())
-    assert len(sink.times) == 200
-    assert (sink.times[0], sink.times[-1]) == (0, 4999)
+    assert len(metrics.times) == 200
+    assert (metrics.times[0], metrics.times[-1]) == (0, 4999)
 
 
 def test_an_error_of_the_metrics_is_logged_once_and_stops_nothing(
-    sink: Sink, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    metrics: Metrics, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise OSError("no such host\x1b")
 
-    monkeypatch.setattr(sink, "incr", broken)
+    monkeypatch.setattr(metrics, "incr", broken)
     monkeypatch.setattr(relay_counts, "EVERY_S", 0.0)
     Queue("a", "b", "c")
     assert relayed(Once())["events"] == 3

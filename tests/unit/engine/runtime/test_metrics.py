@@ -1,4 +1,4 @@
-"""Metrics: what is handed to the sink."""
+"""The metrics of engines: what the publisher passes on, and when."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ CONFIG = BusConfig(name="b", deployment="finance", client={"bootstrap.servers": 
 TAGS = {"bus": "b", "deployment": "finance"}
 
 
-class Sink:
-    """Keeps what it is handed."""
+class Metrics:
+    """Keeps what it gets."""
 
     def __init__(self) -> None:
         self.counts: dict[str, list[int]] = {}
@@ -44,8 +44,8 @@ class Sink:
 
 
 @pytest.fixture
-def sink() -> Sink:
-    return Sink()
+def metrics() -> Metrics:
+    return Metrics()
 
 
 @pytest.fixture
@@ -54,40 +54,42 @@ def status() -> EngineStatus:
 
 
 @pytest.fixture
-def publisher(sink: Sink, status: EngineStatus) -> Publisher:
-    return Publisher(sink, status, lambda: {"watchdog_restarts": 1}, lambda: CONFIG)
+def publisher(metrics: Metrics, status: EngineStatus) -> Publisher:
+    return Publisher(metrics, status, lambda: {"watchdog_restarts": 1}, lambda: CONFIG)
 
 
 def test_counters_are_handed_over_as_what_came_since_the_last_time(
-    publisher: Publisher, sink: Sink, status: EngineStatus
+    publisher: Publisher, metrics: Metrics, status: EngineStatus
 ) -> None:
     status.stats.consumed = 5
     publisher.publish_counts()
     status.stats.consumed = 12
     publisher.publish_counts()
     publisher.publish_counts()
-    assert sink.counts == {"interlock.consumed": [5, 7], "interlock.watchdog_restarts": [1]}
+    assert metrics.counts == {"interlock.consumed": [5, 7], "interlock.watchdog_restarts": [1]}
 
 
 def test_samples_are_handed_over_once_in_milliseconds_and_thinned_out_evenly(
-    publisher: Publisher, sink: Sink, status: EngineStatus
+    publisher: Publisher, metrics: Metrics, status: EngineStatus
 ) -> None:
     status.stats.transaction_s.append(0.25)
     status.stats.latency_s.extend(n / 1000 for n in range(10_000))
     publisher.publish_counts()
     publisher.publish_counts()
-    assert sink.times["interlock.transaction_time"] == [250.0]
-    latencies = sink.times["interlock.firing_latency"]
+    assert metrics.times["interlock.transaction_time"] == [250.0]
+    latencies = metrics.times["interlock.firing_latency"]
     assert len(latencies) == module.MOST_SAMPLES
     assert (latencies[0], latencies[-1]) == (0.0, 9999.0)
     assert latencies[module.MOST_SAMPLES // 2] == pytest.approx(5000, rel=0.02)
 
 
-def test_the_size_of_the_engine_is_published(publisher: Publisher, sink: Sink, status: EngineStatus) -> None:
+def test_the_size_of_the_engine_is_published(
+    publisher: Publisher, metrics: Metrics, status: EngineStatus
+) -> None:
     status.size = EngineSize(partitions=8, unread_partitions=1, open_keys=1000, registrations=40)
     status.stats.recovery_s = 1.5
     publisher.publish_counts()
-    assert sink.gauges == {
+    assert metrics.gauges == {
         "interlock.partitions": 8,
         "interlock.unread_partitions": 1,
         "interlock.open_keys": 1000,
@@ -102,7 +104,7 @@ def position(topic: str, committed: int | None, low: int, end: int) -> Position:
 
 
 def test_lag_is_the_groups_and_retention_used_that_of_the_worst_partition(
-    publisher: Publisher, sink: Sink, status: EngineStatus, monkeypatch: pytest.MonkeyPatch
+    publisher: Publisher, metrics: Metrics, status: EngineStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
 
@@ -121,9 +123,9 @@ def test_lag_is_the_groups_and_retention_used_that_of_the_worst_partition(
     status.size = EngineSize(topics=("other",))
     publisher.publish()
     assert asked == [("other",)]
-    assert sink.gauges["interlock.source_lag"] == 10
-    assert sink.gauges["interlock.trigger_lag"] == 5 + 8
-    assert sink.gauges["interlock.retention_used"] == pytest.approx(0.1)
+    assert metrics.gauges["interlock.source_lag"] == 10
+    assert metrics.gauges["interlock.trigger_lag"] == 5 + 8
+    assert metrics.gauges["interlock.retention_used"] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
@@ -156,22 +158,22 @@ def test_the_lag_without_an_offset_is_the_whole_partition_or_unknown(
         assert found.retention_used == 0
 
 
-def test_a_sink_that_fails_is_logged_once_and_loses_no_count(
-    publisher: Publisher, sink: Sink, status: EngineStatus, caplog: pytest.LogCaptureFixture
+def test_metrics_that_fail_are_logged_once_and_lose_no_count(
+    publisher: Publisher, metrics: Metrics, status: EngineStatus, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     status.stats.consumed = 5
-    sink.breaks = True
+    metrics.breaks = True
     publisher.publish_counts()
     publisher.publish_counts()
-    sink.breaks = False
+    metrics.breaks = False
     publisher.publish_counts()
-    assert sink.counts["interlock.consumed"] == [5]
+    assert metrics.counts["interlock.consumed"] == [5]
     assert len(caplog.records) == 1
 
 
 def test_a_client_that_is_not_used_any_more_is_closed(
-    sink: Sink, status: EngineStatus, monkeypatch: pytest.MonkeyPatch
+    metrics: Metrics, status: EngineStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states: list[str] = []
 
@@ -194,7 +196,7 @@ def test_a_client_that_is_not_used_any_more_is_closed(
     monkeypatch.setattr(module, "Admin", Admin)
     monkeypatch.setattr(module, "positions", positions)
     config = CONFIG
-    publisher = Publisher(sink, status, dict, lambda: config)
+    publisher = Publisher(metrics, status, dict, lambda: config)
     publisher.publish()
     publisher.publish()
     assert states == ["open"]
