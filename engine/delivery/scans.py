@@ -28,7 +28,7 @@ class Scans:
 
     def assign(self) -> None:
         """Another assignment begins."""
-        self._partition = None
+        self._end()
 
     def read(self) -> tuple[ActionPartition | None, Sequence[OpenFiring]]:
         """Read a part. Returns the partition of a scan that has ended, and the firings that it found."""
@@ -46,7 +46,7 @@ class Scans:
         found = partition.end_scan(self._position)
         if found is None and partition.is_scanning:
             return None, []
-        self._partition = None
+        self._end()
         return partition, found or []
 
     def _begin(self) -> ActionPartition | None:
@@ -60,6 +60,11 @@ class Scans:
                 self.count += 1
                 return partition
         return None
+
+    def _end(self) -> None:
+        if self._partition is not None and self._reader is not None:
+            self._reader.read({})  # otherwise it would go on fetching, and keep what it has fetched
+        self._partition = None
 
     def close(self) -> None:
         if self._reader is not None:

@@ -13,7 +13,7 @@ import pytest
 from interlock.engine.bus import Batch, Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.context import DelivererContext, Surroundings
+from interlock.engine.delivery.context import DelivererContext, Limits, Surroundings
 from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.firings import subscription_of
 from interlock.engine.delivery.ownership import Ownership, delivery_metadata
@@ -21,6 +21,7 @@ from interlock.engine.delivery.parts import PARTS, Parts
 from interlock.engine.delivery.posts import Attempt, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
+from interlock.engine.delivery.window import Window
 from interlock.engine.errors import EngineError, TransactionAborted, UnreachableError
 from interlock.engine.records import encode_json, versions
 
@@ -436,6 +437,33 @@ def test_a_changed_policy_counts_for_firings_that_are_parked() -> None:
     )
     setting.passes(ms=1000)
     assert [attempt.sink.connection for attempt in setting.posts.sent] == ["c", "other"]
+
+
+def test_a_scan_that_has_ended_fetches_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client went on: it held up to 16 MiB, and got each new record of the partition once more."""
+    setting = Setting()
+    setting.begin(Parts(limits=Limits(window=Window(lane=1))))
+    make_reader, reads = setting.bus.reader, []
+
+    def reader(**options: Any) -> Any:
+        made = make_reader(**options)
+        read = made.read
+
+        def noting(positions: Mapping[TopicPartition, int]) -> None:
+            reads.append(positions)
+            read(positions)
+
+        monkeypatch.setattr(made, "read", noting)
+        return made
+
+    monkeypatch.setattr(setting.bus, "reader", reader)
+    for name in ("f1", "f2"):
+        setting.fire(name)
+    setting.passes()
+    setting.answer("f1", Answer(200))
+    setting.passes()
+    assert setting.sent == ["f1", "f2"]
+    assert reads == [{TP: 1}, {}]
 
 
 class EndsBeforeOffsets(Ownership):
