@@ -106,6 +106,13 @@ class Loops:
         for thread in self._helpers:
             thread.join(max(0.0, deadline - time.monotonic()))
 
+    def ask_to_stop(self) -> None:
+        """Like `stop`, without waiting for the threads."""
+        with self._lock:
+            for loop in self._loops:
+                loop.stop()
+        self._stopped.set()
+
     def use(self, config: BusConfig) -> None:
         """Continue with this config. If it differs from the current one, all clients are created again."""
         with self._lock:

@@ -105,8 +105,13 @@ class Runtime(Loops):
         with _lock:
             runtime = cls.running.get(key)
             if runtime is None:
-                runtime = cls.running[key] = cls(config, metrics, runs="both" if with_engine else "waits")
-                runtime.start()
+                runtime = cls(config, metrics, runs="both" if with_engine else "waits")
+                try:
+                    runtime.start()
+                except RuntimeError:  # no thread can be started: the next call tries again
+                    runtime.ask_to_stop()
+                    raise
+                cls.running[key] = runtime
                 atexit.register(runtime.stop)
             runtime._used_at = time.monotonic()
         runtime.use(config)
@@ -151,10 +156,7 @@ class Runtime(Loops):
             self.config.describe(),
             error,
         )
-        with self._lock:
-            for loop in self._loops:
-                loop.stop()
-        self._stopped.set()
+        self.ask_to_stop()
 
     def _run_waits(self, run: LoopRun) -> None:
         self.waits.run(run, run.config, run.report_healthy)

@@ -67,6 +67,27 @@ def test_a_process_that_was_forked_has_a_runtime_and_clients_of_its_own(
     assert Runtime.of(CONFIG) is not first
 
 
+@pytest.mark.usefixtures("no_threads")
+def test_a_runtime_for_which_no_thread_can_be_started_is_made_again_by_the_next_trigger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was kept: no later trigger started its threads, and their waits never ended."""
+
+    failed: list[Runtime] = []
+
+    def no_thread(runtime: Runtime) -> None:
+        failed.append(runtime)
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without:
+        without.setattr(Runtime, "start", no_thread)
+        with pytest.raises(RuntimeError, match="new thread"):
+            Runtime.of(CONFIG)
+    assert Runtime.running == {}
+    assert failed[0]._stopped.is_set(), "the threads that were started end"
+    assert Runtime.of(CONFIG) is Runtime.of(CONFIG)
+
+
 def test_of_all_troubled_waits_one_reads_the_connection_now_and_then(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
