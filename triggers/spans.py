@@ -6,7 +6,13 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..engine.records.firing_trace import decided_ns, describe_firing, end_firing, start_firing, traces_of
+from ..engine.records.firing_trace import (
+    decided_ns,
+    end_firing_span,
+    firing_attributes,
+    start_firing_span,
+    traces_of,
+)
 from ..events.tracing import TRACE, Tracing, Value, process_tracing
 
 if TYPE_CHECKING:
@@ -54,8 +60,8 @@ def record_run(action: ActionRecord, dag_id: str, run_id: str) -> None:
 
 def _recorded(tracing: Tracing, action: ActionRecord) -> str:
     firing = action.firing
-    span = start_firing(tracing, action.subscription, firing, traces_of(firing.events))
-    end_firing(span, firing)
+    span = start_firing_span(tracing, action.subscription, firing, traces_of(firing.events))
+    end_firing_span(span, firing)
     return tracing.carrier(span).get(TRACE[0], "")
 
 
@@ -67,7 +73,7 @@ def _follow(
     span = tracing.start(
         name,
         "consumer",
-        {**describe_firing(action.subscription, action.firing), **attributes},
+        {**firing_attributes(action.subscription, action.firing), **attributes},
         parent={TRACE[0]: traceparent},
         links=[tracing.carrier(tracing.current())],
         start_ns=min(decided_ns(action.firing) or now_ns, now_ns),

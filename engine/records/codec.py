@@ -27,12 +27,12 @@ _msgpack = msgspec.msgpack.Encoder()
 
 
 def encode_json(record: msgspec.Struct) -> bytes:
-    """The JSON form of a registration, action record, bus record or offset metadata."""
+    """The JSON of a record: of all kinds but those in msgpack, and of offset metadata."""
     return _json.encode(record)
 
 
 def encode_msgpack(record: msgspec.Struct) -> bytes:
-    """The msgpack form of a match, state or meta record."""
+    """The msgpack of a match, state or meta record."""
     return _msgpack.encode(record)
 
 
@@ -50,9 +50,10 @@ def decode_json(form: type[T], value: bytes | str, where: str) -> T:
 
 
 def require_known_version(form: str, value: bytes, where: str) -> None:
-    """Raises UnknownVersion if the JSON record `value` says that another version wrote it.
+    """Raises UnknownVersion if the JSON record `value` has a version that this release does not read.
 
-    form: what the record is. Does nothing about a record that says no version: decoding it does.
+    form: the name of the record's kind, for the error. A damaged record, or one without a version, passes:
+    decoding it raises RecordError.
     """
     try:
         version = _version.decode(value).v

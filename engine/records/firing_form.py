@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 FORM_VERSION: Final = 1
 
 
-class Firing(Protocol):
-    """What the form is made of: `FiringRecord`, or one whose events are still encoded."""
+class AnyFiring(Protocol):
+    """A firing as its record has it: `FiringRecord`, or one whose events are not decoded."""
 
     @property
     def id(self) -> str: ...
@@ -32,7 +32,7 @@ class Firing(Protocol):
     def left_out(self) -> Mapping[str, int]: ...
 
 
-def firing_form(firing: Firing, written: str | None = None) -> dict[str, Any]:
+def firing_form(firing: AnyFiring, written: str | None = None) -> dict[str, Any]:
     """Returns the firing in the form that is described in docs/use/waiting.md.
 
     written: the key as the wait writes it; default: as the event does.
@@ -53,7 +53,7 @@ def firing_form(firing: Firing, written: str | None = None) -> dict[str, Any]:
     return {**form, "left_out": firing.left_out} if firing.left_out else form
 
 
-def _recorded(firing: Firing, label: str) -> list[str]:
+def _recorded(firing: AnyFiring, label: str) -> list[str]:
     """Returns the record timestamp of each event; unlike the attribute `time`, every event has one.
 
     A producer may set a timestamp beyond the year 9999: it is replaced by the time of the firing.

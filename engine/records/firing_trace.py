@@ -1,4 +1,4 @@
-"""The span of a firing. Whoever uses the firing records it, and all give it the same ids."""
+"""The span of a firing. Each process that passes the firing on records it, always with the same ids."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ...events.tracing import Carrier, Ids, Tracing, Value, carrier_in
+from .firing_form import AnyFiring
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -18,30 +19,15 @@ _SPAN: Final = 2**64 - 1
 _LAST_NS: Final = 2**63 - 1
 
 
-class Firing(Protocol):
-    """What its span is made of: `FiringRecord`, or one whose events are still encoded."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def fired_at(self) -> str: ...
-    @property
-    def origins(self) -> Mapping[str, Sequence[Mapping[str, Any]]]: ...
-
-
 def firing_ids(firing_id: str) -> Ids:
     """The ids of a firing's span: the trace has the firing's id, the span its last 16 digits."""
-    # Ids of another form are those of tests.
+    # Only tests have ids of another form.
     found = int(firing_id, 16) if _ID.fullmatch(firing_id) else zlib.crc32(firing_id.encode())
     return Ids(found or 1, found & _SPAN or 1)
 
 
-def describe_firing(subscription: str, firing: Firing) -> dict[str, Value]:
-    """The attributes of a firing's span, and of those for what follows from it."""
+def firing_attributes(subscription: str, firing: AnyFiring) -> dict[str, Value]:
+    """The attributes of a firing's span, and of the spans for what follows from the firing."""
     return {
         "interlock.subscription": subscription,
         "interlock.firing_id": firing.id,
@@ -50,11 +36,13 @@ def describe_firing(subscription: str, firing: Firing) -> dict[str, Value]:
     }
 
 
-def start_firing(tracing: Tracing, subscription: str, firing: Firing, traces: Sequence[Carrier]) -> Span:
-    """The span of a firing, with the time from its first event to the decision; `end_firing` ends it.
+def start_firing_span(
+    tracing: Tracing, subscription: str, firing: AnyFiring, traces: Sequence[Carrier]
+) -> Span:
+    """Starts the span of a firing, from its first event to the decision; `end_firing_span` ends it.
 
-    traces: those of its events; an empty one of an event without. If all its events have the same, the span
-    continues it. Otherwise it begins a trace and links to theirs; if none of theirs is recorded, nor is it.
+    traces: those of its events (see `traces_of`). If all its events have the same trace, the span continues
+    that. Otherwise it begins a trace and links to theirs; if none of theirs is sampled, nor is the span.
     """
     ids = firing_ids(firing.id)
     linked = [*{tuple(each.items()): each for each in traces if each}.values()]
@@ -65,7 +53,7 @@ def start_firing(tracing: Tracing, subscription: str, firing: Firing, traces: Se
     return tracing.start(
         f"fire {subscription}",
         "internal",
-        describe_firing(subscription, firing),
+        firing_attributes(subscription, firing),
         parent=shared,
         links=() if shared else linked,
         start_ns=min(_recorded_ns(firing, end_ns or 0), default=end_ns),
@@ -73,13 +61,13 @@ def start_firing(tracing: Tracing, subscription: str, firing: Firing, traces: Se
     )
 
 
-def end_firing(span: Span, firing: Firing) -> None:
-    """Records the span."""
+def end_firing_span(span: Span, firing: AnyFiring) -> None:
+    """Ends the span at the time of the decision: then it is recorded."""
     span.end(decided_ns(firing))
 
 
-def decided_ns(firing: Firing) -> int | None:
-    """When it was decided, ns since the epoch; None if a span cannot have that time."""
+def decided_ns(firing: AnyFiring) -> int | None:
+    """When the firing was decided, in ns since the epoch; None if a span cannot have that time."""
     try:
         found = int(datetime.fromisoformat(firing.fired_at).timestamp() * 1000) * 1_000_000
     except (ValueError, OverflowError):
@@ -88,12 +76,12 @@ def decided_ns(firing: Firing) -> int | None:
 
 
 def traces_of(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Carrier]:
-    """The trace of each event of a firing."""
+    """The trace of each event of a firing; an empty one for an event without a trace."""
     return [carrier_in(each) for together in events.values() for each in together]
 
 
-def _recorded_ns(firing: Firing, end_ns: int) -> Iterable[int]:
-    """When its events were recorded, but for times after the decision: a producer may set any."""
+def _recorded_ns(firing: AnyFiring, end_ns: int) -> Iterable[int]:
+    """When its events were recorded, without times after the decision: a producer may set any time."""
     for together in firing.origins.values():
         for origin in together:
             stamp = origin.get("timestamp_ms")

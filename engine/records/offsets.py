@@ -41,7 +41,7 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     `applied`: the registry is applied up to this position. `scans`: those in progress. `committer`,
     `transaction`: the committer's transactional id, and the number of its transaction. `ended_cleanly`: with
     this commit the committer cleanly ended its work on the partition. `condemned`: the condemned records.
-    `claims`: offsets that refused records claimed, and their own.
+    `claims`: (claimed offset, own offset) of records that were refused because they claimed another offset.
     """
 
     v: int = VERSION

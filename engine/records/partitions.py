@@ -1,4 +1,4 @@
-"""Registry records about a partition: it has been read, where it resumes, and its problem."""
+"""Registry records about a partition: that it has been read, where it resumes, and its problem."""
 
 from __future__ import annotations
 

@@ -61,6 +61,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         max_keys: int = DEFAULT_MAX_KEYS,
         at_limit: AtLimit = "dead-letter",
     ) -> Registration:
+        """A registration whose incarnation follows from these values, which `Registration` explains."""
         form = condition.to_json()
         meaning: list[Any] = [subscription, form, key, since_ms]
         if kind != "one-shot":

@@ -31,11 +31,10 @@ _HEADERS: Final = {"User-Agent": "airflow-interlock", "Accept-Encoding": "identi
 
 
 @dataclass
-class Progress:
-    """How far a request got. connected: its connection was made. refused: why no delivery may go to an
-    address.
+class RequestProgress:
+    """How far a request got. connected: its connection was made. refused: why it may not go to an address.
 
-    answer: what is known of the answer while its body is read.
+    answer: the answer without its body, once its head was read.
     """
 
     connected: bool = False
@@ -43,14 +42,12 @@ class Progress:
     answer: Answer | None = None
 
 
-progress: Final[ContextVar[Progress]] = ContextVar("progress")  # of the request that a task makes
+# Of the request that the current task makes.
+request_progress: Final[ContextVar[RequestProgress]] = ContextVar("request_progress")
 
 
 class Names(AbstractResolver):
-    """Resolves names by the system, in these threads.
-
-    uvloop's own resolver has four threads only.
-    """
+    """Resolves names by the system's resolver, in these threads: uvloop would use its own four."""
 
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
@@ -77,10 +74,10 @@ class Names(AbstractResolver):
 
 
 class Connector(aiohttp.TCPConnector):
-    """Connections of one sink. tls: None for a sink without TLS. names: see `Names`.
+    """Connections of one sink. tls: None for a sink without TLS. names: the threads of `Names`.
 
-    allowed: networks that may be reached although they are not public. The system resolves names; each
-    address is checked, also if a name had another one before.
+    allowed: networks that may be reached although they are not public. The address of each new connection is
+    checked, also if the sink's name stood for another one before.
     """
 
     def __init__(self, allowed: Collection[Network], tls: ssl.SSLContext | None, names: Executor) -> None:
@@ -101,14 +98,14 @@ class Connector(aiohttp.TCPConnector):
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109
     ) -> Connection:
         made = await super().connect(req, traces, timeout)
-        progress.get().connected = True
+        request_progress.get().connected = True
         return made
 
     def _socket(self, address: Any) -> socket.socket:
         family, kind, protocol, _, place = address
         why = refusal(str(place[0]), self._allowed)
         if why:
-            progress.get().refused = why
+            request_progress.get().refused = why
             raise OSError(why)
         return socket.socket(family, kind, protocol)
 

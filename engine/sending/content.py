@@ -18,8 +18,7 @@ from ..delivery.firings import OpenFiring
 from ..delivery.sinks import SinkRecord
 from ..errors import FetchError
 from ..records.event_form import raw_form
-from ..records.firing_form import firing_form
-from ..records.firing_trace import Firing
+from ..records.firing_form import AnyFiring, firing_form
 
 SEQUENCE: Final = "interlocksequence"  # the firing's offset: it grows within a lane
 FIRING: Final = "interlockfiring"  # the firing's id
@@ -83,7 +82,7 @@ class Sendable(NamedTuple):
 
 
 class Content:
-    """What is sent of a firing. `references` must be resolved before it is encoded."""
+    """What is sent of a firing: itself, or its only event. Resolve the `references` before `encoded`."""
 
     def __init__(self, sink: SinkRecord, firing: OpenFiring) -> None:
         value = firing.record.value or b""
@@ -91,9 +90,9 @@ class Content:
         self._subscription, self._offset = firing.subscription, firing.record.offset
         self._is_json = sink.format == "json"
         events = self._firing.events
-        self._only = sink.send == "event" and [len(each) for each in events.values()] == [1]
-        self._only = self._only and not self._firing.left_out
-        is_decoded = self._only or any(name in value for name in _DECODED_FOR)
+        self._sends_event = sink.send == "event" and [len(each) for each in events.values()] == [1]
+        self._sends_event = self._sends_event and not self._firing.left_out
+        is_decoded = self._sends_event or any(name in value for name in _DECODED_FOR)
         self._events: dict[tuple[str, int], Members] = {
             (label, number): _decode_members(raw)
             for label, together in (events.items() if is_decoded else ())
@@ -124,27 +123,27 @@ class Content:
         )
 
     @property
-    def firing(self) -> Firing:
+    def firing(self) -> AnyFiring:
         """The firing, whose id and key its spans have."""
         return self._firing
 
     @property
     def traces(self) -> list[Carrier]:
-        """The trace of each event; an empty one of an event without."""
+        """The trace of each event; an empty one for an event without a trace."""
         return [*map(_trace, self._events.values())]
 
     def encoded(self, trace_of_firing: Carrier = NO_TRACE) -> Sendable:
-        """The request. trace_of_firing: for what has no trace of its own: see `Sendable`."""
+        """The request. trace_of_firing: the trace of a request whose events have none, or several."""
         own = {SEQUENCE: str(self._offset), FIRING: self._firing.id}
-        if self._only:
+        if self._sends_event:
             (members,) = self._events.values()
             hops, trace = _hops(members), _trace(members)
             if not trace:
                 trace = trace_of_firing
                 own.update(trace)
             if self._is_json:
-                return _structured({**_shown(members), **own}, hops, trace)
-            headers, body = encode(_event_of(_shown(members), own))
+                return _structured({**_without_internal(members), **own}, hops, trace)
+            headers, body = encode(_event_of(_without_internal(members), own))
             return Sendable(headers, body, hops, trace)
         hops = min(map(_hops, self._events.values()), default=MOST_HOPS)
         traces = self.traces
@@ -153,7 +152,7 @@ class Content:
         form = firing_form(self._firing)
         if self._events:
             form["events"] = {
-                label: [_shown(self._events[label, number]) for number in range(len(together))]
+                label: [_without_internal(self._events[label, number]) for number in range(len(together))]
                 for label, together in self._firing.events.items()
             }
         attributes = {**self._attributes(), **trace, **own}
@@ -187,7 +186,8 @@ def _trace(members: Members) -> Carrier:
     return {name: text for name in TRACE if name in members and (text := _text(members[name]))}
 
 
-def _shown(members: Members) -> Members:
+def _without_internal(members: Members) -> Members:
+    """The members that a sink gets."""
     if HOPS not in members and PROOF not in members:
         return members
     return {name: raw for name, raw in members.items() if name not in _INTERNAL}
@@ -224,10 +224,7 @@ def _text(raw: msgspec.Raw) -> str | None:
 
 
 def _hops(members: Members) -> int:
-    """How many replies may still follow an event:
-
-    at most MOST_HOPS, since any sender may write the attribute.
-    """
+    """How many replies may still follow an event: at most MOST_HOPS, since any sender may set HOPS."""
     text = _text(members[HOPS]) if HOPS in members else None
     if text is None or not text.isascii() or not text.isdigit() or len(text) > len(str(MOST_HOPS)):
         return MOST_HOPS

@@ -10,15 +10,15 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ..delivery.answers import Answer, Verdict
-from .connector import CONNECT_S, Progress
+from .connector import CONNECT_S, RequestProgress
 
 _CLOSED: Final = "the sink closed the connection without an answer"
 
 
-def failure(error: Exception, made: Progress, timeout_s: float) -> Answer:
+def failure(error: Exception, progress: RequestProgress, timeout_s: float) -> Answer:
     """The `Answer` for this error: unreachable if there was no connection, else one to be retried."""
-    if not made.connected:
-        text = _unconnected(error, made, timeout_s)
+    if not progress.connected:
+        text = _unconnected(error, progress, timeout_s)
         if text is None:  # an error in this code: it says nothing about the sink
             return Answer(
                 None, f"the request could not be made: {type(error).__name__}", ruling=Verdict.RETRY
@@ -27,9 +27,9 @@ def failure(error: Exception, made: Progress, timeout_s: float) -> Answer:
     return Answer(None, _connected(error, timeout_s))
 
 
-def _unconnected(error: Exception, made: Progress, timeout_s: float) -> str | None:
-    if made.refused:
-        return made.refused
+def _unconnected(error: Exception, progress: RequestProgress, timeout_s: float) -> str | None:
+    if progress.refused:
+        return progress.refused
     if isinstance(error, TimeoutError):
         return f"none within {min(timeout_s, CONNECT_S):g} s"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):

@@ -33,7 +33,7 @@ from .target import TargetError
 from .targets import Lookup, Targets
 from .threads import DaemonThreads
 
-IDLE_S: Final = 600.0  # then a sink's session is closed
+IDLE_S: Final = 600.0  # a session that was not used for so long is closed when another one is opened
 _CLOSE_S: Final = 5.0
 # Lookups that hang must not delay those of other sinks.
 _NAME_THREADS: Final = 32
@@ -42,8 +42,9 @@ _CONNECTION_THREADS: Final = 32
 
 @dataclass(frozen=True)
 class PostOptions:
-    """allowed: networks that deliveries may reach although they are not public. fetch, room_bytes: see
-    `ReferredData`.
+    """Options of `HttpPosts`. allowed: networks that deliveries may reach although they are not public.
+
+    fetch, room_bytes: see `ReferredData`.
     """
 
     allowed: Collection[Network] = ()
@@ -196,7 +197,7 @@ class HttpPosts:
         return new_session(self._allowed, tls, self._names)
 
     async def _sink(self, attempt: Attempt) -> HttpSink:
-        """The sink as its record and its connection are now. Raises TargetError."""
+        """The sink with the attempt's record, and with its connection as it is now. Raises TargetError."""
         record = attempt.sink
         found = await self._targets.get(record.connection)
         sink = self._sinks.get(record.subscription)

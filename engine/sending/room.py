@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 
 class Room:
-    """So many bytes, for the tasks of one event loop: each waits until there is room for it.
+    """`total` bytes, which the tasks of one event loop share: each waits until there is room for it.
 
-    - They get room in the order in which they asked. Who asks for more than there is left waits, and holds up
-      those behind it; who asks for more than there is at all gets it when nobody holds any.
-    - What a sink holds is at most what is left for others. A sink with more waits, and holds up nobody: so
-      one that answers slowly holds half of all, a second one half of the rest. A sink that holds nothing
-      always has its turn.
+    - Tasks get room in the order in which they asked. One that needs more than is left waits, and those
+      behind it wait too. One that needs more than `total` gets it when no other task holds any.
+    - A sink may hold at most as much as it leaves free. Tasks of a sink that would hold more wait, and those
+      of other sinks pass them: so a sink that answers slowly gets half of the room, a second one half of the
+      rest. A task of a sink that holds nothing is never passed.
     """
 
     def __init__(self, total: int) -> None:
@@ -26,9 +26,9 @@ class Room:
         self._waiting: deque[_Waiting] = deque()
 
     @asynccontextmanager
-    async def hold(self, sink: str, size: int) -> AsyncIterator[Held]:
+    async def hold(self, sink: str, size: int) -> AsyncIterator[HeldRoom]:
         """Waits for room, which is given back at the end."""
-        held = Held(self, sink)
+        held = HeldRoom(self, sink)
         waiting = _Waiting(held, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         try:
@@ -67,21 +67,21 @@ class Room:
                 return
 
 
-class Held:
-    """The bytes that one task holds."""
+class HeldRoom:
+    """The room that one task holds."""
 
     def __init__(self, room: Room, sink: str) -> None:
         self.sink = sink
         self._room, self._size = room, 0
 
     def keep(self, size: int) -> None:
-        """Hold so many bytes from now on; what is left over goes to others."""
+        """Hold so many bytes from now on; the rest is free for others."""
         by, self._size = size - self._size, size
         if by:
             self._room.change(self.sink, by)
 
 
 class _Waiting(NamedTuple):
-    held: Held
+    held: HeldRoom
     size: int
     admitted: asyncio.Future[None]

@@ -20,7 +20,7 @@ from ..delivery.answers import Answer, retry_after
 from ..delivery.shown_path import shown_path
 from ..delivery.sinks import SinkRecord
 from .bodies import blanked, drain, excerpt, whole
-from .connector import Progress, progress
+from .connector import RequestProgress, request_progress
 from .content import Sendable
 from .failures import failure
 from .replies import MOST_BYTES, ReplyError, is_reply, read_reply
@@ -94,8 +94,8 @@ class HttpSink:
         return answer, reply
 
     async def _request(self, sent: Sendable, token: str, trace: Carrier) -> tuple[Answer, Output | None]:
-        made = Progress()
-        progress.set(made)
+        progress = RequestProgress()
+        request_progress.set(progress)
         timeout_s = self.record.retry.timeout_s
         headers = [*self._headers, *sent.headers, *trace.items()]
         body = sent.body if len(sent.body) <= _WHOLE_BYTES else BytesIO(sent.body)
@@ -108,24 +108,28 @@ class HttpSink:
             ):
                 # The token of this request: another one may have replaced it by the time of its answer.
                 secrets = (*self._target.secrets, token) if token else self._target.secrets
-                return await self._read(response, sent, made, secrets)
+                return await self._read(response, sent, progress, secrets)
         except Exception as e:  # noqa: BLE001  # `failure` says what it means
-            answer = made.answer or failure(e, made, timeout_s)
+            answer = progress.answer or failure(e, progress, timeout_s)
             return answer._replace(destination=self._destination), None
 
     async def _read(
-        self, response: aiohttp.ClientResponse, sent: Sendable, made: Progress, secrets: Sequence[str]
+        self,
+        response: aiohttp.ClientResponse,
+        sent: Sendable,
+        progress: RequestProgress,
+        secrets: Sequence[str],
     ) -> tuple[Answer, Output | None]:
         status = response.status
         if status == _OK and self.record.replies and is_reply(response.raw_headers):
             return await self._read_reply(response, sent, secrets)
         answer = Answer(status, destination=self._destination)
         if _OK <= status < _MULTIPLE:
-            made.answer = answer
+            progress.answer = answer
             await drain(response)
             return answer, None
         answer = answer._replace(retry_after_s=_retry_after(response))
-        made.answer = answer
+        progress.answer = answer
         return answer._replace(excerpt=await excerpt(response, secrets)), None
 
     async def _read_reply(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...events.tracing import Carrier, Tracing
 from ..delivery.answers import Answer, Verdict
 from ..delivery.firings import OpenFiring
-from ..records.firing_trace import describe_firing, end_firing, start_firing
+from ..records.firing_trace import end_firing_span, firing_attributes, start_firing_span
 from .content import Content, Sendable
 
 if TYPE_CHECKING:
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 class DeliverySpans:
-    """The spans of one delivery. The first try of a deliverer records the firing's too.
+    """The spans of one delivery. firing: the trace context of the firing's span.
 
-    firing: the trace context of the firing's span.
+    The firing's span is recorded with the first try that a deliverer makes, not again with each retry.
     """
 
     def __init__(self, tracing: Tracing, delivered: OpenFiring, content: Content) -> None:
         self._tracing = tracing
         self._subscription, self._number = delivered.subscription, delivered.tries + 1
-        self._attributes = describe_firing(delivered.subscription, content.firing)
-        span = start_firing(tracing, delivered.subscription, content.firing, content.traces)
+        self._attributes = firing_attributes(delivered.subscription, content.firing)
+        span = start_firing_span(tracing, delivered.subscription, content.firing, content.traces)
         if delivered.tries == 0:
-            end_firing(span, content.firing)
+            end_firing_span(span, content.firing)
         self.firing: Carrier = tracing.carrier(span)
 
     @contextmanager

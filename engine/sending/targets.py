@@ -34,9 +34,11 @@ class Resolved(NamedTuple):
 
 @dataclass(eq=False)
 class _Entry:
-    """begun: lookups. running: those of them that have not ended. taken: the number of the newest that has.
+    """What is known of a connection: `found`, or `error`. looked_at: when a lookup last ended or failed.
 
-    task: waits for the newest one, while that may still end in time.
+    begun: how many lookups have begun; each has its number. running: how many of them have not ended. taken:
+    the number of the newest one whose result was taken. task: waits for the newest one, while that may still
+    end in time. warned: the last failure that was logged.
     """
 
     found: Resolved | None = None

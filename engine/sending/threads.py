@@ -28,7 +28,7 @@ class DaemonThreads(Executor):
         self._is_over = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """The call's result, in future. RuntimeError after `shutdown`, or if the system has no thread."""
+        """Make the call in a thread. RuntimeError after `shutdown`, or if no thread can be started."""
         future: Future[T] = Future()
         with self._some:
             if self._is_over:

@@ -15,7 +15,7 @@ import msgspec
 from yarl import URL
 
 from .bodies import whole
-from .connector import Progress, progress
+from .connector import RequestProgress, request_progress
 from .failures import failure
 from .target import ClientCredentials
 
@@ -76,8 +76,8 @@ class Tokens:
 
     async def _fetch(self) -> str:
         headers, form = self._request()
-        made = Progress()
-        progress.set(made)
+        progress = RequestProgress()
+        request_progress.set(progress)
         try:
             async with (
                 asyncio.timeout(FETCH_S),
@@ -86,7 +86,7 @@ class Tokens:
                 body = await whole(response, MOST_BYTES)
                 status = response.status
         except Exception as e:  # noqa: BLE001  # of any kind: no token
-            raise TokenError(self._text(failure(e, made, FETCH_S).text)) from None
+            raise TokenError(self._text(failure(e, progress, FETCH_S).text)) from None
         return self._taken(status, body or b"")
 
     def _request(self) -> tuple[dict[str, str], dict[str, str]]:

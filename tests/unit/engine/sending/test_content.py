@@ -1,3 +1,5 @@
+"""What is sent of a firing, in each form; read as a sink reads it."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

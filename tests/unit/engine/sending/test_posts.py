@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import socket
 import ssl
@@ -98,12 +99,17 @@ def test_many_deliveries_share_connections(sink: Sink) -> None:
 
 
 def test_many_deliveries_are_made_at_the_same_time(sink: Sink) -> None:
-    together = threading.Barrier(8)
-    sink.behave = lambda _: answer(200)
+    """The sink answers none of them before all have arrived."""
+    all_arrived = asyncio.Barrier(8)
+
+    async def answer_all(writer: asyncio.StreamWriter) -> bool:
+        await all_arrived.wait()
+        return await answer(200)(writer)
+
+    sink.behave = lambda _: answer_all
     with Posting.to(sink.url) as posting:
         numbers = [posting.start(ordered(n)) for n in range(8)]
         assert [posting.wait(number).answer.status for number in numbers] == [200] * 8
-    together.abort()
 
 
 # -- answers and their absence
@@ -491,9 +497,7 @@ def test_a_connection_is_looked_up_once_and_after_a_denial(sink: Sink) -> None:
 def test_a_changed_sink_is_used_while_deliveries_to_the_old_one_end(sink: Sink) -> None:
     release = threading.Event()
 
-    async def wait(writer: Any) -> bool:
-        import asyncio
-
+    async def wait(writer: asyncio.StreamWriter) -> bool:
         await asyncio.to_thread(release.wait)
         return await answer(202)(writer)
 
@@ -562,12 +566,10 @@ def test_what_does_not_fit_stays_a_reference(sink: Sink) -> None:
 
 
 def test_large_data_wait_for_room_and_what_has_none_does_not(sink: Sink) -> None:
-    release, told = threading.Event(), threading.Event()
+    release, arrived = threading.Event(), threading.Event()
 
-    async def wait(writer: Any) -> bool:
-        import asyncio
-
-        told.set()
+    async def wait(writer: asyncio.StreamWriter) -> bool:
+        arrived.set()
         await asyncio.to_thread(release.wait, WAIT_S)
         return await answer(202)(writer)
 
@@ -581,7 +583,7 @@ def test_large_data_wait_for_room_and_what_has_none_does_not(sink: Sink) -> None
     # Less room than one firing may need: one goes alone.
     with Posting({"c": Target(url=sink.url)}, room_bytes=1000, fetch=fetch) as posting:
         slow = posting.start(referring(1), path="/slow")
-        assert told.wait(WAIT_S)
+        assert arrived.wait(WAIT_S)
         next_one = posting.start(referring(2))
         assert posting.deliver(ordered(3)).answer.status == 202
         assert (len(read), [got.attributes["interlocksequence"] for got in sink.received]) == (1, ["1", "3"])

@@ -1,3 +1,5 @@
+"""What counts as a reply of a sink, and the record that is made of it."""
+
 from __future__ import annotations
 
 import msgspec

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from interlock.engine.sending.room import Held, Room
+from interlock.engine.sending.room import HeldRoom, Room
 
 
 class Asking:
@@ -15,7 +15,7 @@ class Asking:
     def __init__(self, total: int) -> None:
         self.room = Room(total)
         self.admitted: list[str] = []
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldRoom] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
 
