@@ -21,7 +21,7 @@ from .answers import Answer
 from .context import DelivererContext
 from .firings import OpenFiring
 from .ownership import Ownership
-from .partition import DELIVERER, ActionPartition
+from .partition import DELIVERER_HEADER, ActionPartition
 
 OFFSETS_EVERY_S: Final = 1.0
 REFUSED_EVERY_S: Final = 5.0  # how long a dead letter or reply waits that the brokers refused
@@ -77,6 +77,7 @@ class Acknowledgements:
         self._offsets_at = self._again_at = 0.0
 
     def add(self, firing: OpenFiring, reason: str = "", reply: Output | None = None) -> None:
+        """Acknowledge this firing in one of the next commits. reason, reply: as in `Done`."""
         self.done[firing.key] = Done(firing, reason, reply)
 
     def assign(self, assigned: tuple[TopicPartition, ...] | None) -> None:
@@ -92,10 +93,9 @@ class Acknowledgements:
         self._again_at = 0.0
 
     def forget_closed(self, partition: ActionPartition) -> None:
-        """Forget the partition's firings that are no longer open:
+        """Forget the partition's firings that are no longer open: another process has acknowledged them.
 
-        another process has acknowledged them. Does nothing while some open firings of the partition are left
-        out of memory.
+        Does nothing while some open firings of the partition are left out of memory.
         """
         if not self.ownership.is_whole(partition.tp):
             return
@@ -184,13 +184,13 @@ class Acknowledgements:
                 outputs.dead_letter(record, "delivery", done.reason, now_ms, attempts=tries, more=more)
             if done.reply is not None:
                 outputs.records.append(done.reply)
-            headers = [(DELIVERER, self.ownership.bus.transactional_id.encode())]
+            headers = [(DELIVERER_HEADER, self.ownership.bus.transactional_id.encode())]
             outputs.write("action", record.source.partition, record.key, acked(record), headers)
         return outputs.records
 
 
 def first_part(dones: Sequence[Done]) -> Sequence[Done]:
-    """The first of them that have MOST_BYTES together, and at least one."""
+    """As many of the first ones as have at most MOST_BYTES together; at least one."""
     size = 0
     for number, done in enumerate(dones):
         size += done.size

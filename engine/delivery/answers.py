@@ -18,7 +18,7 @@ class Verdict(Enum):
     """What follows from an answer.
 
     DELIVERED: the firing is acknowledged. RETRY: it is tried again. REFUSED: this firing will never be
-    accepted. DENIED: the sink accepts nothing from this sender, or refuses this firing: see `Lanes`.
+    accepted. DENIED: the sink accepts nothing from this sender, or refuses this firing: `SinkLanes` decides.
     UNREACHABLE: there was no connection, so no firing could be delivered.
     """
 

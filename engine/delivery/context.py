@@ -22,7 +22,10 @@ if TYPE_CHECKING:  # its module imports this one
 
 @dataclass(frozen=True)
 class Limits:
-    """slots: how many deliveries at a time all sinks share. window: how many open firings are in memory."""
+    """Limits of one deliverer. slots: how many deliveries at a time all its sinks share.
+
+    window: how many open firings of a partition are in memory.
+    """
 
     slots: int = 256
     window: Window = WINDOW
@@ -30,9 +33,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """clock: time of day in seconds. monotonic: seconds. chance: random numbers in [0, 1).
+    """What a deliverer gets from outside, so that tests can control it: its clocks, chance and waiting.
 
-    wait: returns when a delivery has ended, or after so many seconds.
+    clock: time of day in seconds. monotonic: seconds. chance: random numbers in [0, 1). wait: returns when a
+    delivery has ended, or after so many seconds.
     """
 
     clock: Callable[[], float] = time
@@ -73,5 +77,5 @@ class DelivererContext:
 
     @property
     def prefix(self) -> str:
-        """With which the names of this deployment's subscriptions begin."""
+        """What the names of the subscriptions of this deployment's sinks begin with."""
         return subscription_of(self.config.deployment, "")

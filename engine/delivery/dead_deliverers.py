@@ -18,16 +18,18 @@ AGAIN_S: Final = 5.0
 
 
 @dataclass
-class Fenced:
-    """fenced: how many dead deliverers were fenced."""
+class FencingStats:
+    """Counts for `Fencing`. fenced: how many dead deliverers were fenced."""
 
     fenced: int = 0
 
 
 @dataclass(frozen=True)
 class _Member:
+    """This deliverer, as `Fencing` needs it."""
+
     bus: Bus
-    stats: Fenced
+    stats: FencingStats
     monotonic: Callable[[], float]
 
 
@@ -37,7 +39,7 @@ class DeadDeliverers:
     def __init__(self, context: DelivererContext, ownership: Ownership) -> None:
         bus, monotonic = context.bus, context.monotonic
         self._bus, self._ownership, self._monotonic = bus, ownership, monotonic
-        self.stats = Fenced()
+        self.stats = FencingStats()
         self._fencing = Fencing(_Member(bus, self.stats, monotonic))
         self._look_at = monotonic()
 

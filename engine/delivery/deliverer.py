@@ -48,13 +48,13 @@ class Deliverer:
         self.acknowledgements = parts.acknowledgements(context, self.ownership)
         self.scans = Scans(bus, self.ownership)
         self.reports = SinkReports(context.monotonic)
-        self._removed: set[str] = set()  # subscriptions that have had a sink, which this process still knows
+        self._removed: set[str] = set()  # subscriptions whose sink was removed while this deliverer ran
         self._without_sink = WithoutSink(self.sinks)
         self.attempts: dict[int, Attempt] = {}
         self._number = 0
         self.stopping = False
-        self.dead = parts.dead(context, self.ownership)
-        self.dead.note_members()
+        self.dead_deliverers = parts.dead_deliverers(context, self.ownership)
+        self.dead_deliverers.note_members()
         self._reader = bus.reader()
         self._reader.read({TopicPartition(context.config.topic("subscription"), 0): 0})
         bus.subscribe([context.config.topic("action")], self.finish)
@@ -64,8 +64,8 @@ class Deliverer:
         batch = self._bus.poll(TAKE, timeout_s)  # 1
         if batch.lost or batch.assigned is not None:
             self._assign(batch.assigned)
-        self.dead.note_committers(self.ownership.take_over())  # 2
-        self.dead.look()
+        self.dead_deliverers.note_committers(self.ownership.take_over())  # 2
+        self.dead_deliverers.look()
         self._read_sinks()  # 3
         for item in batch.records:
             if isinstance(item, Record):
@@ -132,7 +132,7 @@ class Deliverer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no delivery is in flight, and none waits for its acknowledgement.
+        """Whether no delivery is in flight, and no firing waits for its acknowledgement.
 
         A firing that no partition holds any more does not count: somebody else may have acknowledged it.
         """
@@ -152,7 +152,7 @@ class Deliverer:
             self._drop(partition.held)
         self._without_sink.clear()
         if assigned is not None:
-            self.dead.note_members()
+            self.dead_deliverers.note_members()
         self.ownership.assign(assigned)
         self.acknowledgements.assign(assigned)
         self.scans.assign()
@@ -160,10 +160,7 @@ class Deliverer:
     # -- 3: sinks and firings
 
     def _note_time(self, record: Record) -> None:
-        """The brokers' clock is at least at a record's time.
-
-        So the age of a firing is never counted too high.
-        """
+        """Move the brokers' clock up to a record's time. So no firing ever counts as older than it is."""
         if not self.clock.known or record.timestamp_ms > self.clock.now_ms():
             self.clock.observe(record.timestamp_ms)
 
@@ -178,7 +175,7 @@ class Deliverer:
         if subscription not in self.sinks.unknown:
             self.reports.change(subscription, record)
         lanes = self.schedule.sinks.get(subscription)
-        was_removed = subscription in self._removed  # a partition was one lane meanwhile
+        was_removed = subscription in self._removed  # meanwhile each partition was one lane
         if record is None or lanes is None or was_removed or lanes.wanted_order != record.order:
             for partition in self.ownership.partitions.values():  # it needs other lanes
                 self._drop(partition.leave_out(subscription))
@@ -256,9 +253,8 @@ class Deliverer:
             if held is not None:
                 self.acknowledgements.add(held, reply=ended.reply)
             elif (assigned is None or tp in assigned) and not self.ownership.is_whole(tp):
-                self.acknowledgements.add(
-                    firing, reply=ended.reply
-                )  # its partition may hold it again, and it may still be open
+                # The partition may find it again, still open: then it needs only its acknowledgement.
+                self.acknowledgements.add(firing, reply=ended.reply)
         self._give_up(finished for finished in over if finished.reason)
 
     def _give_up(self, over: Iterable[Finished]) -> None:
@@ -273,6 +269,7 @@ class Deliverer:
     # -- 5: the transaction
 
     def commit(self, membership: object) -> None:
+        """Commit the acknowledgements that are due. Firings without a sink become overdue here as well."""
         if self.acknowledgements.offsets_are_due:
             done = self.acknowledgements.done
             for firing, reason in self._without_sink.overdue(self.clock.now_ms(), done):
@@ -288,12 +285,13 @@ class Deliverer:
     def _measure(self) -> None:
         for subscription, lanes in self.schedule.sinks.items():
             stats = self.stats.of(subscription)
-            stats.in_flight, stats.open = lanes.in_flight, lanes.held
+            stats.in_flight, stats.open = lanes.in_flight, lanes.firing_count
             stats.paused = lanes.pace.is_paused
 
     # -- 6: deliveries
 
     def start(self) -> None:
+        """Start the deliveries that lanes, slots and pauses allow; none after `stop`."""
         if self.stopping:
             return
         for subscription, firing in self.schedule.start(self._monotonic()):

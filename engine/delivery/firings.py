@@ -49,7 +49,7 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 
 @dataclass(eq=False, slots=True)
 class OpenFiring:
-    """A firing that is not acknowledged. record: as it was read.
+    """A firing that is not acknowledged. record: as it was read. by_key: its lane with the order `key`.
 
     tries: how many of its deliveries have failed in this process. failure: why the last one failed. answer:
     the sink's answer to that one.
@@ -61,9 +61,9 @@ class OpenFiring:
     tries: int = 0
     failure: str = ""
     answer: Answer | None = None
-    # For `SinkLanes`. base: the failures of the whole sink that do not count for this firing (those before it
-    # came, and its own). denied_at: when the sink last denied it.
-    base: int = 0
+    # For `SinkLanes`. uncounted: how many of the sink's failures (`Pace.failures`) do not count for this
+    # firing: those before it came, and its own, which are in `tries`. denied_at: of its last denial.
+    uncounted: int = 0
     denied_at: float | None = None
     key: bytes = field(init=False)  # of its record: subscription and firing id
 
@@ -72,10 +72,11 @@ class OpenFiring:
 
     @property
     def place(self) -> tuple[TopicPartition, int]:
+        """Its partition and offset."""
         return self.record.source, self.record.offset
 
     def lane(self, order: Order) -> str:
-        """Firings with the same lane are delivered one after the other."""
+        """The name of its lane. Firings of one lane are delivered one after the other."""
         if order == "key":
             return self.by_key
         if order == "partition":

@@ -88,17 +88,17 @@ class SinkLanes:
 
     @property
     def wanted_order(self) -> Order:
-        """The order that it has, or will have when nothing is in flight any more."""
+        """The order of the newest settings; `order` becomes it when nothing is in flight any more."""
         return self.next_order or self.order
 
     @property
-    def held(self) -> int:
+    def firing_count(self) -> int:
         """How many firings it has."""
         return sum(len(lane.firings) for lane in self.lanes.values())
 
     def add(self, firing: OpenFiring) -> None:
         """Add a firing behind those of its lane."""
-        firing.base = self.pace.failures
+        firing.uncounted = self.pace.failures
         name = firing.lane(self.order)
         lane = self.lanes.get(name)
         if lane is None:
@@ -108,9 +108,10 @@ class SinkLanes:
             self.make_ready(lane)
 
     def add_delivered(self, firing: OpenFiring) -> list[Finished]:
-        """Like `add`, for a firing that was delivered but not acknowledged.
+        """Add a firing that was delivered, but is not acknowledged yet.
 
-        Returns it if its lane begins with it.
+        Returns it, to be acknowledged, if it is the first of its lane. Otherwise returns nothing: it is
+        delivered again in its turn.
         """
         self.add(firing)
         lane = self.lanes[firing.lane(self.order)]
@@ -146,7 +147,7 @@ class SinkLanes:
                 self.make_ready(lane)
 
     def next_due(self, now: float) -> float | None:
-        """When `start` may return a firing although nothing else happens; None: never."""
+        """From when on `start` may return a firing, if nothing else happens; None: not before an answer."""
         if self.next_order is not None:
             return None
         if not self._has_ready(now):
@@ -177,9 +178,8 @@ class SinkLanes:
     def answer(self, sent: OpenFiring, answer: Answer, now: float, now_ms: int) -> list[Finished]:
         """A delivery has ended. Returns the firings whose deliveries are over now.
 
-        When its acknowledgement is committed, pass each of them to `acknowledged`.
-
-        now_ms: the brokers' time, against which the age of firings counts.
+        Pass each of them to `acknowledged` when its acknowledgement is committed. now_ms: the brokers' time,
+        for the age of firings.
         """
         lane = self.lanes[sent.lane(self.order)]
         started = self._started.pop(sent.key)
@@ -202,7 +202,7 @@ class SinkLanes:
             firing.failure, firing.answer = str(answer), answer
             if verdict is Verdict.REFUSED:
                 return self._finish(lane, f"the sink refused it: {answer}")
-            firing.base += verdict in (Verdict.DENIED, Verdict.UNREACHABLE)  # counted in `tries`
+            firing.uncounted += verdict in (Verdict.DENIED, Verdict.UNREACHABLE)  # it is in `tries`
             if self._is_exhausted(firing, now_ms):
                 over = self._finish(lane, self._given_up(firing))
             elif verdict is Verdict.RETRY:
@@ -239,7 +239,7 @@ class SinkLanes:
         return before is not None and self.pace.accepted > before
 
     def _is_exhausted(self, firing: OpenFiring, now_ms: int) -> bool:
-        seen = firing.tries + self.pace.failures - firing.base
+        seen = firing.tries + self.pace.failures - firing.uncounted
         return self.retry.is_exhausted(firing.tries, seen, (now_ms - firing.record.timestamp_ms) / 1000)
 
     def _given_up(self, firing: OpenFiring) -> str:
@@ -281,7 +281,7 @@ class SinkLanes:
         return [Finished(lane.firings[0], reason)]
 
     def _next(self, lane: Lane) -> None:
-        """The lane's first firing is gone, or nothing of it is in flight any more."""
+        """Go on with a lane whose first firing is gone, or whose delivery has ended; remove an empty lane."""
         lane.state = LaneState.EMPTY
         if lane.in_flight is not None:
             return
@@ -298,6 +298,6 @@ class SinkLanes:
         self.order, self.next_order = self.next_order, None
         self.lanes, self._ready, self._parked = {}, deque(), []
         for firing in sorted(firings, key=lambda firing: firing.place):
-            base = firing.base
+            uncounted = firing.uncounted
             self.add(firing)
-            firing.base = base
+            firing.uncounted = uncounted

@@ -18,9 +18,11 @@ from .partition import ActionPartition
 
 
 class Ownership:
-    """lifecycle: the states of the assigned partitions, of which deliverers use four: recovering while it is
-    read to its end, blocked while a transaction that may change its committed offset is open, open when its
-    firings are delivered. partitions: the recovering and the open ones.
+    """The partitions that the group assigned to this deliverer, and the state of each.
+
+    lifecycle: the states, of which deliverers use three: recovering while a partition is read to its end,
+    blocked while a transaction that may change its committed offset is open, open when its firings are
+    delivered. partitions: the recovering and the open ones.
 
     registry_end: up to where the registry must be read before a partition opens.
     """
@@ -59,8 +61,8 @@ class Ownership:
     def take_over(self) -> Collection[Committed | None]:
         """Start to read the assigned partitions, once their committed offsets are stable.
 
-        They are read before the ends (1, 2), so that what an old owner acknowledged is below one or the
-        other. Returns what is committed, if it has started now.
+        The offsets are read before the ends (1, 2), so that what an old owner acknowledged is below the
+        offset or below the end. Returns what is committed, if reading starts now; else nothing.
         """
         if not self.assigned or self.partitions:
             return ()

@@ -22,8 +22,8 @@ class Pace:
     `limit`: how many deliveries may be in flight. Answers that are a sign of congestion halve it, and each
     delivered firing raises it again, up to `max_in_flight`.
 
-    failures: how many failures of the sink itself were counted. accepted: when the latest delivery that was
-    accepted had started. took_s: how long the sink needed for the last one that it accepted.
+    failures: how often the sink itself failed. accepted: when the latest of the accepted deliveries was
+    started. took_s: how long the sink took to accept the last one.
     """
 
     def __init__(self, retry: Retry, max_in_flight: int, chance: Callable[[], float]) -> None:
@@ -54,7 +54,7 @@ class Pace:
         return in_flight < int(max(self.limit, LEAST_LIMIT))
 
     def next_due(self, in_flight: int, now: float) -> float | None:
-        """When it may allow one although nothing else happens; None: never."""
+        """From when on one more delivery may start, if no answer comes before; None: not before an answer."""
         if self.paused_until is not None:
             return None if in_flight else max(now, self.paused_until)
         return now if self.allows(in_flight, now) else None

@@ -18,22 +18,25 @@ from ..log import at, log
 from .context import DelivererContext
 from .firings import OpenFiring, open_firing, subscription_in
 from .open_offsets import OpenOffsets
-from .window import Held, Scope
+from .window import Scope, WindowUse
 
 MOST_CHARS: Final = 1000  # of a problem, which is committed with the offset
-DELIVERER: Final = "interlock_deliverer"  # header of an acknowledgement: the transactional id of its writer
+# Header of an acknowledgement: the transactional id of the deliverer that wrote it.
+DELIVERER_HEADER: Final = "interlock_deliverer"
 
 
 class ActionPartition:
-    """start: where reading begins, the committed offset. end: the partition's end at that time, with records
+    """The open firings of one partition, found by reading it: pass each of its items to `follow`.
+
+    start: where reading begins, the committed offset. end: the partition's end at that time, with records
     of open transactions. Others may have acknowledged firings below it, so nothing is delivered until the
     partition `is_recovered`. other_owner: the transactional id of another deliverer that has acknowledged
-    firings at or after `end`: then this one no longer owns the partition.
+    firings at or after `end`, "" if there is none: with one, this deliverer no longer owns the partition.
     """
 
     def __init__(self, context: DelivererContext, tp: TopicPartition, start: int, end: int) -> None:
         self.tp, self.position = tp, start
-        self._end, self._prefix, self._window = end, context.prefix, Held(context.limits.window)
+        self._end, self._prefix, self._window = end, context.prefix, WindowUse(context.limits.window)
         self._is_one_lane = context.sinks.is_one_lane
         self._held: dict[bytes, OpenFiring] = {}
         self.open_offsets = OpenOffsets()
@@ -42,8 +45,8 @@ class ActionPartition:
         # {record key: its newest record, of a version that is not read}
         self._unknown: dict[bytes, _Unknown] = {}
         self._dropped: list[OpenFiring] = []
-        self._owner, self.other_owner = context.bus.transactional_id.encode(), ""
-        self._mine = DELIVERER, self._owner  # the header of its own acknowledgements
+        self._own_id, self.other_owner = context.bus.transactional_id.encode(), ""
+        self._own_header = DELIVERER_HEADER, self._own_id  # of the acknowledgements that this deliverer wrote
         self._unread: set[bytes] = set()  # acknowledged here, and the record is not read yet
 
     @property
@@ -130,16 +133,18 @@ class ActionPartition:
             self._unread.add(key)
 
     def take_dropped(self) -> list[OpenFiring]:
-        """The firings that are no longer held, because a record of another version came, since the last
-        call."""
+        """The firings that were dropped from memory since the last call.
+
+        A record of another version, which may acknowledge them or precede them, was read (see `_hold_back`).
+        """
         dropped, self._dropped = self._dropped, []
         return dropped
 
     def _hold_back(self, record: Record, text: str) -> None:
-        """Leave its sink out from a record on that cannot be read.
+        """Leave a sink out, from a record of it on that another version wrote. text: why it is not read.
 
-        The record may be a firing, which no later one may overtake; or it may say that a firing which is held
-        is acknowledged. Then the sink is left out from that one on, and what a scan has found is read again.
+        The record may be a firing, which no later one may overtake; or it may acknowledge a firing that is
+        held. In that case the sink is left out from that firing on. A scan in progress begins again.
         """
         self._abandon_scan()
         key, subscription = record.key or b"", subscription_in(record) or ""
@@ -156,7 +161,7 @@ class ActionPartition:
                 self._dropped.append(firing)
 
     def _begins_unreadable(self, scope: Scope) -> bool:
-        """Whether a scan of what is left out of a scope would begin with what cannot be read."""
+        """Whether a scan of the scope would begin at or beyond a record that cannot be read: in vain."""
         offset = self._left_out[scope]
         return any(each.subscription == scope[0] and each.offset <= offset for each in self._unknown.values())
 
@@ -190,11 +195,14 @@ class ActionPartition:
         return gone
 
     def _read(self, record: Record) -> tuple[OpenFiring | None, bool]:
-        """(Its firing, False); (None, True) for an acknowledgement; (None, False) if it is for no sink."""
+        """Returns (the record's firing, whether it acknowledges one instead).
+
+        (None, False) for a record that is of no sink, or damaged. Raises UnknownVersion.
+        """
         subscription = subscription_in(record)
         if record.fault or subscription is None or not subscription.startswith(self._prefix):
             return None, False
-        if record.headers and self._mine in record.headers:
+        if record.headers and self._own_header in record.headers:
             return None, True  # half of all records are such; their values need no decoding
         try:
             firing = open_firing(record, subscription)
@@ -207,14 +215,14 @@ class ActionPartition:
         return firing, firing is None
 
     def _note_writer(self, record: Record) -> None:
-        writer = dict(record.headers or ()).get(DELIVERER)
-        if writer is not None and writer != self._owner and record.offset >= self._end:
+        writer = dict(record.headers or ()).get(DELIVERER_HEADER)
+        if writer is not None and writer != self._own_id and record.offset >= self._end:
             self.other_owner = writer.decode("utf-8", "replace")
 
     # -- the window
 
     def refusal(self, firing: OpenFiring) -> Scope | None:
-        """The scope in which a firing does not fit, or is left out already; None if it is held."""
+        """The scope that has no room for a firing, or is left out already; None if it can be held."""
         sink, lane = self._scopes(firing)
         for scope in (sink, lane):
             if scope in self._left_out:
@@ -238,9 +246,8 @@ class ActionPartition:
     def begin_scan(self) -> int | None:
         """Begin to scan the scopes that were left out and have room now.
 
-        Returns the offset to read from, or None.
-
-        Pass each record from there to `scan`, until `end_scan` returns the firings.
+        Returns the offset to read from, or None if there is no such scope. Pass each record from there to
+        `scan`, until `end_scan` returns the firings.
         """
         if self._scan is not None or not self.is_recovered:
             return None
@@ -315,7 +322,7 @@ class ActionPartition:
 
 
 class _Unknown(NamedTuple):
-    """A record that another version wrote. offset: from which on its sink is left out."""
+    """A record that another version wrote. offset: where its sink is left out from. text: for `problem`."""
 
     subscription: str
     offset: int
@@ -323,7 +330,11 @@ class _Unknown(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """scopes: what it reads, from which offset. staged: what it found. refused: what did not fit again."""
+    """A scan in progress. scopes: {what it reads: from which offset}.
+
+    staged: the firings that it found, by record key; they are delivered when it ends. refused: {scope without
+    room for all that was found: the offset from which on it is left out again}.
+    """
 
     scopes: dict[Scope, int]
     staged: dict[bytes, OpenFiring]

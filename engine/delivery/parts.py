@@ -1,4 +1,4 @@
-"""The classes that a deliverer is made of, and what surrounds it: the seams at which tests plant faults."""
+"""The classes that a deliverer is made of, and its surroundings. Tests plant faults here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .schedule import Schedule
 
 @dataclass(frozen=True)
 class Parts:
-    """What a deliverer is made of. Tests replace some classes to plant faults."""
+    """What a deliverer is made of. Tests replace some of it."""
 
     limits: Limits = field(default_factory=Limits)
     surroundings: Surroundings = field(default_factory=Surroundings)
@@ -25,7 +25,7 @@ class Parts:
     partition: type[ActionPartition] = ActionPartition
     schedule: type[Schedule] = Schedule
     acknowledgements: type[Acknowledgements] = Acknowledgements
-    dead: type[DeadDeliverers] = DeadDeliverers
+    dead_deliverers: type[DeadDeliverers] = DeadDeliverers
 
 
 PARTS: Final = Parts()

@@ -9,9 +9,9 @@ from .lanes import SinkLanes
 
 
 class Schedule:
-    """The sinks of a process share its `slots`. Besides, each sink has one slot that is its own.
+    """Decides which sinks start a delivery. They share `slots`; each has one more slot, of its own.
 
-    So sinks that answer slowly may use up all that is shared, but none waits for the slots of another one.
+    So sinks that answer slowly may use up all that is shared, but no other sink waits for them.
     """
 
     def __init__(self, slots: int) -> None:
@@ -48,6 +48,6 @@ class Schedule:
             names = left
 
     def next_due(self, now: float) -> float | None:
-        """When a delivery may begin although no answer or firing arrives; None: never."""
+        """From when on a delivery may begin, if no answer or firing arrives before; None: not before one."""
         dues = (sink.next_due(now) for sink in self.sinks.values())
         return min((due for due in dues if due is not None), default=None)

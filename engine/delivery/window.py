@@ -21,8 +21,8 @@ class Window(NamedTuple):
 WINDOW: Final = Window()
 
 
-class Held:
-    """Counts what is held of one partition, and compares it with the window."""
+class WindowUse:
+    """How much of the window the firings in memory use, for one partition."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -30,7 +30,7 @@ class Held:
         self._bytes: dict[str, int] = {}
 
     def count(self, firing: OpenFiring, by: int) -> None:
-        """One firing more (1), or less (-1)."""
+        """Count a firing that is held from now on (by=1), or no longer (by=-1)."""
         counts, subscription = self._counts, firing.subscription
         for scope in ((subscription, None), (subscription, firing.by_key)):
             count = counts.get(scope, 0) + by

@@ -284,6 +284,6 @@ class FencesNobody(DeadDeliverers):
 
 
 def test_the_transaction_of_a_killed_deliverer_that_is_not_ended_is_found() -> None:
-    made_of = DeliveryMadeOf(parts=Parts(dead=FencesNobody), cluster=PatientCluster)
+    made_of = DeliveryMadeOf(parts=Parts(dead_deliverers=FencesNobody), cluster=PatientCluster)
     assert_delivery_shows(made_of, "stuck", kept=43)
     assert play(43, DeliveryMadeOf(cluster=PatientCluster)).problems == []

@@ -708,7 +708,7 @@ def test_the_transaction_of_a_deliverer_that_was_killed_is_ended_by_the_next_one
     assert transaction.decision == "open"
     setting.passes(10, ms=100)
     assert (transaction.decision, setting.sent) == ("aborted", ["f2"])
-    assert setting.deliverer.dead.stats.fenced == 1
+    assert setting.deliverer.dead_deliverers.stats.fenced == 1
 
 
 def test_what_becomes_of_deliveries_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:

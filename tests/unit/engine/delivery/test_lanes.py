@@ -167,7 +167,7 @@ def test_a_sink_that_denies_everything_keeps_its_firings() -> None:
         for each in lanes.start():
             assert lanes.answer(each, DENIED) == []
         lanes.now += 60
-    assert lanes.lanes.held == 2
+    assert lanes.lanes.firing_count == 2
 
 
 def test_a_firing_that_is_denied_while_others_are_accepted_is_refused() -> None:

@@ -24,7 +24,7 @@ CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 PREFIX = subscription_of("airflow", "")
 
 
-class Lanes(Sinks):
+class SinksOfLanes(Sinks):
     """Sinks that have one lane in each partition while `one_lane` returns True."""
 
     def __init__(self, one_lane: Callable[[], bool]) -> None:
@@ -41,7 +41,7 @@ def partition(
 ) -> ActionPartition:
     bus: Any = SimpleNamespace(transactional_id="me")
     context = DelivererContext.of(bus, CONFIG, Parts(limits=Limits(window=window)))
-    return ActionPartition(replace(context, sinks=Lanes(one_lane)), TP, start, end)
+    return ActionPartition(replace(context, sinks=SinksOfLanes(one_lane)), TP, start, end)
 
 
 def names(made: ActionPartition) -> list[str]:
