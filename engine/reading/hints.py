@@ -40,6 +40,7 @@ class Hints:
             self._in_value[record.source.topic] += 1
 
     def sentences(self) -> list[str]:
+        """A sentence for each topic and each kind of such records, with their number and what to do."""
         without = [
             f"{number} of the latest records of {topic} hold no event, the last one "
             f"{self._latest[topic][0]}: {self._latest[topic][1]}"

@@ -71,7 +71,10 @@ class References:
                 pass
 
     def _check_topic(self, topic: str) -> Collection[str]:
-        """Any producer may write a dataref. Returns the listed topics that hold CloudEvents."""
+        """The listed topics that hold CloudEvents. Raises FetchError if the bus does not read the topic.
+
+        Any producer may write a dataref, so it must not name other topics of the cluster.
+        """
         config = self._config
         if topic == config.topic("event"):
             return ()
@@ -113,6 +116,6 @@ class References:
 
 
 def referred_event(config: BusConfig, dataref: str) -> Event:
-    """`References.event`, once."""
+    """The event that one dataref names: `References.event`, with clients that are closed again."""
     with closing(References(config)) as references:
         return references.event(dataref)

@@ -32,7 +32,7 @@ STALL_S: Final = 5.0
 
 
 def event_of(config: BusConfig, cloudevents: Collection[str], record: Record) -> Event:
-    """The event in a record of a source partition, as the engine reads it. Raises EventError if none.
+    """The event in a record of a source partition, as the engine reads it. Raises EventError if it has none.
 
     cloudevents: the listed topics that hold CloudEvents (BusRecord).
     """
@@ -55,7 +55,7 @@ def event_of(config: BusConfig, cloudevents: Collection[str], record: Record) ->
 
 
 class LastEvents(NamedTuple):
-    """What `last_events` found. hints: a sentence for each topic whose records are likely read wrongly."""
+    """What `last_events` found. unreadable: how many records hold no event. hints: see `Hints.sentences`."""
 
     events: list[Seen]
     unreadable: int
@@ -63,9 +63,10 @@ class LastEvents(NamedTuple):
 
 
 def last_events(config: BusConfig, registry: Registry, count: int) -> LastEvents:
-    """About the last `count` events of all sources, latest first; how many records held no event.
+    """About the last `count` events of all sources, latest first.
 
-    Each partition contributes an equal share. Raises UnreachableError if they cannot be read.
+    Reads the same number of records from the end of each partition. Raises UnreachableError if one cannot be
+    read to its end.
     """
     with closing(Admin(config)) as admin:
         partitions = source_partitions(admin, config, registry)

@@ -1,4 +1,4 @@
-"""Detects that the registry was not read for so long that removals may be missed."""
+"""Detects that a process did not read the registry for so long that it may have missed removals."""
 
 from __future__ import annotations
 

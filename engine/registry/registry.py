@@ -29,8 +29,8 @@ from ..records import (
 from ..records.codec import require_known_version
 from ..records.versions import VERSION
 
-# The first part of the keys of records that decide nothing here.
-_TELLING: Final = frozenset((b"sink", b"problem", b"failing"))
+# The first part of the keys of records that engines do not act on: deliverers and administrators read them.
+_NOT_FOR_ENGINES: Final = frozenset((b"sink", b"problem", b"failing"))
 _PARTITION: Final = re.compile(r"[0-9]{1,9}")  # `int` refuses more than 4,300 digits
 
 
@@ -55,7 +55,10 @@ class Registered:
 
 @dataclass
 class Change:
-    """What a registry record changed. `bus`: the bus record. `leased`: incarnations that a lease names."""
+    """What a registry record changed. `bus`: whether the bus record is another one now.
+
+    `resumed`: the partition of a resume record. `leased`: the incarnations that a lease names.
+    """
 
     added: list[Registered] = field(default_factory=list)
     removed: list[Registered] = field(default_factory=list)
@@ -65,8 +68,10 @@ class Change:
 
 
 def incarnation_of(record: Record) -> str | None:
-    """The incarnation of a registration or its removal; None for a record of another kind or an unreadable
-    one."""
+    """The incarnation of a registration or of its removal.
+
+    None for a record of another kind, and for one that the client could not unpack.
+    """
     if record.fault or (record.key or b"").partition(b"/")[2]:  # a lease, or a record about a partition
         return None
     key = RegistrationKey.decode(record.key or b"")
@@ -116,20 +121,19 @@ class Registry:
         return VERSION if self.bus is None else self.bus.v
 
     def require_known(self) -> None:
-        """Raises UnknownVersion if a record that decides something has a version that is not read.
+        """Raises UnknownVersion if a record that engines act on has a version that is not read.
 
         Without a registration, lease, bus, source or resume record, events would be passed over, states
-        dropped or waits swept. Records that only tell something may be unknown, and so may sinks, which
-        deliverers read.
+        dropped or waits removed. Problem, failing and sink records may be unknown: no engine acts on them.
         """
         for key, text in self.unknown.items():
-            if key.partition(b"/")[0] not in _TELLING:
+            if key.partition(b"/")[0] not in _NOT_FOR_ENGINES:
                 raise UnknownVersion(text)
 
     @property
     def is_known(self) -> bool:
         """Whether `require_known` raises nothing."""
-        return all(key.partition(b"/")[0] in _TELLING for key in self.unknown)
+        return all(key.partition(b"/")[0] in _NOT_FOR_ENGINES for key in self.unknown)
 
     def holds_cloudevents(self, topic: str) -> bool:
         """Whether a listed topic holds CloudEvents, as its owner says; if not, its records are plain."""
@@ -163,11 +167,14 @@ class Registry:
         return None if subscription is None else self._by_subscription.get(subscription)
 
     def keys(self, subscription: str) -> set[bytes]:
-        """The keys of all records of the subscription: a null for each removes it."""
+        """The keys of the subscription's records that no null has removed. A null for each removes it."""
         return set().union(*self._keys.get(subscription, {}).values())
 
     def apply(self, item: Record | End) -> Change:
-        """Process the next record, or the end of the topic (which moves `position` over gaps)."""
+        """Process the next record, or the end of the topic, which moves `position` over gaps.
+
+        Returns what changed; nothing for a record that is ignored, with the reason in the log.
+        """
         change = Change()
         if isinstance(item, End):
             self.position = max(self.position, item.offset)
@@ -354,7 +361,7 @@ class Registry:
             self._leftovers.setdefault(key, (subscription, at_ms))
 
     def _begin_later(self, incarnation: str, change: Change) -> None:
-        """After a leftover's null: if the registration has the leftover's offset, give it the next record's.
+        """After a leftover's null: a registration that has the leftover's offset gets its next record's.
 
         That happens only to a reader that began after compaction removed the null which made the record a
         leftover. For all other readers the registration already has the later offset.

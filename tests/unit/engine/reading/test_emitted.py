@@ -57,7 +57,7 @@ class Log:
                 yield Record(tp, offset, stamp, *encode(event))
 
 
-def told(
+def ids_found(
     monkeypatch: pytest.MonkeyPatch, log: Log, since_ms: int = SINCE, config: BusConfig = CONFIG
 ) -> set[str]:
     """The ids of the events that lie there since then."""
@@ -92,7 +92,7 @@ def told(
 
 def test_where_nothing_was_removed_no_settings_are_queried(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log((0, [SINCE - HOUR, SINCE + HOUR]), (0, [SINCE + HOUR]), (0, []))
-    assert told(monkeypatch, log) == {"0@1", "1@0"}
+    assert ids_found(monkeypatch, log) == {"0@1", "1@0"}
     assert log.settings_asked == 0
 
 
@@ -101,7 +101,7 @@ def test_where_an_earlier_record_is_left_no_settings_are_queried(
 ) -> None:
     log = Log((5, [SINCE - HOUR, SINCE + HOUR]), (7, [SINCE - HOUR]))
     log.settings = None
-    assert told(monkeypatch, log) == {"0@6"}
+    assert ids_found(monkeypatch, log) == {"0@6"}
     assert log.settings_asked == 0
 
 
@@ -110,7 +110,7 @@ def test_a_partition_that_was_idle_for_longer_than_records_are_kept_is_no_error(
     left: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log((0, [SINCE + HOUR]), (5, left))
-    assert told(monkeypatch, log) == {"0@0", *(f"1@{5 + n}" for n in range(len(left)))}
+    assert ids_found(monkeypatch, log) == {"0@0", *(f"1@{5 + n}" for n in range(len(left)))}
 
 
 @pytest.mark.parametrize("left", [[], [SINCE + HOUR]], ids=["empty", "with its next event"])
@@ -120,7 +120,7 @@ def test_where_retention_is_shorter_than_the_queried_time_the_answer_is_unknown(
     log = Log((0, [SINCE + HOUR]), (5, left))
     log.settings = MONTH | {"retention.ms": str(HOUR)}
     with pytest.raises(EngineError, match=r"b-event\[1\]: no record from before .*retention\.ms=3600000"):
-        told(monkeypatch, log)
+        ids_found(monkeypatch, log)
 
 
 def test_retention_reaches_no_further_than_the_margin_of_the_clocks_allows(
@@ -128,9 +128,9 @@ def test_retention_reaches_no_further_than_the_margin_of_the_clocks_allows(
 ) -> None:
     log = Log((5, [NOW - 1]))
     oldest = NOW + CLOCK_MARGIN_MS - 30 * DAY
-    assert told(monkeypatch, log, oldest) == {"0@5"}
+    assert ids_found(monkeypatch, log, oldest) == {"0@5"}
     with pytest.raises(EngineError, match="Use a later --since"):
-        told(monkeypatch, log, oldest - 1)
+        ids_found(monkeypatch, log, oldest - 1)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,13 @@ def test_where_records_are_not_removed_by_time_alone_the_answer_is_unknown(
     log = Log((5, left))
     log.settings = settings
     with pytest.raises(EngineError, match=reason):
-        told(monkeypatch, log)
+        ids_found(monkeypatch, log)
 
 
 def test_a_size_never_empties_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log((5, []))
     log.settings = MONTH | {"retention.bytes": "1000"}
-    assert told(monkeypatch, log) == set()
+    assert ids_found(monkeypatch, log) == set()
 
 
 def test_an_event_without_the_proof_that_it_needs_was_not_emitted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,5 +166,5 @@ def test_an_event_without_the_proof_that_it_needs_was_not_emitted(monkeypatch: p
     config = BusConfig(name="b", client=client)
     log = Log((0, [SINCE, SINCE, SINCE + HOUR, SINCE + HOUR]))
     log.type, log.proof = DAG_RUN_SUCCEEDED, config.proof
-    assert told(monkeypatch, log, config=config) == {"0@0", "0@1", "0@3"}
-    assert told(monkeypatch, log) == {"0@0", "0@1", "0@2", "0@3"}
+    assert ids_found(monkeypatch, log, config=config) == {"0@0", "0@1", "0@3"}
+    assert ids_found(monkeypatch, log) == {"0@0", "0@1", "0@2", "0@3"}

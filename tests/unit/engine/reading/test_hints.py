@@ -31,7 +31,7 @@ def hints(
 
 
 @pytest.mark.parametrize(
-    ("headers", "said"),
+    ("headers", "expected_text"),
     [
         (HTTP, "on Kafka 'ce-id', 'ce-source', 'ce-type', 'ce-specversion' are no attribute of"),
         (HTTP, "a CloudEvent: write 'ce_id', 'ce_source', 'ce_type', 'ce_specversion'"),
@@ -48,14 +48,14 @@ def hints(
     ids=["http", "http, right", "no prefix", "amqp", "one of four", "content type", "other letters"],
 )  # fmt: skip
 def test_misspelled_headers_on_the_event_topic_are_named(
-    headers: Sequence[tuple[str, bytes]], said: str
+    headers: Sequence[tuple[str, bytes]], expected_text: str
 ) -> None:
     """`ce-id` style headers on Kafka, or a missing prefix (Argo Events, Knative)."""
     [sentence] = hints("b-event", headers)
     assert sentence.startswith(
         "1 of the latest records of b-event hold no event, the last one b-event[0]@0: "
     )
-    assert said in sentence
+    assert expected_text in sentence
 
 
 def test_a_cloudevent_in_json_without_its_content_type_is_named() -> None:
