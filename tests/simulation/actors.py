@@ -30,7 +30,7 @@ class Crash(BaseException):
     """The process is killed."""
 
 
-class Surroundings(Protocol):
+class AnyWorld(Protocol):
     """What a process needs of its world."""
 
     cluster: Cluster
@@ -46,7 +46,7 @@ class Process:
     skew_s: how far its clock is from the brokers'.
     """
 
-    def __init__(self, name: str, world: Surroundings, skew_s: float = 0.0) -> None:
+    def __init__(self, name: str, world: AnyWorld, skew_s: float = 0.0) -> None:
         self.name, self.skew_s = name, skew_s
         self.cluster, self.chance, self.seen = world.cluster, world.chance, world.seen
         self.state: ProcessState = "down"
@@ -158,7 +158,7 @@ class Actor(Process):
     def __init__(
         self,
         number: int,
-        world: Surroundings,
+        world: AnyWorld,
         skew_s: float,
         made_of: MadeOf,
     ) -> None:

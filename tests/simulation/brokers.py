@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tests.kit.bus import SimulatedBus
-from tests.simulation.actors import Surroundings
+from tests.simulation.actors import AnyWorld
 
 
 class Client(Protocol):
@@ -24,7 +24,7 @@ class Brokers:
 
     def __init__(
         self,
-        world: Surroundings,
+        world: AnyWorld,
         clients: Sequence[Client],
         excluded: Callable[[str], None] = lambda _: None,
     ) -> None:

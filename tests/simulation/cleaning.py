@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from interlock.engine.bus import TopicPartition
 from interlock.engine.records import OffsetMetadata, decode_json
 
-from tests.simulation.actors import Actor, Surroundings
+from tests.simulation.actors import Actor, AnyWorld
 from tests.simulation.producers import Producers
 from tests.simulation.topics import ACTION, ORDERS, REGISTRY, STATE
 from tests.simulation.users import Users
@@ -23,7 +23,7 @@ class Cleaning:
 
     def __init__(
         self,
-        world: Surroundings,
+        world: AnyWorld,
         actors: Sequence[Actor],
         producers: Producers,
         users: Users,

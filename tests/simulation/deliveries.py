@@ -128,8 +128,8 @@ class DeliveryWorld:
         self.say(f"{flight.life} sends {flight.key.decode()}{'' if flight.owner else ' as a zombie'}")
         self._oracle.sent(flight)
 
-    def heard(self, flight: Flight) -> None:
-        self._oracle.heard(flight)
+    def acceptance_arrived(self, flight: Flight) -> None:
+        self._oracle.acceptance_arrived(flight)
 
     # -- the random phase
 

@@ -86,7 +86,7 @@ class DeliveriesOracle:
         if len(of_sink) > flight.attempt.sink.max_in_flight:
             self._problem("budget", f"{firing.subscription} has {len(of_sink)} deliveries at once")
 
-    def heard(self, flight: Flight) -> None:
+    def acceptance_arrived(self, flight: Flight) -> None:
         """A process has heard that its delivery was accepted."""
         known = flight.life, flight.key
         self._answers[known] += 1

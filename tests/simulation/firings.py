@@ -11,7 +11,7 @@ from interlock.engine.delivery.firings import subscription_of
 from interlock.engine.records import ActionRecord, FiringRecord, decode_json, encode_json, partition_of
 
 from tests.kit.kafka import Log, Transaction
-from tests.simulation.actors import CONFIG, Surroundings
+from tests.simulation.actors import CONFIG, AnyWorld
 from tests.simulation.sinks import KEYS, Sinks
 from tests.simulation.topics import ACTION
 
@@ -22,7 +22,7 @@ class Firings:
     actions: {name: what happens by chance}; the numbers choose to what.
     """
 
-    def __init__(self, world: Surroundings, sinks: Sinks) -> None:
+    def __init__(self, world: AnyWorld, sinks: Sinks) -> None:
         self._cluster, self._seen, self._say = world.cluster, world.seen, world.say
         self._sinks = sinks
         self._count = 0

@@ -11,7 +11,7 @@ from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.poison import suspects
 
-from tests.simulation.actors import Crash, Surroundings
+from tests.simulation.actors import AnyWorld, Crash
 from tests.simulation.topics import EVENT, TRIGGER
 
 WIDTHS: Final = suspects.WIDTHS
@@ -26,7 +26,7 @@ class LethalRecords:
     killed: {place: how many processes the record there has killed}.
     """
 
-    def __init__(self, seed: int | str, world: Surroundings) -> None:
+    def __init__(self, seed: int | str, world: AnyWorld) -> None:
         """Call `finish` when the world is over."""
         self._world = world
         self.places = self._choose(Random(f"lethal {seed}"))

@@ -200,9 +200,10 @@ class Outage:
         self._answers = [each for each in self._answers if each not in due]
         for _, flight, answer in due:
             self.flights.remove(flight)
-            heard = answered(flight, answer)
-            self.seen[str(answer) if heard else "in flight when its process was killed"] += 1
-            self.say(f"{flight.key!r} is answered to {flight.life}: {answer}{'' if heard else ', unheard'}")
+            reaches_its_process = answered(flight, answer)
+            self.seen[str(answer) if reaches_its_process else "in flight when its process was killed"] += 1
+            lost = "" if reaches_its_process else ", which was killed"
+            self.say(f"{flight.key!r} is answered to {flight.life}{lost}: {answer}")
 
     def _note_in_flight(self) -> None:
         in_flight = [flight for flight in self.flights if flight.host is not None]

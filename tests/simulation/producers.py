@@ -12,7 +12,7 @@ from interlock.events.event import Event
 from interlock.events.kafka import encode
 
 from tests.kit.kafka import Log
-from tests.simulation.actors import CONFIG, Surroundings
+from tests.simulation.actors import CONFIG, AnyWorld
 from tests.simulation.subscriptions import KEYS, TYPES
 from tests.simulation.topics import EVENT, ORDERS, REGISTRY, TRIGGER
 
@@ -26,7 +26,7 @@ class Producers:
     now.
     """
 
-    def __init__(self, seed: int | str, world: Surroundings, *, listed: bool) -> None:
+    def __init__(self, seed: int | str, world: AnyWorld, *, listed: bool) -> None:
         """Writes the bus record."""
         self._seed, self._cluster, self._seen, self._say = seed, world.cluster, world.seen, world.say
         self.listed = listed

@@ -51,7 +51,7 @@ class Sink:
 class WithSinks(Network, Protocol):
     """What sinks need of their world."""
 
-    def heard(self, flight: Flight) -> None:
+    def acceptance_arrived(self, flight: Flight) -> None:
         """Checks what a process has heard: that its delivery was accepted."""
 
 
@@ -192,7 +192,7 @@ class Sinks:
         if answered(flight, answer, reply):
             self._say(f"{flight.key.decode()} is answered to {flight.life}: {answer}")
             if answer.status == 200:
-                self._world.heard(flight)
+                self._world.acceptance_arrived(flight)
 
 
 def _new_sink(n: int, rng: Random) -> Sink:

@@ -16,7 +16,7 @@ from interlock.engine.records import (
     encode_json,
 )
 
-from tests.simulation.actors import Surroundings
+from tests.simulation.actors import AnyWorld
 from tests.simulation.subscriptions import KEYS, UNKEYED, WITH_TIMERS, WITHOUT_TIMERS, Wanted
 from tests.simulation.topics import ACTION, REGISTRY
 
@@ -31,7 +31,7 @@ class Users:
     apply now.
     """
 
-    def __init__(self, rng: Random, world: Surroundings) -> None:
+    def __init__(self, rng: Random, world: AnyWorld) -> None:
         """rng: chooses the subscriptions."""
         self._cluster, self._seen, self._say = world.cluster, world.seen, world.say
         self._wanted = _wanted(rng)

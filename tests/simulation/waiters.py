@@ -22,7 +22,7 @@ from interlock.engine.waiting.waits import FiringDelivery, Wait
 from tests.kit.clients import SimulatedClients
 from tests.kit.kafka import Cluster
 from tests.kit.made_of import MadeOf
-from tests.simulation.actors import CONFIG, Process, Surroundings
+from tests.simulation.actors import CONFIG, AnyWorld, Process
 from tests.simulation.topics import REGISTRY
 
 
@@ -73,7 +73,7 @@ class Resumed(NamedTuple):
 class Triggerer(Process):
     """A process with the engine's `Waits`. yielded: events that Airflow has not stored yet."""
 
-    def __init__(self, number: int, world: Surroundings, skew_s: float, made_of: MadeOf) -> None:
+    def __init__(self, number: int, world: AnyWorld, skew_s: float, made_of: MadeOf) -> None:
         super().__init__(f"t{number}", world, skew_s)
         self._made_of = made_of
         self._names = count()
@@ -154,7 +154,7 @@ class Triggerer(Process):
 class Worker(Process):
     """A process with a task that was resumed: it acknowledges."""
 
-    def __init__(self, task: Task, world: Surroundings, *, by_chance: bool) -> None:
+    def __init__(self, task: Task, world: AnyWorld, *, by_chance: bool) -> None:
         super().__init__(f"{task.name}'s worker", world)
         assert task.resumed is not None
         self.resumed = task.resumed

@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 
 from tests.kit.made_of import MadeOf
-from tests.simulation.actors import Process, Surroundings
+from tests.simulation.actors import AnyWorld, Process
 from tests.simulation.subscriptions import KEYS, UNKEYED, WITH_TIMERS, WITHOUT_TIMERS
 from tests.simulation.topics import ACTION, REGISTRY
 from tests.simulation.waiters import Resumed, Task, Triggerer, Worker, keys_in_force
@@ -44,7 +44,7 @@ _NAMES, WEIGHTS = [name for name, _ in CHANCES], [weight for _, weight in CHANCE
 class Waiting:
     """The tasks, triggerers and workers of a world."""
 
-    def __init__(self, world: Surroundings, seed: int | str, made_of: MadeOf) -> None:
+    def __init__(self, world: AnyWorld, seed: int | str, made_of: MadeOf) -> None:
         self.world = world
         self.by_chance = True
         self.rng = rng = Random(f"waits {seed}")
