@@ -68,14 +68,17 @@ class LoopRun(threading.Event):
             self.post(self._component, None)
 
     def never_healthy(self, _: BaseException) -> bool:
+        """Whether no good passes came before this error, so that the pauses between runs go on growing."""
         return not self._was_healthy
 
     def failed(self, error: BaseException | None) -> None:
+        """Post the error; log one that is not the engine's own, with its traceback."""
         if not isinstance(error, EngineError):
             log.error("%s failed", self._component, exc_info=error)
         self.post(self._component, str(error) or repr(error))
 
     def post(self, component: str, text: str | None) -> None:
+        """Put a notice on the board, or clear it (None)."""
         if not self.abandoned:
             self._board.post(component, text)
 

@@ -395,7 +395,7 @@ def test_a_listed_topic_that_may_not_be_read_is_reported_and_continues_once_it_m
     reached_by, admin = guarded
     rights = [binding("triggerer", TOPIC, LISTED, operation) for operation in operations]
     refused = "Read" if operations == [READ] else "Describe"
-    said = f"Topic '{LISTED}' is not read: the brokers refuse {refused}"
+    expected_text = f"Topic '{LISTED}' is not read: the brokers refuse {refused}"
     (broker,) = admin.list_topics(timeout=10).brokers.values()
     producer = Producer({"bootstrap.servers": f"{broker.host}:{broker.port}"})
     name = unique_name("t")
@@ -418,7 +418,7 @@ def test_a_listed_topic_that_may_not_be_read_is_reported_and_continues_once_it_m
                 assert producer.flush(30) == 0
                 eventually(
                     "a wait gets a notice",
-                    lambda: any(said in (notice.text or "") for notice in waits["after"].notices()),
+                    lambda: any(expected_text in (notice.text or "") for notice in waits["after"].notices()),
                 )
                 emitter.emit(Event.of(f"{name}-after", "/test"))
                 eventually("the other topics continue", waits["after"].delivery)

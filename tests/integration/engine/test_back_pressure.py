@@ -252,9 +252,13 @@ def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_gets_a_not
         dead = eventually("five dead letters", lambda: len(d := bench.records("dead-letter")) == 5 and d)
         reasons = {record.header("interlock_reason") or "" for record in dead}
         assert all("'w' has no room for another key: 20 are open" in reason for reason in reasons)
-        said = "'w' waits without a key and has 20 open keys"
-        eventually("a notice comes", lambda: any(said in (getattr(i, "text", None) or "") for i in received))
-        eventually("health reports it", lambda: any(said in text for text in examine(bench.config).problems))
+        expected_text = "'w' waits without a key and has 20 open keys"
+        eventually(
+            "a notice comes", lambda: any(expected_text in (getattr(i, "text", None) or "") for i in received)
+        )
+        eventually(
+            "health reports it", lambda: any(expected_text in text for text in examine(bench.config).problems)
+        )
         assert len(_open(bench)) == 20
         kept = _open(bench)[7]
         bench.emit("right", subject=kept)

@@ -303,12 +303,12 @@ def test_no_secret_is_in_any_log_notice_error_or_repr(
     unique_name: Callable[[str], str],
     eventually: Any,
 ) -> None:
-    said: list[str | None] = []
+    shown_texts: list[str | None] = []
 
     def fails(kind: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object]) -> None:
         with pytest.raises(kind) as raised:
             call()
-        said.extend((repr(raised.value), *traceback.format_exception(raised.value)))
+        shown_texts.extend((repr(raised.value), *traceback.format_exception(raised.value)))
 
     for listener in MECHANISMS:
         name = unique_name("secrets")
@@ -319,7 +319,7 @@ def test_no_secret_is_in_any_log_notice_error_or_repr(
             bench.emit("x")
             open_wait("w", event("x")).firing()
         runtime = Runtime(config)
-        said += [repr(config), str(config), config.describe(), repr(runtime), repr(bench)]
+        shown_texts += [repr(config), str(config), config.describe(), repr(runtime), repr(bench)]
     for listener in ("SCRAM", "OAUTH"):
         wrong = client(site, listener, secret=WRONG, debug="security,conf,feature")
         fails(UnreachableError, lambda wrong=wrong: require_answer(BusConfig(client=wrong), timeout_s=1))
@@ -338,9 +338,9 @@ def test_no_secret_is_in_any_log_notice_error_or_repr(
         ConfigError, lambda: BusConfig.from_extra(extra, name="b", deployment="d", connection="kafka_default")
     )
     for task in refused.values():
-        said += task.notices
+        shown_texts += task.notices
     out, err = capfd.readouterr()
-    everything = "\n".join((*map(str, said), *log.lines, out, err))
+    everything = "\n".join((*map(str, shown_texts), *log.lines, out, err))
     encoded = base64.b64encode(f"worker:{CLIENT_SECRET}".encode()).decode()
     shown = [secret for secret in (CANARY, encoded, *site.tokens.given) if secret in everything]
     assert shown == [], [line for line in everything.splitlines() if any(s in line for s in shown)][:5]

@@ -82,8 +82,10 @@ def test_an_event_topic_that_is_created_again_stops_its_partitions_until_they_ar
         eventually("it is gone", lambda: topic not in bench.admin.list_topics(timeout=10).topics)
         assert create(bench.config, partitions=bench.partitions)[0] == [topic]
         _, partition, _ = bench.emit("x", subject="k", id="after")
-        said = f"{topic}[{partition}] is stopped"
-        eventually("health names it", lambda: any(said in text for text in examine(bench.config).problems))
+        expected_text = f"{topic}[{partition}] is stopped"
+        eventually(
+            "health names it", lambda: any(expected_text in text for text in examine(bench.config).problems)
+        )
         assert len(bench.firings()) == 1
         for number in range(bench.partitions):
             bench.resume("event", number)

@@ -42,8 +42,8 @@ def test_the_log_says_it_once_and_health_names_it_until_the_record_is_removed(
         [failing] = [problem for problem in problems if "ends again and again" in problem]
         assert record in failing
         assert [problem for problem in problems if problem.startswith("No engine is a member")]
-        said = [each for each in caplog.records if record in each.getMessage()]
-        assert sorted(each.getMessage().partition(":")[0] for each in said) == ["The engine", "The waits"]
+        lines = [each for each in caplog.records if record in each.getMessage()]
+        assert sorted(each.getMessage().partition(":")[0] for each in lines) == ["The engine", "The waits"]
         assert not any(each.exc_info for each in caplog.records)
         with pytest.raises(UnknownVersion, match="LeaseRecord of version 9"):
             Subscriptions.read(bench.config)

@@ -22,17 +22,19 @@ def test_a_listed_topic_that_is_deleted_is_reported_until_it_is_created_again_an
     bench.admin.create_topics([NewTopic(topic, 2, config=stamped)])[topic].result()
     bench.list_topics(topic)
     bench.subscribe("each", event("x", by="subject"))
-    said = f"Topic '{topic}' is not read: the topic does not exist."
+    expected_text = f"Topic '{topic}' is not read: the topic does not exist."
     received: list[Any] = []
     with running(bench.config) as runtime:
         runtime.waits.open(Registration.of("w", event("never"), None, 0), received.append)
         bench.emit("x", subject="before")
         bench.eventually_fired("each", 1)
         bench.admin.delete_topics([topic])[topic].result()
-        eventually("the wait gets a notice", lambda: any(said in (notice.text or "") for notice in received))
-        assert any(said in problem for problem in examine(bench.config).problems)
+        eventually(
+            "the wait gets a notice", lambda: any(expected_text in (notice.text or "") for notice in received)
+        )
+        assert any(expected_text in problem for problem in examine(bench.config).problems)
         bench.emit("x", subject="after")
         bench.eventually_fired("each", 2)
         bench.admin.create_topics([NewTopic(topic, 2, config=stamped)])[topic].result()
-        eventually("the problem passes", lambda: said not in (received[-1].text or ""))
+        eventually("the problem passes", lambda: expected_text not in (received[-1].text or ""))
         assert runtime._counts()["restarts"] == 0

@@ -336,10 +336,10 @@ def test_a_bus_that_is_closed_before_it_has_seen_its_assignment_does_not_stop_it
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as closing:
         try:
             eventually("the members have their partitions", is_assigned)
-            said, _ = closing.communicate("\n", timeout=60)
+            output, _ = closing.communicate("\n", timeout=60)
         finally:
             closing.kill()
-    assert said == "closed\n"
+    assert output == "closed\n"
 
 
 def test_a_question_without_an_answer_does_not_end_the_process(place: Place) -> None:

@@ -76,9 +76,9 @@ def test_lines_of_an_engine_name_bus_and_engine_also_those_of_its_end_and_the_ne
     runtime.start()
     eventually("two engines have failed", lambda: [text for text, _ in lines].count("a pass") >= 2)
     runtime.stop()
-    first, told, second = lines[:3]
+    first, end, second = lines[:3]
     assert first == ("a pass", {"bus": "b", "engine": "id-1", "topic": "t", "partition": 0, "offset": 7})
-    assert told == ("The engine: no answer", {"bus": "b", "engine": "id-1"})
+    assert end == ("The engine: no answer", {"bus": "b", "engine": "id-1"})
     assert second[1]["engine"] == "id-2"
     assert get_contextvars() == {}
 
@@ -111,11 +111,11 @@ from interlock.engine.runtime import runtime
 configure_logging()
 failed = threading.Event()
 test_log.failing_cluster().stand_in(runtime, setattr)
-told = runtime.Runtime(test_log.CONFIG, runs="engine")
-told.board.listen("program", lambda _: failed.set())
-told.start()
+started = runtime.Runtime(test_log.CONFIG, runs="engine")
+started.board.listen("program", lambda _: failed.set())
+started.start()
 assert failed.wait(30)
-told.stop()
+started.stop()
 """
 
 
@@ -130,11 +130,11 @@ def test_airflow_shows_the_fields_in_its_lines_of_json() -> None:
         timeout=60,
         check=True,
     )
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    of_the_engine = {line["event"]: line for line in told if line.get("logger") == "interlock.engine"}
+    logged = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    of_the_engine = {line["event"]: line for line in logged if line.get("logger") == "interlock.engine"}
     fields = {"bus": "b", "engine": "id-1"}
     place = {"topic": "t", "partition": 0, "offset": 7}
     assert of_the_engine["a pass"].items() >= {**fields, **place, "level": "warning"}.items()
-    told_of_its_end = of_the_engine["The engine: no answer"]
-    assert told_of_its_end.items() >= fields.items()
-    assert told_of_its_end.keys().isdisjoint(place)
+    line_of_its_end = of_the_engine["The engine: no answer"]
+    assert line_of_its_end.items() >= fields.items()
+    assert line_of_its_end.keys().isdisjoint(place)

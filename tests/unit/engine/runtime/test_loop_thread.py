@@ -22,14 +22,14 @@ OTHER = BusConfig(name="b", client={"bootstrap.servers": "two:2"})
 
 
 @pytest.fixture
-def heard() -> list[Notice]:
+def notices() -> list[Notice]:
     return []
 
 
 @pytest.fixture
-def board(heard: list[Notice]) -> NoticeBoard:
+def board(notices: list[Notice]) -> NoticeBoard:
     board = NoticeBoard()
-    board.listen("me", heard.append)
+    board.listen("me", notices.append)
     return board
 
 
@@ -71,20 +71,20 @@ def is_healthy(run: LoopRun) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_an_error_is_posted_and_cleared_when_the_next_run_is_healthy(
-    board: NoticeBoard, heard: list[Notice]
+    board: NoticeBoard, notices: list[Notice]
 ) -> None:
     loop = run_through(board, fails("no topic"), is_healthy)
-    assert heard == [Notice("no topic"), Notice(None)]
+    assert notices == [Notice("no topic"), Notice(None)]
     assert loop.failures == 1
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_loop_that_keeps_failing_is_posted_once_and_never_healthy(
-    board: NoticeBoard, heard: list[Notice], monkeypatch: pytest.MonkeyPatch
+    board: NoticeBoard, notices: list[Notice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "HEALTHY_AFTER_S", 60.0)
     run_through(board, *[fails("still broken", healthy_before=True)] * 5)
-    assert heard == [Notice("still broken")]
+    assert notices == [Notice("still broken")]
 
 
 @pytest.mark.usefixtures("quick")
@@ -107,12 +107,12 @@ def test_pauses_start_small_again_after_a_good_time(
 
 
 @pytest.mark.usefixtures("quick")
-def test_any_exception_is_posted_and_ends_only_the_run(board: NoticeBoard, heard: list[Notice]) -> None:
+def test_any_exception_is_posted_and_ends_only_the_run(board: NoticeBoard, notices: list[Notice]) -> None:
     def breaks(run: LoopRun) -> None:
         raise KeyError("a mistake")
 
     run_through(board, breaks, is_healthy)
-    assert heard == [Notice("'a mistake'"), Notice(None)]
+    assert notices == [Notice("'a mistake'"), Notice(None)]
 
 
 @pytest.mark.usefixtures("quick")
@@ -191,21 +191,21 @@ def is_replaced_after(watchdog: Watchdog, loop: LoopThread, patience_s: float) -
 
 
 def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_posted(
-    board: NoticeBoard, heard: list[Notice], body: Hanging, caplog: pytest.LogCaptureFixture
+    board: NoticeBoard, notices: list[Notice], body: Hanging, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = hung(board, body)
     is_replaced_after(Watchdog([loop]), loop, SILENT_S)
     assert body.second.wait(30)
     assert body.runs[0].abandoned
     assert not body.runs[1].abandoned
-    [notice] = heard
+    [notice] = notices
     assert "The loop made no progress for 60 s and is replaced" in str(notice.text)
     assert "self.returns.wait(30)" in caplog.text  # where it hangs
     loop.stop()
 
 
 def test_an_abandoned_thread_that_returns_ends_and_posts_nothing(
-    board: NoticeBoard, heard: list[Notice], body: Hanging, eventually: Any
+    board: NoticeBoard, notices: list[Notice], body: Hanging, eventually: Any
 ) -> None:
     loop = hung(board, body)
     loop.replace("hangs.")
@@ -214,7 +214,7 @@ def test_an_abandoned_thread_that_returns_ends_and_posts_nothing(
     body.returns.set()
     assert body.ended.wait(30)
     eventually("the old thread ends", lambda: loop.hung == 0)
-    assert heard == [Notice("The loop hangs.")]
+    assert notices == [Notice("The loop hangs.")]
     assert len(body.runs) == 2
     assert loop.failures == 0
     loop.stop()
@@ -242,7 +242,7 @@ class AllHang:
         self.hangs.release()
         self.returns.wait(30)
 
-    def hung_and_seen(self, watchdog: Watchdog) -> None:
+    def hangs_and_is_looked_at(self, watchdog: Watchdog) -> None:
         """Wait for one more that hangs, and let its whole patience go by."""
         assert self.hangs.acquire(timeout=30)
         watchdog.look()
@@ -264,9 +264,9 @@ def test_when_a_third_thread_hangs_end_process_is_called_instead_of_starting_a_f
     watchdog = Watchdog([loop], reasons.append)
     loop.start()
     for _ in range(2):
-        all_hang.hung_and_seen(watchdog)
+        all_hang.hangs_and_is_looked_at(watchdog)
     assert (loop.replaced, reasons) == (2, [])
-    all_hang.hung_and_seen(watchdog)
+    all_hang.hangs_and_is_looked_at(watchdog)
     assert loop.replaced == 2
     [reason] = reasons
     assert reason.startswith("The loop made no progress for 1200 s, and 2 earlier threads still hang")
@@ -289,7 +289,7 @@ def test_threads_that_hung_and_returned_are_not_counted_among_the_three(
         runs.append(AllHang())
         if number == 1:
             loop.start()
-        runs[-1].hung_and_seen(watchdog)
+        runs[-1].hangs_and_is_looked_at(watchdog)
         assert loop.replaced == number
         runs[-1].returns.set()
         eventually("it ends", lambda: loop.hung == 0)
@@ -304,7 +304,7 @@ def test_in_a_process_with_other_work_each_thread_that_hangs_is_replaced(
     watchdog = Watchdog([loop])
     loop.start()
     for _ in range(4):
-        all_hang.hung_and_seen(watchdog)
+        all_hang.hangs_and_is_looked_at(watchdog)
     assert loop.replaced == 4
     loop.stop()
 
@@ -353,16 +353,16 @@ class WithoutThreads(LoopThread):
         super().start_thread()
 
 
-def test_a_part_that_no_thread_can_be_started_for_is_tried_again_and_the_others_are_watched(
+def test_a_loop_that_no_thread_can_be_started_for_is_tried_again_and_the_others_are_watched(
     board: NoticeBoard, body: Hanging, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other_life = Hanging()
-    loop, other = WithoutThreads("a", body, CONFIG, board), LoopThread("b", other_life, CONFIG, board)
+    other_body = Hanging()
+    loop, other = WithoutThreads("a", body, CONFIG, board), LoopThread("b", other_body, CONFIG, board)
     watchdog = Watchdog([loop, other])
     loop.start()
     other.start()
     assert body.hangs.wait(30)
-    assert other_life.hangs.wait(30)
+    assert other_body.hangs.wait(30)
     loop.none_left = True
     looks(watchdog, SILENT_S + LOOK_S)
     loop.none_left = False
@@ -375,8 +375,8 @@ def test_a_part_that_no_thread_can_be_started_for_is_tried_again_and_the_others_
     loop.stop()
     other.stop()
     loop.join(0)
-    other_life.returns.set()
-    other_life.over.set()
+    other_body.returns.set()
+    other_body.over.set()
 
 
 def test_if_no_thread_can_be_started_the_abandoned_one_continues_when_it_returns(

@@ -20,12 +20,12 @@ class FakeEngine:
         self.errors: Counter[str] = Counter()
         self.ownership = SimpleNamespace(unread={}, triggers={})
         self.missing: list[str] = []
-        self.told: list[str] = []
+        self.elsewhere: list[str] = []
         self.full: list[str] = []
         self.problems = SimpleNamespace(
             unread=lambda: list(self.ownership.unread.values()),
             look_backs=lambda: self.missing,
-            elsewhere=lambda: self.told,
+            elsewhere=lambda: self.elsewhere,
             full_waits=lambda: self.full,
             timers=None,
         )
@@ -49,9 +49,9 @@ class Stage:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.heard: list[Notice] = []
+        self.notices: list[Notice] = []
         self.board = NoticeBoard()
-        self.board.listen("me", self.heard.append)
+        self.board.listen("me", self.notices.append)
         self.status = EngineStatus()
         self.engine = FakeEngine(self.status)
         engine: Any = self.engine
@@ -75,21 +75,21 @@ def test_a_stopped_partition_is_posted_to_waiting_tasks_while_the_engine_continu
     stage.board.post("The engine", None)  # the loop is well all the time
     stage.engine.ownership.unread = {}
     stage.look()
-    assert stage.heard == [Notice("b-event[1] is paused."), Notice(None)]
+    assert stage.notices == [Notice("b-event[1] is paused."), Notice(None)]
 
 
 @pytest.mark.parametrize(
-    ("told", "full"),
+    ("elsewhere", "full"),
     [(["b-event[1] is paused.", "b-event[2] is paused."], []), ([], ["'w' waits without a key."])],
     ids=["of other engines", "full waits"],
 )
-def test_problems_are_posted_until_they_are_over(stage: Stage, told: list[str], full: list[str]) -> None:
-    stage.engine.told, stage.engine.full = told, full
+def test_problems_are_posted_until_they_are_over(stage: Stage, elsewhere: list[str], full: list[str]) -> None:
+    stage.engine.elsewhere, stage.engine.full = elsewhere, full
     stage.look()
-    assert stage.heard == [Notice(" ".join(told + full))]
-    stage.engine.told, stage.engine.full = [], []
+    assert stage.notices == [Notice(" ".join(elsewhere + full))]
+    stage.engine.elsewhere, stage.engine.full = [], []
     stage.look()
-    assert stage.heard[1:] == [Notice(None)]
+    assert stage.notices[1:] == [Notice(None)]
 
 
 def test_a_look_back_that_misses_records_is_posted_to_waiting_tasks_while_it_is_a_problem(
@@ -102,7 +102,7 @@ def test_a_look_back_that_misses_records_is_posted_to_waiting_tasks_while_it_is_
     stage.engine.missing = ["b-event[0]: records 2 to 29 were removed."]
     stage.look()
     stage.reporter.close()
-    assert stage.heard == [Notice("b-event[0]: records 2 to 29 were removed."), Notice(None)] * 2
+    assert stage.notices == [Notice("b-event[0]: records 2 to 29 were removed."), Notice(None)] * 2
 
 
 def test_late_timers_are_posted_at_once_then_each_minute_and_cleared(stage: Stage) -> None:
@@ -111,7 +111,7 @@ def test_late_timers_are_posted_at_once_then_each_minute_and_cleared(stage: Stag
         stage.look()
     stage.engine.problems.timers = None
     stage.look()
-    assert stage.heard == [
+    assert stage.notices == [
         Notice("Timers are waiting for b-event[0], which is read up to 1 of 5."),
         Notice("Timers are waiting for b-event[0], which is read up to 1 of 65."),
         Notice(None),
@@ -149,4 +149,4 @@ def test_an_engine_that_ends_withdraws_its_problems_but_not_those_of_its_success
     assert stage.status.size == EngineSize(1, 0, 0, 3, ("other",))
     successor.close()
     assert stage.status.size == EngineSize(topics=("other",))
-    assert stage.heard[-1] == Notice(None)
+    assert stage.notices[-1] == Notice(None)

@@ -109,7 +109,7 @@ def test_a_hanging_engine_is_fenced_before_its_successor_begins_and_does_nothing
     cluster: Cluster, runtime: Runtime
 ) -> None:
     hangs, returns, second = threading.Event(), threading.Event(), threading.Event()
-    part = next(part for part in runtime._loops if part.name == ENGINE)
+    loop = next(each for each in runtime._loops if each.name == ENGINE)
 
     def run_pass() -> None:
         if cluster.made == 1:
@@ -120,13 +120,13 @@ def test_a_hanging_engine_is_fenced_before_its_successor_begins_and_does_nothing
             threading.Event().wait(0.01)
 
     cluster.run_pass = run_pass
-    part.start()
+    loop.start()
     assert hangs.wait(30)
-    old = part._thread
-    part.replace("hangs.")
+    old = loop._thread
+    loop.replace("hangs.")
     assert second.wait(30)
-    part.stop()
-    part.join(30)
+    loop.stop()
+    loop.join(30)
     cluster.log.append("returns")
     returns.set()
     assert old is not None
@@ -156,18 +156,18 @@ def test_an_engine_that_could_not_fence_the_one_before_does_not_begin_and_the_ne
 
 def test_an_engine_that_failed_and_was_closed_is_not_fenced(cluster: Cluster, runtime: Runtime) -> None:
     over = threading.Event()
-    part = next(part for part in runtime._loops if part.name == ENGINE)
+    loop = next(each for each in runtime._loops if each.name == ENGINE)
 
     def run_pass() -> None:
         if cluster.made == 1:
             raise UnreachableError("no answer")
-        part.stop()
+        loop.stop()
         over.set()
 
     cluster.run_pass = run_pass
-    part.start()
+    loop.start()
     assert over.wait(30)
-    part.join(30)
+    loop.join(30)
     assert cluster.log == ["id-1 begins", "id-1 closes", "id-2 begins", "id-2 closes"]
     assert cluster.ended == ["id-2"], "the one that failed did not end cleanly"
     first, second = cluster.ids
