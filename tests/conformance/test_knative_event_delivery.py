@@ -24,7 +24,7 @@ from tests.kit.bus import Alone
 from tests.kit.posting import LOOPBACK
 from tests.kit.sinks import Sink, answer
 from tests.unit.engine.delivery.firings import SINK
-from tests.unit.engine.delivery.test_deliverer import CONFIG, Bus, Setting
+from tests.unit.engine.delivery.setting import CONFIG, Bus, Setting
 
 SPECIFICATION = "https://github.com/knative/specs/blob/main/specs/eventing/control-plane.md"
 REPLY = {"ce-specversion": "1.0", "ce-id": "r1", "ce-source": "/sink", "ce-type": "done"}

@@ -4,130 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
-from interlock.engine.bus import Batch, Committed, Output, TopicPartition
-from interlock.engine.config import BusConfig
+from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.context import DelivererContext, Limits, Surroundings
-from interlock.engine.delivery.deliverer import Deliverer
-from interlock.engine.delivery.firings import subscription_of
-from interlock.engine.delivery.ownership import Ownership, delivery_metadata
-from interlock.engine.delivery.parts import PARTS, Parts
-from interlock.engine.delivery.posts import Attempt, Ended
+from interlock.engine.delivery.context import Limits
+from interlock.engine.delivery.ownership import Ownership
+from interlock.engine.delivery.parts import Parts
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.delivery.window import Window
-from interlock.engine.errors import EngineError, TransactionAborted, UnreachableError
-from interlock.engine.records import encode_json, versions
+from interlock.engine.errors import EngineError, UnreachableError
+from interlock.engine.records import encode_json
 
-from tests.kit.bus import Alone, SimulatedBus
-from tests.kit.kafka import Cluster
 from tests.unit.engine.delivery.firings import SINK, TP, action
-
-CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
-HOUR_MS = 3_600_000
-
-
-class Posts:
-    """Notes what is sent; a test answers."""
-
-    def __init__(self) -> None:
-        self.sent: list[Attempt] = []
-        self.answers: list[Ended] = []
-
-    def start(self, attempt: Attempt) -> None:
-        self.sent.append(attempt)
-
-    def ended(self) -> list[Ended]:
-        ended, self.answers = self.answers, []
-        return ended
-
-
-class Bus(SimulatedBus):
-    """refused: the topic to which nothing can be written, which takes so long. take_one: polls return one
-    record at a time."""
-
-    refused = ""
-    takes_ms = 0
-    take_one = False
-
-    def poll(self, most: int, timeout_s: float) -> Batch:
-        return super().poll(1 if self.take_one else most, timeout_s)
-
-    def commit(
-        self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
-    ) -> int | None:
-        if any(output.topic == self.refused for output in outputs):
-            self.cluster.now_ms += self.takes_ms
-            raise TransactionAborted(f"{self.refused} does not exist.")
-        return super().commit(outputs, offsets, membership)
-
-
-class Setting:
-    """One partition, one sink, and a deliverer at a time."""
-
-    def __init__(self, **sink: Any) -> None:
-        self.cluster = Cluster()
-        self.cluster.create("b-action", 1, compact=True)
-        self.cluster.create("b-subscription", 1, compact=True)
-        self.cluster.create("b-dead-letter", 1)
-        self.names = 0
-        self.on_wait: Callable[[], object] = lambda: None  # called while a rebalance waits for deliveries
-        self.define(**sink)
-        self.begin()
-
-    def define(self, **members: Any) -> None:
-        record = SinkRecord(subscription=SINK, connection="c", retry=Retry(jitter=0), **members)
-        self.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
-
-    def begin(self, parts: Parts = PARTS) -> None:
-        """Another process takes over."""
-        if self.names:
-            self.bus.close()
-        self.names += 1
-        self.bus = Bus(self.cluster, Alone(self.cluster), f"d{self.names}")
-        self.posts = Posts()
-        seconds = Surroundings(
-            lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0, lambda _: self.on_wait()
-        )
-        context = DelivererContext.of(self.bus, CONFIG, replace(parts, surroundings=seconds))
-        self.deliverer = Deliverer(context, self.posts)
-
-    def fire(self, name: str, key: str = "a") -> None:
-        written = action(name, key)
-        self.cluster.append(TP, written.key, encode_json(written))
-
-    def passes(self, count: int = 6, ms: int = 0) -> None:
-        for _ in range(count):
-            self.cluster.now_ms += ms
-            self.deliverer.run_pass()
-            self.bus.host.pause("")
-
-    @property
-    def sent(self) -> list[str]:
-        return [attempt.firing.key.decode().partition("\0")[2] for attempt in self.posts.sent]
-
-    def answer(self, name: str, answer: Answer) -> None:
-        number = next(a.number for a in reversed(self.posts.sent) if a.firing.key.endswith(name.encode()))
-        self.posts.answers.append(Ended(number, answer))
-
-    @property
-    def committed(self) -> int | None:
-        committed = self.cluster.group.offsets.get(TP)
-        return None if committed is None else committed.offset
-
-    def written(self, topic: str) -> list[dict[str, str]]:
-        """The headers of the records of a topic, as text."""
-        log = self.cluster.topics[topic].logs[0]
-        return [
-            {name: (value or b"").decode() for name, value in entry.headers or ()}
-            for _, entry in log.history()
-        ]
+from tests.unit.engine.delivery.setting import HOUR_MS, Setting
 
 
 def test_the_first_deliverer_begins_with_the_first_firing() -> None:
@@ -245,121 +139,6 @@ def test_a_sink_whose_record_cannot_be_read_was_not_removed() -> None:
     setting.passes(ms=1000)
     [dead_letter] = setting.written("b-dead-letter")
     assert dead_letter["interlock_reason"] == "its sink's record cannot be read"
-
-
-def later_sink(setting: Setting, log: pytest.LogCaptureFixture) -> None:
-    """A later release changes the sink; "f1" fires then."""
-    record = SinkRecord(v=99, subscription=SINK, connection="elsewhere")
-    with log.at_level(logging.INFO, "interlock.engine"):
-        setting.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
-        setting.passes()
-        setting.fire("f1")
-        setting.passes(ms=1000)
-
-
-def test_firings_of_a_sink_of_a_later_version_wait_and_are_not_sent_as_the_earlier_record_says(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """They were sent to the earlier address, or became dead letters after a day."""
-    setting = Setting()
-    setting.passes()
-    later_sink(setting, caplog)
-    setting.cluster.now_ms += 25 * HOUR_MS
-    setting.passes(ms=1000)
-    assert (setting.sent, setting.written("b-dead-letter"), setting.committed) == ([], [], 0)
-    [line] = [record.getMessage() for record in caplog.records if "version" in record.getMessage()]
-    assert "b-subscription[0]@1 holds a SinkRecord of version 99; this Interlock reads 1. Upgrade" in line
-    assert "was removed" not in caplog.text
-
-
-def test_a_sink_that_can_be_read_again_gets_its_firings(caplog: pytest.LogCaptureFixture) -> None:
-    setting = Setting()
-    later_sink(setting, caplog)
-    setting.define()
-    setting.passes()
-    assert setting.sent == ["f1"]
-
-
-def later_firing(setting: Setting, name: str, state: str = "fired") -> None:
-    written = action(name, state=state, v=99)
-    setting.cluster.append(TP, written.key, encode_json(written))
-
-
-def problem_in(setting: Setting) -> str:
-    """What the deliverer committed as the problem of its partition."""
-    found = delivery_metadata(setting.cluster.group.offsets[TP])
-    assert found is not None
-    return found.problem
-
-
-def test_a_firing_of_a_later_version_holds_back_its_sink_and_no_other_and_the_metadata_say_why(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """It ended the deliverer, again and again, so that no sink got anything."""
-    setting = Setting()
-    other = subscription_of("airflow", "t")
-    record = SinkRecord(subscription=other, connection="c")
-    setting.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
-    setting.fire("f1")
-    with caplog.at_level(logging.ERROR, "interlock.engine"):
-        later_firing(setting, "f2")
-        setting.fire("f3", "b")
-        written = action("g1", subscription=other)
-        setting.cluster.append(TP, written.key, encode_json(written))
-        setting.passes()
-        for name in ("f1", "g1"):
-            setting.answer(name, Answer(200))
-        setting.passes(20, ms=1000)
-    assert (setting.sent, setting.committed) == (["f1", "g1"], 1)
-    [line] = [record.getMessage() for record in caplog.records]
-    assert "b-action[0]@1 holds an ActionRecord of version 99; this Interlock reads 1. Upgrade" in line
-    problem = problem_in(setting)
-    assert problem.startswith("b-action[0]@1 holds an ActionRecord of version 99")
-    assert f"the firings of {SINK} wait" in problem
-
-
-def test_a_process_that_reads_the_later_version_delivers_all_in_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    setting = Setting()
-    later_firing(setting, "f1")
-    setting.fire("f2")
-    setting.passes(ms=1000)
-    assert (setting.sent, setting.committed) == ([], 0)
-    monkeypatch.setattr(versions, "VERSION", 99)
-    monkeypatch.setattr(versions, "FIRST_VERSION", 1)
-    monkeypatch.setattr(versions, "versions_read", lambda: range(1, 100))
-    setting.begin()
-    setting.passes()
-    setting.answer("f1", Answer(200))
-    setting.passes(ms=1000)
-    assert setting.sent == ["f1", "f2"]
-    assert problem_in(setting) == ""
-
-
-def test_what_a_later_version_held_back_goes_on_when_its_firing_is_removed() -> None:
-    """An administrator skips it, or a later release has acknowledged and swept it."""
-    setting = Setting()
-    later_firing(setting, "f1")
-    setting.fire("f2")
-    setting.passes(ms=1000)
-    setting.cluster.append(TP, action("f1").key, None)
-    setting.passes(10, ms=1000)
-    assert setting.sent == ["f2"]
-    setting.answer("f2", Answer(200))
-    setting.passes(ms=1000)
-    assert problem_in(setting) == ""
-    assert (setting.committed or 0) > 2
-
-
-def test_what_may_be_the_acknowledgement_of_a_firing_holds_it_and_what_follows_it_back() -> None:
-    """Another process has delivered it, or an administrator skipped it: a later release knows."""
-    setting = Setting()
-    setting.fire("f1")
-    setting.fire("f2", "b")
-    later_firing(setting, "f1", "acked")
-    setting.passes(10, ms=1000)
-    assert (setting.sent, setting.committed) == ([], 0)
 
 
 def test_firings_of_a_removed_sink_become_dead_letters_after_a_day() -> None:
@@ -567,121 +346,6 @@ def test_acknowledgements_of_an_earlier_owner_are_no_sign_of_another_one() -> No
     setting.begin()
     setting.passes()
     assert setting.sent == ["f1"]
-
-
-def test_what_ends_before_the_partitions_are_given_up_is_acknowledged_and_the_next_one_waits() -> None:
-    setting = Setting()
-    setting.fire("f1")
-    setting.fire("f2")
-    setting.passes()
-    setting.on_wait = lambda: setting.answer("f1", Answer(200))
-    setting.cluster.rebalance()
-    setting.passes(1)
-    assert (setting.sent, setting.committed) == (["f1"], 1)
-    assert setting.cluster.group.generation == 2, "it has joined again"
-    setting.begin()
-    setting.passes()
-    assert setting.sent == ["f2"]
-
-
-def test_a_rebalance_waits_for_two_seconds_and_the_delivery_continues() -> None:
-    setting = Setting()
-    setting.fire("f1")
-    setting.passes()
-    begun_ms = setting.cluster.now_ms
-
-    def wait() -> None:
-        setting.cluster.now_ms += 500
-
-    setting.on_wait = wait
-    setting.cluster.rebalance()
-    setting.passes(1)
-    assert setting.cluster.now_ms - begun_ms == 2000
-    setting.passes()
-    setting.answer("f1", Answer(200))
-    setting.passes()
-    assert (setting.sent, setting.committed) == (["f1"], 1)
-
-
-def test_a_rebalance_does_not_wait_for_a_sink_that_hangs() -> None:
-    setting = Setting()
-    setting.fire("f1")
-    setting.passes()
-    setting.cluster.now_ms += 2000
-    setting.on_wait = lambda: pytest.fail("it waits")
-    setting.cluster.rebalance()
-    setting.passes(1)
-    assert setting.cluster.group.generation == 2
-    setting.passes()
-    setting.answer("f1", Answer(200))
-    setting.passes()
-    assert (setting.sent, setting.committed) == (["f1"], 1), "its answer counts all the same"
-
-
-def test_a_rebalance_waits_only_as_long_as_an_answer_is_likely() -> None:
-    setting = Setting()
-    setting.fire("f1")
-    setting.passes()
-    setting.cluster.now_ms += 1500
-    waits: list[int] = []
-
-    def wait() -> None:
-        waits.append(100)
-        setting.cluster.now_ms += 100
-
-    setting.on_wait = wait
-    setting.cluster.rebalance()
-    setting.passes(1)
-    assert sum(waits) == 500
-
-
-def test_a_sink_that_is_always_slow_gets_the_time_that_it_takes() -> None:
-    setting = Setting()
-    setting.fire("f1")
-    setting.fire("f2")
-    setting.passes()
-    setting.cluster.now_ms += 3000
-    setting.answer("f1", Answer(200))
-    setting.passes()
-    assert setting.sent == ["f1", "f2"]
-    setting.cluster.now_ms += 2500
-    setting.on_wait = lambda: setting.answer("f2", Answer(200))
-    setting.cluster.rebalance()
-    setting.passes(1)
-    setting.begin()
-    setting.passes()
-    assert setting.sent == []
-
-
-def test_a_rebalance_never_waits_longer_than_two_seconds_however_slow_a_sink_is() -> None:
-    setting = Setting()
-    setting.fire("f1")
-    setting.fire("f2")
-    setting.passes()
-    setting.cluster.now_ms += 60_000
-    setting.answer("f1", Answer(200))
-    setting.passes()
-    begun_ms = setting.cluster.now_ms
-
-    def wait() -> None:
-        setting.cluster.now_ms += 500
-        assert setting.cluster.now_ms - begun_ms <= 2000
-
-    setting.on_wait = wait
-    setting.cluster.rebalance()
-    setting.passes(1)
-    assert setting.sent == ["f1", "f2"]
-    assert setting.cluster.now_ms - begun_ms == 2000
-
-
-def test_one_that_the_group_has_excluded_does_not_wait() -> None:
-    setting = Setting()
-    setting.fire("f1")
-    setting.passes()
-    setting.on_wait = lambda: pytest.fail("it waits")
-    assert setting.bus.member is not None
-    setting.cluster.leave(setting.bus.member)
-    setting.passes()
 
 
 @pytest.mark.parametrize("sends_offsets", [True, False], ids=["offsets", "an acknowledgement alone"])

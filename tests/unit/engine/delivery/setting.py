@@ -1,0 +1,123 @@
+"""A deliverer over brokers in memory, and posts that a test answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from interlock.engine.bus import Batch, Committed, Output, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.delivery.answers import Answer
+from interlock.engine.delivery.context import DelivererContext, Surroundings
+from interlock.engine.delivery.deliverer import Deliverer
+from interlock.engine.delivery.parts import PARTS, Parts
+from interlock.engine.delivery.posts import Attempt, Ended
+from interlock.engine.delivery.retry import Retry
+from interlock.engine.delivery.sinks import SinkRecord
+from interlock.engine.errors import TransactionAborted
+from interlock.engine.records import encode_json
+
+from tests.kit.bus import Alone, SimulatedBus
+from tests.kit.kafka import Cluster
+from tests.unit.engine.delivery.firings import SINK, TP, action
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+HOUR_MS = 3_600_000
+
+
+class Posts:
+    """Notes what is sent; a test answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[Attempt] = []
+        self.answers: list[Ended] = []
+
+    def start(self, attempt: Attempt) -> None:
+        self.sent.append(attempt)
+
+    def ended(self) -> list[Ended]:
+        ended, self.answers = self.answers, []
+        return ended
+
+
+class Bus(SimulatedBus):
+    """refused: the topic to which nothing can be written, which takes so long. take_one: polls return one
+    record at a time."""
+
+    refused = ""
+    takes_ms = 0
+    take_one = False
+
+    def poll(self, most: int, timeout_s: float) -> Batch:
+        return super().poll(1 if self.take_one else most, timeout_s)
+
+    def commit(
+        self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
+    ) -> int | None:
+        if any(output.topic == self.refused for output in outputs):
+            self.cluster.now_ms += self.takes_ms
+            raise TransactionAborted(f"{self.refused} does not exist.")
+        return super().commit(outputs, offsets, membership)
+
+
+class Setting:
+    """One partition, one sink, and a deliverer at a time."""
+
+    def __init__(self, **sink: Any) -> None:
+        self.cluster = Cluster()
+        self.cluster.create("b-action", 1, compact=True)
+        self.cluster.create("b-subscription", 1, compact=True)
+        self.cluster.create("b-dead-letter", 1)
+        self.names = 0
+        self.on_wait: Callable[[], object] = lambda: None  # called while a rebalance waits for deliveries
+        self.define(**sink)
+        self.begin()
+
+    def define(self, **members: Any) -> None:
+        record = SinkRecord(subscription=SINK, connection="c", retry=Retry(jitter=0), **members)
+        self.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
+
+    def begin(self, parts: Parts = PARTS) -> None:
+        """Another process takes over."""
+        if self.names:
+            self.bus.close()
+        self.names += 1
+        self.bus = Bus(self.cluster, Alone(self.cluster), f"d{self.names}")
+        self.posts = Posts()
+        seconds = Surroundings(
+            lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0, lambda _: self.on_wait()
+        )
+        context = DelivererContext.of(self.bus, CONFIG, replace(parts, surroundings=seconds))
+        self.deliverer = Deliverer(context, self.posts)
+
+    def fire(self, name: str, key: str = "a") -> None:
+        written = action(name, key)
+        self.cluster.append(TP, written.key, encode_json(written))
+
+    def passes(self, count: int = 6, ms: int = 0) -> None:
+        for _ in range(count):
+            self.cluster.now_ms += ms
+            self.deliverer.run_pass()
+            self.bus.host.pause("")
+
+    @property
+    def sent(self) -> list[str]:
+        return [attempt.firing.key.decode().partition("\0")[2] for attempt in self.posts.sent]
+
+    def answer(self, name: str, answer: Answer) -> None:
+        number = next(a.number for a in reversed(self.posts.sent) if a.firing.key.endswith(name.encode()))
+        self.posts.answers.append(Ended(number, answer))
+
+    @property
+    def committed(self) -> int | None:
+        committed = self.cluster.group.offsets.get(TP)
+        return None if committed is None else committed.offset
+
+    def written(self, topic: str) -> list[dict[str, str]]:
+        """The headers of the records of a topic, as text."""
+        log = self.cluster.topics[topic].logs[0]
+        return [
+            {name: (value or b"").decode() for name, value in entry.headers or ()}
+            for _, entry in log.history()
+        ]
