@@ -7,7 +7,6 @@ import base64
 import json
 import logging
 import threading
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 from urllib.parse import parse_qs
@@ -21,12 +20,6 @@ from tests.kit.sinks import Received, Sink, answer, cut, hang, raw
 from tests.unit.engine.delivery.firings import firing
 
 CANARY = "canary-3f9d81"
-
-
-@pytest.fixture
-def sink() -> Iterator[Sink]:
-    with Sink() as made:
-        yield made
 
 
 def token(text: str = "token-1", **members: Any) -> Any:

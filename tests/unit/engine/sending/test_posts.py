@@ -4,48 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import socket
-import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import msgspec
 import pytest
 from interlock.engine.delivery.answers import Answer, Verdict
-from interlock.engine.delivery.firings import OpenFiring
-from interlock.engine.errors import EngineError, UnreachableError
-from interlock.engine.sending.referred import MOST_BYTES
-from interlock.engine.sending.target import Target, TargetError, Tls
-from interlock.events.event import Event
+from interlock.engine.errors import EngineError
+from interlock.engine.sending.target import Target, TargetError
 
-from tests.kit.certificates import Authority
-from tests.kit.posting import LOOPBACK, WAIT_S, Posting, form
+from tests.kit.posting import WAIT_S, Posting
 from tests.kit.sinks import Behaviour, Sink, answer, cut, drip, flood, hang, raw, reset
-from tests.unit.engine.delivery.firings import firing
+from tests.unit.engine.sending.orders import REF, SOON_S, ordered
 
 ROOT = Path(__file__).parents[4]
 BOMB = gzip.compress(b"\0" * 4_000_000)
-SOON_S = 0.3  # a timeout of deliveries that must not be answered in time
-
-
-@pytest.fixture
-def sink() -> Iterator[Sink]:
-    with Sink() as made:
-        yield made
-
-
-def ordered(offset: int = 7, data: object = None, **attributes: object) -> OpenFiring:
-    """A firing with one event."""
-    return firing(offset, events={"order": [form({"n": 1} if data is None else data, **attributes)]})
 
 
 def test_a_firing_is_posted_as_an_event(sink: Sink) -> None:
@@ -276,169 +255,6 @@ def test_a_refusal_whose_body_does_not_come_keeps_its_status(sink: Sink) -> None
         assert posting.deliver(ordered(), SOON_S).answer.verdict is Verdict.REFUSED
 
 
-# -- connections
-
-
-def test_a_refused_connection_is_unreachable() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
-        with Posting.to(f"http://127.0.0.1:{taken.getsockname()[1]}") as posting:
-            found = posting.deliver(ordered()).answer
-    assert (found.verdict, found.text) == (Verdict.UNREACHABLE, "no connection: Connection refused")
-
-
-def test_a_connection_that_is_not_made_in_time_is_unreachable() -> None:
-    with socket.socket() as full:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        with socket.socket() as first, socket.socket() as second:  # fill its queue: the next one waits
-            for each in (first, second):
-                each.setblocking(False)
-                each.connect_ex(full.getsockname())
-            with Posting.to(f"http://127.0.0.1:{full.getsockname()[1]}") as posting:
-                found = posting.deliver(ordered(), SOON_S).answer
-    assert (found.verdict, found.text) == (Verdict.UNREACHABLE, f"no connection: none within {SOON_S:g} s")
-
-
-def test_a_name_that_does_not_exist_is_unreachable() -> None:
-    with (
-        mock.patch("socket.getaddrinfo", side_effect=socket.gaierror(-2, "Name or service not known")),
-        Posting.to("http://sink.example") as posting,
-    ):
-        found = posting.deliver(ordered()).answer
-    assert found.verdict is Verdict.UNREACHABLE
-    assert found.text == "no connection: the host's name cannot be resolved: Name or service not known"
-
-
-@pytest.mark.parametrize(
-    ("url", "allowed"),
-    [
-        ("http://127.0.0.1:{port}", ()),
-        ("http://localhost:{port}", ()),
-        ("http://[::ffff:127.0.0.1]:{port}", ()),
-        ("http://169.254.169.254", LOOPBACK),
-        ("http://[::ffff:169.254.169.254]", LOOPBACK),
-        ("http://[fd00:ec2::254]", LOOPBACK),
-        ("http://100.100.100.200", [ip_network("100.64.0.0/10")]),
-        ("http://168.63.129.16", ()),
-        ("http://10.0.0.1", LOOPBACK),
-        ("http://0.0.0.0:{port}", LOOPBACK),
-    ],
-)
-def test_forbidden_addresses_are_not_connected_to(sink: Sink, url: str, allowed: Any) -> None:
-    with Posting({"c": Target(url=url.format(port=sink.port))}, allowed=allowed) as posting:
-        found = posting.deliver(ordered()).answer
-    assert (found.verdict, sink.connections) == (Verdict.UNREACHABLE, 0)
-    assert "no connection: " in found.text
-    assert any(why in found.text for why in ("not public", "metadata", "no address of a service"))
-
-
-@pytest.mark.parametrize("host", ["0x7f.1", "2130706433", "127.1", "0177.0.0.1"])
-def test_odd_forms_of_addresses_are_not_connected_to(sink: Sink, host: str) -> None:
-    with Posting({"c": Target(url=f"http://{host}:{sink.port}")}, allowed=()) as posting:
-        assert posting.deliver(ordered()).answer.verdict is Verdict.UNREACHABLE
-    assert sink.connections == 0
-
-
-def resolves_to(*addresses: str) -> Any:
-    """Names stand for these addresses, one lookup after the other; the last one again and again."""
-    left = [*addresses]
-
-    def lookup(_host: Any, port: Any, *_: Any, **__: Any) -> list[Any]:
-        found = left.pop(0) if len(left) > 1 else left[0]
-        return [
-            (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (each, port))
-            for each in found.split()
-        ]
-
-    return mock.patch("socket.getaddrinfo", side_effect=lookup)
-
-
-def test_a_name_with_a_forbidden_and_an_allowed_address_is_reached_at_the_allowed_one(sink: Sink) -> None:
-    with (
-        resolves_to("169.254.169.254 10.0.0.1 127.0.0.1"),
-        Posting.to(f"http://sink.example:{sink.port}") as posting,
-    ):
-        assert posting.deliver(ordered()).answer.status == 202
-
-
-def test_a_name_with_forbidden_addresses_alone_is_not_reached() -> None:
-    with resolves_to("169.254.169.254 10.0.0.1"), Posting.to("http://sink.example") as posting:
-        found = posting.deliver(ordered()).answer
-    assert found.verdict is Verdict.UNREACHABLE
-    assert "not public" in found.text
-
-
-def test_a_name_that_stands_for_another_address_later_is_checked_again(sink: Sink) -> None:
-    """DNS rebinding: only the first answer was harmless."""
-    sink.answer(raw(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"))
-    with (
-        mock.patch("interlock.engine.sending.connector.NAMES_S", 0),
-        resolves_to("127.0.0.1", "169.254.169.254"),
-        Posting.to(f"http://sink.example:{sink.port}") as posting,
-    ):
-        assert posting.deliver(ordered(1)).answer.status == 202
-        found = posting.deliver(ordered(2)).answer
-    assert found.verdict is Verdict.UNREACHABLE
-    assert "metadata" in found.text
-
-
-def test_proxies_of_the_environment_are_not_used(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    with Posting.to(sink.url) as posting:
-        assert posting.deliver(ordered()).answer.status == 202
-
-
-# -- TLS
-
-
-def serving(authority: Authority, *hosts: str, **options: Any) -> ssl.SSLContext:
-    made = authority.issue("server", *hosts, **options)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made.certificate, made.key)
-    return context
-
-
-def test_a_certificate_of_a_trusted_authority_is_taken(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    with Sink(tls=serving(authority, "127.0.0.1")) as sink:
-        with Posting.to(sink.url, tls=Tls(ca_file=str(authority.file))) as posting:
-            assert posting.deliver(ordered()).answer.status == 202
-        with Posting.to(sink.url) as posting:
-            found = posting.deliver(ordered()).answer
-    assert found.verdict is Verdict.UNREACHABLE
-    assert found.text == "no connection: TLS: unable to get local issuer certificate"
-
-
-@pytest.mark.parametrize("fault", ["another name", "expired", "no TLS"])
-def test_a_bad_certificate_is_unreachable(tmp_path: Path, fault: str) -> None:
-    authority = Authority(tmp_path)
-    ends = datetime.now(UTC) - timedelta(days=1) if fault == "expired" else None
-    host = "sink.example" if fault == "another name" else "127.0.0.1"
-    with Sink(tls=None if fault == "no TLS" else serving(authority, host, ends=ends)) as sink:
-        url = sink.url.replace("http:", "https:")
-        with Posting.to(url, tls=Tls(ca_file=str(authority.file))) as posting:
-            found = posting.deliver(ordered(), SOON_S if fault == "no TLS" else 5).answer
-    assert found.verdict is Verdict.UNREACHABLE
-    assert found.text.startswith("no connection: TLS: " if fault != "no TLS" else "no connection: ")
-    assert sink.received == []
-
-
-def test_a_sink_may_ask_for_the_senders_certificate(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    tls = serving(authority, "127.0.0.1")
-    tls.verify_mode = ssl.CERT_REQUIRED
-    tls.load_verify_locations(authority.file)
-    own = authority.issue("client")
-    with Sink(tls=tls) as sink:
-        given = Tls(ca_file=str(authority.file), certificate_file=str(own.certificate), key_file=str(own.key))
-        with Posting.to(sink.url, tls=given) as posting:
-            assert posting.deliver(ordered()).answer.status == 202
-        with Posting.to(sink.url, tls=Tls(ca_file=str(authority.file))) as posting:
-            assert posting.deliver(ordered()).answer.status is None
-
-
 # -- targets
 
 
@@ -507,108 +323,6 @@ def test_a_changed_sink_is_used_while_deliveries_to_the_old_one_end(sink: Sink) 
         assert posting.deliver(ordered(2), path="/new").answer.status == 202
         release.set()
         assert posting.wait(old).answer.status == 202
-
-
-# -- data by reference
-
-
-REF = "kafka:b-event/0/5"
-
-
-def referring(offset: int = 7, **attributes: object) -> OpenFiring:
-    origins = {"order": [{"topic": "b-event", "partition": 0, "offset": 5, "timestamp_ms": 0}]}
-    return firing(offset, events={"order": [form(dataref=REF, **attributes)]}, origins=origins)
-
-
-LARGE = Event.of("com.example.ordered", "/orders", id="e1", data={"n": "x" * 70_000})
-
-
-@pytest.mark.parametrize("mode", ["binary", "json"])
-def test_an_event_whose_data_are_elsewhere_is_sent_with_them(sink: Sink, mode: str) -> None:
-    with Posting({"c": Target(url=sink.url)}, {REF: LARGE}) as posting:
-        assert posting.deliver(referring(), send="event", format=mode).answer.status == 202
-    body = msgspec.json.decode(sink.received[0].body)
-    assert (body["data"] if mode == "json" else body) == {"n": "x" * 70_000}
-    assert "dataref" not in {**sink.received[0].attributes, **body}
-
-
-def test_a_firing_is_sent_with_the_data_of_its_events(sink: Sink) -> None:
-    with Posting({"c": Target(url=sink.url)}, {REF: LARGE}) as posting:
-        posting.deliver(referring())
-    (event,) = msgspec.json.decode(sink.received[0].body)["events"]["order"]
-    assert (event["data"], "dataref" in event) == ({"n": "x" * 70_000}, False)
-
-
-@pytest.mark.parametrize(
-    ("fetched", "verdict"),
-    [
-        ({}, Verdict.REFUSED),
-        ({REF: UnreachableError("no broker")}, Verdict.RETRY),
-        ({REF: Event.of("t", "/other", id="e1")}, Verdict.REFUSED),
-    ],
-    ids=["gone", "no broker", "another event"],
-)
-def test_data_that_cannot_be_read_are_not_left_out(sink: Sink, fetched: Any, verdict: Verdict) -> None:
-    with Posting({"c": Target(url=sink.url)}, fetched) as posting:
-        found = posting.deliver(referring()).answer
-    assert (found.verdict, found.is_congestion, sink.received) == (verdict, False, [])
-    assert found.text.startswith("its data cannot be read: ")
-
-
-def test_what_does_not_fit_stays_a_reference(sink: Sink) -> None:
-    with (
-        mock.patch("interlock.engine.sending.referred.MOST_RESOLVED_BYTES", 100),
-        Posting({"c": Target(url=sink.url)}, {REF: LARGE}) as posting,
-    ):
-        posting.deliver(referring())
-    (event,) = msgspec.json.decode(sink.received[0].body)["events"]["order"]
-    assert event["dataref"] == REF
-
-
-def test_large_data_wait_for_room_and_what_has_none_does_not(sink: Sink) -> None:
-    release, arrived = threading.Event(), threading.Event()
-
-    async def wait(writer: asyncio.StreamWriter) -> bool:
-        arrived.set()
-        await asyncio.to_thread(release.wait, WAIT_S)
-        return await answer(202)(writer)
-
-    read: list[str] = []
-
-    def fetch(dataref: str) -> Event:
-        read.append(dataref)
-        return LARGE
-
-    sink.behave = lambda got: wait if got.path == "/slow" else answer(202)
-    # Less room than one firing may need: one goes alone.
-    with Posting({"c": Target(url=sink.url)}, room_bytes=1000, fetch=fetch) as posting:
-        slow = posting.start(referring(1), path="/slow")
-        assert arrived.wait(WAIT_S)
-        next_one = posting.start(referring(2))
-        assert posting.deliver(ordered(3)).answer.status == 202
-        assert (len(read), [got.attributes["interlocksequence"] for got in sink.received]) == (1, ["1", "3"])
-        release.set()
-        assert [posting.wait(number).answer.status for number in (slow, next_one)] == [202, 202]
-    assert len(read) == 2
-
-
-def test_room_for_the_most_is_taken_before_the_size_is_known(sink: Sink) -> None:
-    def fetch(_: str) -> Event:
-        used.append(room.used)
-        return LARGE
-
-    used: list[int] = []
-    with Posting({"c": Target(url=sink.url)}, fetch=fetch) as posting:
-        room = posting.posts._data._room
-        posting.deliver(referring())
-    assert used == [MOST_BYTES]
-    assert room.used == 0
-
-
-def test_room_is_given_back_when_data_cannot_be_read(sink: Sink) -> None:
-    with Posting({"c": Target(url=sink.url)}, {}, room_bytes=1000) as posting:
-        for offset in range(3):
-            assert posting.deliver(referring(offset)).answer.verdict is Verdict.REFUSED
 
 
 # -- the thread

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from interlock.engine.delivery.answers import Verdict
 from interlock.engine.delivery.firings import OpenFiring
@@ -20,12 +18,6 @@ from tests.unit.engine.delivery.firings import firing
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 OTHER = "00-1bf7651916cd43dd8448eb211c80319c-c7ad6b7169203331-01"
 FIRING = "0123456789abcdef0123456789abcdef"
-
-
-@pytest.fixture
-def sink() -> Iterator[Sink]:
-    with Sink() as made:
-        yield made
 
 
 @pytest.fixture
