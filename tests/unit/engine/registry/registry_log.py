@@ -10,6 +10,7 @@ from interlock.engine.registry.registry import Registry
 TOPIC = TopicPartition("bus-subscription", 0)
 SOLO = event("solo")
 A, A2, B = (Registration.of(s, SOLO, None, since) for s, since in (("a", 1), ("a", 2), ("b", 1)))
+D, D2 = (Registration.of("d", SOLO, None, since, kind="durable") for since in (1, 2))
 
 
 def at(offset: int, key: bytes | None, value: bytes | None) -> Record:
