@@ -17,9 +17,10 @@ from interlock.engine.records import (
 )
 
 from tests.kit.kafka import Entry, Transaction
+from tests.simulation.instances import Instance
 
 if TYPE_CHECKING:
-    from tests.simulation.oracle import Instance, Oracle
+    from tests.simulation.oracle import Oracle
 
 TTL_MS: Final = 30 * 24 * 3600 * 1000
 SLACK_MS: Final = 3_000  # a cut takes several rounds
