@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from .console import bus_arguments, bus_until, or_exit, print_lines
+from .console import bus_arguments, bus_until, or_exit
+from .foreground import end_process, run_until, stop_signal
 
 if TYPE_CHECKING:
     import threading
@@ -15,9 +17,7 @@ if TYPE_CHECKING:
 
     from ...engine.config import BusConfig
     from ...engine.sending.posts import HttpPosts
-    from ...engine.waiting.notices import Notice
 
-READ_AGAIN_S = 15.0
 MOST_SLOTS = 10_000
 MOST_DRAIN_S = 600
 
@@ -54,17 +54,11 @@ def command() -> ActionCommand:
 @or_exit("deliver")
 def run(args: Namespace) -> None:
     """Runs until a signal, then ends what is in flight. Exits with 1 if the configuration cannot be used."""
-    import signal
-    import threading
-
     if not 1 <= args.slots <= MOST_SLOTS:
         raise SystemExit(f"--slots: give a number from 1 to {MOST_SLOTS}.")
     if not 0 <= args.drain <= MOST_DRAIN_S:
         raise SystemExit(f"--drain: give seconds from 0 to {MOST_DRAIN_S}.")
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    _run(args, stop)
+    _run(args, stop_signal())
 
 
 def _run(args: Namespace, stop: threading.Event) -> None:
@@ -72,7 +66,6 @@ def _run(args: Namespace, stop: threading.Event) -> None:
 
     from ...engine.delivery.context import Limits
     from ...engine.delivery.parts import Parts
-    from ...engine.errors import ConfigError
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
     from ...engine.runtime.delivering import DelivererProcess, Delivering
@@ -95,33 +88,10 @@ def _run(args: Namespace, stop: threading.Event) -> None:
         return HttpPosts(config, target_in_command, on_ended, PostOptions(networks))
 
     parts = Parts(limits=Limits(slots=args.slots))
-    process = DelivererProcess(end_process=_end, parts=parts, drain_s=args.drain)
+    ended = partial(end_process, "deliver")
+    process = DelivererProcess(end_process=ended, parts=parts, drain_s=args.drain)
     delivering = Delivering(config, make_posts, process, initialised_stats())
-    problem: list[str | None] = [None]
-
-    def on_notice(notice: Notice) -> None:
-        problem[0] = notice.text
-
-    delivering.board.listen("command", on_notice)
-    delivering.start()
-    # While something is wrong, read the connection again: an administrator may have corrected it.
-    while not stop.wait(READ_AGAIN_S):
-        if problem[0] is not None:
-            try:
-                found = bus_until(args, stop)
-                if found is not None:
-                    delivering.use(found)
-            except ConfigError as e:
-                log.warning("%s Deliveries continue with the earlier connection.", e)
+    run_until(stop, args, delivering, "Deliveries continue")
     log.info("Deliveries in flight have %d s to end.", args.drain)
     delivering.stop()
     log.info("The deliverer for %s has left the group.", config.describe())
-
-
-def _end(reason: str) -> None:
-    """Ends the process at once: a clean exit could wait for locks of the hanging threads."""
-    import os
-    import sys
-
-    print_lines(f"airflow interlock deliver: {reason}", sys.stderr)
-    os._exit(1)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from .console import bus_arguments, bus_until, or_exit, print_lines
+from .console import bus_arguments, bus_until, or_exit
+from .foreground import end_process, run_until, stop_signal
 
 if TYPE_CHECKING:
     import threading
     from argparse import Namespace
 
     from airflow.cli.cli_config import ActionCommand
-
-    from ...engine.waiting.notices import Notice
-
-READ_AGAIN_S = 15.0
 
 
 def command() -> ActionCommand:
@@ -37,19 +35,12 @@ def command() -> ActionCommand:
 @or_exit("engine")
 def run(args: Namespace) -> None:
     """Runs until a signal, then leaves the group. Exits with 1 if the configuration cannot be used."""
-    import signal
-    import threading
-
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    _run(args, stop)
+    _run(args, stop_signal())
 
 
 def _run(args: Namespace, stop: threading.Event) -> None:
     from structlog.contextvars import bind_contextvars
 
-    from ...engine.errors import ConfigError
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
     from ...engine.runtime.runtime import EngineProcess, Runtime
@@ -61,31 +52,8 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     require_usable(config)
     bind_contextvars(bus=config.name)
     log.info("Starting an engine for %s.", config.describe())
-    runtime = Runtime(config, initialised_stats(), runs="engine", process=EngineProcess(end_process=_end))
-    problem: list[str | None] = [None]
-
-    def on_notice(notice: Notice) -> None:
-        problem[0] = notice.text
-
-    runtime.board.listen("command", on_notice)
-    runtime.start()
-    # While something is wrong, read the connection again: an administrator may have corrected it.
-    while not stop.wait(READ_AGAIN_S):
-        if problem[0] is not None:
-            try:
-                found = bus_until(args, stop)
-                if found is not None:
-                    runtime.use(found)
-            except ConfigError as e:
-                log.warning("%s The engine continues with the earlier connection.", e)
+    process = EngineProcess(end_process=partial(end_process, "engine"))
+    runtime = Runtime(config, initialised_stats(), runs="engine", process=process)
+    run_until(stop, args, runtime, "The engine continues")
     runtime.stop()
     log.info("The engine for %s has left the group.", config.describe())
-
-
-def _end(reason: str) -> None:
-    """Ends the process at once: a clean exit could wait for locks of the hanging threads."""
-    import os
-    import sys
-
-    print_lines(f"airflow interlock engine: {reason}", sys.stderr)
-    os._exit(1)
