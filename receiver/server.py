@@ -28,7 +28,8 @@ from .handshake import check_origins
 from .webhooks.endpoint import Webhook
 
 DELIVERY_S: Final = 10.0
-PROBE_S: Final = 15.0
+PROBE_S: Final = 15.0  # between two checks whether the cluster answers
+PROBE_AGAIN_S: Final = 1.0  # the same while it does not
 # Longer than a body and its delivery may take together, so that the process answers each request first.
 GRACE_S: Final = int(Limits().body_s + DELIVERY_S) + 5
 KEEP_ALIVE_S: Final = 75  # above the 60 s of most proxies, so that the proxy closes first
@@ -39,7 +40,7 @@ ANSWER_S: Final = 120
 
 @dataclass(frozen=True)
 class Options:
-    """Where the receiver listens, and who may write."""
+    """Where the receiver listens, and who may write: the arguments of `airflow interlock receiver`."""
 
     host: str = "127.0.0.1"
     port: int = 8085
@@ -190,8 +191,8 @@ async def _probe(config: BusConfig, receiver: Receiver) -> None:
         try:
             await asyncio.to_thread(require_answer, config, PROBE_S / 3)
             answers[0] = True
-        except UnreachableError as error:
+        except (ConfigError, UnreachableError) as error:  # Config: a certificate file is being replaced
             if answers[0]:
                 log.warning("receiver: %s", error)
             answers[0] = False
-        await asyncio.sleep(PROBE_S if answers[0] else 1.0)
+        await asyncio.sleep(PROBE_S if answers[0] else PROBE_AGAIN_S)

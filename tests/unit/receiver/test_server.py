@@ -1,8 +1,18 @@
+"""The receiver's server: its workers, and the probe of its readiness."""
+
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import ConfigError
+from interlock.receiver import server
+from interlock.receiver.app import Receiver
 
 PARENT = """
 import multiprocessing, signal
@@ -27,3 +37,28 @@ def test_a_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         assert parent.stdout.readline() == "works\n"
         parent.kill()
         parent.communicate(timeout=30)  # returns when the worker too has closed its output
+
+
+def test_the_probe_continues_after_a_client_that_could_not_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate's file may be missing while it is replaced; the receiver stayed ready for ever after."""
+    problems: list[Exception | None] = [None, ConfigError("ssl.ca.location: no such file"), None]
+    readiness: list[bool] = []
+    receiver = Receiver({})
+
+    class Ended(Exception):
+        """Ends the probe."""
+
+    def require_answer(_config: Any, _timeout_s: float) -> None:
+        readiness.append(receiver.is_ready())
+        if not problems:
+            raise Ended
+        if (problem := problems.pop(0)) is not None:
+            raise problem
+
+    monkeypatch.setattr(server, "require_answer", require_answer)
+    monkeypatch.setattr(server, "PROBE_S", 0.0)
+    monkeypatch.setattr(server, "PROBE_AGAIN_S", 0.0)
+    config = BusConfig(client={"bootstrap.servers": "127.0.0.1:1"})
+    with pytest.raises(Ended):
+        asyncio.run(server._probe(config, receiver))
+    assert readiness == [False, True, False, True]
