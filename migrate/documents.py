@@ -56,8 +56,8 @@ class Resource:
 def read_resources(text: str) -> list[Resource]:
     """Returns the resources of a text in their order; the items of a List are resources.
 
-    Raises UnreadableFile if the text is neither YAML nor JSON, has a member twice in an object, or holds
-    something that is no resource.
+    Raises UnreadableFile if the text is neither YAML nor JSON, has a member twice in an object, or a value
+    that cannot be read, or holds something that is no resource.
     """
     if len(text) > MAX_CHARS:
         raise UnreadableFile(f"it has {len(text)} characters: at most {MAX_CHARS}. Split it")
@@ -66,6 +66,10 @@ def read_resources(text: str) -> list[Resource]:
         resources = [each for number, value in enumerate(found, 1) for each in _resources(value, number)]
     except RecursionError:
         raise UnreadableFile("it is nested too deeply") from None
+    except UnreadableFile:
+        raise
+    except ValueError as error:  # of a number, such as `!!int ten` in YAML or one with 5,000 digits
+        raise UnreadableFile(f"it has a value that cannot be read: {error}") from None
     if not resources:
         raise UnreadableFile("it holds no resource")
     return resources

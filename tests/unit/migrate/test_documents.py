@@ -83,6 +83,8 @@ def test_an_item_without_a_name_is_called_by_its_place() -> None:
         ("!!python/object/apply:os.getcwd []", "neither YAML nor JSON"),
         ("[" * 5000, "nested too deeply"),
         ("kind: A\x00", "neither YAML nor JSON"),
+        ("kind: A\napiVersion: v1\nspec: !!int ten", "a value that cannot be read"),
+        (f'{{"kind": "A", "apiVersion": "v1", "spec": {"1" * 5000}}}', "a value that cannot be read"),
     ],
 )
 def test_what_is_no_file_of_resources_is_an_error_that_says_why(text: str, reason: str) -> None:
