@@ -190,7 +190,8 @@ def bus_config(connection: Connection, bus: str | None = None, deployment: str |
         )
     default = settings()
     extra, allowed = connection.extra_dejson, default.allowed_client_properties
-    if extra.get("oauth_cb") in _trusted_callbacks():
+    callback = extra.get("oauth_cb")
+    if isinstance(callback, str) and callback in _trusted_callbacks():
         allowed |= {"oauth_cb"}
     return BusConfig.from_extra(
         extra,

@@ -29,7 +29,7 @@ def set_section(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
         monkeypatch.setenv(f"AIRFLOW__INTERLOCK__{name.upper()}", value)
 
 
-def kafka(**extra: str) -> Connection:
+def kafka(**extra: object) -> Connection:
     return Connection(conn_id="c", conn_type="kafka", extra=json.dumps(extra))
 
 
@@ -73,6 +73,12 @@ def test_a_connections_token_function_is_used_if_airflow_allows_it(
     monkeypatch.delenv("AIRFLOW__APACHE_KAFKA__CALLBACK_ALLOWLIST")
     with pytest.raises(ConfigError, match="oauth_cb"):
         bus_config(kafka(**tokens))
+
+
+def test_a_token_function_that_is_no_text_is_an_error_of_the_connection() -> None:
+    """It was a TypeError, which failed the waits that a ConfigError lets continue."""
+    with pytest.raises(ConfigError, match="property 'oauth_cb': expected a string"):
+        bus_config(kafka(**{"bootstrap.servers": "x:1", "oauth_cb": ["ours.tokens.get"]}))
 
 
 def test_bus_and_deployment_default_to_the_section(monkeypatch: pytest.MonkeyPatch) -> None:
