@@ -167,7 +167,7 @@ class DeliverOperator(DurableOperator):
             checks.choice("send", send, get_args(Send))
         checks.choice("format", format, get_args(Format))
         checks.choice("order", order, get_args(Order))
-        checks.whole("max_in_flight", max_in_flight, 1, MAX_IN_FLIGHT)
+        checks.whole_number("max_in_flight", max_in_flight, 1, MAX_IN_FLIGHT)
         if not isinstance(replies, bool):
             checks.fail("replies", replies, "True or False")
         _check_retry(checks, retry)

@@ -142,7 +142,7 @@ class DispatchOperator(DurableOperator):
         check_dag_id(checks, "trigger_dag_id", trigger_dag_id)
         if trigger_dag_id == self.dag_id:
             raise ValueError(f"{self.who}: trigger_dag_id names the dispatcher itself; name another DAG.")
-        checks.whole("max_runs_in_flight", max_runs_in_flight, 1, MAX_IN_FLIGHT)
+        checks.whole_number("max_runs_in_flight", max_runs_in_flight, 1, MAX_IN_FLIGHT)
         if partition_key is not None and not passes_partition_keys():
             raise ValueError(
                 f"{self.who}: this version of Airflow does not pass a partition_key from a task to a run. "
@@ -181,8 +181,6 @@ class DispatchOperator(DurableOperator):
 
         `dag.test()` passes only `context` and `event`: then the task ends instead of deferring again.
         """
-        from ..engine.waiting.open_firings import read
-
         places = [(place[0], place[1]) for place in event["places"]]
         registered = event["registered"]
         if registered:
@@ -190,19 +188,38 @@ class DispatchOperator(DurableOperator):
         if not places:
             return self._renew(context, since, held, created, registered)
         config = self._config()
-        target = Target(self.trigger_dag_id)
-        found: list[OpenFiring] = []
-        gone: list[list[int]] = []
-        for place, action in zip(places, read(config, places), strict=False):  # it may end earlier
-            if action is None or action.state != "fired":
-                gone.append(list(place))
-            else:
-                found.append(OpenFiring(place, action))
+        firings, gone = _read(config, places)
         if gone:
             self.log.warning(
                 "%d firings do not exist any more: they were acknowledged, or are older than 30 days.",
                 len(gone),
             )
+        creator = self._create_runs(context, config, firings, blocked)
+        held = [*map(list, held), *map(list, creator.held)]
+        created += creator.created
+        if len(held) > MAX_HELD:
+            raise AirflowException(f"{len(held)} {_NO_RUN} There are too many of them to continue.")
+        # End on time even if firings are left.
+        if not renew_at or datetime.now(UTC) >= datetime.fromisoformat(renew_at):
+            return self._renew(context, since, held, created, registered)
+        return self._defer(
+            context,
+            since=datetime.now(UTC) if registered else datetime.fromisoformat(since),
+            renew_at=datetime.fromisoformat(renew_at),
+            held=held,
+            gone=gone,
+            created=created,
+            blocked=sorted(creator.blocked),
+        )
+
+    def _create_runs(
+        self, context: Context, config: BusConfig, firings: Sequence[OpenFiring], blocked: Sequence[str]
+    ) -> RunCreator:
+        """Creates the runs of these firings while the target has room, and acknowledges the firings.
+
+        Returns the creator, which knows how many runs are new, and which firings are held.
+        """
+        target = Target(self.trigger_dag_id)
 
         def create(action: ActionRecord) -> bool:
             firing = action.firing
@@ -222,29 +239,14 @@ class DispatchOperator(DurableOperator):
         creator = RunCreator(create, self.max_runs_in_flight - target.in_flight(), blocked, self.log)
         done: list[ActionRecord] = []
         try:
-            for action in creator.create_runs(found):
+            for action in creator.create_runs(firings):
                 done.append(action)
                 if len(done) >= ACKNOWLEDGE_EVERY:
                     _acknowledge(config, done)
                     done = []
         finally:
             _acknowledge(config, done)
-        held = [*map(list, held), *map(list, creator.held)]
-        created += creator.created
-        if len(held) > MAX_HELD:
-            raise AirflowException(f"{len(held)} {_NO_RUN} There are too many of them to continue.")
-        # End on time even if firings are left.
-        if not renew_at or datetime.now(UTC) >= datetime.fromisoformat(renew_at):
-            return self._renew(context, since, held, created, registered)
-        return self._defer(
-            context,
-            since=datetime.now(UTC) if registered else datetime.fromisoformat(since),
-            renew_at=datetime.fromisoformat(renew_at),
-            held=held,
-            gone=gone,
-            created=created,
-            blocked=sorted(creator.blocked),
-        )
+        return creator
 
     def _defer(
         self,
@@ -288,7 +290,7 @@ class DispatchOperator(DurableOperator):
         self._warn_not_registered(since)
         if held:
             self.log.error("%d %s", len(held), visible(_NO_RUN))
-        return self._defer(
+        return self._defer(  # without those held, so that all are tried again, as by the next run
             context,
             since=datetime.fromisoformat(since),
             renew_at=datetime.now(UTC) + self.renew_after,
@@ -299,6 +301,23 @@ class DispatchOperator(DurableOperator):
         """Returns the arguments of the firing's run. Raises RunRefused if it cannot have a run."""
         templates = RunTemplates(self.conf, self.logical_date, self.note, self.partition_key)
         return run_arguments(firing, context, self.render_template, templates)
+
+
+def _read(config: BusConfig, places: Sequence[tuple[int, int]]) -> tuple[list[OpenFiring], list[list[int]]]:
+    """Returns the open firings at these places, and the places without one.
+
+    Leaves out the firings from the first one on that a later version wrote: they stay open.
+    """
+    from ..engine.waiting.open_firings import read
+
+    found: list[OpenFiring] = []
+    gone: list[list[int]] = []
+    for place, action in zip(places, read(config, places), strict=False):
+        if action is None or action.state != "fired":
+            gone.append(list(place))
+        else:
+            found.append(OpenFiring(place, action))
+    return found, gone
 
 
 def _acknowledge(config: BusConfig, actions: list[ActionRecord]) -> None:

@@ -26,7 +26,11 @@ STATE_KEPT: Final = timedelta(days=30)
 
 
 class DurableOperator(BaseOperator):
-    """Base class. Its subscription is `{deployment}/{kind}/{dag_id}`; function: what the author calls."""
+    """Base class of the tasks of `dispatch_dag` and `deliver_dag`.
+
+    kind: the middle part of the subscription's name, `{deployment}/{kind}/{dag_id}`. function: what the
+    author calls; for errors.
+    """
 
     function: ClassVar[str]
     kind: ClassVar[str]
@@ -49,15 +53,15 @@ class DurableOperator(BaseOperator):
         except Exception as e:  # of many types
             raise ValueError(f"{self.function}: Airflow refuses an argument in default_args: {e}") from e
         checks = ArgumentChecks(self.who)
-        whole = check_unbound(checks, condition, None, param_values, self.get_template_env)
-        whole.check_key(key_given=False)
+        checkable = check_unbound(checks, condition, None, param_values, self.get_template_env)
+        checkable.check_key(key_given=False)
         checks.moment("since", since)
         checks.duration("renew_after", renew_after, timedelta(minutes=1), "a minute")
         checks.limits(max_keys, at_limit)
         checks.connection(kafka_conn_id)
         checks.name_of("bus", bus)
         checks.templates("param_values", param_values, environment_of(self))
-        self.labels = whole.labels
+        self.labels = checkable.labels
         self.condition = condition
         self.param_values = param_values
         self.since = since
@@ -98,7 +102,8 @@ class DurableOperator(BaseOperator):
     def _default_since(self, context: Context, now: datetime) -> datetime:
         """Returns the default of `since` if nothing is registered: the start of the run, in all its tries.
 
-        Returns now if an earlier try registered it: whoever cancelled it does not want earlier events.
+        Returns `now` if a try of this task has found it registered: then it was cancelled since, and whoever
+        did that does not want earlier events.
         """
         with suppress(Exception):  # an error of the store must not lose events
             if context["task_state_store"].get(self._state_key):
@@ -107,7 +112,7 @@ class DurableOperator(BaseOperator):
         return run.start_date or run.run_after
 
     def _note_registration(self, context: Context) -> None:
-        """Stores that it is registered. If a later try has to register it, it was cancelled or edited."""
+        """Stores that it is registered, for `_default_since` of a later try."""
         try:
             context["task_state_store"].set(self._state_key, True, retention=STATE_KEPT)
         except Exception as e:  # noqa: BLE001  # an error of the store must not fail a firing

@@ -15,7 +15,7 @@ from ..events.errors import EventError
 from ..events.event import Event
 from ..events.plain_text import plain_text, takes_plain_text
 from ..events.visible import visible_logger
-from ..triggers.argument_checks import ArgumentChecks, known
+from ..triggers.argument_checks import ArgumentChecks, without_outputs
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id, event_source
 from .templates import environment_of
@@ -120,7 +120,7 @@ def emit(
     checks = ArgumentChecks("emit()")
     arguments.check(checks)
     if isinstance(ordinal, int) and not isinstance(ordinal, bool):
-        checks.whole("ordinal", ordinal, -_MAX_ORDINAL, _MAX_ORDINAL)
+        checks.whole_number("ordinal", ordinal, -_MAX_ORDINAL, _MAX_ORDINAL)
     else:
         checks.text("ordinal", ordinal, "a whole number or a text", none=True)
     try:
@@ -143,7 +143,7 @@ def emit(
 
 @dataclass(frozen=True)
 class _Arguments:
-    """Arguments of `emit`."""
+    """Arguments of `emit` and of `EmitEventOperator`."""
 
     type: str
     source: str | None
@@ -160,22 +160,22 @@ class _Arguments:
         checks.name_of("bus", self.bus)
         checks.delivery_timeout(self.delivery_timeout)
 
-        def fixed(name: str, value: Any, unknown: Any) -> Any:
-            return unknown if checks.is_unknown(name, value) else value
+        def or_instead(name: str, value: Any, instead: Any) -> Any:
+            return instead if checks.is_unknown(name, value) else value
 
         extensions = {} if checks.is_unknown("extensions", self.extensions) else self._extensions(checks.who)
         try:
-            data = self.data if isinstance(self.data, bytes) else known(self.data)
+            data = self.data if isinstance(self.data, bytes) else without_outputs(self.data)
         except RecursionError:
             raise EventError(f"{checks.who}: data is nested too deeply, or holds itself") from None
         try:
             Event.of(
-                fixed("type", self.type, "x"),
-                "x" if self.source in (None, "") else fixed("source", self.source, "x"),
+                or_instead("type", self.type, "x"),
+                "x" if self.source in (None, "") else or_instead("source", self.source, "x"),
                 id="x",
-                subject=fixed("subject", self.subject, None),
+                subject=or_instead("subject", self.subject, None),
                 data=data,
-                **{name: fixed("extensions", value, None) for name, value in extensions.items()},
+                **{name: or_instead("extensions", value, None) for name, value in extensions.items()},
             )
         except EventError as e:
             raise EventError([f"{checks.who}: {problem}" for problem in e.problems]) from None

@@ -43,10 +43,12 @@ def clears(context: Context) -> dict[str, int]:
 
 def generation_after(context: Context, before: Mapping[str, Any]) -> int:
     """As `generation`, but an edit of `retries` is not a clear. before: what an earlier try stored."""
-    own, was, now = generation(context), int(before["generation"]), clears(context)
-    if now["max_tries"] != before["max_tries"]:
-        return max(own, was + 1)
-    return was if now["clear_number"] == before["clear_number"] else max(own, was)
+    current, earlier, now = generation(context), int(before["generation"]), clears(context)
+    if now["max_tries"] != before["max_tries"]:  # only a clear changes it
+        return max(current, earlier + 1)
+    if now["clear_number"] == before["clear_number"]:
+        return earlier
+    return max(current, earlier)  # this task was cleared, or another one of the run
 
 
 def event_source(context: Context, deployment: str) -> str:

@@ -1,7 +1,8 @@
-"""A wait's key that is a day in UTC, where its matchers read days of another time zone (K40).
+"""A wait's key that is a day in UTC, where its matchers read days of another time zone.
 
-`{{ ds }}` is such a day, and so are `{{ logical_date | ds }}` and `{{ ts[:10] }}`. Whether a template gives
-one is seen from what it renders in runs whose day in UTC and in the zone differ.
+That is case K40 of docs/use/conditions.md. `{{ ds }}` is such a day, and so are `{{ logical_date | ds }}` and
+`{{ ts[:10] }}`. Whether a template gives one is seen from what it renders in runs whose day in UTC and in the
+zone differ.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .key_shapes import EDGES, rendered_at_edges
 from .time_zone import zone_of
 
 _MOST: Final = {"day": 366, "week": 53, "month": 12}  # as for offset=
-# What a template reads: {its name: (a template of the moment itself, how many days later it is in the edges)}
+# {a name in a template: (a template of the moment that it names, how many days after the logical date that is
+# in a daily run, such as those of EDGES)}
 _MOMENTS: Final = {
     "data_interval_end": ("{{ data_interval_end }}", 1),
     "data_interval_start": ("{{ data_interval_start }}", 0),
@@ -33,9 +35,9 @@ _MOMENTS: Final = {
 
 
 def check_days_of_key(condition: Condition, key: object, dag: Any) -> None:
-    """ConditionError if a value of the key is a day, week or month in UTC and `by` reads those of a zone.
+    """Raises ConditionError if a value of the key is a day, week or month in UTC, and `by` reads a zone's.
 
-    It may be meant: then the key can say so.
+    The author may mean that. So the error shows how to write either key.
     """
     parts = key if isinstance(key, (list, tuple)) else (key,)
     for matcher in condition.matchers:
@@ -58,7 +60,7 @@ def check_days_of_key(condition: Condition, key: object, dag: Any) -> None:
 
 
 def _check_key_of_zone(path: str, matcher: Matcher, part: str, dag: Any) -> None:
-    """ConditionError if the key is a day of a zone and the path reads the day in UTC of a run of Airflow."""
+    """Raises ConditionError if the key is a day of a zone, and the path reads a run's day in UTC (`ds`)."""
     given = zoned(part)
     if given is None or given.name != "day" or not reads_ds(path, matcher):
         return
@@ -78,6 +80,7 @@ def _differs_from_utc(zone: str) -> bool:
 
 
 def _instead(of: Zoned, text: str, shift: int) -> str:
+    """Returns what to write instead of a key's template. shift: of the template, see `_shift_in_utc`."""
     moment, days = next(
         (each for name, each in _MOMENTS.items() if re.search(rf"\b{name}\b", text)), ("{{ ts }}", 0)
     )
@@ -89,15 +92,20 @@ def _instead(of: Zoned, text: str, shift: int) -> str:
 
 @lru_cache(1000)
 def _shift_in_utc(name: Any, zone: str, texts: Sequence[str]) -> int | None:
-    """How many days, weeks or months the texts are from those of the edges in UTC, which is the same at each.
+    """Returns by how many days, weeks or months the texts differ from those of EDGES in UTC.
 
-    None if they differ in that, or agree with those of the zone: it may be UTC under another name.
+    None if it is not the same number for each, or if the texts fit the zone as well, which may be UTC under
+    another name.
     """
     shift = _shift(name, "UTC", texts)
     return shift if shift is not None and _shift(name, zone, texts) is None else None
 
 
 def _shift(name: Any, zone: str, texts: Sequence[str]) -> int | None:
+    """Returns the shift nearest to 0 by which each text is the day (week, month) of its edge in the zone.
+
+    None if there is none.
+    """
     try:
         keys = [canonical_key(text) for text in texts]
     except ConditionError:

@@ -1,6 +1,7 @@
-"""The shapes of a wait's key: its templates are rendered with runs of different dates (K39).
+"""The shapes of a wait's key, such as a day or a time: whether an event's key can be equal (case K39).
 
-Only templates that read nothing but the dates of the run are known; all others can give any key.
+Templates are rendered for sample runs of different dates. Only those that read nothing but the dates of the
+run are known; all others can give any key. docs/use/conditions.md has the case.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ _ALLOWED: Final = (
 
 
 class _Rendered(NamedTuple):
-    """The names that a template uses, also of filters; its text in each sample run, and in those of EDGES.
+    """What a template gives. Empty if it reads more than the dates of the run.
 
-    Empty if unknown.
+    names: those that it reads, also of filters. texts: one for each sample run. at_edges: one for each of
+    EDGES.
     """
 
     names: frozenset[str] = frozenset()
@@ -58,7 +60,10 @@ class _Rendered(NamedTuple):
 
 
 class _StandIn:
-    """An object of a template's context with these members. A template that reads another one is unknown."""
+    """Stands for an object in a template's context.
+
+    A template that reads other members than these is unknown.
+    """
 
     def __init__(self, **members: Any) -> None:
         self.__dict__.update(members)
@@ -73,7 +78,7 @@ _MACROS: Final = _StandIn(
 
 
 def shapes_of_key(key: object, dag: Any) -> tuple[Shapes, ...]:
-    """The shapes of each value of a key. Raises ConditionError if it fails in each run.
+    """Returns the possible shapes of each value of a key. Raises ConditionError if a value fails in each run.
 
     dag: the DAG of the wait; None if it is not known yet.
     """
@@ -104,7 +109,7 @@ def _check_zoned(text: str, given: Zoned, dag: Any) -> None:
     """Raises ConditionError if no run could compute the day, hour, week or month."""
     zone = zone_of(dag) if dag is not None else "UTC"  # what fails in UTC fails in each zone
     if given.zone is None and zone is None:
-        key_of_text(text)  # raises: it names no zone
+        key_of_text(text)  # raises, since neither the key nor the DAG names a zone
     texts = _rendered(given.of, dag) if is_template(given.of) else (given.of,)
     errors = []
     for each in texts:

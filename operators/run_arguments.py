@@ -74,7 +74,7 @@ class RunTemplates:
                 checks.fail(f"conf[{shown(name)}]", value, f"a JSON value ({e})")
             if size > MAX_CONF_BYTES:
                 checks.fail(f"conf[{shown(name)}]", f"{size} bytes", f"at most {MAX_CONF_BYTES}")
-        size = len(json_text(_least(self.conf)))
+        size = len(json_text(_shortest(self.conf)))
         if size > MAX_CONF_BYTES:
             checks.fail("conf", f"{size} bytes without its templates", f"at most {MAX_CONF_BYTES} in all")
 
@@ -120,17 +120,17 @@ def run_arguments(
     }
 
 
-def _least(value: Any) -> Any:
-    """The value with a digit for each template, the shortest that one can become."""
+def _shortest(value: Any) -> Any:
+    """Returns the value with a digit in place of each template: no template can render to less JSON."""
     if isinstance(value, str):
         return 0 if is_template(value) else value
     if isinstance(value, Mapping):
-        return {name: _least(each) for name, each in value.items()}
-    return list(map(_least, value)) if isinstance(value, (list, tuple)) else value
+        return {name: _shortest(each) for name, each in value.items()}
+    return list(map(_shortest, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _whole(text: str) -> str:
-    """Returns the canonical form of a date or time; of a month, as `month()` gives it, its first day."""
+def _date_text(text: str) -> str:
+    """Returns the canonical form of a date or time; for a month (2026-11) its first day."""
     return f"{text}-01" if _MONTH.fullmatch(text) else canonical_key(text)
 
 
@@ -138,7 +138,7 @@ def _moment(given: object) -> datetime:
     """Returns the time of a rendered template, in UTC if it has no zone. Raises RunRefused."""
     try:
         # in its canonical form, because keys come as events write them, in any form of ISO 8601
-        moment = given if isinstance(given, datetime) else datetime.fromisoformat(_whole(str(given)))
+        moment = given if isinstance(given, datetime) else datetime.fromisoformat(_date_text(str(given)))
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ConditionError, ValueError, OverflowError):
         raise RunRefused(

@@ -39,7 +39,7 @@ from ..spark.settings import (
     client_file,
     kinds_of,
 )
-from ..triggers.argument_checks import ArgumentChecks, known
+from ..triggers.argument_checks import ArgumentChecks, without_outputs
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id
 from .templates import environment_of
@@ -97,7 +97,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         checks = ArgumentChecks(f"SparkSubmitEventOperator {self.task_id!r}", self.template_fields)
         checks.text("completion", completion, "the subject of the event", none=True)
         if completion_data is not None and not checks.is_unknown("completion_data", completion_data):
-            _check(completion_data, self.task_id)
+            _check_completion_data(completion_data, self.task_id)
         checks.text("application", self.application, "the path or URI of the application", most=100_000)
         checks.text("name", self.name, "the application's name", most=100_000)
         if not checks.is_unknown("conf", self.conf) and not _is_settings(self.conf):
@@ -139,7 +139,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         self.delivery_timeout = delivery_timeout
 
     def execute(self, context: Context) -> Any:
-        _check(self.completion_data or {}, self.task_id)
+        _check_completion_data(self.completion_data or {}, self.task_id)
         config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
         with TemporaryDirectory(prefix="interlock-") as folder:
             if not self._is_cluster_mode():
@@ -157,6 +157,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             return result
 
     def _end_driver(self) -> None:
+        """Kills spark-submit, and waits up to _KILL_S for its end."""
         self.on_kill()
         process = None if self._hook is None else self._hook._submit_sp
         if process is not None:
@@ -246,7 +247,8 @@ def _is_settings(conf: object) -> bool:
     return conf is None or (isinstance(conf, Mapping) and all(isinstance(name, str) for name in conf))
 
 
-def _check(data: object, task_id: str) -> None:
+def _check_completion_data(data: object, task_id: str) -> None:
+    """Raises EventError for what is no mapping of names to JSON values, or cannot be on a command line."""
     what = f"completion_data of {task_id!r}"
     if not isinstance(data, Mapping):
         raise EventError(f"{what} is {kind(data)}: give a mapping of names to values")
@@ -257,7 +259,7 @@ def _check(data: object, task_id: str) -> None:
             f"{what} has the name {shown(wrong[0])}: give names without '=' and without blanks around them"
         )
     try:
-        serialize(known(data), None)
+        serialize(without_outputs(data), None)
     except EventError as e:
         raise EventError(f"{what}: {e}") from None
     if any("\0" in text for item in data.items() for text in map(str, item)):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, ErrorType
 
+from ..triggers.dispatch import IN_FLIGHT
+
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.comms import TriggerDagRun
 
-IN_FLIGHT: Final = ("queued", "running")
 MAX_RUNS_OF_A_DATE: Final = 10_000
 WINDOW: Final = 100  # logical dates in one query; they are part of a URL
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -20,7 +21,8 @@ MICROSECOND: Final = timedelta(microseconds=1)
 _OF_THE_RUN: Final = frozenset({"value_error", "not_partitioned", "invalid_partition_key"})
 # Reasons in Airflow's answer that concern all runs of the DAG.
 _OF_THE_TARGET: Final = frozenset({"not_found", "import_errors", "denied_run_type"})
-_NOT_ALLOWED: Final = frozenset({401, 403, 404})
+# HTTP statuses that concern all runs: the task has no right, or there is no such DAG.
+_STATUSES_OF_THE_TARGET: Final = frozenset({401, 403, 404})
 
 
 class TargetRefuses(AirflowException):
@@ -40,7 +42,8 @@ class Target:
 
     def __init__(self, dag_id: str) -> None:
         self.dag_id = dag_id
-        self._used: dict[datetime, int] = {}  # {logical date: how many microseconds of it are used}
+        # {logical date: how many of it and the microseconds after it have a run}
+        self._used: dict[datetime, int] = {}
 
     def in_flight(self) -> int:
         """Returns how many of its runs are queued or running."""
@@ -60,7 +63,7 @@ class Target:
         """
         from airflow.sdk.execution_time.comms import TriggerDagRun
 
-        def sent(date: datetime | None) -> bool:
+        def created_at(date: datetime | None) -> bool:
             return self._send(
                 TriggerDagRun(
                     dag_id=self.dag_id,
@@ -74,7 +77,7 @@ class Target:
 
         with self._refusals(logical_date):
             if logical_date is None:
-                if sent(None):
+                if created_at(None):
                     return True
                 if self._exists(run_id):
                     return False
@@ -87,7 +90,7 @@ class Target:
                     self._next_free(logical_date, 1) if self.count_runs(logical_dates=[logical_date]) else 0
                 )
             while used < MAX_RUNS_OF_A_DATE:
-                if sent(logical_date + used * MICROSECOND):
+                if created_at(logical_date + used * MICROSECOND):
                     self._used[logical_date] = used + 1
                     return True
                 if self._exists(run_id):  # Airflow's answer is the same for a used run id and logical date
@@ -112,7 +115,10 @@ class Target:
         return self.count_runs(run_ids=[run_id]) > 0
 
     def _next_free(self, date: datetime, start: int) -> int:
-        """Returns a number of microseconds after `date` that is probably free; another may use it first."""
+        """Returns how many microseconds after `date` is probably free, at least `start`.
+
+        It is a guess, which `create` verifies: runs may leave gaps, and another one may be created meanwhile.
+        """
         while start < MAX_RUNS_OF_A_DATE:
             window = [date + n * MICROSECOND for n in range(start, start + WINDOW)]
             used = self.count_runs(logical_dates=window)
@@ -138,6 +144,7 @@ class Target:
             raise RunRefused(f"no logical date after {logical_date} is free") from None
 
     def _refusal(self, error: AirflowRuntimeError) -> Exception:
+        """Returns the error for Airflow's answer, whose reason is a text, or a dict with name and message."""
         detail: Any = error.error.detail or {}
         status, reason = detail.get("status_code"), detail.get("detail") or {}
         reason = reason.get("detail", reason) if isinstance(reason, dict) else reason
@@ -145,7 +152,7 @@ class Target:
         text = str((reason.get("message") if isinstance(reason, dict) else None) or reason or error)[:500]
         if status == 422 or named in _OF_THE_RUN:
             return RunRefused(f"{self.dag_id!r} does not accept it: {text}")
-        refuses_all = status in _NOT_ALLOWED or named in _OF_THE_TARGET
+        refuses_all = status in _STATUSES_OF_THE_TARGET or named in _OF_THE_TARGET
         kind = TargetRefuses if refuses_all else TargetFails
         return kind(f"No run of {self.dag_id!r} can be created. The task will try again. {text}")
 

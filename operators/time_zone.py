@@ -1,4 +1,4 @@
-"""The time zone in which a DAG's dates are days: that of its timetable, else the DAG's own."""
+"""The time zone of a DAG's days: that of its timetable, else the DAG's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..conditions import Condition
 from ..conditions.nodes.zones import in_zone
 
 T = TypeVar("T")
-_MAX_INNER: Final = 4
+_MAX_INNER: Final = 4  # timetables inside each other
 
 
 def zone_of(dag: Any) -> str | None:

@@ -179,9 +179,9 @@ class EventSensor(BaseSensorOperator):
         config = self._config()
         check_rendered_values(self._who, self._values_written, self.param_values)
         condition, fail_on = self._bound()
-        whole = with_fail_on(condition, fail_on)
+        combined = with_fail_on(condition, fail_on)
         if self._key_written is not NO_KEY:
-            check_rendered_key(self._who, whole, self._key_written, self.key)
+            check_rendered_key(self._who, combined, self._key_written, self.key)
         key = self._canonical_key()
         if key is not None:
             check_key_of_run(self._who, (condition, fail_on), self._key_written, self._computed_key())
@@ -192,7 +192,7 @@ class EventSensor(BaseSensorOperator):
         timeout_at = start.at + timedelta(seconds=self.timeout)
         trigger = EventTrigger(
             subscription=subscription,
-            condition=whole.to_json(),
+            condition=combined.to_json(),
             key=key,
             since_ms=int(since.timestamp() * 1000),
             kafka_conn_id=self.kafka_conn_id,
@@ -301,18 +301,18 @@ class EventSensor(BaseSensorOperator):
         return zoned_key(self.key, zone_of(self.get_dag()))
 
     def _start(self, context: Context, now: datetime) -> _Start:
-        """Returns the start of the first try since the last clear (ADR 17)."""
-        began, own = now, generation(context)
+        """Returns the start of the first try since the last clear, and stores it for later tries (ADR 17)."""
+        began, current = now, generation(context)
         instance = secrets.token_hex(8)
         try:
             store = context["task_state_store"]
             found = store.get(STATE_KEY)
             if isinstance(found, dict):
-                instance, own = str(found["instance"]), generation_after(context, found)
-                if found["generation"] == own:
+                instance, current = str(found["instance"]), generation_after(context, found)
+                if found["generation"] == current:
                     began = datetime.fromisoformat(str(found["began"]))
             kept: dict[str, Any] = {
-                "generation": own,
+                "generation": current,
                 **clears(context),
                 "began": began.isoformat(),
                 "instance": instance,
@@ -324,7 +324,7 @@ class EventSensor(BaseSensorOperator):
                 "The timeout counts from this try, because the task state store failed: %s", visible(e)
             )
             return _Start(now, None, generation(context))  # no instance: later tries could not read it
-        return _Start(began, instance, own)
+        return _Start(began, instance, current)
 
     def _config(self) -> BusConfig:
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
@@ -374,7 +374,7 @@ class EventSensor(BaseSensorOperator):
         from ..engine.admin.explaining import why_not_met
 
         if self._key_written is NO_KEY and self.condition.keyed:
-            return  # each key has a state of its own
+            return  # each key has a state of its own, and there may be thousands
         until_ms = until_ms or int(time.time() * 1000)
         try:
             since_ms = int(self._since(context).timestamp() * 1000)

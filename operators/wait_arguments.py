@@ -68,11 +68,11 @@ class WaitArguments:
         unknown = {name for name, value in given.items() if value is _UNKNOWN}
         checks = ArgumentChecks(who, rendered)
         environment = None if dag is None else dag.get_template_env
-        whole = _check_condition(who, self.condition, self.fail_on, self.param_values, environment)
-        _check_key(checks, whole, self.key, self.param_values, environment)
-        if whole is not None and self.key is not NO_KEY and self.key is not _UNKNOWN:
+        combined = _check_condition(who, self.condition, self.fail_on, self.param_values, environment)
+        _check_key(checks, combined, self.key, self.param_values, environment)
+        if combined is not None and self.key is not NO_KEY and self.key is not _UNKNOWN:
             values = _values_for_checks(self.condition, self.fail_on, self.param_values, environment)
-            _check_key_meets(who, _as_known(self.condition, self.fail_on, values), self.key, dag)
+            _check_key_meets(who, _bound_if_known(self.condition, self.fail_on, values), self.key, dag)
         if "on_expired" not in unknown:
             checks.choice("on_expired", self.on_expired, get_args(OnExpired))
         if "deferrable" not in unknown:
@@ -183,6 +183,7 @@ class CheckedPartial(OperatorPartial):
     def expand(self, **mapped: Any) -> MappedOperator:
         self._expand_called = True  # otherwise Airflow warns about it when the check raises
         mapped = plain_text(mapped)
+        # Each value is checked once, beside the first value of each other argument.
         values = {name: list(_elements(mapped[name])) for name in _NAMES if name in mapped}
         first = self._with({name: each[0] if each else _UNKNOWN for name, each in values.items()})
         self._check(first)
@@ -208,7 +209,7 @@ class CheckedPartial(OperatorPartial):
         given.update(self.kwargs)
         given.update(mapped)
         dag = self.kwargs.get("dag")
-        return {name: in_zone_of(dag, _known(given[name])) for name in _NAMES if name in given}
+        return {name: in_zone_of(dag, _or_unknown(given[name])) for name in _NAMES if name in given}
 
     def _check(self, given: Mapping[str, Any]) -> None:
         dag = self.kwargs.get("dag")
@@ -247,17 +248,17 @@ def check_unbound(
                 check_templates(each)
                 check_can_be_met(each)
         given = _values_for_checks(condition, fail_on, values, environment)
-        whole = with_fail_on(*bound_arguments(condition, fail_on, given))
-        known = _as_known(condition, fail_on, given)
-        for each in known:
+        combined = with_fail_on(*bound_arguments(condition, fail_on, given))
+        pair = _bound_if_known(condition, fail_on, given)
+        for each in pair:
             if each is not None and each not in (condition, fail_on):
                 check_can_be_met(each)
-        if known[1] is not None:
-            check_fail_on(known[0], known[1])
-        whole.check()
+        if pair[1] is not None:
+            check_fail_on(pair[0], pair[1])
+        combined.check()
     except ConditionError as e:
         raise ConditionError(f"{checks.who}: {e}") from None
-    return checks.condition("condition", whole)
+    return checks.condition("condition", combined)
 
 
 def _values_for_checks(
@@ -280,10 +281,10 @@ def _values_for_checks(
     }
 
 
-def _as_known(
+def _bound_if_known(
     condition: Condition, fail_on: Condition | None, given: Any
 ) -> tuple[Condition, Condition | None]:
-    """Returns both conditions with the values of their parameters; unchanged if not all are known."""
+    """Returns both conditions with the values of their parameters; unchanged if not all values are known."""
     if not isinstance(given, Mapping) or any(isinstance(value, Later) for value in given.values()):
         return condition, fail_on
     return bound_arguments(condition, fail_on, given)
@@ -291,11 +292,15 @@ def _as_known(
 
 def _check_key(
     checks: ArgumentChecks,
-    whole: Condition | None,
+    combined: Condition | None,
     key: Any,
     values: Any,
     environment: Callable[[], Environment] | None,
 ) -> None:
+    """Raises ConditionError or ValueError for a key that no run could use, as far as it is known.
+
+    combined: condition and fail_on; None if one of them is unknown.
+    """
     who = checks.who
     if any(part is None for part in _parts(key)):
         raise ConditionError(
@@ -317,22 +322,24 @@ def _check_key(
                 canonical_key(cast("Any", part))
             except ConditionError as e:
                 raise ConditionError(f"{who}: key is {described(part)}: {e}") from None
-    if whole is None:
+    if combined is None:
         return
     try:
-        whole.check_key(key is not NO_KEY)
+        combined.check_key(key is not NO_KEY)
     except ConditionError as e:
         raise ConditionError(f"{who}: {e}") from None
     is_known = not is_rendered_later(key) or isinstance(key, str)
     if is_known and key is not NO_KEY and key is not _UNKNOWN:
-        check_key_parts(who, whole, key)
+        check_key_parts(who, combined, key)
         if isinstance(key, (list, tuple)) and len(key) == 1:
             raise ConditionError(f"{who}: key is {_listed(key)}; give a single value by itself.")
 
 
 def _check_key_meets(who: str, conditions: Sequence[Condition | None], key: Any, dag: Any) -> None:
-    """Raises ConditionError for a key that fails in each run, that no event of a condition can have, or that
-    is a day in UTC where the condition reads days of another zone."""
+    """Raises ConditionError for a key that fails in each run, or that no event of a condition can have.
+
+    Also for a day in UTC where the condition reads days of another zone.
+    """
     try:
         shapes = shapes_of_key(key, dag)
         for each in conditions:
@@ -347,15 +354,16 @@ def _listed(key: object) -> str:
     return f"[{', '.join(map(described, key))}]" if isinstance(key, (list, tuple)) else described(key)
 
 
-def _known(value: Any) -> Any:
+def _or_unknown(value: Any) -> Any:
+    """Returns _UNKNOWN for another task's output, and any other value, also a template, as it is."""
     return _UNKNOWN if is_rendered_later(value) and not isinstance(value, str) else value
 
 
 def _elements(mapped: Any) -> Iterator[Any]:
-    """Yields the values of the mapped task instances as far as the DAG file has them."""
+    """Yields the values of the mapped task instances; _UNKNOWN for those that the DAG file does not have."""
     if isinstance(mapped, Mapping):
         mapped = list(mapped.items())
-    yield from map(_known, mapped) if isinstance(mapped, Sequence) else (_UNKNOWN,)
+    yield from map(_or_unknown, mapped) if isinstance(mapped, Sequence) else (_UNKNOWN,)
 
 
 def _parts(key: object) -> Sequence[object]:
@@ -367,4 +375,5 @@ def _texts(key: object) -> list[str]:
 
 
 def _shown(key: object) -> str:
+    """Returns a key or value as the DAG file has it; of another task's output only its type."""
     return repr(key) if isinstance(key, (str, list, tuple)) else f"from a {type(key).__name__}"

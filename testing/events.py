@@ -45,8 +45,8 @@ def record(
     checks = ArgumentChecks("record()")
     if not isinstance(topic, str) or not is_topic(topic):
         checks.fail("topic", topic, TOPIC_RULE)
-    checks.whole("partition", partition, 0, 2**31 - 1)
-    checks.whole("offset", offset, 0, _MAX_NUMBER)
+    checks.whole_number("partition", partition, 0, 2**31 - 1)
+    checks.whole_number("offset", offset, 0, _MAX_NUMBER)
     if key is not None and not (isinstance(key, str) and is_unicode(key)):
         checks.fail("key", key, "the record's key as text")
     data = json_of("record(): value", value)
@@ -104,7 +104,7 @@ def task_instance_end(
     checks = ArgumentChecks("task_instance_end()")
     checks.choice("state", state, [*TASK_INSTANCE])
     checks.text("task_id", task_id, "the task's id")
-    checks.whole("map_index", map_index, -1, _MAX_NUMBER)
+    checks.whole_number("map_index", map_index, -1, _MAX_NUMBER)
     _check_run(checks, dag_id, partition_key, run_id, run_type, deployment, clear_number)
     ended_at = _moment("task_instance_end(at=", at)
     date = None if logical_date is None else _moment("task_instance_end(logical_date=", logical_date)
@@ -212,7 +212,7 @@ def _check_run(
     for name, value in (("partition_key", partition_key), ("run_id", run_id), ("run_type", run_type)):
         checks.text(name, value, "a text", none=True)
     checks.name_of("deployment", deployment, none=False)
-    checks.whole("clear_number", clear_number, 0, _MAX_NUMBER)
+    checks.whole_number("clear_number", clear_number, 0, _MAX_NUMBER)
 
 
 def _is_error(value: object) -> bool:

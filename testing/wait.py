@@ -181,7 +181,7 @@ def wait_of(
         checks.fail("task_id", task_id, f"a task of {dag.dag_id!r}: {', '.join(sorted(dag.task_ids)[:20])}")
     checks.text("run_id", run_id, "the run's id")
     checks.text("partition_key", partition_key, "the run's partition key", none=True)
-    checks.whole("map_index", map_index, -1, 2**31 - 1)
+    checks.whole_number("map_index", map_index, -1, 2**31 - 1)
     for name, mapping in (("conf", conf), ("upstream", upstream)):
         if not isinstance(mapping, (Mapping, NoneType)) or not all(
             isinstance(each, str) for each in mapping or ()

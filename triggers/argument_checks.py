@@ -75,9 +75,8 @@ class ArgumentChecks:
     def templates(self, name: str, value: object, environment: Callable[[], Environment] | None) -> None:
         """Each template in the value, which Jinja must be able to compile.
 
-        environment: creates that of the task's DAG, which may add filters; None if the DAG is not known yet.
-
-        Only a wait's key computes `day()` and the others; elsewhere their text would be taken as it is.
+        environment: creates the Jinja environment of the task's DAG, which may add filters; None if the DAG
+        is not known yet.
         """
         try:
             names, texts = list(_template_names(value)), list(templates_in(value))
@@ -86,7 +85,7 @@ class ArgumentChecks:
         if names:
             self.refuse(name, names[0], "the names in a dict as fixed texts: Airflow renders only its values")
         for text in texts:
-            if name != "key" and is_zoned(text):
+            if name != "key" and is_zoned(text):  # only the key of a wait computes `day()` and the others
                 self.refuse(
                     name,
                     text,
@@ -114,7 +113,7 @@ class ArgumentChecks:
         if isinstance(value, str) and not self.is_unknown(name, value) and not is_valid_name(value):
             self.fail(name, value, give)
 
-    def whole(self, name: str, value: object, least: int, most: int) -> None:
+    def whole_number(self, name: str, value: object, least: int, most: int) -> None:
         if self.is_unknown(name, value):
             return
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -163,7 +162,7 @@ class ArgumentChecks:
 
     def limits(self, max_keys: object, at_limit: object) -> None:
         """The limits of a durable subscription."""
-        self.whole("max_keys", max_keys, 1, MAX_KEYS)
+        self.whole_number("max_keys", max_keys, 1, MAX_KEYS)
         self.choice("at_limit", at_limit, get_args(AtLimit))
 
     def delivery_timeout(self, value: object) -> None:
@@ -230,7 +229,10 @@ def _template_names(value: object) -> Iterator[str]:
 
 
 class _TemplateError(NamedTuple):
-    """Why Jinja cannot compile a template. unknown_name: of a filter or test, which a DAG may have."""
+    """Why Jinja cannot compile a template.
+
+    unknown_name: whether it names an unknown filter or test, which the DAG may have.
+    """
 
     reason: str
     unknown_name: bool
@@ -238,10 +240,12 @@ class _TemplateError(NamedTuple):
 
 @lru_cache(1000)
 def _error_of(text: str) -> _TemplateError | None:
+    """As `_compiled`, for a DAG without filters and extensions of its own."""
     return _compiled(_plain_jinja(), text)
 
 
 def _compiled(environment: Environment, text: str) -> _TemplateError | None:
+    """Returns why Jinja cannot compile the template; None if it can."""
     try:
         environment.compile(text)
     except TemplateSyntaxError as e:
@@ -265,13 +269,13 @@ def described(value: object) -> str:
     return shown(value)
 
 
-def known(value: Any) -> Any:
-    """Returns the value with None for each part that Airflow replaces when the task runs."""
+def without_outputs(value: Any) -> Any:
+    """Returns the value with None in place of each output of another task. Texts stay, also templates."""
     if not isinstance(value, str) and is_rendered_later(value):
         return None
     if isinstance(value, Mapping):
-        return {name: known(each) for name, each in value.items()}
-    return [known(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return {name: without_outputs(each) for name, each in value.items()}
+    return [without_outputs(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _is_unicode(text: str) -> bool:

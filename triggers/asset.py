@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_BATCH: Final = 100  # firings in one read
 MAX_UNSTORED: Final = 500  # firings handed over and not stored yet; a subscriber's queue holds 1,024
 FULL_S: Final = 0.5  # pause while MAX_UNSTORED firings are not stored
-POLL_S: Final = 30.0
+POLL_S: Final = 30.0  # pause if no firing is open, unless one is reported
 RETRY_S: Final = 5.0  # pause before a retry; doubles with each further one
 MAX_RETRY_S: Final = 60.0
 FOLLOWED_S: Final = 60.0  # by then the readers of the action topic have read an acknowledgement
@@ -162,9 +162,10 @@ class _Retry:
 
 
 class _Handed:
-    """A firing in the shared stream. queued: how many triggers yielded its event and had it queued.
+    """A firing that was handed over to the shared stream.
 
-    Needed because Airflow 3.3.2 reports an event as stored even if its trigger ended before it was queued.
+    queued: how many triggers yielded its event and were continued, so that the triggerer has queued it.
+    Airflow 3.3.2 counts an event as stored even if its trigger ended before the event was queued.
     """
 
     def __init__(self, action: ActionRecord, payload: dict[str, Any]) -> None:
@@ -185,6 +186,7 @@ class _Producer(SharedStreamProducer):
         self._handed: dict[tuple[int, int], _Handed] = {}  # handed over, not acknowledged
         # {place: when it was acknowledged}, the oldest first; readers of the topic may not have seen it yet.
         self._acknowledged: dict[tuple[int, int], float] = {}
+        # Of Kafka's answers to reads, Airflow's storing of asset events, and Kafka's to acknowledgements.
         self._reading, self._storing, self._acknowledging = (_Retry(trigger.log) for _ in range(3))
         self._not_before = 0.0  # monotonic time before which nothing is handed over
         self._report_replaced_at: float | None = None
@@ -226,7 +228,7 @@ class _Producer(SharedStreamProducer):
                     continue
                 self._reading.succeeded("Firings are read again.")
                 for place, action, payload in found:
-                    if payload is None:
+                    if payload is None:  # its record is gone: leave it out until the readers have seen that
                         self._acknowledged[place] = time.monotonic()
                         continue
                     self._handed[place] = handed = _Handed(action, payload)
@@ -324,9 +326,12 @@ def _payloads(
     read: Callable[[BusConfig, list[tuple[int, int]]], Iterable[ActionRecord | None]],
     places: list[tuple[int, int]],
 ) -> list[tuple[tuple[int, int], Any, dict[str, Any] | None]]:
-    """Reads the firings, and shrinks large ones. Slow: call it in a thread."""
+    """Returns (place, record, payload of the asset event) of each firing; None for a record that is gone.
+
+    Slow: call it in a thread. read: `open_firings.read`, which ends before a record of a later version.
+    """
     made = []
-    for place, action in zip(places, read(config, places), strict=False):  # it may end earlier
+    for place, action in zip(places, read(config, places), strict=False):
         payload = None
         if action is not None:
             record_firing(action)

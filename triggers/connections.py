@@ -17,23 +17,25 @@ if TYPE_CHECKING:
     from ..engine.runtime.runtime import Runtime
     from ..engine.waiting.notices import Notice
 
-FRESH_S: Final = 5.0  # how long an answer is used for later reads
+FRESH_S: Final = 5.0  # how long later reads share what was read
 MAX_PAUSE_S: Final = 15.0  # between two reads of an unreadable connection
 READ_AGAIN_S = 15.0  # between two reads of a connection with which something is wrong
 
-Read = TypeVar("Read")
+Result = TypeVar("Result")
 
 
 class UnreadableError(ConfigError):
     """The connection could not be read: it does not exist, or Airflow failed. Airflow does not say which."""
 
 
-class _Answer(NamedTuple):
+class _Read(NamedTuple):
+    """What a read of a connection found, and the monotonic time at which it ended."""
+
     found: Connection | Exception
     at: float
 
 
-reads: dict[str, asyncio.Task[_Answer]] = {}  # the latest of each connection
+reads: dict[str, asyncio.Task[_Read]] = {}  # the latest read of each connection, by its id
 
 
 async def read_connection(conn_id: str) -> Connection:
@@ -44,22 +46,22 @@ async def read_connection(conn_id: str) -> Connection:
     read = reads.get(conn_id)
     if read is None or not _is_usable(read):
         read = reads[conn_id] = asyncio.create_task(_read(conn_id))
-    answer = await asyncio.shield(read)  # others await the same task
-    if isinstance(answer.found, Exception):
+    found = (await asyncio.shield(read)).found  # others await the same task
+    if isinstance(found, Exception):
         raise UnreadableError(
-            f"Connection {conn_id!r} cannot be read: {answer.found}. Create it (type kafka), or name another "
+            f"Connection {conn_id!r} cannot be read: {found}. Create it (type kafka), or name another "
             "one with kafka_conn_id."
-        ) from answer.found
-    return answer.found
+        ) from found
+    return found
 
 
 async def until_readable(
-    read: Callable[[], Awaitable[Read]], conn_id: str, log: Any, within_s: float | None
-) -> Read | None:
-    """Calls `read` until the connection can be read, and returns its result; None after `within_s`.
+    read: Callable[[], Awaitable[Result]], conn_id: str, log: Any, within_s: float | None
+) -> Result | None:
+    """Calls `read` until it raises no UnreadableError, and returns its result; None after `within_s`.
 
-    Retries because the worker could read the connection a moment ago. Raises ConfigError if the connection
-    was read and is not usable.
+    An unreadable connection is tried again because the worker could read it a moment ago. Raises ConfigError
+    if the connection was read and is not usable.
     """
     from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
@@ -70,7 +72,7 @@ async def until_readable(
         text = str(state.outcome.exception()) if state.outcome else ""
         if text != logged:
             logged = text
-            log.warning("%s The trigger keeps trying until the timeout.", text)
+            log.warning("%s The trigger tries again.", text)
 
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(UnreadableError),
@@ -79,7 +81,7 @@ async def until_readable(
     )
     try:
         async with asyncio.timeout(within_s):
-            found: Read = await retrying(read)
+            found: Result = await retrying(read)
     except TimeoutError:
         return None
     if logged is not None:
@@ -88,9 +90,10 @@ async def until_readable(
 
 
 class NoticeHandler:
-    """Logs a runtime's notices, and reads the connection again while something is wrong.
+    """Logs a runtime's notices. Between a notice of a problem and its end, reads the connection regularly.
 
-    An administrator may have corrected it. read: returns the bus with the current connection.
+    An administrator may have corrected it; the runtime then uses the new one. read: returns the bus with the
+    current connection.
     """
 
     def __init__(self, runtime: Runtime, read: Callable[[], Awaitable[BusConfig]], log: Any) -> None:
@@ -120,18 +123,18 @@ class NoticeHandler:
                     self._log.warning("%s The trigger continues with the earlier connection.", visible(e))
 
 
-def _is_usable(read: asyncio.Task[_Answer]) -> bool:
-    """Returns whether this read is running in this event loop, or its answer is fresh."""
+def _is_usable(read: asyncio.Task[_Read]) -> bool:
+    """Returns whether this read is under way in this event loop, or ended in it at most FRESH_S ago."""
     if read.get_loop() is not asyncio.get_running_loop() or read.cancelled():
         return False
     return not read.done() or time.monotonic() - read.result().at < FRESH_S
 
 
-async def _read(conn_id: str) -> _Answer:
+async def _read(conn_id: str) -> _Read:
     from airflow.sdk import BaseHook
 
     try:
         found: Connection | Exception = await BaseHook.aget_connection(conn_id)
     except Exception as e:  # noqa: BLE001  # secrets backends may raise anything
         found = e
-    return _Answer(found, time.monotonic())
+    return _Read(found, time.monotonic())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -14,12 +13,11 @@ from ..events.visible import visible
 from .arguments import serialized
 from .connections import until_readable
 from .firings import Firings
+from .moments import seconds_to_read, seconds_until
 from .settings import read_bus_config
 
 if TYPE_CHECKING:
     from ..engine.waiting.notices import Notice, NoticeBoard
-
-READ_S: Final = 30.0  # how long a trigger that starts after `renew_at` tries to read its connection
 
 
 class DeliverTrigger(BaseTrigger):
@@ -68,13 +66,13 @@ class DeliverTrigger(BaseTrigger):
         firings = Firings(Durable(**self.durable), read_config, self.log)
         board: NoticeBoard | None = None
         try:
-            within_s = max(_seconds_until(self.renew_at), READ_S)
+            within_s = seconds_to_read(self.renew_at)
             if await until_readable(firings.open, self.kafka_conn_id, self.log, within_s):
                 delivering = await asyncio.to_thread(deliver_here, firings.config, loop)
                 if delivering is not None:
                     board = delivering.board
                     board.listen(self, report)
-                while left := _seconds_until(self.renew_at):
+                while left := seconds_until(self.renew_at):
                     await firings.wait_for_more(left)
                     if delivering is not None:
                         delivering.use(firings.config)  # it may have been corrected
@@ -83,7 +81,7 @@ class DeliverTrigger(BaseTrigger):
             if board is not None:
                 board.stop_listening(self)
             firings.close()
-        await asyncio.sleep(_seconds_until(self.resume_not_before))
+        await asyncio.sleep(seconds_until(self.resume_not_before))
         yield TriggerEvent({"outcome": "renew", "registered": registered})
 
     def _report(self, notice: Notice) -> None:
@@ -91,7 +89,3 @@ class DeliverTrigger(BaseTrigger):
             self.log.warning("%s Firings are delivered when it works again.", visible(notice.text))
         else:
             self.log.info("Deliveries work again.")
-
-
-def _seconds_until(moment: str) -> float:
-    return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())

@@ -29,7 +29,7 @@ loops: Final[dict[_Key, asyncio.AbstractEventLoop]] = {}
 
 
 def deliver_here(config: BusConfig, loop: asyncio.AbstractEventLoop) -> Delivering | None:
-    """Start this process's deliverer, unless it runs, and return it.
+    """Starts this process's deliverer, unless it runs, and returns it.
 
     loop: the one that runs the triggers. Returns None if `deliveries_in_triggerer` is 0. It runs until the
     process ends, also for sinks whose triggers run elsewhere. If the connection's content has changed, it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -13,12 +12,12 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from .arguments import serialized
 from .connections import until_readable
 from .firings import Firings
+from .moments import seconds_to_read, seconds_until
 from .settings import read_bus_config
 
 MAX_FIRINGS: Final = 500  # in one event; their places take about 6 kB
 ROOM_S: Final = 5.0  # between two counts of the runs of a full target
-READ_S: Final = 30.0  # how long a trigger that starts after `renew_at` tries to read its connection
-IN_FLIGHT: Final = ("queued", "running")
+IN_FLIGHT: Final = ("queued", "running")  # states of a run that takes up room in the target
 
 
 class DispatchTrigger(BaseTrigger):
@@ -29,7 +28,7 @@ class DispatchTrigger(BaseTrigger):
 
     durable: the arguments of `Durable`.
     trigger_dag_id, max_runs_in_flight: the target, and how many of its runs may be queued or running.
-    held, gone: places (partition, offset) to exclude: firings that are held, or do not exist any more.
+    held, gone: places (partition, offset) to leave out: firings that are held, or whose records are gone.
     resume_not_before, renew_at: ISO 8601. Yields after the first (ADR 6); without firings, at the second.
     """
 
@@ -68,30 +67,33 @@ class DispatchTrigger(BaseTrigger):
         firings = Firings(Durable(**self.durable), read_config, self.log)
         places: list[tuple[int, int]] = []
         try:
-            within_s = max(_seconds_until(self.renew_at), READ_S)
+            within_s = seconds_to_read(self.renew_at)
             if await until_readable(firings.open, self.kafka_conn_id, self.log, within_s):
                 places = await self._places(firings)
             registered = firings.registered
         finally:
             firings.close()
-        await asyncio.sleep(_seconds_until(self.resume_not_before))
+        await asyncio.sleep(seconds_until(self.resume_not_before))
         outcome = "fired" if places else "renew"
         yield TriggerEvent({"outcome": outcome, "places": places, "registered": registered})
 
     async def _places(self, firings: Firings) -> list[tuple[int, int]]:
-        """Returns the places of the firings to hand over; empty at `renew_at`."""
+        """Returns the places of the firings to hand over; empty at `renew_at`.
+
+        At `renew_at` it still hands over what is open if the target has room.
+        """
         excluded = {(place[0], place[1]) for place in (*self.held, *self.gone)}
         gone = {(place[0], place[1]) for place in self.gone}
-        full = False
+        logged_full = False
         while True:
-            left = _seconds_until(self.renew_at)
-            if firings.take(1, excluded, gone):
-                await asyncio.sleep(_seconds_until(self.resume_not_before))
+            left = seconds_until(self.renew_at)
+            if firings.take(1, excluded, gone):  # also forgets those that are gone
+                await asyncio.sleep(seconds_until(self.resume_not_before))
                 room = self.max_runs_in_flight - await runs_in_flight(self.trigger_dag_id)
                 if room > 0:
                     return firings.take(min(room, MAX_FIRINGS), excluded)
-                if not full:
-                    full = True
+                if not logged_full:
+                    logged_full = True
                     self.log.info(
                         "%d runs of %r are queued or running. Firings wait until there are fewer.",
                         self.max_runs_in_flight - room,
@@ -112,7 +114,3 @@ async def runs_in_flight(dag_id: str) -> int:
 
     count = sync_to_async(RuntimeTaskInstance.get_dr_count)
     return int(await count(dag_id=dag_id, states=list(IN_FLIGHT)))
-
-
-def _seconds_until(moment: str) -> float:
-    return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())

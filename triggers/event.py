@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +17,7 @@ from ..engine.config import BusConfig
 from ..events.visible import visible
 from .arguments import serialized
 from .connections import NoticeHandler, until_readable
+from .moments import seconds_until
 from .payload import Payload
 from .settings import read_bus_config
 from .spans import record_firing
@@ -115,7 +115,7 @@ class EventTrigger(BaseTrigger):
                     yield await self._timeout(runtime.waits.registration_keys(wait))
                     return
                 if isinstance(item, FiringDelivery):
-                    await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
+                    await asyncio.sleep(_seconds_left(self.resume_not_before) or 0)
                     # In a thread: shrinking a large firing would block the event loop of all triggers.
                     payload = await asyncio.to_thread(_payload, item)
                     yield TriggerEvent(payload.to_json())
@@ -173,12 +173,12 @@ class EventTrigger(BaseTrigger):
         return True
 
     async def _timeout(self, registration_keys: tuple[str, ...]) -> TriggerEvent:
-        await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
+        await asyncio.sleep(_seconds_left(self.resume_not_before) or 0)
         return TriggerEvent(Payload(outcome="timeout", registration_keys=registration_keys).to_json())
 
     async def _readable_bus_config(self) -> BusConfig | None:
         """Returns the bus as soon as its connection can be read; None after the timeout."""
-        left = _seconds_until(self.timeout_at)
+        left = _seconds_left(self.timeout_at)
         within_s = None if left is None else max(left, LOOK_S)
         return await until_readable(self._bus_config, self.kafka_conn_id, self.log, within_s)
 
@@ -195,6 +195,7 @@ class EventTrigger(BaseTrigger):
         from ..engine.records import Registration
 
         generation = self.generation if generation is None else generation
+        # After a clear, `fail_on` counts only later events.
         fresh = failure_matchers(condition) if generation else ()
         return Registration.of(
             self.subscription,
@@ -229,7 +230,7 @@ class EventTrigger(BaseTrigger):
     ) -> FiringDelivery | Notice | None:
         """Returns the next delivery; None after the timeout."""
         with suppress(asyncio.TimeoutError):
-            return await asyncio.wait_for(arrived.get(), _seconds_until(self.timeout_at))
+            return await asyncio.wait_for(arrived.get(), _seconds_left(self.timeout_at))
         # Perhaps no triggerer ran at the timeout: a firing from before it still counts.
         clock = asyncio.get_running_loop().time
         while not wait.checked_firings and arrived.empty() and clock() < look_until:  # noqa: ASYNC110  # a thread's flag
@@ -245,9 +246,5 @@ def _payload(item: FiringDelivery) -> Payload:
     return Payload.of_firing(item.action, item.registration_keys, record_firing(item.action))
 
 
-def _seconds_until(moment: str | None) -> float | None:
-    """Returns the seconds until a moment, at least 0; None for None."""
-    if moment is None:
-        return None
-    left = datetime.fromisoformat(moment) - datetime.now(UTC)
-    return max(0.0, left.total_seconds())
+def _seconds_left(moment: str | None) -> float | None:
+    return None if moment is None else seconds_until(moment)

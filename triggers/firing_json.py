@@ -11,7 +11,7 @@ from ..engine.records.firing_fit import fit
 from ..engine.records.firing_form import firing_form
 from ..engine.records.sizes import MAX_FIRING_BYTES
 
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # an escaped NUL, not a backslash before the text u0000
 
 
 def json_text(value: Any) -> str:
@@ -24,9 +24,12 @@ def json_text(value: Any) -> str:
 
 
 def asset_payload(firing: FiringRecord) -> dict[str, Any]:
-    """Returns the payload of the asset event; without the events' content if the database would refuse it."""
-    for most in (MAX_FIRING_BYTES, 1):
-        form = firing_form(fit(firing, most))
+    """Returns the payload of the asset event: the firing, without what the database would refuse.
+
+    That is first the content of the events, then the events and the key.
+    """
+    for most_bytes in (MAX_FIRING_BYTES, 1):  # 1: as short as `fit` can make it
+        form = firing_form(fit(firing, most_bytes))
         try:
             json_text(form)
         except (TypeError, ValueError):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ..engine.waiting.dispatching import Durable, MoreFirings, Stream
     from ..engine.waiting.notices import Notice
 
-_NOT_OPENED: Final = "These firings were not opened."
-POLL_S: Final = 30.0  # fallback poll interval, should a notification be lost
+_NOT_OPENED: Final = "Call open() first."
+POLL_S: Final = 30.0  # after so long the caller looks itself, should a notification be lost
 
 
 class Firings:
@@ -77,14 +77,17 @@ class Firings:
     def take(
         self, most: int, without: Collection[tuple[int, int]] = (), gone: Collection[tuple[int, int]] = ()
     ) -> list[tuple[int, int]]:
-        """Returns partitions and offsets of the first open firings; see `Dispatching.take`."""
+        """Returns (partition, offset) of the first open firings, at most `most`; they stay open.
+
+        without: those to leave out. gone: those whose records do not exist any more, which are forgotten.
+        """
         if self._runtime is None or self._stream is None:
             return []
         places = self._runtime.waits.dispatching.take(self._stream, most, without, gone)
         return [(place.source.partition, place.offset) for place in places]
 
     async def wait_for_more(self, timeout_s: float) -> None:
-        """Returns when there may be firings to take, or after `timeout_s`."""
+        """Returns when there may be firings to take; after `timeout_s`, and after POLL_S, in any case."""
         from ..engine.waiting.notices import Notice
 
         if self._notices is None:

@@ -26,8 +26,10 @@ class _ShortRepr(dict[str, Any]):
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """action: the firing's record as JSON; None for the outcome "timeout".
+    """What a wait's trigger passes to its task.
 
+    outcome: "fired", or "timeout" without a firing. action: the firing's record as JSON; None for "timeout".
+    registration_keys: keys of the wait's records in the subscription topic, which the task removes.
     traceparent: of the firing's span; "" without a tracer.
     """
 
@@ -55,6 +57,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     def of_firing(
         cls, action: ActionRecord, registration_keys: tuple[str, ...], traceparent: str = ""
     ) -> Payload:
+        """Returns the payload of a firing, which is cut to the size that tasks get (`fit_action`)."""
         text = json.dumps(json.loads(encode_json(fit_action(action))))  # ASCII only; msgspec writes UTF-8
         return cls(outcome="fired", action=text, registration_keys=registration_keys, traceparent=traceparent)
 

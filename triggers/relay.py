@@ -6,9 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -17,6 +16,7 @@ from ..events.errors import EventError
 from ..events.visible import visible
 from .arguments import serialized
 from .connections import until_readable
+from .moments import seconds_to_read, seconds_until
 from .relay_counts import RelayCounts
 from .relay_messages import EventMaker, imported, messages_of
 from .relay_source import Fired, fired_by
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 AtInvalid = Literal["stop", "skip"]
 
-READ_S: Final = 30.0  # how long a trigger that starts after `renew_at` tries to read its connection
 MAX_RESTART_PAUSE_S = 60.0
 SETTLE_S = 5.0  # how long the inner trigger may take at `renew_at` to acknowledge what was written last
 
@@ -83,19 +82,19 @@ class RelayTrigger(BaseTrigger):
         return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        within_s = max(_seconds_until(self.renew_at), READ_S)
+        within_s = seconds_to_read(self.renew_at)
         config = await until_readable(self._bus_config, self.kafka_conn_id, self.log, within_s)
         if config is not None:
             self._counts = RelayCounts(airflow_stats(), self._tags(), self.log)
             writer = EventWriter(config, self._bus_config, self.log, self._counts)
             try:
-                while _seconds_until(self.renew_at):
+                while seconds_until(self.renew_at):
                     self._failure = None
                     await self._run_until_it_works(writer)
             finally:
                 self._counts.close()
                 await writer.close()
-        await asyncio.sleep(_seconds_until(self.resume_not_before))
+        await asyncio.sleep(seconds_until(self.resume_not_before))
         yield TriggerEvent({"outcome": "renew", "events": self._written, "skipped": self._skipped})
 
     async def _run_until_it_works(self, writer: EventWriter) -> None:
@@ -106,12 +105,12 @@ class RelayTrigger(BaseTrigger):
         retrying = AsyncRetrying(
             retry=retry_if_exception(_is_retried),
             wait=wait_random_exponential(max=MAX_RESTART_PAUSE_S),
-            stop=lambda _: not _seconds_until(self.renew_at),
+            stop=lambda _: not seconds_until(self.renew_at),
             before_sleep=self._note_failure,
             reraise=True,
         )
         async for attempt in retrying:
-            if self._failure is not None and not _seconds_until(self.renew_at):
+            if self._failure is not None and not seconds_until(self.renew_at):
                 raise self._failure
             with attempt:
                 try:
@@ -127,7 +126,7 @@ class RelayTrigger(BaseTrigger):
         inner = self._inner_trigger()
         async with aclosing(fired_by(inner)) as source:
             while True:
-                left = _seconds_until(self.renew_at)
+                left = seconds_until(self.renew_at)
                 try:
                     async with asyncio.timeout(left or (SETTLE_S if relayed else 0)) as limit:
                         fired = await anext(source)
@@ -228,7 +227,3 @@ class RelayTrigger(BaseTrigger):
 def _is_retried(error: BaseException) -> bool:
     """Returns whether the inner trigger starts again after this error; not after a cancellation."""
     return isinstance(error, Exception) and not isinstance(error, (EventError, NotSent, ConfigError))
-
-
-def _seconds_until(moment: str) -> float:
-    return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())

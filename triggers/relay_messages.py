@@ -25,7 +25,7 @@ from ..events.template import Place, Template, in_uri, members_of, text_at
 
 _NAMES: Final = "{data.NAME} or {message.NAME}"
 _ID_CHARACTERS: Final = 32
-_PATH_CHARS: Final = 200  # in an error
+_PATH_CHARS: Final = 200  # of a path in an error, after which it is not extended any more
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Message:
 
     @cached_property
     def digest(self) -> str:
-        """The same for a repeat of this message, and for another one with the same body and no id."""
+        """The same for a repeat of the message, and for another one with this body if neither has an id."""
         id_ = "" if self.id is None else self.id
         return hashlib.sha256(json.dumps(id_).encode() + self.body).hexdigest()[:_ID_CHARACTERS]
 
@@ -73,6 +73,7 @@ def messages_of(payload: Any, position: str | None = None) -> list[Message | Eve
 
 
 def _of_dict(payload: dict[str, Any]) -> list[Message | EventError] | None:
+    """Returns the messages of a payload in the form of one of these triggers; None for another form."""
     batch, message = payload.get("message_batch"), payload.get("message")
     if isinstance(batch, list) and all(isinstance(each, dict) for each in batch):
         if all("MessageId" in each and "Body" in each for each in batch):  # SQS
@@ -94,7 +95,7 @@ def _of_dict(payload: dict[str, Any]) -> list[Message | EventError] | None:
 def _message(
     read: Callable[[Any], bytes], raw: Any, fields: Mapping[str, Any] | None = None, id_: str | None = None
 ) -> Message | EventError:
-    """read: returns the body."""
+    """Returns the message, or why it cannot be read. read: returns the body of `raw`."""
     try:
         return Message(read(raw), fields or {}, id_)
     except EventError as e:

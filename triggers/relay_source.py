@@ -40,8 +40,10 @@ async def fired_by(trigger: BaseTrigger) -> AsyncGenerator[Fired, None]:
 async def _of_stream(trigger: BaseEventTrigger) -> AsyncGenerator[Fired, None]:
     from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome
 
+    """Runs a trigger of a shared stream by itself."""
     arguments = trigger.serialize()[1]
     kind = type(trigger)
+    # Without a producer of its own, the trigger's stream is never told what is stored.
     if kind.create_shared_stream_producer.__func__ is BaseEventTrigger.create_shared_stream_producer.__func__:  # type: ignore[attr-defined]
         async with (
             aclosing(_generator(kind.open_shared_stream(arguments))) as raw,

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 DEFAULT_CONNECTION = "kafka_default"
 SECTION = "interlock"
 RECEIVER = "receiver_in_api_server"  # the option that `receiver_connection` reads
+KINDS = ("dag_run", "task_instance")  # of completion events
+MAX_LISTENER_TIMEOUT_S = 15.0  # Airflow kills a process 20 s after its task has ended
+MAX_RESUME_MARGIN_S = 300.0
+MAX_DELIVERIES_IN_TRIGGERER = 1000
 _MAX_HOURS = timedelta.max / timedelta(hours=1)
 
 
@@ -62,9 +66,10 @@ def _number(name: str, default: str, is_valid: Callable[[float], bool], hint: st
 
 @dataclass(frozen=True)
 class ListenerSettings:
-    """Which events the listener emits, and where; see docs/use/events.md. kinds empty: no listener.
+    """Which completion events the listener emits, and how; see docs/use/events.md.
 
-    dags: (pattern, whether it excludes). timeout_s: how long a process waits for the broker at its end.
+    kinds: of KINDS; empty: no listener. dags: (pattern, whether it excludes). connection: to emit with.
+    timeout_s: how long an ending process waits for the broker.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -81,12 +86,6 @@ class ListenerSettings:
         if any(excludes and fnmatchcase(dag_id, pattern) for pattern, excludes in self.dags):
             return False
         return not self.tags or not self.tags.isdisjoint(tags())
-
-
-MAX_RESUME_MARGIN_S = 300.0
-MAX_IN_TRIGGERER = 1000
-KINDS = ("dag_run", "task_instance")
-MAX_LISTENER_TIMEOUT_S = 15.0  # Airflow kills a process 20 s after its task has ended
 
 
 def listener_settings() -> ListenerSettings:
@@ -114,9 +113,10 @@ def receiver_connection() -> str:
 
 @dataclass(frozen=True)
 class DeliverySettings:
-    """networks: that deliveries may reach although they are not public.
+    """Settings of deliveries to HTTP services.
 
-    in_triggerer: how many deliveries a triggerer makes at a time; 0: it makes none.
+    networks: those that deliveries may reach although they are not public. in_triggerer: how many deliveries
+    a triggerer makes at a time; 0: it makes none.
     """
 
     networks: tuple[Network, ...] = ()
@@ -137,10 +137,9 @@ def delivery_settings() -> DeliverySettings:
             f"[interlock] delivery_networks = {networks!r}: {e}; give networks such as 10.0.0.0/8, separated "
             "by commas."
         ) from None
-    hint = f"a whole number, 0 to {MAX_IN_TRIGGERER}"
-    slots = _number(
-        "deliveries_in_triggerer", "16", lambda n: 0 <= n <= MAX_IN_TRIGGERER and n == int(n), hint
-    )
+    most = MAX_DELIVERIES_IN_TRIGGERER
+    hint = f"a whole number, 0 to {most}"
+    slots = _number("deliveries_in_triggerer", "16", lambda n: 0 <= n <= most and n == int(n), hint)
     return DeliverySettings(allowed, int(slots))
 
 

@@ -48,7 +48,11 @@ def target_in_command(conn_id: str) -> Target:
 
 
 def target_in_triggerer(conn_id: str, loop: asyncio.AbstractEventLoop) -> Target:
-    """As `target_in_command`, in another thread of a triggerer. loop: the one that runs its triggers."""
+    """As `target_in_command`, for a thread of a triggerer beside its event loop.
+
+    loop: the event loop that runs the triggers, which reads the connection. Raises TimeoutError after
+    LOOKUP_S.
+    """
     from airflow.sdk import BaseHook
 
     reading = asyncio.run_coroutine_threadsafe(BaseHook.aget_connection(conn_id), loop)
@@ -190,13 +194,16 @@ def _text(extra: Mapping[str, Any], name: str) -> str:
 
 
 def _denied(conn_id: str) -> TargetError:
-    """A secrets backend refuses it (AirflowSecretsBackendAccessDenied):
+    """The error if a secrets backend refuses the connection, a PermissionError of Airflow.
 
-    deliveries stop using the old content.
+    After it, deliveries do not continue with what was read earlier.
     """
     return TargetError(f"This process may not read connection {conn_id!r}.")
 
 
 def _missing(conn_id: str) -> TargetError:
-    """Airflow raises the same error if its database or a secrets backend does not answer."""
+    """The error if there is no such connection.
+
+    Airflow does not say so if its database or a secrets backend does not answer: it reports that as missing.
+    """
     return TargetError(f"This process can read no connection {conn_id!r}: create it, with type http.")

@@ -1,4 +1,4 @@
-"""Spans of what follows from a firing in Airflow: a task that resumes, a run. Without a tracer nothing."""
+"""Spans of what follows from a firing in Airflow: a resumed task, a run. Does nothing without a tracer."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _recorded(tracing: Tracing, action: ActionRecord) -> str:
 def _follow(
     tracing: Tracing, name: str, traceparent: str, action: ActionRecord, attributes: Mapping[str, Value]
 ) -> None:
-    """Records a span under a firing's, with a link to the task that does this."""
+    """Records a span as a child of the firing's, with a link to the current one, the calling task's."""
     now_ns = time.time_ns()
     span = tracing.start(
         name,

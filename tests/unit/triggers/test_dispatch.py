@@ -18,6 +18,7 @@ from interlock.engine.waiting.dispatching import MORE_FIRINGS
 from interlock.engine.waiting.latest_firings import FiringRef
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.triggers import dispatch as module
+from interlock.triggers import moments
 from interlock.triggers.dispatch import DispatchTrigger
 
 from tests.unit.triggers.connecting import GOOD, Connections, in_seconds
@@ -212,7 +213,7 @@ def test_with_an_unreadable_connection_it_ends_at_renew_at_without_a_registratio
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The resumed task reads the connection too, and fails with the reason."""
-    monkeypatch.setattr(module, "READ_S", 0.1)
+    monkeypatch.setattr(moments, "READ_S", 0.1)
     Connections(monkeypatch, KeyError("not there"))
     assert outcome(a_trigger(renew_at=in_seconds(0))) == {**NOTHING, "registered": False}
     assert stage.opened == []

@@ -279,7 +279,7 @@ def test_an_unreadable_connection_is_read_again_and_each_change_logged_once(
     [payload] = events_of(trigger)
     assert payload["outcome"] == "fired"
     advice = "Create it (type kafka), or name another one with kafka_conn_id."
-    until = "The trigger keeps trying until the timeout."
+    until = "The trigger tries again."
     assert lines == [
         ("warning", f"Connection 'kafka_default' cannot be read: the backend is away. {advice} {until}"),
         ("warning", f"Connection 'kafka_default' cannot be read: it is not defined. {advice} {until}"),

@@ -118,7 +118,7 @@ def test_a_message_whose_write_is_cancelled_is_still_held_and_repeats_as_the_sam
         producer.free = asyncio.Event()
         await cancelled(a_relay(inner), producer)
         assert "acknowledge a" not in queue.steps
-        assert list(queue.held) == ["a"]
+        assert list(queue.messages) == ["a"]
         assert "clean up" in queue.steps
         assert producer.closed == 1
         producer.free.set()
@@ -199,7 +199,7 @@ def test_an_inner_trigger_that_ends_without_a_message_has_failed(producer: Produ
 
 def test_an_idle_relay_ends_at_the_time_to_renew(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue()
-    monkeypatch.setattr(module, "_seconds_until", lambda _: 0.0 if queue.steps else 0.001)
+    monkeypatch.setattr(module, "seconds_until", lambda _: 0.0 if queue.steps else 0.001)
     assert relayed(Endless()) == {"outcome": "renew", "events": 0, "skipped": 0}
     assert queue.steps == ["clean up"]
 
@@ -216,7 +216,7 @@ def test_a_queue_that_is_never_empty_does_not_keep_a_relay_beyond_its_time(produ
     queue.first = first  # type: ignore[method-assign]
     asyncio.run(run(relay))
     assert producer.written == ["a", "b"]
-    assert list(queue.held) == ["b", "c", "d"]
+    assert list(queue.messages) == ["b", "c", "d"]
 
 
 def test_a_message_that_cannot_become_an_event_stops_the_relay_and_stays_in_the_source(
@@ -225,14 +225,14 @@ def test_a_message_that_cannot_become_an_event_stops_the_relay_and_stays_in_the_
     queue = Queue('{"id": 1}', "no id")
     with pytest.raises(EventError, match=r"it has no id, which comes from \{data\.id\}"):
         relayed(Once(), attributes=SHOP | {"id": "{data.id}"})
-    assert (producer.written, list(queue.held)) == (['{"id": 1}'], ["no id"])
+    assert (producer.written, list(queue.messages)) == (['{"id": 1}'], ["no id"])
 
 
 def test_a_message_that_cannot_become_an_event_is_skipped_if_told_so(producer: Producer) -> None:
     queue = Queue("no id", '{"id": 1}')
     found = relayed(Once(), attributes=SHOP | {"id": "{data.id}"}, at_invalid="skip")
     assert found == {"outcome": "renew", "events": 1, "skipped": 1}
-    assert not queue.held
+    assert not queue.messages
 
 
 def test_an_event_that_is_too_large_is_skipped_alone(producer: Producer) -> None:
