@@ -27,7 +27,7 @@ KINDS: Final = (
 )  # fmt: skip
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
-_SIGNS: Final = re.compile(r"(\s|&&|\|\||[()])*")
+_BETWEEN_NAMES: Final = re.compile(r"(\s|&&|\|\||[()])*")
 _DEFAULT_TIMEOUT_S: Final = 60.0
 _SPEC: Final = {
     "template": "engines run in Airflow's triggerers",
@@ -118,7 +118,10 @@ class _Dependencies:
         return [*dict.fromkeys((*self.matchers, *self.refused))]
 
     def named(self, name: str) -> str | None:
-        """The dependency that a condition means: - and _ are the same in it."""
+        """The dependency that a condition means by this name; None if there is none.
+
+        In a condition of Argo, - and _ are the same.
+        """
         plain = name.replace("-", "_")
         found = [each for each in self.names() if each == name or each.replace("-", "_") == plain]
         return found[0] if found else None
@@ -191,6 +194,7 @@ class _Trigger:
 
     @contextmanager
     def _reasons(self) -> Iterator[None]:
+        """Collects the reason if the part that is read in this block is refused."""
         try:
             yield
         except Refused as error:
@@ -207,7 +211,7 @@ class _Trigger:
                 raise Refused(field, f"{shown(found[0])} is no dependency of the Sensor")
             return used.setdefault(name, f"d{len(used)}")
 
-        if _SIGNS.fullmatch(_NAME.sub("", text)) is None or not _NAME.search(text):
+        if _BETWEEN_NAMES.fullmatch(_NAME.sub("", text)) is None or not _NAME.search(text):
             raise Refused(field, f"{shown(text)} has more than names, &&, || and brackets")
         written = _NAME.sub(placeholder, text)
         for name in used:

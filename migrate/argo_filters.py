@@ -31,7 +31,7 @@ _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)
 _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), "true") | dict.fromkeys(
     ("0", "f", "F", "false", "FALSE", "False"), "false"
 )
-_SIGNS: Final = {"": "==", "=": "==", "!=": "!=", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
+_SIGNS: Final = {"": "==", "=": "==", "!=": "!=", ">": ">", ">=": ">=", "<": "<", "<=": "<="}  # in CEL
 _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])")
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 _BODY: Final = (

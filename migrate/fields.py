@@ -28,7 +28,10 @@ class Note(NamedTuple):
 
 
 class Members:
-    """The members of one object of a resource. Null is the same as absent, as in Kubernetes."""
+    """The members of one object of a resource, each of which can be taken once. `left` tells the others.
+
+    Null is the same as absent, as in Kubernetes.
+    """
 
     def __init__(self, value: object, path: str) -> None:
         if value is not None and not isinstance(value, Mapping):

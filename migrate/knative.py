@@ -129,7 +129,7 @@ class _Trigger:
         with self._reasons():
             self._read_delivery(spec)
         with self._reasons():
-            self._differs.append(_of_broker(spec))
+            self._differs.append(_broker_note(spec))
         self._left_out += spec.left({}, "no field of a Trigger that is known here")
         self._left_out += [
             Note(each, "no part of a Trigger") for each in resource.value if each not in _PARTS
@@ -145,6 +145,7 @@ class _Trigger:
 
     @contextmanager
     def _reasons(self) -> Iterator[None]:
+        """Collects the reason if the part that is read in this block is refused."""
         try:
             yield
         except Refused as error:
@@ -163,7 +164,7 @@ class _Trigger:
             self._arguments["path"] = found.path
 
     def _read_order(self) -> None:
-        self._arguments["order"] = order = _metadata(self._resource, self._left_out)
+        self._arguments["order"] = order = _order(self._resource, self._left_out)
         if order == "key":
             self._differs.append(Note(f"metadata.annotations[{ORDER}]", _ORDERED))
 
@@ -192,8 +193,11 @@ def _name(resource: Resource) -> str:
     return f"{resource.namespace}.{resource.name}"
 
 
-def _metadata(resource: Resource, left_out: list[Note]) -> str:
-    """The order of deliveries; fields without a counterpart are added to `left_out`."""
+def _order(resource: Resource, left_out: list[Note]) -> str:
+    """The order of deliveries, which is the one part of the metadata with a counterpart here.
+
+    All other parts are added to `left_out`. Raises Refused for an unknown order.
+    """
     metadata = Members(resource.value.get("metadata"), "metadata")
     for each in ("name", "namespace", *_OF_THE_CLUSTER):
         metadata.take(each)
@@ -208,7 +212,8 @@ def _metadata(resource: Resource, left_out: list[Note]) -> str:
     return "key" if order == "ordered" else "none"
 
 
-def _of_broker(spec: Members) -> Note:
+def _broker_note(spec: Members) -> Note:
+    """What becomes of the Trigger's Broker. Raises Refused if it names none, or two."""
     name = spec.text("broker")
     ref = spec.members("brokerRef")
     if not name and not ref:
@@ -237,7 +242,7 @@ def _broker(resource: Resource) -> Unread:
     """A Broker is no subscription: its delivery is read with the Triggers that have none."""
     left_out: list[Note] = []
     try:
-        _metadata(resource, left_out)
+        _order(resource, left_out)  # for the notes: an order belongs to a Trigger
         spec = Members(resource.value.get("spec"), "spec")
         spec.take("delivery")
         left_out += spec.left({"config": _BROKER_CONFIG}, "no field of a Broker that is known here")

@@ -13,7 +13,8 @@ from .subscription import Subscription
 # Airflow looks for DAGs only in files with the words "dag" and "airflow".
 _DOCSTRING: Final = '"""DAGs made by `airflow interlock migrate`."""'
 _FILTERS: Final = ("All", "Any", "Exact", "Not", "Prefix", "Sql", "Suffix")
-_WORD: Final = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<![.\w])([A-Za-z_]\w*)(?=\()""")
+# A text in quotes, or else the name of a function that is called.
+_TEXT_OR_CALL: Final = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<![.\w])([A-Za-z_]\w*)(?=\()""")
 
 
 def dag_file(found: Iterable[Subscription]) -> str:
@@ -33,7 +34,7 @@ def call(subscription: Subscription) -> str:
 def _imports(made: Iterable[Subscription]) -> Iterator[str]:
     functions, filters = set[str](), set[str]()
     for each in made:
-        for text, name in _WORD.findall(str(each.condition)):
+        for text, name in _TEXT_OR_CALL.findall(str(each.condition)):
             if not text:
                 (filters if name in _FILTERS else functions).add(name)
     yield f"from interlock import {', '.join(sorted(functions))}"

@@ -40,7 +40,7 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Unread:
-    """A resource of which no subscription is made, and why."""
+    """A resource that becomes no subscription, and why."""
 
     resource: str
     reason: str

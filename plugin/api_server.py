@@ -14,7 +14,7 @@ from ..receiver.endpoint import Request, Senders
 from ..receiver.grant import Grant
 from ..receiver.late_producer import LateProducer
 from ..receiver.server import DELIVERY_S, Options, endpoints
-from ..receiver.tokens import MOST_BYTES
+from ..receiver.tokens import MOST_TOKEN_BYTES
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -41,7 +41,7 @@ INVALID: Final = problem(
 FORBIDDEN: Final = problem(
     403, "This user may not create asset events (POST on assets), which writing events needs."
 )
-OF_A_PAGE: Final = problem(
+FROM_A_PAGE: Final = problem(
     403,
     "This request comes from a web page (it has the header Origin). Airflow's API server takes events from"
     " programs only.",
@@ -66,11 +66,11 @@ class Users:
         from starlette.concurrency import run_in_threadpool
 
         if b"origin" in request.last:
-            return OF_A_PAGE
+            return FROM_A_PAGE
         token = bearer_token(request)
         if token is None:
             return UNKNOWN
-        if len(token) > MOST_BYTES:
+        if len(token) > MOST_TOKEN_BYTES:
             return INVALID
         manager = self._manager()
         try:
@@ -92,7 +92,7 @@ def _may_write(manager: Any, user: Any) -> bool:
 @cache
 def fastapi_apps(conn_id: str) -> list[dict[str, Any]]:
     """What the plugin gives the API server to mount. conn_id: of the connection to write with."""
-    app = made(Users(_auth_manager), partial(bus_of, conn_id))
+    app = receiver_app(Users(_auth_manager), partial(bus_of, conn_id))
     return [{"app": app, "url_prefix": PATH, "name": "Interlock's receiver"}]
 
 
@@ -102,10 +102,12 @@ def _auth_manager() -> Any:
     return get_auth_manager()
 
 
-def made(users: Senders, read: Callable[[], BusConfig]) -> FastAPI:
+def receiver_app(users: Senders, read: Callable[[], BusConfig]) -> FastAPI:
     """The app that the API server mounts. It opens a Kafka client at the first event.
 
-    It is a FastAPI because the API server runs the lifespan of no other app that it mounts.
+    users: recognise who sends. read: returns the bus; may raise ConfigError (see LateProducer).
+
+    It is a FastAPI because the API server runs the lifespan of no other kind of app that it mounts.
     """
     from airflow.sdk.configuration import conf
     from fastapi import FastAPI

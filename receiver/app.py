@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, Final, Protocol
 
@@ -45,7 +46,10 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """What the receiver holds and waits for at most."""
+    """What the receiver holds and waits for at most.
+
+    body_bytes, body_s: of one request's body. held_bytes: of all requests in memory.
+    """
 
     body_bytes: int = 1024 * 1024
     held_bytes: int = 64 * 1024 * 1024
@@ -81,7 +85,7 @@ class Receiver:
         self._probes = ("/healthz", "/readyz") if has_probes else ()
         self._faults = Faults()  # why Kafka did not acknowledge
         # One thread, so that large bodies take at most half of the time from the event loop.
-        self._large = ThreadPoolExecutor(1, "interlock-large-bodies")
+        self._large_bodies = ThreadPoolExecutor(1, "interlock-large-bodies")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -146,7 +150,8 @@ class Receiver:
                 events = self._events(endpoint, grant, request, body)
             else:
                 loop = asyncio.get_running_loop()
-                events = await loop.run_in_executor(self._large, self._events, endpoint, grant, request, body)
+                read = partial(self._events, endpoint, grant, request, body)
+                events = await loop.run_in_executor(self._large_bodies, read)
             if isinstance(events, Answer):
                 return events, 0
             if unproven:
@@ -239,7 +244,11 @@ class Receiver:
 
 
 def _beside_body(events: Sequence[Event], body: bytes) -> int:
-    """How many bytes the events take in memory beside the body; with their data if that was compressed."""
+    """How many bytes the events take in memory beside what was counted before they were read.
+
+    That was the body and one event. Their data counts as far as it is more than the body, which was
+    compressed then.
+    """
     size = -len(body)
     for event in events:
         size += len(event.data or b"")

@@ -11,7 +11,7 @@ from .credentials_document import Issuer
 from .grant import Grant
 from .jwks import Key, Keys, NoKeysError
 
-MOST_BYTES: Final = 8 * 1024  # of a token
+MOST_TOKEN_BYTES: Final = 8 * 1024
 MOST_REMEMBERED: Final = 10_000
 LEEWAY_S: Final = 10  # between the issuer's clock and ours
 _WRONG: Final = "The token is not valid: "
@@ -54,7 +54,7 @@ class Tokens:
             if verified.version == verified.keys.version and verified.expires > self._now():
                 return verified.grant
             del self._verified[digest]
-        if len(token) > MOST_BYTES or token.count(b".") != 2:
+        if len(token) > MOST_TOKEN_BYTES or token.count(b".") != 2:
             return unknown
         return await self._verify(token, digest, unknown)
 

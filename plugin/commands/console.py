@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...engine.config import BusConfig
 
-_LOOK_S = 0.2
+_LOOK_S = 0.2  # how soon `bus_until` sees that it has to stop
 
 
 def bus_arguments(*, listeners: bool = False) -> tuple[Arg, ...]:
@@ -45,7 +45,10 @@ def action(
 
 
 def bus_of(args: Namespace) -> BusConfig:
-    """Returns the bus that the arguments name."""
+    """Returns the bus of --conn-id and --bus; of the listener's connection if `--conn-id` is None.
+
+    Raises ConfigError if the connection is not usable, and Airflow's AirflowNotFoundException without it.
+    """
     # The task SDK finds no connections of the database in this process; `airflow connections get` reads them
     # this way too.
     from airflow.models.connection import Connection

@@ -70,15 +70,16 @@ def _findings(args: Namespace, begin: Callable[[str], None]) -> list[Finding]:
         text = f"Connection {args.conn_id!r} does not exist. Run: {make} --conn-extra ..."
         of_team = [found for found in teams(args.conn_id, info) if found.level == "wrong"]
         return unusable + (of_team or [Finding("connection", "wrong", text)])
-    except InterlockError as error:  # an invalid setting is a finding already
-        known = {finding.text for finding in unusable}
-        return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in known)
+    except InterlockError as error:
+        if str(error) in {finding.text for finding in unusable}:
+            return unusable  # it is an invalid setting, which is a finding already
+        return [*unusable, Finding("connection", "wrong", str(error))]
     others = [*_listeners(args.conn_id), *_receiver(args.conn_id)]
     return [*unusable, *others, *diagnose(config, info, args.role or USUAL_ROLES, begin)]
 
 
 def _listeners(conn_id: str) -> list[Finding]:
-    """Returns a note if the listener uses another connection, which this run does not check."""
+    """Returns a note if the listener uses another connection, which this command does not check."""
     from ...engine.admin.findings import Finding
     from ...events.errors import InterlockError
     from ...triggers.settings import listener_settings

@@ -28,9 +28,17 @@ if TYPE_CHECKING:
     from ...engine.registry.registry import Registered
 
 
+_REGISTERED_AGAIN = (
+    "The next run of its DAG registers it again, and events count from then on: remove or pause that DAG as "
+    "well."
+)
+_FIRINGS_OF_SINK = "Its open firings are not delivered any more: they become dead letters after a day."
+# Columns about the open firings of a sink.
+_UNDELIVERED = ("open_firings", "oldest_firing", "oldest_since", "oldest_age_s")
+
+
 def command() -> GroupCommand:
-    from airflow.cli.cli_config import ARG_YES, GroupCommand
-    from airflow.cli.cli_config import Arg as Argument
+    from airflow.cli.cli_config import ARG_YES, Arg, GroupCommand
 
     return GroupCommand(
         name="subscriptions",
@@ -40,18 +48,18 @@ def command() -> GroupCommand:
                 "list",
                 "List registered subscriptions, the newest first",
                 list_,
-                Argument(("--name",), metavar="TEXT", help="only those whose name contains TEXT"),
-                Argument(
+                Arg(("--name",), metavar="TEXT", help="only those whose name contains TEXT"),
+                Arg(
                     ("--kind",),
                     choices=("one-shot", "durable"),
                     help="only one-shot (waiting tasks) or durable ones (dispatchers, sinks, asset watchers)",
                 ),
-                Argument(
+                Arg(
                     ("--pending",),
                     action="store_true",
                     help="also show what each has pending, and firings that wait for its sink; reads them",
                 ),
-                Argument(("--limit",), type=int, default=100, help="show at most this many (100)"),
+                Arg(("--limit",), type=int, default=100, help="show at most this many (100)"),
             ),
             action("show", "Show one subscription in full", show_one, name_argument()),
             action(
@@ -59,7 +67,7 @@ def command() -> GroupCommand:
                 "Discard a firing of a dispatcher or a sink",
                 skip,
                 name_argument(),
-                Argument(("firing",), metavar="FIRING_ID", help="id of the firing"),
+                Arg(("firing",), metavar="FIRING_ID", help="id of the firing"),
                 ARG_YES,
                 description=(
                     "Acknowledges an open firing of a durable subscription, so that no run is created for "
@@ -73,10 +81,8 @@ def command() -> GroupCommand:
                 "Remove a registration, so that it cannot fire",
                 cancel,
                 name_argument(),
-                Argument(
-                    ("--force",), action="store_true", help="also cancel a wait that a process may hold"
-                ),
-                Argument(
+                Arg(("--force",), action="store_true", help="also cancel a wait that a process may hold"),
+                Arg(
                     ("--with-sink",),
                     action="store_true",
                     help="also remove its sink: firings that are still open become dead letters after a day",
@@ -89,16 +95,6 @@ def command() -> GroupCommand:
             ),
         ),
     )
-
-
-_REGISTERED_AGAIN = (
-    "The next run of its DAG registers it again, and events count from then on: remove or pause that DAG as "
-    "well."
-)
-
-
-_UNDELIVERED = ("open_firings", "oldest_firing", "oldest_since", "oldest_age_s")
-_FIRINGS_OF_SINK = "Its open firings are not delivered any more: they become dead letters after a day."
 
 
 def name_argument() -> Arg:
@@ -234,16 +230,16 @@ def skip(args: Namespace) -> None:
     from ...engine.waiting.acknowledge import acknowledge_all
 
     config = answering_bus(args)
-    action = open_firing(config, args.subscription, args.firing)
-    firing = action.firing
+    record = open_firing(config, args.subscription, args.firing)
+    firing = record.firing
     key = "" if firing.key is None else f", key {firing.key!r}"
-    text = f"firing {firing.id} of {action.subscription!r} ({firing.outcome} at {firing.fired_at}{key})"
-    delivered = is_delivered(action.subscription)
+    text = f"firing {firing.id} of {record.subscription!r} ({firing.outcome} at {firing.fired_at}{key})"
+    delivered = is_delivered(record.subscription)
     lost = "It is not delivered" if delivered else "It gets no run"
     if not confirmed(args, f"Discard {text}? {lost}, and this cannot be undone."):
         raise SystemExit("Nothing was changed.")
-    acknowledge_all(config, [action])
-    row = {"subscription": action.subscription, "firing": firing.id, "key": firing.key}
+    acknowledge_all(config, [record])
+    row = {"subscription": record.subscription, "firing": firing.id, "key": firing.key}
     show(args, [{**row, "fired_at": firing.fired_at, "state": "skipped"}])
     if delivered:
         say("A delivery that has begun may still reach the sink.")
@@ -252,9 +248,10 @@ def skip(args: Namespace) -> None:
 
 
 def _undelivered(subscriptions: Subscriptions, name: str | None = None) -> dict[str, dict[str, Any]]:
-    """Returns {subscription: the columns _UNDELIVERED} of those with a sink; without those not known.
+    """Returns {subscription: {column: value}} with the columns _UNDELIVERED of those that have a sink.
 
-    name: the only subscription that is needed.
+    Without those of a deployment whose consumer group the cluster does not show. name: the only subscription
+    that is needed.
     """
     from ...engine.admin.deliveries import groups
     from ...engine.admin.undelivered import undelivered

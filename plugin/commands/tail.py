@@ -89,15 +89,15 @@ def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
     config = answering_bus(args)
     shown = 0
 
-    def reached() -> None:
-        said = "" if args.since is None else f"{counted(shown, 'event')} since {moment(since_ms)}. "
+    def say_following() -> None:
+        earlier = "" if args.since is None else f"{counted(shown, 'event')} since {moment(since_ms)}. "
         more = "" if args.limit is None else f" or {counted(args.limit - shown, 'more event')}"
-        say(f"{said}Following: new events are printed as they arrive, until Ctrl-C{more}.")
+        say(f"{earlier}Following: new events are printed as they arrive, until Ctrl-C{more}.")
 
     unread: list[TopicPartition] = []
     registry = read_registry(config)
     cloudevents = () if registry.bus is None else registry.bus.cloudevents
-    for record in _records(args, config, registry, since_ms, stopped, reached, unread):
+    for record in _records(args, config, registry, since_ms, stopped, say_following, unread):
         try:
             event = event_of(config, cloudevents, record)
         except EventError as error:
@@ -129,7 +129,11 @@ def _records(
     reached: Callable[[], None],
     unread: list[TopicPartition],
 ) -> Iterator[Record]:
-    """The records to look at. unread: gets the partitions that --no-follow could not read to their end."""
+    """Returns the records to look at.
+
+    reached: called when all records that exist were returned, and new ones are waited for. unread: gets the
+    partitions that --no-follow could not read to their end.
+    """
     from ...engine.reading.sources import existing, follow
 
     if args.no_follow:

@@ -52,9 +52,10 @@ _TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True)
 class Reconciled:
-    """One step: how many completions it compared, up to which end time, and which events were missing.
+    """One step of `reconcile`.
 
-    Some of the missing events may belong to completions of earlier steps.
+    completions: how many it compared. until: the end time of the last of them. missing: the events that were
+    missing, which may belong to completions of earlier steps.
     """
 
     completions: int
@@ -76,37 +77,43 @@ def reconcile(
     Yields after each step, in the order of time. Memory does not grow with the number of completions. Each
     step commits the session's transaction. Raises EngineError and EmitError; call it again then: it emits
     what is still missing.
+
+    It looks for the events of a page of completions in the part of the topic where nearly all of them are: up
+    to SOON after the last end. Those that are not there may have been emitted later. So it collects them, and
+    looks for many of them together in the rest of the topic, which costs much to read. What is not there
+    either is missing.
     """
     emitted: Emitted | None = None
-    late: list[Event] = []  # not found soon after the end; the rest of the topic may have them
-    late_since = since
+    not_found: list[Event] = []
+    rest_begins = since
     for page in _pages(_completions(session, since, until, wanted, config.deployment)):
         begin = since if emitted is None else _ended_at(page[0])
         emitted = emitted or Emitted(config)
         soon = _ended_at(page[-1]) + SOON
         events = [completion.event() for completion in page]
         found = emitted.among(_identities(events), _ms(begin - CLOCK_SKEW), _ms(soon))
-        if not late:
-            late_since = soon
-        late += [event for event in events if event.identity not in found]
+        if not not_found:
+            rest_begins = soon
+        not_found += [event for event in events if event.identity not in found]
         missing: tuple[Event, ...] = ()
-        if len(late) >= PAGE:  # reading the rest of the topic costs much, so do it once for many
-            missing = _emit_missing(config, emitted, late, late_since, dry_run=dry_run)
-            late.clear()
+        if len(not_found) >= PAGE:
+            missing = _emit_missing(config, emitted, not_found, rest_begins, dry_run=dry_run)
+            not_found.clear()
         yield Reconciled(len(page), _ended_at(page[-1]), missing)
-    if emitted is not None and late:
-        yield Reconciled(0, until, _emit_missing(config, emitted, late, late_since, dry_run=dry_run))
+    if emitted is not None and not_found:
+        yield Reconciled(0, until, _emit_missing(config, emitted, not_found, rest_begins, dry_run=dry_run))
 
 
 def _emit_missing(
-    config: BusConfig, emitted: Emitted, late: list[Event], since: datetime, *, dry_run: bool
+    config: BusConfig, emitted: Emitted, events: list[Event], since: datetime, *, dry_run: bool
 ) -> tuple[Event, ...]:
-    found = emitted.among(_identities(late), _ms(since))
-    missing = tuple(event for event in late if event.identity not in found)
+    """Emits those of the events that the topic does not have from `since` on, and returns them."""
+    found = emitted.among(_identities(events), _ms(since))
+    missing = tuple(event for event in events if event.identity not in found)
     if missing and not dry_run:
         with Emitter(config.client, config.topic("event")) as emitter:
-            for at in range(0, len(missing), _BATCH):
-                emitter.emit_all(missing[at : at + _BATCH], timeout_s=_TIMEOUT_S)
+            for start in range(0, len(missing), _BATCH):
+                emitter.emit_all(missing[start : start + _BATCH], timeout_s=_TIMEOUT_S)
     return missing
 
 

@@ -19,7 +19,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import ConfigError
 from interlock.events import Event
 from interlock.plugin import entry
-from interlock.plugin.api_server import Users, bus_of, fastapi_apps, made
+from interlock.plugin.api_server import Users, bus_of, fastapi_apps, receiver_app
 from interlock.receiver import late_producer
 from jwt import ExpiredSignatureError, InvalidTokenError
 from starlette.middleware.base import BaseHTTPMiddleware
@@ -39,7 +39,7 @@ class Manager:
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
         self.tokens: list[str] = []
-        self.asked: list[tuple[str, Any, bool]] = []
+        self.authorizations: list[tuple[str, Any, bool]] = []
 
     async def get_user_from_token(self, token: str) -> str:
         self.tokens.append(token)
@@ -50,7 +50,7 @@ class Manager:
         return token
 
     def is_authorized_asset(self, *, method: str, user: str, details: Any) -> bool:
-        self.asked.append((method, details, threading.current_thread() is threading.main_thread()))
+        self.authorizations.append((method, details, threading.current_thread() is threading.main_thread()))
         return user == "op"
 
 
@@ -90,7 +90,7 @@ async def mounted(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a server that mounts the app, while the app's lifespan lasts."""
     users = manager or Manager()
-    app, server = made(Users(lambda: users), read), FastAPI()
+    app, server = receiver_app(Users(lambda: users), read), FastAPI()
     server.mount("/interlock", app)
     # As in Airflow, where the first one makes each answer a stream, and the second compresses streams.
     server.add_middleware(BaseHTTPMiddleware, dispatch=lambda request, call_next: call_next(request))
@@ -128,8 +128,10 @@ def test_a_user_who_may_create_asset_events_writes_events_and_lineage() -> None:
             assert answer.status_code == 204
         [producer] = Producer.opened
         assert [event.type for event in producer.events] == ["t", *["openlineage.run.complete"] * 3]
-        [asked] = {(method, details.id, in_loop) for method, details, in_loop in manager.asked}
-        assert asked == ("POST", None, False)
+        [authorization] = {
+            (method, details.id, in_loop) for method, details, in_loop in manager.authorizations
+        }
+        assert authorization == ("POST", None, False)
 
     run(check)
 
@@ -180,7 +182,7 @@ def test_a_page_of_another_site_writes_nothing_with_the_session_of_its_reader(
     """
 
     async def check() -> None:
-        app, server = made(Users(lambda: manager), lambda: BUS), FastAPI()
+        app, server = receiver_app(Users(lambda: manager), lambda: BUS), FastAPI()
         server.mount("/interlock", app)
 
         async def adding(scope: Any, receive: Any, send: Any) -> None:
@@ -289,7 +291,7 @@ def test_other_paths_and_methods_are_refused(method: str, path: str, status: int
 
 def test_a_websocket_is_closed_without_an_error() -> None:
     async def check() -> None:
-        app = made(Users(Manager), lambda: BUS)
+        app = receiver_app(Users(Manager), lambda: BUS)
         sent: list[str] = []
 
         async def receive() -> dict[str, Any]:
