@@ -186,7 +186,7 @@ def test_parts_that_never_have_the_same_key_are_an_import_error(make: Callable[[
 
 
 @pytest.mark.parametrize(
-    ("condition", "given", "told"),
+    ("condition", "given", "expected_text"),
     [
         (OF_DAY, "2026-11-20T00:00:00Z", "reads a day such as 2026-11-20: they are never equal"),
         (OF_DAY, "20.11.2026", "reads a day such as 2026-11-20: they are never equal"),
@@ -201,11 +201,13 @@ def test_parts_that_never_have_the_same_key_are_an_import_error(make: Callable[[
         (LOGICAL & ANY, "today", "for exactly this time"),
     ],
 )
-def test_a_rendered_key_that_no_event_can_have_fails_the_task(condition: Any, given: str, told: str) -> None:
+def test_a_rendered_key_that_no_event_can_have_fails_the_task(
+    condition: Any, given: str, expected_text: str
+) -> None:
     """It was known only in the run; the task waited until its timeout."""
     dag = DAG("d", schedule=None)
     wait(condition, "{{ dag_run.conf['key'] }}", dag)
-    with pytest.raises(ConditionError, match=f"the key .* was rendered to '{given}': .*{told}"):
+    with pytest.raises(ConditionError, match=f"the key .* was rendered to '{given}': .*{expected_text}"):
         wait_of(dag, "wait", logical_date="2026-11-20T00:00:00Z", conf={"key": given})
 
 

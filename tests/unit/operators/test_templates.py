@@ -132,7 +132,7 @@ def test_an_error_of_a_templated_argument_does_not_say_that_it_is_not_templated(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected_text"),
     [
         ("{{ firing.ky }}", "a firing has no 'ky': it has version, firing_id"),
         ("{{ firing['ds'] }}", "a firing has no 'ds'"),
@@ -141,10 +141,10 @@ def test_an_error_of_a_templated_argument_does_not_say_that_it_is_not_templated(
     ],
 )
 @pytest.mark.parametrize("argument", ["conf", "note", "logical_date"])
-def test_a_member_that_no_firing_has_is_an_import_error(argument: str, text: str, told: str) -> None:
+def test_a_member_that_no_firing_has_is_an_import_error(argument: str, text: str, expected_text: str) -> None:
     """Each firing was held until somebody read the log."""
     given: dict[str, Any] = {argument: {"s": [text]} if argument == "conf" else text}
-    with pytest.raises(ValueError, match=f"dispatch_dag 'd': {argument} is .*{told}"):
+    with pytest.raises(ValueError, match=f"dispatch_dag 'd': {argument} is .*{expected_text}"):
         dispatch_dag("d", condition=event("x", label="orders"), trigger_dag_id="t", **given)
 
 

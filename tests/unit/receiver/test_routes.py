@@ -95,8 +95,8 @@ def test_no_endpoint_writes_for_a_sender_without_a_right(
     assert first.status in (401, 403)
     assert all(400 <= answer.status < 500 for answer in others)
     assert not bus.events
-    said = [first, *others]
-    shown = "".join([*caplog.messages, *(f"{each.headers}{each.body!r}" for each in said), str(counted)])
+    answers = [first, *others]
+    shown = "".join([*caplog.messages, *(f"{each.headers}{each.body!r}" for each in answers), str(counted)])
     for secret in (CANARY, OTHER, KEY, digest(CANARY), digest(OTHER)):
         assert secret not in shown
 

@@ -32,24 +32,24 @@ class Queue:
 
     now: Queue
 
-    def __init__(self, *held: Any) -> None:
-        self.held = deque(held)
+    def __init__(self, *messages: Any) -> None:
+        self.messages = deque(messages)
         self.steps: list[str] = []
         self.at_end: Callable[[], None] = lambda: None
         Queue.now = self
 
     def first(self) -> Any:
-        found = self.held[0]
+        found = self.messages[0]
         if isinstance(found, BaseException):
-            self.held.popleft()
+            self.messages.popleft()
             raise found
         self.steps.append(f"take {found}")
         return found
 
     def acknowledge(self) -> None:
-        found = self.held.popleft()
+        found = self.messages.popleft()
         self.steps.append(f"acknowledge {found}")
-        if not self.held:
+        if not self.messages:
             self.at_end()
 
 
@@ -84,9 +84,9 @@ class Endless(Once):
     """Fires all messages in one run. Without any it waits for ever."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        if not Queue.now.held:
+        if not Queue.now.messages:
             await asyncio.Event().wait()
-        while Queue.now.held:
+        while Queue.now.messages:
             yield await self.one()
             if not self.first:
                 Queue.now.acknowledge()
@@ -123,7 +123,7 @@ class Place(NamedTuple):
 
 class Stream(SharedStreamProducer):
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
-        for offset in range(len(Queue.now.held)):
+        for offset in range(len(Queue.now.messages)):
             yield Queue.now.first(), Place("t", 0, offset)
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:

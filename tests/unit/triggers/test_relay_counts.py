@@ -85,7 +85,7 @@ def batch(*bodies: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("held", "arguments", "counted"),
+    ("messages", "arguments", "counted"),
     [
         (["a", "b"], {}, {"messages": 2, "events": 2}),
         ([batch("a", "b", "c")], {}, {"messages": 3, "events": 3}),
@@ -105,9 +105,9 @@ def batch(*bodies: str) -> dict[str, Any]:
     ids=["messages", "a batch", "no event", "no id", "unreadable", "a failure"],
 )
 def test_a_relay_counts_its_messages_events_and_failures(
-    held: list[Any], arguments: dict[str, Any], counted: dict[str, int], metrics: Metrics
+    messages: list[Any], arguments: dict[str, Any], counted: dict[str, int], metrics: Metrics
 ) -> None:
-    Queue(*held)
+    Queue(*messages)
     relayed(Once(), **arguments)
     assert metrics.counted == counted
     assert all(tags == TAGS for tags in metrics.tags)

@@ -90,7 +90,7 @@ def test_headers_and_tls_are_taken_from_the_extra_and_members_of_airflows_operat
 
 
 @pytest.mark.parametrize(
-    ("fields", "extra", "told"),
+    ("fields", "extra", "expected_text"),
     [
         ({"conn_type": "kafka"}, None, "it has type 'kafka'; give one of type 'http'"),
         ({"host": None}, None, "it has no host"),
@@ -128,9 +128,9 @@ def test_headers_and_tls_are_taken_from_the_extra_and_members_of_airflows_operat
     ],
 )
 def test_what_cannot_be_used_is_refused_by_a_sentence_without_secrets(
-    fields: dict[str, Any], extra: Any, told: str
+    fields: dict[str, Any], extra: Any, expected_text: str
 ) -> None:
-    with pytest.raises(TargetError, match=f"^Connection 'crm': .*{told}") as raised:
+    with pytest.raises(TargetError, match=f"^Connection 'crm': .*{expected_text}") as raised:
         target_of(connection(extra, **fields))
     assert CANARY not in str(raised.value)
     assert raised.value.__suppress_context__

@@ -44,17 +44,17 @@ def test_a_transaction_that_ends_while_a_partition_has_no_leader_ends_there_when
         second.start()
         reader = Consumer({**client, "group.id": "reader", "isolation.level": "read_committed"})
         reader.assign([TopicPartition("both", partition, 0) for partition in (0, 1)])
-        seen = []
+        read = []
 
-        def next_seen() -> bool:
+        def read_both() -> bool:
             message = reader.poll(0.1)
             if message is not None and message.error() is None:
-                seen.append((message.partition(), message.value()))
-            return len(seen) == 2
+                read.append((message.partition(), message.value()))
+            return len(read) == 2
 
-        eventually("what was committed is read on both nodes", next_seen)
+        eventually("what was committed is read on both nodes", read_both)
         reader.close()
-        assert sorted(seen) == [(0, b"committed"), (1, b"committed")]
+        assert sorted(read) == [(0, b"committed"), (1, b"committed")]
     finally:
         second.stop()
         first.stop()

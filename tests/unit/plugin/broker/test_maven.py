@@ -24,7 +24,7 @@ class Repository(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.files = {"/g/a/a/1/a-1.jar": b"a", "/g/b/b/2/b-2.jar": b"b"}
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.busy: Counter[str] = Counter()  # by path: how often it is answered with 503 first
         self.behaviour = ""
         self.released = threading.Event()
@@ -39,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         server = self.server
-        server.asked[self.path] += 1
+        server.requests[self.path] += 1
         if server.behaviour == "silent":
             server.released.wait(60)
             return
@@ -102,14 +102,14 @@ def test_the_jars_are_fetched_by_their_coordinates_verified_and_kept(
     assert {file.name: file.read_bytes() for file in cache.iterdir()} == {"a-1.jar": b"a", "b-2.jar": b"b"}
     assert lines[1:] == ["  2 of 2 jars", f"Verified 2 jars and stored them in {cache}."]
     class_path(lines.append, cache, checksums, repository=repository.address)
-    assert set(repository.asked.values()) == {1}
+    assert set(repository.requests.values()) == {1}
     assert len(lines) == 3
 
 
 def test_a_busy_repository_is_tried_again(repository: Repository, checksums: Path, cache: Path) -> None:
     repository.busy["/g/b/b/2/b-2.jar"] = maven.TRIES - 1
     class_path(print, cache, checksums, repository=repository.address)
-    assert repository.asked["/g/b/b/2/b-2.jar"] == maven.TRIES
+    assert repository.requests["/g/b/b/2/b-2.jar"] == maven.TRIES
 
 
 def test_a_jar_that_the_repository_lacks_is_named_and_not_tried_again(
@@ -118,7 +118,7 @@ def test_a_jar_that_the_repository_lacks_is_named_and_not_tried_again(
     del repository.files["/g/a/a/1/a-1.jar"]
     with pytest.raises(BrokerError, match=r"Maven Central: 404 Not Found \(.*/g/a/a/1/a-1\.jar\)\. Check"):
         class_path(print, cache, checksums, repository=repository.address)
-    assert repository.asked["/g/a/a/1/a-1.jar"] == 1
+    assert repository.requests["/g/a/a/1/a-1.jar"] == 1
     assert [f.name for f in cache.parent.iterdir()] == ["kafka.lock"]
 
 

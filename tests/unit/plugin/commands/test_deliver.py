@@ -19,7 +19,7 @@ USABLE = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "connection", "networks", "told"),
+    ("arguments", "connection", "networks", "expected_text"),
     [
         (["--slots", "0"], USABLE, "", "--slots: give a number from 1 to 10000."),
         (["--slots", "10001"], USABLE, "", "--slots: give a number from 1 to 10000."),
@@ -43,7 +43,11 @@ USABLE = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
     ids=["no slots", "too many", "drain below 0", "drain too long", "network", "type", "servers", "property"],
 )
 def test_it_ends_at_once_with_the_reason_if_an_argument_or_setting_cannot_be_used(
-    arguments: list[str], connection: object, networks: str, told: str, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    connection: object,
+    networks: str,
+    expected_text: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW__INTERLOCK__DELIVERY_NETWORKS", networks)
@@ -51,7 +55,7 @@ def test_it_ends_at_once_with_the_reason_if_an_argument_or_setting_cannot_be_use
     args = get_parser().parse_args(["interlock", "deliver", *arguments])
     with pytest.raises(SystemExit) as raised:
         args.func(args)
-    assert told in str(raised.value.code)
+    assert expected_text in str(raised.value.code)
     assert "canary-1" not in str(raised.value.code)
 
 

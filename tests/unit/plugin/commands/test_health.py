@@ -52,7 +52,7 @@ def test_tables_show_only_partitions_that_need_attention(
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "expected_text"),
     [
         ({"open": 3, "redriven": 3, "complete": True}, "3 open, 3 redriven"),
         ({"open": 3, "redriven": 0, "complete": False}, "at least 3 open, 0 redriven"),
@@ -60,12 +60,12 @@ def test_tables_show_only_partitions_that_need_attention(
     ],
 )
 def test_dead_letters_are_counted_as_the_list_shows_them(
-    found: Any, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    found: Any, expected_text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Health said "<= 17" where the list had 3 open and 3 redriven."""
     health = Health("b", "one:1", dead_letters=found, dead_letters_at_most=17)
     out, _ = shown("table", health, monkeypatch, capsys)
-    assert told in " ".join(out.split())
+    assert expected_text in " ".join(out.split())
     out, _ = shown("json", health, monkeypatch, capsys)
     assert (json.loads(out)["dead_letters"], json.loads(out)["dead_letters_at_most"]) == (found, 17)
 
@@ -108,12 +108,12 @@ def test_when_a_waiting_firing_is_a_problem_can_be_chosen(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked: list[int] = []
+    late_values: list[int] = []
     shown("json", Health("b", "one:1"), monkeypatch, capsys)  # sets the connection
-    monkeypatch.setattr(module, "examine", lambda _, late: asked.append(late) or Health("b", "one:1"))
+    monkeypatch.setattr(module, "examine", lambda _, late: late_values.append(late) or Health("b", "one:1"))
     args = get_parser().parse_args(["interlock", "health", *given, "--output", "json"])
     args.func(args)
-    assert asked == [late_ms]
+    assert late_values == [late_ms]
 
 
 def test_a_duration_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ CONFIG = BusConfig(client={"bootstrap.servers": "x:1"})
 class Bus:
     """What the bus holds, and what is emitted to it."""
 
-    held: dict[tuple[str, str], int] = field(default_factory=dict)  # identity: timestamp
+    timestamps: dict[tuple[str, str], int] = field(default_factory=dict)  # {identity: timestamp}
     emitted: list[Event] = field(default_factory=list)
     queries: list[tuple[int, int | None, int]] = field(default_factory=list)  # since, until, events wanted
     on_query: Callable[[], None] = lambda: None
@@ -52,7 +52,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
 
         def emit_all(self, events: Any, timeout_s: float) -> None:
             made.emitted += events
-            made.held |= dict.fromkeys((event.identity for event in events), ms(UNTIL))
+            made.timestamps |= dict.fromkeys((event.identity for event in events), ms(UNTIL))
 
     class FakeEmitted:
         def __init__(self, config: BusConfig) -> None:
@@ -62,7 +62,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
             made.on_query()
             made.queries.append((since_ms, until_ms, len(wanted)))
             last = sys.maxsize if until_ms is None else until_ms
-            return {each for each in wanted if since_ms <= made.held.get(each, -1) < last}
+            return {each for each in wanted if since_ms <= made.timestamps.get(each, -1) < last}
 
     monkeypatch.setattr(module, "Emitter", FakeEmitter)
     monkeypatch.setattr(module, "Emitted", FakeEmitted)
@@ -193,7 +193,7 @@ def test_late_events_are_searched_in_the_rest_of_the_topic(
     add_run(session, "one", "success", 2)
     [missing] = reconcile(CONFIG, session, SINCE, UNTIL, ALL, dry_run=True).missing
     bus.queries.clear()
-    bus.held[missing.identity] = ms(arrived)
+    bus.timestamps[missing.identity] = ms(arrived)
     assert reconcile(CONFIG, session, SINCE, UNTIL, ALL).missing == []
     assert len(bus.queries) == queries
 
@@ -209,7 +209,7 @@ def test_memory_holds_only_a_few_pages(
             add_task(session, f"r{n:03}", "t", "success", n // 14)  # some ended at the same time
 
     made: list[weakref.ref[Any]] = []
-    held: list[int] = []
+    alive: list[int] = []
 
     def counted(make: Callable[..., Any]) -> Callable[..., Any]:
         def count(*arguments: Any) -> Any:
@@ -223,15 +223,17 @@ def test_memory_holds_only_a_few_pages(
         monkeypatch.setattr(module, name, counted(getattr(module, name)))
     if emitted_soon:
         missing = reconcile(CONFIG, session, SINCE, UNTIL, ALL, dry_run=True).missing
-        bus.held = {each.identity: ms(parse_timestamp(str(each.attributes["time"]))) for each in missing}
+        bus.timestamps = {
+            each.identity: ms(parse_timestamp(str(each.attributes["time"]))) for each in missing
+        }
         bus.queries.clear()
     bus.emitted = _Discarding()
-    bus.on_query = lambda: held.append(sum(completion() is not None for completion in made))
+    bus.on_query = lambda: alive.append(sum(completion() is not None for completion in made))
     completions = count = 0
     for step in module.reconcile(CONFIG, session, SINCE, UNTIL, ALL):
         completions, count = completions + step.completions, count + len(step.missing)
     assert (completions, count) == (300, 0 if emitted_soon else 300)
-    assert max(held) <= 4 * module.PAGE  # a page of runs, one of tasks, and those that are compared
+    assert max(alive) <= 4 * module.PAGE  # a page of runs, one of tasks, and those that are compared
     assert max(count for _, _, count in bus.queries) < 2 * module.PAGE
     # The rest of the topic is read once for each full page of missing events, and never if none is missing.
     assert sum(until is None for _, until, _ in bus.queries) == (0 if emitted_soon else 30)
