@@ -331,11 +331,11 @@ def dag_test(row: Row) -> dict[str, Any]:
             break  # else the command and the DAG processor wrote the DAG to SQLite at the same moment
     after = _own_members(row)
     row.emit("beside", id="later")
-    printed = {"said": done.stdout, "code": done.returncode, "beside": row.api.wait_for_run("beside", beside)}
-    return {"before": before, "after": after, **printed}
+    ended = row.api.wait_for_run("beside", beside)
+    played = {"printed": done.stdout, "code": done.returncode, "beside": ended}
+    return {"before": before, "after": after, **played}
 
 
 def _own_members(row: Row) -> frozenset[str]:
     """The engines of this Airflow; another row starts one of a second deployment."""
     return frozenset(name for name in row.site.members() if "-elsewhere-" not in name)
-

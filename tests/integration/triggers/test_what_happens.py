@@ -222,7 +222,7 @@ def test_mapped_task_instances_wait_each_for_its_key(rows: Any) -> None:
 @pytest.mark.long
 def test_dag_test_waits_beside_the_others_and_leaves_the_group_as_it_was(rows: Any) -> None:
     played = rows[dag_test].result()
-    assert played["code"] == 0, played["said"][-3000:]
-    assert "Firing " in played["said"]
+    assert played["code"] == 0, played["printed"][-3000:]
+    assert "Firing " in played["printed"]
     assert played["after"] == played["before"]
     assert played["beside"] == "success"

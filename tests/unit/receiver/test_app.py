@@ -1,3 +1,5 @@
+"""The receiver's app: what it writes, what it refuses, and what it holds in memory."""
+
 from __future__ import annotations
 
 import asyncio

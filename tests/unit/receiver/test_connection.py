@@ -1,3 +1,5 @@
+"""A connection of the receiver: what bounds its peer, and that each request gets its own answer."""
+
 from __future__ import annotations
 
 import asyncio

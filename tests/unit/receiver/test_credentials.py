@@ -1,3 +1,5 @@
+"""The document of credentials, and which options of a receiver go together."""
+
 from __future__ import annotations
 
 import hashlib

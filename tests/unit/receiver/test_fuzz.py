@@ -1,3 +1,5 @@
+"""Hostile requests: no answer 500, and no error in the log."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""JSON Web Tokens: which are granted, and how long they and the keys are remembered."""
+
 from __future__ import annotations
 
 import asyncio

@@ -137,14 +137,21 @@ def test_at_the_timeout_it_yields_the_registration_keys_to_remove(waits: FakeWai
 
 def test_a_firing_from_before_the_timeout_counts_if_no_triggerer_ran_then(waits: FakeWaits) -> None:
     """The next triggerer searches for a firing before it reports the timeout."""
-    looked = threading.Event()
+    trigger = a_trigger(timeout_at=in_seconds(-3600))
+    is_searching = threading.Event()
+    next_item = trigger.next_item
+
+    async def searching(*arguments: Any) -> Any:
+        asyncio.get_running_loop().call_soon(is_searching.set)
+        return await next_item(*arguments)
 
     def later(wait: Wait) -> None:
-        looked.wait(0.3)
+        assert is_searching.wait(10)
         deliver(wait)
 
+    trigger.next_item = searching  # type: ignore[method-assign]
     waits.then = later
-    [payload] = events_of(a_trigger(timeout_at=in_seconds(-3600)))
+    [payload] = events_of(trigger)
     assert payload["outcome"] == "fired"
 
 

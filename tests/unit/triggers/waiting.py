@@ -48,7 +48,11 @@ def deliver(wait: Wait) -> None:
 
 
 class FakeWaits:
-    """Delivers from another thread, as the waits' thread does."""
+    """The waits of a runtime, which deliver from another thread.
+
+    then: called in that thread with each wait that is opened. look: whether the waits have then checked the
+    firings that exist.
+    """
 
     def __init__(self) -> None:
         self.opened: list[Wait] = []
