@@ -250,7 +250,10 @@ class Writer(Protocol):
         """Wait until all records are delivered. Returns how many are not when the timeout has passed."""
 
     def partitions(self, topic: str, timeout_s: float) -> int:
-        """The topic's partition count, 0 if it is missing. Raises UnreachableError without an answer."""
+        """The topic's partition count, 0 if it is missing.
+
+        Raises UnreachableError without an answer, or if the brokers refuse to describe the topic.
+        """
 
     def outage(self) -> str | None:
         """Send the cluster a request. Returns why it does not answer, or None if it does."""

@@ -117,11 +117,13 @@ class Admin:
 
     def group_members(self) -> list[Member]:
         """The current members of the group, from its coordinator."""
+        from confluent_kafka import KafkaException
+
         with _without_warnings:
             groups = self.call(lambda: self._client.list_groups(self._config.group, REQUEST_TIMEOUT_S))
         for group in groups:
             if group.error is not None:  # such a group lists no members: all engines would look dead
-                raise self._errors.unreachable(self._config, f"{group.id}: {group.error.str()}")
+                raise self._errors.unreachable(self._config, KafkaException(group.error))
         return [_member(member) for group in groups for member in group.members]
 
     # -- offsets of partitions (a fetching consumer takes 500 ms for each request, this client 0.3 ms)
@@ -286,6 +288,7 @@ class Admin:
             raise
 
     def call(self, call: Callable[[], T]) -> T:
+        """The result of a request to the brokers. Raises UnreachableError if it fails."""
         from concurrent.futures import TimeoutError as FutureTimeout
 
         from confluent_kafka import KafkaException

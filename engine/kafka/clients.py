@@ -65,8 +65,12 @@ class ClientErrors:
         self.last = None
 
     def unreachable(self, config: BusConfig, error: object = None) -> UnreachableError:
-        """The error for a cluster that does not answer, with the client's own reason."""
-        reason = self.last or (str(error) if error else "no answer")
+        """The error for a cluster that does not answer or refuses, with the reason.
+
+        The reason is what the brokers answered, if `error` is a KafkaException with their answer. Otherwise
+        it is the last error that the clients reported, because a timeout does not say why; or `error`.
+        """
+        reason = _answer_in(error) or self.last or str(error or "") or "no answer"
         if fault := certificate_fault(config.client, reason):
             return UnreachableError(
                 f"Cannot reach {config.describe()}: the broker's certificate is refused, {fault} ({reason}). "
@@ -87,6 +91,15 @@ class ClientErrors:
             admin.poll(0)  # the client reports the errors of its attempts only here
             raise self.unreachable(config, e.args[0].str()) from e
         self.clear()
+
+
+def _answer_in(error: object) -> str:
+    """The text of the brokers' answer; "" for errors of the client itself, whose codes are below 0."""
+    from confluent_kafka import KafkaException
+
+    if isinstance(error, KafkaException) and error.args[0].code() > 0:
+        return error_text(error.args[0])
+    return ""
 
 
 def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str, Any]:

@@ -99,8 +99,8 @@ def create(
 ) -> tuple[list[str], list[str]]:
     """Create the missing topics. Returns (names created, names that existed). Safe to repeat.
 
-    `replication_factor` -1: the broker's default. Raises TopicsError if the cluster refuses a topic,
-    UnreachableError if it does not answer.
+    `partitions`: of each topic but the registry, which has one. `replication_factor` -1: the broker's
+    default. Raises TopicsError if the cluster refuses a topic, UnreachableError if it does not answer.
     """
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
@@ -134,21 +134,34 @@ def create(
                 problems.append(f"Topic {name!r} cannot be created: {error.str()}.")
     if problems:
         raise TopicsError(*problems)
-    _wait_until_known(admin, created)
-    if bus_record(config) is None:
+    _wait_until_known(admin, config, created)
+    if bus_record(config) is None:  # an earlier call may have created topics, and ended before it wrote this
         trigger = config.topic("trigger")
         if trigger in existing:
-            partitions = len(admin.list_topics(timeout=TIMEOUT_S).topics[trigger].partitions)
+            partitions = _partition_counts(admin, config).get(trigger, 0)
+            if not partitions:
+                raise UnreachableError(f"The brokers do not describe topic {trigger!r} now. Run this again.")
         write_bus_record(config, BusRecord(partitions=partitions, topic_ids=topic_ids(config)))
     return created, existing
 
 
-def _wait_until_known(admin: AdminClient, names: list[str]) -> None:
+def _partition_counts(admin: AdminClient, config: BusConfig) -> dict[str, int]:
+    """{topic: partition count} of the cluster. Raises UnreachableError if it does not answer."""
+    from confluent_kafka import KafkaException
+
+    try:
+        metadata = admin.list_topics(timeout=TIMEOUT_S)
+    except KafkaException as e:
+        raise UnreachableError(f"{config.describe()} does not answer: {e.args[0].str()}.") from e
+    return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+
+def _wait_until_known(admin: AdminClient, config: BusConfig, names: list[str]) -> None:
     """Wait at most ten seconds until the created topics are in the brokers' metadata."""
 
     def unknown() -> bool:
-        listed = admin.list_topics(timeout=TIMEOUT_S).topics
-        return any(name not in listed or not listed[name].partitions for name in names)
+        counts = _partition_counts(admin, config)
+        return not all(counts.get(name) for name in names)
 
     Retrying(
         retry=retry_if_result(bool),
@@ -265,14 +278,8 @@ def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
     letter needs it. Raises TopicsError naming each topic that is missing or differs, and what to do;
     UnreachableError if the cluster does not answer.
     """
-    from confluent_kafka import KafkaException
-
     admin = admin_client(config)
-    try:
-        metadata = admin.list_topics(timeout=TIMEOUT_S)
-    except KafkaException as e:
-        raise UnreachableError(f"{config.describe()} does not answer: {e.args[0].str()}.") from e
-    found = {name: len(t.partitions) for name, t in metadata.topics.items() if t.error is None}
+    found = _partition_counts(admin, config)
     wanted = specs(config) if dead_letters else _without_dead_letters(config)
     missing = [s.name for s in wanted if s.name not in found]
     if missing:
@@ -342,6 +349,7 @@ def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> li
 
 
 def admin_client(config: BusConfig, logger: logging.Logger | None = None) -> AdminClient:
+    """A client for requests about topics. Raises UnreachableError if the cluster does not answer."""
     from confluent_kafka.admin import AdminClient
 
     from .clients import ClientErrors, client_log, connect

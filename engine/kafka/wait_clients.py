@@ -63,12 +63,15 @@ class KafkaWriter:
         return self._producer.flush(timeout_s)
 
     def partitions(self, topic: str, timeout_s: float) -> int:
-        from confluent_kafka import KafkaException
+        from confluent_kafka import KafkaError, KafkaException
 
         try:
-            return len(self._producer.list_topics(topic, timeout=timeout_s).topics[topic].partitions)
+            found = self._producer.list_topics(topic, timeout=timeout_s).topics[topic]
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e.args[0].str()) from e
+        if not found.partitions and found.error and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise self._errors.unreachable(self._config, KafkaException(found.error))
+        return len(found.partitions)
 
     def outage(self) -> str | None:
         from confluent_kafka import KafkaException

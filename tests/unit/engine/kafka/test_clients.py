@@ -7,11 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from interlock.engine.admin.doctor import connection
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import ConfigError
 from interlock.engine.kafka.clients import ClientErrors, connect, error_text
+
+from tests.unit.engine.kafka.clients import CONFIG, failure
 
 REFUSED = "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Connection refused"
 
@@ -23,6 +25,21 @@ REFUSED = "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Conn
 def test_one_reason_reads_the_same_however_often_it_came(more: str) -> None:
     error: Any = SimpleNamespace(str=lambda: f"{REFUSED}{more}")
     assert error_text(error) == REFUSED
+
+
+def test_the_brokers_answer_is_the_reason_also_after_a_client_had_reported_another_error() -> None:
+    """A broker that is away for a moment would otherwise be the reason for each later refusal."""
+    errors = ClientErrors()
+    errors(KafkaError(KafkaError._TRANSPORT, REFUSED))
+    answer = failure(KafkaError.TOPIC_AUTHORIZATION_FAILED, reason="Topic authorization failed")
+    assert ": Topic authorization failed. " in str(errors.unreachable(CONFIG, answer))
+    timeout = failure(KafkaError._TIMED_OUT, reason="Timed out")
+    assert f": {REFUSED}. " in str(errors.unreachable(CONFIG, timeout))
+
+
+@pytest.mark.parametrize("error", [None, TimeoutError()])
+def test_an_error_without_a_text_is_no_answer(error: Exception | None) -> None:
+    assert ": no answer. " in str(ClientErrors().unreachable(CONFIG, error))
 
 
 CANARY = "CANARY"
@@ -79,16 +96,16 @@ def test_no_value_of_the_extra_but_those_that_the_docs_list_is_shown(
         extra["debug"] = debug
     config = BusConfig(client=extra)
     errors = ClientErrors()
-    said = [repr(config), config.describe()]
+    texts = [repr(config), config.describe()]
     with caplog.at_level(logging.DEBUG, "interlock.engine.librdkafka"):
         try:
             producer = connect(Producer, config, errors)
             producer.poll(0.05)
             del producer
         except ConfigError as e:
-            said.append(str(e))
+            texts.append(str(e))
     if name != "security.protocol":
-        said.append(connection(config).text)
-    said.append(str(errors.unreachable(config)))
-    assert CANARY not in "\n".join(said)
+        texts.append(connection(config).text)
+    texts.append(str(errors.unreachable(config)))
+    assert CANARY not in "\n".join(texts)
     assert CANARY not in caplog.text

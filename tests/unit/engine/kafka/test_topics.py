@@ -111,6 +111,13 @@ class FakeAdmin:
         }
         return SimpleNamespace(topics=topics)
 
+    def create_topics(self, wanted: list[Any], **_: object) -> dict[str, Future[None]]:
+        """Creates none: all exist."""
+        answers: dict[str, Future[None]] = {topic.topic: Future() for topic in wanted}
+        for answer in answers.values():
+            answer.set_exception(failure(KafkaError.TOPIC_ALREADY_EXISTS))
+        return answers
+
     def describe_configs(self, resources: list[ConfigResource], **_: object) -> dict[ConfigResource, Any]:
         return {resource: self._settings(resource.name) for resource in resources}
 
@@ -120,6 +127,27 @@ class FakeAdmin:
         answer: Future[dict[str, Any]] = Future()
         answer.set_result({key: SimpleNamespace(value=value) for key, value in settings.items()})
         return answer
+
+
+class SilentAdmin(FakeAdmin):
+    """A cluster that no longer answers."""
+
+    def list_topics(self, timeout: float) -> Any:
+        raise failure(KafkaError._TRANSPORT)
+
+
+@pytest.mark.parametrize(
+    "admin", [SilentAdmin(), FakeAdmin(missing="b-trigger")], ids=["no answer", "without a topic"]
+)
+def test_a_bus_whose_partitions_are_not_known_gets_no_bus_record(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its topics were created by an earlier call, which ended before it wrote the record."""
+    monkeypatch.setattr(module, "admin_client", lambda *_: admin)
+    monkeypatch.setattr(module, "bus_record", lambda _: None)
+    monkeypatch.setattr(module, "write_bus_record", pytest.fail)
+    with pytest.raises(UnreachableError):
+        create(CONFIG)
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,16 @@ RECORD = Output("b-subscription", 0, b"k", b"v")
 
 
 class Producer:
-    """`fails`: what the next calls raise. `says`: of records that are on their way, when it is asked."""
+    """`fails`: what the next calls raise. `delivery_error`: with which the records are reported.
+
+    `topic_error`: of each topic's description.
+    """
 
     def __init__(self) -> None:
         self.settings: dict[str, Any] = {}
         self.fails: list[BaseException] = []
-        self.says: KafkaError | None = None
+        self.delivery_error: KafkaError | None = None
+        self.topic_error: KafkaError | None = None
         self._reports: list[Any] = []
 
     def __call__(self, settings: dict[str, Any]) -> Producer:
@@ -41,11 +45,12 @@ class Producer:
 
     def poll(self, timeout_s: float) -> None:
         while self._reports:
-            self._reports.pop()(self.says, None)
+            self._reports.pop()(self.delivery_error, None)
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         self._called()
-        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=[0, 1])})
+        partitions = [] if self.topic_error else [0, 1]
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=partitions, error=self.topic_error)})
 
 
 @pytest.fixture
@@ -74,16 +79,16 @@ def test_a_record_that_is_not_taken_says_what_the_writer_is_still_good_for(
     assert type(caught.value) is error
 
 
-@pytest.mark.parametrize("says", [None, KafkaError(KafkaError._MSG_TIMED_OUT, "too late")])
+@pytest.mark.parametrize("delivery_error", [None, KafkaError(KafkaError._MSG_TIMED_OUT, "too late")])
 def test_the_outcome_of_a_record_is_reported_by_a_later_call(
-    producer: Producer, says: KafkaError | None
+    producer: Producer, delivery_error: KafkaError | None
 ) -> None:
-    writer, heard = KafkaClients(CONFIG).writer(), []
-    producer.says = says
-    writer.write(RECORD, heard.append)
-    assert heard == []
+    writer, reports = KafkaClients(CONFIG).writer(), []
+    producer.delivery_error = delivery_error
+    writer.write(RECORD, reports.append)
+    assert reports == []
     writer.serve()
-    assert heard == [None if says is None else "too late"]
+    assert reports == [None if delivery_error is None else "too late"]
 
 
 def test_a_cluster_that_does_not_answer_is_an_error_with_its_reason(producer: Producer) -> None:
@@ -91,6 +96,15 @@ def test_a_cluster_that_does_not_answer_is_an_error_with_its_reason(producer: Pr
     assert writer.partitions("b-action", 1.0) == 2
     producer.fails = [failure(KafkaError._TRANSPORT, reason="it is gone")]
     with pytest.raises(UnreachableError, match="it is gone"):
+        writer.partitions("b-action", 1.0)
+
+
+def test_a_topic_that_brokers_refuse_to_describe_is_not_a_missing_one(producer: Producer) -> None:
+    writer = KafkaClients(CONFIG).writer()
+    producer.topic_error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert writer.partitions("b-action", 1.0) == 0
+    producer.topic_error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed")
+    with pytest.raises(UnreachableError, match="Topic authorization failed"):
         writer.partitions("b-action", 1.0)
 
 
@@ -116,12 +130,12 @@ def test_records_of_a_task_are_dropped_after_its_timeout(producer: Producer) -> 
 def test_a_writer_accepts_what_the_topics_accept_and_reports_a_record_that_is_too_large(
     producer: Producer,
 ) -> None:
-    writer, heard = KafkaClients(CONFIG).writer(), []
+    writer, reports = KafkaClients(CONFIG).writer(), []
     assert producer.settings["message.max.bytes"] == MAX_INTERNAL_BYTES
-    producer.says = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
-    writer.write(RECORD, heard.append)
+    producer.delivery_error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
+    writer.write(RECORD, reports.append)
     writer.serve()
-    assert heard == [TOO_LARGE]
+    assert reports == [TOO_LARGE]
 
 
 def test_readers_of_waits_get_a_firing_at_once_and_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
