@@ -114,12 +114,13 @@ class Dispatching:
     The other methods run in the waits' thread, which reads the topics.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._lock = threading.Lock()
         self._streams: dict[str, list[Stream]] = {}
         self._open = OpenFirings()
-        self._read_to_end = False
-        self._reading_again: set[str] = set()
+        self._read_to_end = False  # the topics, since `begin`
+        self._reading_again: set[str] = set()  # subscriptions whose firings that did not fit are being read
 
     def open(self, durable: Durable, deliver: Deliver) -> Stream:
         """Register the subscription unless it is registered. `deliver` is called when there may be firings.
@@ -215,7 +216,7 @@ class Dispatching:
             s.durable.subscription for s in streams if s.state == "served" and s.durable.sink is None
         }:
             with self._lock:
-                starts = self._open.reread_from(name)
+                starts = self._open.take_left_out(name)
                 if starts:
                     self._reading_again.add(name)
             if starts:
@@ -226,7 +227,7 @@ class Dispatching:
 
     def _advance(self, stream: Stream, registry: Registry, registrations: RegistrationWriter) -> None:
         """Advance the stream's state: register it, or find that it is registered, cancelled or replaced."""
-        durable, now = stream.durable, time.monotonic()
+        durable, now = stream.durable, self._monotonic()
         found, sink = registry.by_name(durable.subscription), registry.sinks.get(durable.subscription)
         has_sink = stream.has_sink(sink)
         if has_sink and found is not None:
@@ -275,6 +276,7 @@ class Dispatching:
 
 
 def _is_due(sent_at: float | None, now: float) -> bool:
+    """Whether to send a record, or to send it again because the registry does not show it."""
     return sent_at is None or now - sent_at >= REGISTER_AGAIN_S
 
 

@@ -36,7 +36,7 @@ class OpenFirings:
     """References to the first open firings of each durable subscription, at most MOST_HELD each.
 
     Once a firing does not fit, later ones of its partition are not added either, which keeps the order of
-    each key. `reread_from` then returns where to read that partition again.
+    each key. `take_left_out` then returns where to read that partition again.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,9 @@ class OpenFirings:
             for ref in self._refs.get(subscription, {}).values()
             if (ref.source.partition, ref.offset) not in without
         )
-        return heapq.nsmallest(most, found, key=lambda p: (p.timestamp_ms, p.source.partition, p.offset))
+        return heapq.nsmallest(
+            most, found, key=lambda ref: (ref.timestamp_ms, ref.source.partition, ref.offset)
+        )
 
     def count(self, subscription: str) -> int:
         """How many references of the subscription are in memory, at most MOST_HELD."""
@@ -97,8 +99,11 @@ class OpenFirings:
             if (ref.source.partition, ref.offset) in gone:
                 del refs[firing]
 
-    def reread_from(self, subscription: str) -> Mapping[TopicPartition, int]:
-        """{partition: offset} from which to read firings that did not fit; empty while over FEW are left."""
+    def take_left_out(self, subscription: str) -> Mapping[TopicPartition, int]:
+        """{partition: offset} from which to read firings that did not fit; empty while over FEW are left.
+
+        Forgets these offsets: the caller reads the partitions from there, and calls `follow` for each record.
+        """
         if len(self._refs.get(subscription, ())) > FEW:
             return {}
         return self._beyond.pop(subscription, {})

@@ -48,7 +48,6 @@ class RegistrationWriter:
         failed: called with the reason if the record is refused now, or not delivered (by a later `serve`).
         Raises UnreachableError if the writer is unusable.
         """
-
         key = RegistrationKey(registration.incarnation, self._nonce()).encode()
         value = encode_json(msgspec.structs.replace(registration, v=version))
         return key.decode() if self._send(key, value, failed) else None

@@ -51,6 +51,7 @@ class Wait:
 
     `accepts`: whether the wait takes a firing of another incarnation; called once. `checked_firings`: whether
     the firing that the topic had when the wait was opened has been delivered; also True if there was none.
+    `misses`: how often that firing's record could not be found.
     """
 
     registration: Registration
@@ -88,8 +89,8 @@ class _TopicsRead:
 class Waits:
     """The open waits of this process. `open` and `close` may be called from any thread.
 
-    `dispatching`: the firings of durable subscriptions, from the same topics. `delivered`: a counter.
-    `clients`: of the current connection.
+    `dispatching`: the firings of durable subscriptions, from the same topics. `delivered`: how many firings
+    waits have got. `clients`: of the current connection.
 
     `run` is the thread's loop: it connects, follows the topics, and raises EngineError if the connection
     fails. The caller runs it again, with another config if need be; open waits stay open.
@@ -105,7 +106,7 @@ class Waits:
         self._config, self._board = config, board
         self._connect, self.clients = clients, clients(config)
         self._environment, self._monotonic = environment, environment.monotonic
-        self.dispatching = Dispatching()
+        self.dispatching = Dispatching(self._monotonic)
         self._lock = threading.Lock()
         self._opened: deque[Wait] = deque()
         self._withdrawn: deque[Wait] = deque()

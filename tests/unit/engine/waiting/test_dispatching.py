@@ -42,7 +42,8 @@ class Stage:
     """Dispatching, and the registry as its registrations would make it."""
 
     def __init__(self) -> None:
-        self.dispatching, self.registry = Dispatching(), Registry()
+        self.now = 0.0
+        self.dispatching, self.registry = Dispatching(lambda: self.now), Registry()
         self.sent: list[Registration] = []
         self.sinks: list[dict[str, Any]] = []
         self.refusal = ""
@@ -83,8 +84,8 @@ class Stage:
         self.dispatching.serve(self.registry, self, KafkaClients(CONFIG))  # type: ignore[arg-type]
 
     def open(self, what: Durable) -> tuple[Stream, list[Any]]:
-        heard: list[Any] = []
-        return self.dispatching.open(what, heard.append), heard
+        received: list[Any] = []
+        return self.dispatching.open(what, received.append), received
 
     def serve_registered(self, what: Durable) -> tuple[Stream, list[Any]]:
         """A stream whose subscription is registered already, once it was served."""
@@ -103,26 +104,24 @@ def stage() -> Stage:
 
 
 def test_an_unregistered_subscription_is_registered_once_and_notified_when_registered(stage: Stage) -> None:
-    _, heard = stage.open(durable())
+    _, received = stage.open(durable())
     stage.serve()
     stage.serve()
     [sent] = stage.sent
     assert (sent.kind, sent.since_ms, sent.max_keys) == ("durable", 100, 10)
-    assert heard == []
+    assert received == []
     assert stage.dispatching.dispatched_incarnations() == []
     stage.registered(sent)
     stage.serve()
     stage.serve()
-    assert heard == [MORE_FIRINGS]
+    assert received == [MORE_FIRINGS]
     assert stage.dispatching.dispatched_incarnations() == [sent.incarnation]
 
 
-def test_a_registration_that_does_not_appear_is_sent_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_registration_that_does_not_appear_is_sent_again(stage: Stage) -> None:
     stage.open(durable())
     stage.serve()
-    monkeypatch.setattr(module, "REGISTER_AGAIN_S", 0.0)
+    stage.now += module.REGISTER_AGAIN_S
     stage.serve()
     assert len(stage.sent) == 2
     assert stage.sent[0] == stage.sent[1]
@@ -130,9 +129,9 @@ def test_a_registration_that_does_not_appear_is_sent_again(
 
 def test_a_later_run_keeps_the_since_of_the_first_registration(stage: Stage) -> None:
     stage.registered(durable(since_ms=50).registration())
-    _, heard = stage.open(durable(since_ms=100))
+    _, received = stage.open(durable(since_ms=100))
     stage.serve()
-    assert (stage.sent, heard) == ([], [MORE_FIRINGS])
+    assert (stage.sent, received) == ([], [MORE_FIRINGS])
 
 
 def test_a_since_that_is_given_is_another_meaning_and_registered(stage: Stage) -> None:
@@ -146,40 +145,40 @@ def test_an_edited_condition_replaces_the_one_before_and_its_open_firings_stay(s
     before = durable(OTHER).registration()
     stage.registered(before)
     stage.dispatching.follow(fired("of-the-old", 7))
-    stream, heard = stage.open(durable())
+    stream, received = stage.open(durable())
     stage.serve()
     [sent] = stage.sent
     assert sent.incarnation != before.incarnation
     stage.registered(sent)
     stage.serve()
-    assert heard == [MORE_FIRINGS]
+    assert received == [MORE_FIRINGS]
     assert stage.taken(stream) == [7]
 
 
 def test_other_limits_are_registered_again_as_the_same_incarnation(stage: Stage) -> None:
     before = durable(since_ms=50).registration()
     stage.registered(before)
-    _, heard = stage.open(durable(max_keys=20))
+    _, received = stage.open(durable(max_keys=20))
     stage.serve()
     [sent] = stage.sent
     assert (sent.incarnation, sent.max_keys) == (before.incarnation, 20)
-    assert heard == [MORE_FIRINGS]
+    assert received == [MORE_FIRINGS]
 
 
 def test_a_stream_whose_condition_was_replaced_or_cancelled_says_so_and_does_not_fight(stage: Stage) -> None:
-    _, heard = stage.serve_registered(durable())
+    _, received = stage.serve_registered(durable())
     other = durable(OTHER).registration()
     stage.registered(other)
     for _ in range(3):
         stage.serve()
-    assert heard == [MORE_FIRINGS, Notice("Subscription 's' has another condition now.")]
+    assert received == [MORE_FIRINGS, Notice("Subscription 's' has another condition now.")]
     assert stage.sent == []
-    _, heard = stage.open(durable(OTHER))
+    _, received = stage.open(durable(OTHER))
     stage.serve()
     stage.removed(other)
     for _ in range(3):
         stage.serve()
-    assert heard == [MORE_FIRINGS, Notice("Subscription 's' was cancelled.")]
+    assert received == [MORE_FIRINGS, Notice("Subscription 's' was cancelled.")]
     assert stage.sent == []
 
 
@@ -198,10 +197,10 @@ def test_a_stream_is_registered_once_it_was_seen_so_whatever_comes_after(stage: 
 
 def test_a_refused_registration_is_notified(stage: Stage) -> None:
     stage.refusal = "no room"
-    _, heard = stage.open(durable())
+    _, received = stage.open(durable())
     stage.serve()
-    [told] = heard
-    assert "'s' could not be registered: no room" in told.text
+    [notice] = received
+    assert "'s' could not be registered: no room" in notice.text
 
 
 def test_nothing_is_taken_before_the_topics_are_read_to_their_ends(stage: Stage) -> None:
@@ -215,13 +214,13 @@ def test_nothing_is_taken_before_the_topics_are_read_to_their_ends(stage: Stage)
 
 
 def test_each_new_firing_is_notified_to_an_open_stream_and_to_no_closed_one(stage: Stage) -> None:
-    stream, heard = stage.serve_registered(durable())
+    stream, received = stage.serve_registered(durable())
     stage.dispatching.follow(fired("a", 0))
-    assert heard == [MORE_FIRINGS, MORE_FIRINGS]
+    assert received == [MORE_FIRINGS, MORE_FIRINGS]
     assert stage.taken(stream, without={(0, 0)}) == []
     stage.dispatching.close(stream)
     stage.dispatching.follow(fired("b", 1))
-    assert heard == [MORE_FIRINGS, MORE_FIRINGS]
+    assert received == [MORE_FIRINGS, MORE_FIRINGS]
 
 
 def test_a_stream_that_cannot_be_notified_disturbs_no_other(stage: Stage) -> None:
@@ -232,9 +231,9 @@ def test_a_stream_that_cannot_be_notified_disturbs_no_other(stage: Stage) -> Non
 
     stage.registered(durable(subscription="t").registration())
     stage.dispatching.open(durable(), broken)
-    _, heard = stage.open(durable(subscription="t"))
+    _, received = stage.open(durable(subscription="t"))
     stage.serve()
-    assert heard == [MORE_FIRINGS]
+    assert received == [MORE_FIRINGS]
 
 
 # -- several streams of a subscription
@@ -242,16 +241,18 @@ def test_a_stream_that_cannot_be_notified_disturbs_no_other(stage: Stage) -> Non
 
 def test_of_several_streams_the_last_one_opened_takes_and_the_others_nothing(stage: Stage) -> None:
     stage.registered(durable().registration())
-    first, told = stage.open(durable())
+    first, received_first = stage.open(durable())
     stage.dispatching.follow(fired("a", 0))
     stage.serve()
-    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([0], False, [MORE_FIRINGS])
-    last, heard = stage.open(durable(max_keys=20))
+    assert (stage.taken(first), stage.dispatching.is_replaced(first)) == ([0], False)
+    assert received_first == [MORE_FIRINGS]
+    last, received = stage.open(durable(max_keys=20))
     stage.serve()
     stage.dispatching.follow(fired("b", 1))
-    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([], True, [MORE_FIRINGS])
+    assert (stage.taken(first), stage.dispatching.is_replaced(first)) == ([], True)
+    assert received_first == [MORE_FIRINGS]
     assert (stage.taken(last), stage.dispatching.is_replaced(last)) == ([0, 1], False)
-    assert heard == [MORE_FIRINGS, MORE_FIRINGS]
+    assert received == [MORE_FIRINGS, MORE_FIRINGS]
     assert [sent.max_keys for sent in stage.sent] == [20]
     stage.registered(stage.sent[0])
     stage.dispatching.close(first)
@@ -262,7 +263,7 @@ def test_of_several_streams_the_last_one_opened_takes_and_the_others_nothing(sta
 
 def test_a_stream_takes_again_and_registers_its_own_when_those_opened_later_are_closed(stage: Stage) -> None:
     own = durable().registration()
-    first, heard = stage.serve_registered(durable())
+    first, received = stage.serve_registered(durable())
     last, _ = stage.open(durable(OTHER))
     stage.serve()
     stage.registered(stage.sent[0])
@@ -274,7 +275,7 @@ def test_a_stream_takes_again_and_registers_its_own_when_those_opened_later_are_
     assert [sent.incarnation for sent in stage.sent[1:]] == [own.incarnation]
     stage.registered(own)
     stage.serve()
-    assert (stage.taken(first), heard) == ([0], [MORE_FIRINGS, MORE_FIRINGS])
+    assert (stage.taken(first), received) == ([0], [MORE_FIRINGS, MORE_FIRINGS])
 
 
 def test_a_stream_takes_nothing_when_another_process_registered_another_condition(stage: Stage) -> None:
@@ -293,7 +294,7 @@ def test_a_stream_takes_nothing_when_another_process_registered_another_conditio
 def test_what_had_fired_before_a_cancellation_is_still_taken(stage: Stage) -> None:
     own = durable().registration()
     stage.registered(own)
-    stream, heard = stage.open(durable())
+    stream, received = stage.open(durable())
     stage.dispatching.follow(fired("a", 0))
     stage.serve()
     stage.removed(own)
@@ -302,7 +303,7 @@ def test_what_had_fired_before_a_cancellation_is_still_taken(stage: Stage) -> No
     stage.registered(durable(OTHER).registration())
     stage.serve()
     assert (stage.taken(stream), stage.dispatching.is_replaced(stream)) == ([], True)
-    assert [item.text for item in heard[1:]] == [
+    assert [item.text for item in received[1:]] == [
         "Subscription 's' was cancelled.",
         "Subscription 's' has another condition now.",
     ]
@@ -323,17 +324,17 @@ def test_what_did_not_fit_is_read_again_when_there_is_room(
 
     monkeypatch.setattr(module, "read_from", read_from)
     stage.registered(durable().registration())
-    stream, heard = stage.open(durable())
+    stream, received = stage.open(durable())
     for record in topic:
         stage.dispatching.follow(record)
     stage.serve()
     assert (stage.taken(stream), asked) == ([0, 1], [])
     for firing in (b"a", b"b"):
         stage.dispatching.follow(Record(ACTION, 9, 0, b"s\0" + firing, b'{"state": "acked"}', None))
-    heard.clear()
+    received.clear()
     stage.serve()
     assert (stage.taken(stream), asked) == ([2, 3], [{ACTION: 2}])
-    assert heard == [MORE_FIRINGS]
+    assert received == [MORE_FIRINGS]
 
 
 def test_a_topic_that_cannot_be_read_again_ends_this_run_of_the_waits_and_the_next_run_reads_all(
@@ -364,7 +365,7 @@ def test_a_topic_that_cannot_be_read_again_ends_this_run_of_the_waits_and_the_ne
 
 
 def test_a_sink_record_is_written_first_and_the_subscription_once_it_was_read(stage: Stage) -> None:
-    _, heard = stage.open(durable(sink=SINK))
+    _, received = stage.open(durable(sink=SINK))
     for _ in range(3):
         stage.serve()
     assert (stage.sinks, stage.sent) == ([{**SINK, "v": VERSION}], [])
@@ -374,7 +375,7 @@ def test_a_sink_record_is_written_first_and_the_subscription_once_it_was_read(st
     stage.registered(sent)
     for _ in range(3):
         stage.serve()
-    assert (len(stage.sinks), len(stage.sent), heard) == (1, 1, [MORE_FIRINGS])
+    assert (len(stage.sinks), len(stage.sent), received) == (1, 1, [MORE_FIRINGS])
     assert stage.dispatching.dispatched_incarnations() == [sent.incarnation]
 
 
@@ -388,62 +389,60 @@ def test_another_sink_of_a_registered_subscription_is_written_without_a_new_regi
 ) -> None:
     stage.registered(durable().registration())
     stage.sink(earlier)
-    _, heard = stage.open(durable(sink=SINK))
+    _, received = stage.open(durable(sink=SINK))
     stage.serve()
-    assert (stage.sinks, stage.sent, heard) == ([{**SINK, "v": VERSION}], [], [])
+    assert (stage.sinks, stage.sent, received) == ([{**SINK, "v": VERSION}], [], [])
     stage.sink(stage.sinks[0])
     stage.serve()
-    assert (len(stage.sinks), stage.sent, heard) == (1, [], [MORE_FIRINGS])
+    assert (len(stage.sinks), stage.sent, received) == (1, [], [MORE_FIRINGS])
 
 
 def test_a_sink_that_is_written_already_in_any_order_and_version_is_not_written_again(stage: Stage) -> None:
     stage.sink({"v": 7, **dict(reversed(SINK.items()))})
     stage.registered(durable().registration())
-    _, heard = stage.open(durable(sink=SINK))
+    _, received = stage.open(durable(sink=SINK))
     stage.serve()
-    assert (stage.sinks, stage.sent, heard) == ([], [], [MORE_FIRINGS])
+    assert (stage.sinks, stage.sent, received) == ([], [], [MORE_FIRINGS])
 
 
 @pytest.mark.parametrize(
-    ("later", "told"),
+    ("later", "expected"),
     [(None, "was removed"), ({**SINK, "path": "/b"}, "has other options now")],
     ids=["removed", "changed"],
 )
 def test_a_stream_whose_sink_somebody_else_removes_or_changes_says_so_and_does_not_fight(
-    stage: Stage, later: Any, told: str
+    stage: Stage, later: Any, expected: str
 ) -> None:
     stage.sink(SINK)
-    _, heard = stage.serve_registered(durable(sink=SINK))
+    _, received = stage.serve_registered(durable(sink=SINK))
     stage.sink(later)
     for _ in range(3):
         stage.serve()
-    assert heard == [MORE_FIRINGS, Notice(f"The sink of 's' {told}.")]
+    assert received == [MORE_FIRINGS, Notice(f"The sink of 's' {expected}.")]
     assert (stage.sinks, stage.sent) == ([], [])
     stage.sink(SINK)
     stage.serve()
-    assert heard[2:] == [MORE_FIRINGS]
+    assert received[2:] == [MORE_FIRINGS]
 
 
-def test_a_sink_record_that_does_not_appear_is_written_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sink_record_that_does_not_appear_is_written_again(stage: Stage) -> None:
     stage.open(durable(sink=SINK))
     stage.serve()
-    monkeypatch.setattr(module, "REGISTER_AGAIN_S", 0.0)
+    stage.now += module.REGISTER_AGAIN_S
     stage.serve()
     assert len(stage.sinks) == 2
 
 
 def test_a_refused_sink_record_is_notified(stage: Stage) -> None:
     stage.refusal = "no room"
-    _, heard = stage.open(durable(sink=SINK))
+    _, received = stage.open(durable(sink=SINK))
     stage.serve()
-    assert ["'s' could not be registered: no room" in notice.text for notice in heard] == [True]
+    assert ["'s' could not be registered: no room" in notice.text for notice in received] == [True]
 
 
 def test_a_stream_with_a_sink_hears_of_no_firing(stage: Stage) -> None:
     """A deliverer takes them; a message for each would wake the triggerer a thousand times a second."""
     stage.sink(SINK)
-    _, heard = stage.serve_registered(durable(sink=SINK))
+    _, received = stage.serve_registered(durable(sink=SINK))
     stage.dispatching.follow(fired("a", 0))
-    assert heard == [MORE_FIRINGS]
+    assert received == [MORE_FIRINGS]

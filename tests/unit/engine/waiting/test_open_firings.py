@@ -76,19 +76,19 @@ def test_beyond_the_limit_a_partition_waits_to_be_read_again_and_keeps_its_order
     monkeypatch.setattr(module, "FEW", 1)
     firings = following(*(fired(f"f{n}", n) for n in range(4)))
     assert places(firings) == [(0, 0), (0, 1)]
-    assert firings.reread_from("s") == {}  # too many are left
+    assert firings.take_left_out("s") == {}  # too many are left
     firings.follow(fired("f0", 4, state="acked"))
     # There is room by now; but f2, which is older, is not held.
     firings.follow(fired("f4", 5))
     assert places(firings) == [(0, 1)]
-    starts = firings.reread_from("s")
+    starts = firings.take_left_out("s")
     assert starts == {T0: 2}
-    assert firings.reread_from("s") == {}
+    assert firings.take_left_out("s") == {}
     for record in (fired("f2", 2), fired("f3", 3)):
         firings.follow(record)
     assert places(firings) == [(0, 1), (0, 2)]
     firings.follow(fired("f1", 6, state="acked"))
-    assert firings.reread_from("s") == {T0: 3}
+    assert firings.take_left_out("s") == {T0: 3}
 
 
 def test_large_firings_are_fitted_one_by_one_as_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

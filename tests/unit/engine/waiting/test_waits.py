@@ -114,8 +114,8 @@ class Stage:
         self.undelivered.append(on_delivery)
 
     def poll(self, timeout_s: float) -> int:
-        for told in self.undelivered:
-            told(self.broker_says, None)
+        for on_delivery in self.undelivered:
+            on_delivery(self.broker_says, None)
         self.undelivered.clear()
         return 0
 
@@ -140,8 +140,8 @@ class Stage:
         self.waits.run(self.stop)
 
     def open(self, registration: Registration) -> tuple[Wait, list[Any]]:
-        heard: list[Any] = []
-        return self.waits.open(registration, heard.append), heard
+        received: list[Any] = []
+        return self.waits.open(registration, received.append), received
 
     def registered(self, offset: int = 0, which: int = -1) -> Record:
         """What was produced last, as the registry shows it."""
@@ -224,10 +224,10 @@ def test_a_process_without_waits_leases_nothing(stage: Stage) -> None:
     ids=["a durable subscription", "another incarnation"],
 )
 def test_a_firing_of_another_registration_is_nobodys(stage: Stage, other: Record) -> None:
-    _, heard = stage.open(W)
+    _, received = stage.open(W)
     stage.run(ENDS, [other])
     stage.run([other, *ENDS])
-    assert heard == []
+    assert received == []
 
 
 def test_a_wait_that_is_registered_already_is_not_registered_again(stage: Stage) -> None:
@@ -239,9 +239,9 @@ def test_a_wait_that_is_registered_already_is_not_registered_again(stage: Stage)
 
 
 def test_a_firing_is_delivered_with_the_keys_of_its_registration(stage: Stage) -> None:
-    _, heard = stage.open(W)
+    _, received = stage.open(W)
     stage.run(ENDS, lambda: [stage.registered()], [action(W)])
-    [delivery] = heard
+    [delivery] = received
     assert isinstance(delivery, FiringDelivery)
     assert delivery.action.incarnation == W.incarnation
     assert [key.encode() for key in delivery.registration_keys] == [stage.produced[0][0]]
@@ -253,16 +253,16 @@ def test_a_firing_of_another_incarnation_is_delivered_where_it_serves_and_else_t
 ) -> None:
     other = Registration.of("w", event("x"), None, 0, generation=1)
     asked: list[Any] = []
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def will_do(action: ActionRecord) -> bool:
         asked.append(action.incarnation)
         return accepts
 
-    stage.waits.open(other, heard.append, will_do)
+    stage.waits.open(other, received.append, will_do)
     stage.run([action(W), *ENDS], [], [])
     assert asked == [W.incarnation]
-    assert [d.action.incarnation for d in heard] == ([W.incarnation] if accepts else [])
+    assert [d.action.incarnation for d in received] == ([W.incarnation] if accepts else [])
     registered = [decode_json(Registration, value, "x").incarnation for _, value in stage.produced]
     assert registered == ([] if accepts else [other.incarnation])
 
@@ -333,41 +333,41 @@ def test_hundreds_of_waits_are_registered_in_one_pass(stage: Stage) -> None:
 
 
 def test_a_wait_that_is_opened_later_is_served_as_well(stage: Stage) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def opens() -> list[Any]:
-        stage.waits.open(W, heard.append)
-        stage.waits.open(V, heard.append)
+        stage.waits.open(W, received.append)
+        stage.waits.open(V, received.append)
         return []
 
     stage.run([action(V), *ENDS], opens)
-    assert [d.action.subscription for d in heard] == ["v"]
+    assert [d.action.subscription for d in received] == ["v"]
     assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [W]
 
 
 def test_an_existing_firing_is_delivered_without_registering(stage: Stage) -> None:
-    _, heard = stage.open(W)
+    _, received = stage.open(W)
     stage.run([action(W, state="acked"), *ENDS])
-    assert [d.action.state for d in heard] == ["acked"]
+    assert [d.action.state for d in received] == ["acked"]
     assert stage.produced == []
 
 
 def test_a_firing_that_was_replaced_while_it_was_fetched_is_looked_for_again(stage: Stage) -> None:
     """The task wrote it again, acknowledged, and compaction removed the first."""
-    _, heard = stage.open(W)
+    _, received = stage.open(W)
     stage.removed = True
     stage.run([action(W), *ENDS])
-    assert heard == []
+    assert received == []
     stage.removed = False
     stage.run([action(W), *ENDS], [action(W, offset=1, state="acked")])
-    assert "acked" in [d.action.state for d in heard]
+    assert "acked" in [d.action.state for d in received]
 
 
 def test_a_wait_whose_firing_retention_removed_is_registered_again(stage: Stage) -> None:
-    _, heard = stage.open(W)
+    _, received = stage.open(W)
     stage.removed = True
     stage.run([action(W), *ENDS], *([[]] * MOST_MISSES))
-    assert heard == []
+    assert received == []
     assert len(stage.produced) == 1
 
 
@@ -385,39 +385,39 @@ def test_a_firing_read_before_the_registry_waits_for_the_keys_it_must_null(stage
     stage.run(ENDS)
     shown = stage.registered()
     stage.waits = stage.new_waits()  # another triggerer's, which did not register this wait itself
-    _, heard = stage.open(W)
+    _, received = stage.open(W)
     stage.run([action(W)], [shown, *ENDS])
-    [delivery] = heard
+    [delivery] = received
     assert [key.encode() for key in delivery.registration_keys] == [shown.key]
 
 
 def test_a_wait_knows_the_key_it_registered_before_the_registry_shows_it(stage: Stage) -> None:
-    wait, heard = stage.open(W)
+    wait, received = stage.open(W)
     stage.run(ENDS, [action(W)])
     keys = {stage.produced[0][0].decode()}
-    assert set(heard[0].registration_keys) == keys
+    assert set(received[0].registration_keys) == keys
     assert set(stage.waits.registration_keys(wait)) == keys
 
 
 def test_open_waits_are_served_by_the_next_connection(stage: Stage) -> None:
-    _, heard = stage.open(W)
+    _, received = stage.open(W)
 
     def breaks() -> list[Any]:
         raise EngineError("the connection broke between read and deliver")
 
     with pytest.raises(EngineError, match="broke"):
         stage.run(ENDS, breaks)
-    assert heard == []
+    assert received == []
     stage.run([action(W), stage.registered(), *ENDS])
-    assert len(heard) == 1
+    assert len(received) == 1
 
 
 def test_a_closed_wait_gets_nothing_and_is_not_registered(stage: Stage) -> None:
-    wait, heard = stage.open(W)
+    wait, received = stage.open(W)
     stage.waits.close(wait)
     stage.waits.close(wait)
     stage.run(ENDS, [action(W)])
-    assert (heard, stage.produced) == ([], [])
+    assert (received, stage.produced) == ([], [])
 
 
 def test_two_waits_on_one_incarnation_both_get_the_firing(stage: Stage) -> None:
@@ -446,17 +446,17 @@ def test_an_action_record_that_cannot_be_read_stops_no_other_wait(
 
 
 def test_a_wait_whose_firing_cannot_be_read_is_notified(stage: Stage) -> None:
-    _, heard = stage.open(W)
+    _, received = stage.open(W)
     newer = msgspec.json.encode({**msgspec.json.decode(action(W).value or b""), "v": 9})
     stage.run(ENDS, [action(W)._replace(value=newer)])
     stage.run([action(W)._replace(value=newer), *ENDS])  # as after a start
-    for notice in heard:
+    for notice in received:
         assert isinstance(notice, Notice)
         assert notice.text == (
             "The firing of 'w', b-action[0]@0, holds an ActionRecord of version 9; this Interlock reads 1. "
             "Upgrade this process to the release that wrote it, or a later one."
         )
-    assert len(heard) == 2
+    assert len(received) == 2
 
 
 def test_waits_end_at_a_registry_record_of_a_later_version_which_each_task_hears_of(stage: Stage) -> None:
@@ -474,9 +474,9 @@ def test_a_waiter_whose_event_loop_is_closed_stops_no_other_wait(stage: Stage) -
         raise RuntimeError("Event loop is closed")
 
     stage.waits.open(W, closed)
-    _, heard = stage.open(V)
+    _, received = stage.open(V)
     stage.run(ENDS, [action(W), action(V, 1)])
-    assert len(heard) == 1
+    assert len(received) == 1
 
 
 def test_a_registration_that_the_client_refuses_is_notified_to_its_task_and_stops_no_other(
@@ -514,9 +514,9 @@ def test_a_wait_whose_registration_is_not_there_is_registered_again(stage: Stage
 
 def test_a_registration_that_the_broker_refuses_is_notified_to_its_task(stage: Stage) -> None:
     """The client takes the record; only its delivery fails."""
-    _, heard = stage.open(W)
+    _, received = stage.open(W)
     stage.broker_says = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     stage.run(ENDS)
-    [notice] = heard
+    [notice] = received
     assert isinstance(notice, Notice)
     assert "'w' could not be registered" in str(notice.text)
