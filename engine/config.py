@@ -129,13 +129,13 @@ class BusConfig:
         return f"{self.name}-deliver-{self.deployment}"
 
     @property
-    def ids(self) -> str:
-        """What the transactional ids of this deployment's members of the group begin with."""
+    def id_prefix(self) -> str:
+        """The beginning of the transactional ids of the group's members that belong to this deployment."""
         return f"{self.group}-{self.deployment}" if self.members == "engines" else self.group
 
     @property
     def member(self) -> str:
-        """How log lines and errors call a member of the group."""
+        """What log lines and errors call a member of the group."""
         return "The engine" if self.members == "engines" else "The deliverer"
 
     @property

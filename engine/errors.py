@@ -6,7 +6,7 @@ InterlockError
     ├── TopicsError        create or correct the topics that the text names; the engine retries
     ├── UnreachableError   check the brokers; the engine retries
     │   └── NotReadable    one topic is missing or may not be read; the engine continues without it
-    ├── TransactionAborted the batch had no effect; open the partitions again
+    ├── TransactionAborted the transaction had no effect; roll back what was derived from its batch
     ├── NotSent            the client refused this record; others can be sent
     │   └── NoRoom         ... because its queue is full: wait for deliveries, then send again
     ├── NoSubscription     no subscription has that name: list the subscriptions
@@ -64,7 +64,7 @@ class NotReadable(UnreachableError):
 
 
 class TransactionAborted(EngineError):
-    """The transaction was aborted and had no effect. Drop what was derived from its batch.
+    """The transaction was aborted and had no effect. Roll back what was derived from its batch.
 
     unreadable: a topic of the transaction no longer exists, or the brokers refuse this client access to it.
     """

@@ -26,4 +26,4 @@ class ProcessName:
     def next(self, config: BusConfig) -> str:
         """The transactional id of the next engine."""
         self._engines += 1
-        return f"{config.ids}-{self._process}.{self._engines}"
+        return f"{config.id_prefix}-{self._process}.{self._engines}"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tenacity import Retrying, retry_if_exception, wait_fixed
 
@@ -199,7 +199,7 @@ class Transactions:
             except BufferError:
                 self._producer.poll(0.1)
 
-    def _abort(self, error: KafkaError, reason: str, cause: BaseException) -> None:
+    def _abort(self, error: KafkaError, reason: str, cause: BaseException) -> NoReturn:
         """Abort, then raise TransactionAborted; or UnreachableError if the abort fails."""
         from confluent_kafka import KafkaException
 

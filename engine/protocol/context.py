@@ -39,7 +39,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class EngineContext:
-    """Shared by all parts of one engine. Parts copy what they use for each record into own attributes.
+    """Shared by all parts of one engine. For speed, parts copy what they use for each record.
 
     `index`: the matchers of all registrations in `registry`. `clock`: the brokers' time. `wall`, `monotonic`:
     the machine's.

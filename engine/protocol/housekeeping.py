@@ -48,7 +48,7 @@ class Housekeeping:
         self._clock, self._monotonic = context.clock, context.monotonic
         now = self._monotonic()
         self._purged_at = self._topics_at = self._checked_at = self._ask_again_at = now
-        self._swept_at = now + SETTLED_S - ORPHANS_S
+        self._swept_at = now + SETTLED_S - ORPHANS_S  # so the first sweep comes after SETTLED_S
         self._positions: dict[TopicPartition, int] = {}
 
     def run(self) -> None:
@@ -158,10 +158,10 @@ class Housekeeping:
         stable, stable_ends = self._read_by_others()
         positions |= stable
         ends |= stable_ends
-        held = any(ends[tp] > at and self._positions.get(tp) == at for tp, at in positions.items())
+        is_blocked = any(ends[tp] > at and self._positions.get(tp) == at for tp, at in positions.items())
         self._positions = positions
-        if held:
-            self._fencing.blocked(self._group())
+        if is_blocked:
+            self._fencing.blocked(self._all_partitions())
         else:
             self._fencing.unblocked()
 
@@ -186,7 +186,8 @@ class Housekeeping:
             self._ask_again_at = now + TOPICS_S
             return {}, {}
 
-    def _group(self) -> Iterable[TopicPartition]:
+    def _all_partitions(self) -> Iterable[TopicPartition]:
+        """The partitions that the group shares, which any engine may have committed."""
         trigger = self._config.topic("trigger")
         return [
             *partitions_of(source_topics(self._context)),

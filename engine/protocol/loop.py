@@ -154,7 +154,7 @@ class Engine:
         changed = self.ownership.listed.check()
         if (
             self._refusals.may_try_again()
-            or self.ownership.may_try_damaged()
+            or self.ownership.may_retry_unreadable()
             or changed & {tp.topic for tp in self.ownership.assigned}
         ):
             self.open_again()
@@ -164,7 +164,8 @@ class Engine:
     def end(self) -> None:
         """Commit, before `close`, that this engine stops cleanly: no record ended it.
 
-        Raises EngineError if that fails; the next owners then suspect the next records, which costs little.
+        Otherwise (also after an EngineError that this raises) the next owners suspect the next records, which
+        costs little.
         """
         tasks = self.ownership.tasks()
         if self.ownership.taking_over or not tasks or self.membership is None:
@@ -225,8 +226,8 @@ class Engine:
 
     def begin_suspects(self) -> bool:
         """Commit what others must know if a record ends this process in this pass. False ends the pass."""
-        first = self._passes.begin(self._backlog.first())
-        if first and not self._commit(self._commits.offsets_of(first), self.membership):
+        to_commit = self._passes.begin(self._backlog.first())
+        if to_commit and not self._commit(self._commits.offsets_of(to_commit), self.membership):
             return False
         if self._passes.must_stop:
             self.open_again()  # the takeover stops the partition
@@ -242,25 +243,25 @@ class Engine:
         consumed = filtered = 0
         passes, watched, refused = self._passes, self._passes.watched, False
         # For the next pass: suspects that this one does not admit, and what follows them in their partitions.
-        held: list[Record | End] = []
-        held_of: set[TopicPartition] = set()
+        postponed: list[Record | End] = []
+        postponed_of: set[TopicPartition] = set()
         for item in backlog:
             tp = item.source
             source = sources.get(tp)
             if isinstance(item, End):
                 task = source or triggers.get(tp)
-                if tp in held_of:
-                    held.append(item)
+                if tp in postponed_of:
+                    postponed.append(item)
                 elif task is not None and tp not in self._doubted:
                     task.at_end(item.offset)
                 continue
             is_watched = bool(watched) and tp in watched  # usually none is
             if is_watched and not passes.admits(tp):
-                held.append(item)
-                held_of.add(tp)
+                postponed.append(item)
+                postponed_of.add(tp)
                 continue
             if source is not None and item.offset != source.position:
-                if self._doubted.may_be_skipped(source, item):
+                if self._doubted.must_drop(source, item):
                     continue
                 refused = self._doubted.refuse(source, item, outputs, now_ms)
             consumed += 1
@@ -271,14 +272,14 @@ class Engine:
                     filtered += 1
             elif (trigger := triggers.get(tp)) is not None and not self._step(trigger, item, outputs, now_ms):
                 consumed -= 1
-                held.append(item)  # the next pass begins with it
+                postponed.append(item)  # the next pass begins with it
                 break
             if is_watched and not self.ownership.taking_over and passes.processed(tp):
                 break
             if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
-        if held and not self.ownership.taking_over:
-            backlog.put_back(*held)
+        if postponed and not self.ownership.taking_over:
+            backlog.put_back(*postponed)
         if not self.ownership.taking_over:  # else this pass is rolled back
             self.stats.consumed += consumed
             self.stats.filtered += filtered
@@ -305,7 +306,7 @@ class Engine:
                 raise  # of the registry: it ends the engine
             if trigger.worked:
                 return False
-            self.ownership.hold(trigger.tp, str(e))
+            self.ownership.note_unreadable_match(trigger.tp, str(e))
             self.open_again()  # the takeover pauses the partition
             return True
         except RecordError as e:
@@ -326,15 +327,16 @@ class Engine:
             self._bus.subscribe(topics)
 
     def _registry_changed(self, change: Change) -> None:
+        may_continue = change.resumed in self.ownership.unread  # a partition that is paused or stopped
         for gone in change.removed:
             self._scanning.forget(gone)
             for trigger in self.ownership.triggers.values():
                 trigger.forget([gone.incarnation])
+            may_continue |= self.ownership.note_removed(gone.registration.subscription)
         if change.bus:
             self._subscribe()
             self.ownership.listed.check_soon()
-        abandoned = [self.ownership.abandon(gone.registration.subscription) for gone in change.removed]
-        if any(abandoned) or change.resumed in self.ownership.unread:
+        if may_continue:
             self.open_again()
 
     def open_again(self) -> None:
@@ -406,13 +408,16 @@ class Engine:
         return True
 
     def _worked(self, touched: AbstractSet[TopicPartition] | None) -> AbstractSet[TopicPartition]:
-        """The partitions that have work in the transaction."""
+        """The partitions that have work in the transaction. touched: as for `_commit`."""
         if touched is None:
             return frozenset()
         return touched | {task.tp for task in self.ownership.tasks() if task.worked}
 
     def _roll_back(self, waiting: Collection[TopicPartition], refusal: str) -> None:
-        """Roll the pass back. waiting: partitions to pause until their dead letters can be written."""
+        """Roll the pass back.
+
+        waiting: partitions to pause until their dead letters can be written, because of this refusal.
+        """
         self._backlog.clear()
         if not waiting:
             self._forget_pass()

@@ -28,6 +28,7 @@ _of_transactions: Final = attrgetter(*_OF_TRANSACTIONS)
 class Stats:
     """Counters since the engine began, and samples since they were last taken.
 
+    Each counter is the metric of its name, which docs/operate/operating.md "Watching" explains.
     `transaction_s`: seconds of each commit. `latency_s`: seconds from the append of a firing's last event to
     the decision.
     """

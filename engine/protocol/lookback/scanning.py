@@ -31,7 +31,7 @@ class Scanning:
         self._index = ScanIndex(context.registry)
         self._offsets = context.parts.offsets(context)
         self._next: dict[TopicPartition, int] = {}  # where the reader continues
-        self._rest: dict[TopicPartition, deque[Record | End]] = {}
+        self._rest: dict[TopicPartition, deque[Record | End]] = {}  # read, and not matched yet
         # Partitions whose reader continues after the offset that a refused record claims.
         self._misled: set[TopicPartition] = set()
         # First offsets of partitions whose reading begins or resumes, until their first record arrives.
@@ -39,6 +39,7 @@ class Scanning:
 
     @property
     def busy(self) -> bool:
+        """Whether a scan is running."""
         return bool(self._next)
 
     def drop(self) -> None:

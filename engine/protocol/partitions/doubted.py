@@ -34,8 +34,11 @@ class DoubtedPartitions:
         """Doubt no partition: all are fetched again anyway."""
         self._refused.clear()
 
-    def may_be_skipped(self, source: SourceTask, record: Record) -> bool:
-        """Whether to drop a record until its partition is fetched again: the client skipped others before."""
+    def must_drop(self, source: SourceTask, record: Record) -> bool:
+        """Whether to drop a record, because the client may have skipped others before it.
+
+        All are read when the partition is fetched again.
+        """
         refused = self._refused.get(source.tp)
         if refused is None:
             return False

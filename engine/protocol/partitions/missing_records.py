@@ -47,21 +47,21 @@ def _begins(tp: TopicPartition, state: PartitionState) -> str:
     return f"{tp} is {state.value}: "
 
 
-def damaged_text(config: BusConfig, damaged: Mapping[str, str]) -> str:
-    """Why a trigger partition is paused whose states are needed and cannot be read, and what to do.
+def unreadable_state_text(config: BusConfig, unreadable: Mapping[str, str]) -> str:
+    """Why a trigger partition is paused that has states which are needed and cannot be read, and what to do.
 
-    damaged: {subscription: why}.
+    unreadable: {subscription: why its state cannot be read}.
     """
-    name, *others = sorted(damaged)
+    name, *others = sorted(unreadable)
     which = f"{name!r} and {len(others)} other subscriptions need" if others else f"{name!r} needs"
     cancel = config.command(f"subscriptions cancel {name}")
     return (
-        f"a state record cannot be read. {damaged[name]} {which} such a record. Run the version that wrote "
-        f"it, or write the record's earlier value again. To drop what is pending for {name!r}: {cancel}"
+        f"a state record cannot be read. {unreadable[name]} {which} such a record. Run the version that "
+        f"wrote it, or write the record's earlier value again. To drop what is pending for {name!r}: {cancel}"
     )
 
 
-def held_text(config: BusConfig, tp: TopicPartition, reason: str) -> str:
+def unreadable_match_text(config: BusConfig, tp: TopicPartition, reason: str) -> str:
     """Why a trigger partition is paused whose next match cannot be read, and what to do."""
     command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
     return (
@@ -116,7 +116,11 @@ def inspect_commit(
 
 
 def predates_listing(found: Committed, *, in_use: bool, listed: bool) -> bool:
-    """Whether the offset was committed before the topic was last removed from the list."""
+    """Whether the offset was committed before the topic was last removed from the list.
+
+    `topics remove` deletes the source record. An offset without metadata was not committed by an engine: an
+    administrator may have set it for this listing.
+    """
     return listed and not in_use and bool(found.metadata)
 
 
@@ -127,21 +131,21 @@ def metadata_of(found: Committed) -> OffsetMetadata:
     return decode_json(OffsetMetadata, found.metadata, "its committed offset")
 
 
-def require_whole(bus: Bus, partitions: Iterable[TopicPartition], held: str) -> None:
-    """Raises TopicsError if records of these compact partitions were removed. See `removed_records`."""
-    problems = removed_records(bus.start_offsets(partitions), held)
+def require_whole(bus: Bus, partitions: Iterable[TopicPartition], contents: str) -> None:
+    """Raises TopicsError if records of these compacted partitions were removed. See `removed_records`."""
+    problems = removed_records(bus.start_offsets(partitions), contents)
     if problems:
         raise TopicsError(*problems, ANOTHER_BUS)
 
 
-def removed_records(starts: Mapping[TopicPartition, int], held: str) -> list[str]:
-    """A message for each compact partition that does not start at offset 0. held: what its records hold.
+def removed_records(starts: Mapping[TopicPartition, int], contents: str) -> list[str]:
+    """A message for each compacted partition that does not start at offset 0. contents: of its records.
 
     Compaction never moves the start of a partition. Retention or an administrator does, and may remove the
     newest record of a key.
     """
     return [
-        f"Records 0 to {start - 1} of {tp} were removed, and possibly {held} with them."
+        f"Records 0 to {start - 1} of {tp} were removed, and possibly {contents} with them."
         for tp, start in starts.items()
         if start > 0
     ]

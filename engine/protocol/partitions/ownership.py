@@ -23,19 +23,19 @@ from .lifecycle import BLOCKED, OPEN, PAUSED, RECOVERING, STOPPED, Lifecycle, Pa
 from .listed_topics import ListedTopics
 from .missing_records import (
     HALF_MET,
-    damaged_text,
-    held_text,
     inspect_commit,
     metadata_of,
     paused_text,
     predates_listing,
     require_whole,
     stopped_text,
+    unreadable_match_text,
+    unreadable_state_text,
 )
 from .recovery import Recovery
 from .registry_reader import RegistryReader
 
-DAMAGED_S: Final = 300.0  # between two tries to read a state that cannot be read
+RETRY_UNREADABLE_S: Final = 300.0  # between two tries to read states and matches that could not be read
 REPORT_AFTER_S: Final = 30.0  # brokers end a dead engine's transaction after its timeout of 15 s, plus 10 s
 
 
@@ -83,11 +83,12 @@ class Ownership:
         self._takeover: _Takeover | None = None
         self._kept: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the previous assignment
         self._ever_open = False
-        # {trigger partition: subscriptions whose states cannot be read}
-        self._damaged: dict[TopicPartition, frozenset[str]] = {}
-        self._abandoned: set[str] = set()  # subscriptions of `_damaged` that were removed since
-        self._held: dict[TopicPartition, str] = {}  # {trigger partition: why its next match cannot be read}
-        self._paused_at = 0.0  # for one of these reasons
+        # {trigger partition: subscriptions that need a state record that cannot be read}
+        self._unreadable_states: dict[TopicPartition, frozenset[str]] = {}
+        self._removed: set[str] = set()  # those of them whose registration was removed since
+        # {trigger partition: why its next match cannot be read}
+        self._unreadable_matches: dict[TopicPartition, str] = {}
+        self._paused_at = 0.0  # when a partition was last paused for such a state or match
 
     @property
     def is_open(self) -> bool:
@@ -132,31 +133,34 @@ class Ownership:
     def tasks(self) -> list[SourceTask | TriggerTask]:
         return [*self.sources.values(), *self.triggers.values()]
 
-    def abandon(self, subscription: str) -> bool:
-        """Note that a registration was removed. True if a partition is paused for its unreadable state."""
-        if not any(subscription in names for names in self._damaged.values()):
+    def note_removed(self, subscription: str) -> bool:
+        """Note that a registration was removed. True if a partition is paused for its unreadable state.
+
+        The next takeover then drops that state, even if the same wait has registered again since.
+        """
+        if not any(subscription in names for names in self._unreadable_states.values()):
             return False
-        self._abandoned.add(subscription)
+        self._removed.add(subscription)
         return True
 
-    def hold(self, tp: TopicPartition, reason: str) -> None:
-        """Pause a trigger partition at the next takeover: another version wrote the next match."""
-        self._held[tp] = reason
+    def note_unreadable_match(self, tp: TopicPartition, reason: str) -> None:
+        """Let the next takeover pause a trigger partition: another version wrote its next match."""
+        self._unreadable_matches[tp] = reason
         self._paused_at = self._monotonic()
 
-    def may_try_damaged(self) -> bool:
-        """Whether partitions with unreadable records should be taken over again: they may be mended."""
-        is_due = self._monotonic() - self._paused_at >= DAMAGED_S
-        if not is_due or not (self._damaged or self._held):
+    def may_retry_unreadable(self) -> bool:
+        """Whether to take over again what is paused for unreadable records: they may be mended."""
+        is_due = self._monotonic() - self._paused_at >= RETRY_UNREADABLE_S
+        if not is_due or not (self._unreadable_states or self._unreadable_matches):
             return False
-        self._held.clear()
+        self._unreadable_matches.clear()
         return True
 
     def lose(self) -> None:
         """The group took all partitions away. Tasks are kept: what comes back unchanged needs no recovery."""
         self._release()
-        self._damaged.clear()
-        self._held.clear()
+        self._unreadable_states.clear()
+        self._unreadable_matches.clear()
         self.lifecycle.assign(())
         self._takeover = None
 
@@ -245,18 +249,18 @@ class Ownership:
             self._registry_reader.catch_up(task.applied)
         if any(trigger.has_unreadable for trigger in self.triggers.values()):
             self._registry_reader.read_to_end()  # a state's registration may not be read yet
-        self._damaged.clear()
+        self._unreadable_states.clear()
         for trigger in list(self.triggers.values()):
             # Kept tasks too: registrations may have been removed meanwhile.
-            trigger.recovered(self._abandoned)
-            if trigger.damaged:
-                self._damaged[trigger.tp] = frozenset(trigger.damaged)
+            trigger.recovered(self._removed)
+            if trigger.unreadable_states:
+                self._unreadable_states[trigger.tp] = frozenset(trigger.unreadable_states)
                 self._paused_at = self._monotonic()
-                self.pause(trigger.tp, damaged_text(self._config, trigger.damaged))
-        for tp in self._held.keys() & self.triggers.keys():
-            self.pause(tp, held_text(self._config, tp, self._held[tp]))
-        if not self._damaged:
-            self._abandoned.clear()
+                self.pause(trigger.tp, unreadable_state_text(self._config, trigger.unreadable_states))
+        for tp in self._unreadable_matches.keys() & self.triggers.keys():
+            self.pause(tp, unreadable_match_text(self._config, tp, self._unreadable_matches[tp]))
+        if not self._unreadable_states:
+            self._removed.clear()
         # 5. Start fetching.
         self.close()
         self._fencing.unblocked()
@@ -305,32 +309,19 @@ class Ownership:
             if tp.topic in unreadable:
                 continue
             start = self._starting(tp, found, topics.get(tp.topic), lows.get(tp, 0), highs.get(tp, 0))
-            kept = self._kept.get(tp)
-            if (
-                start is not None
-                and start.committed is found
-                and kept is not None
-                and self._parts.is_mine(kept, found)
-            ):
-                self._take(kept)
-                if kept.suspects.names_owner:
-                    continue
-            elif start is None:
+            if start is None:
                 self._kept.pop(tp, None)
                 continue
+            kept = self._kept.get(tp)
+            if kept is not None and start.committed is found and self._parts.is_mine(kept, found):
+                self._take(kept)
+                if kept.suspects.names_owner:
+                    continue  # no other process has tried the records since
             else:
                 self._kept.pop(tp, None)
                 self._make(tp, start, new)
             if found is not None and start.committed is found:
-                metadata = metadata_of(found)
-                suspects = self.task(tp).suspects
-                own = self.bus.transactional_id
-                suspects.take_over(
-                    metadata, found.offset, own, self._fencing.members, unread=highs[tp] > found.offset
-                )
-                if suspects.records is not None:
-                    level = logging.DEBUG if is_usual(suspects.records) else logging.INFO
-                    log.log(level, "%s", takeover_text(tp, metadata.committer, suspects.records))
+                self._take_over_suspects(tp, found, unread=highs[tp] > found.offset)
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
         require_whole(self.bus, states, HALF_MET)
@@ -357,6 +348,15 @@ class Ownership:
             self.triggers[tp] = new[tp] = self._parts.trigger_task(task_start, self._context)
         else:
             self.sources[tp] = self._parts.source_task(task_start, self._context)
+
+    def _take_over_suspects(self, tp: TopicPartition, found: Committed, *, unread: bool) -> None:
+        """Let the partition's task conclude, and log, whether records may have ended the former owner."""
+        metadata, suspects = metadata_of(found), self.task(tp).suspects
+        own, members = self.bus.transactional_id, self._fencing.members
+        suspects.take_over(metadata, found.offset, own, members, unread=unread)
+        if suspects.records is not None:
+            level = logging.DEBUG if is_usual(suspects.records) else logging.INFO
+            log.log(level, "%s", takeover_text(tp, metadata.committer, suspects.records))
 
     def _take(self, task: SourceTask | TriggerTask) -> None:
         if isinstance(task, SourceTask):
@@ -400,8 +400,11 @@ class Ownership:
         low: int,
         high: int,
     ) -> _Start:
-        """Begin where an administrator said. Scans continue with the unread records that still exist."""
-        self._held.pop(tp, None)
+        """Begin where an administrator said. Scans continue with the unread records that still exist.
+
+        Suspects and claimed offsets are forgotten.
+        """
+        self._unreadable_matches.pop(tp, None)
         offset = min(max(resumption.offset, low), high)
         unread = low if found is None else max(low, found.offset)
         if metadata.topic_id not in ("", resumption.topic_id):
@@ -415,7 +418,7 @@ class Ownership:
             log.warning("%s continues at offset %d, set by an administrator.", tp, offset)
         self.without_source_record.add(tp)
         kept = OffsetMetadata(applied=metadata.applied, scans=groups, topic_id=resumption.topic_id)
-        text = encode_json(kept).decode() if metadata.applied else ""
+        text = encode_json(kept).decode() if metadata.applied else ""  # without R there are no scans either
         return _Start(Committed(offset, text), resumption.topic_id)
 
 

@@ -108,7 +108,7 @@ class Suspects:
             and process_of(former) not in running
         )
         if suspected is None:
-            return _narrowed(SUSPECTS + 1, SUSPECTS, offset) if gone else None
+            return _narrowed(SUSPECTS + 1, SUSPECTS, offset) if gone else None  # the first of WIDTHS
         if gone and suspected.width != WIDTH_ALONE:
             left = min(suspected.width, suspected.left)  # no pass took more
             # It committed enough records to show progress: something else may have ended it.

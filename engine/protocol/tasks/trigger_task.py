@@ -57,8 +57,8 @@ class TriggerTask:
         self._evaluator = context.parts.evaluator(start, self.store, context)
         self._next = self.last
         self._forgotten: set[str] = set()  # since the last commit
-        self._unreadable: dict[bytes, tuple[Record, RecordError]] = {}  # by the key of a state record
-        self.damaged: dict[str, str] = {}  # see `recovered`
+        self._unreadable_records: dict[bytes, tuple[Record, RecordError]] = {}  # by record key
+        self.unreadable_states: dict[str, str] = {}  # see `recovered`
         self._counted = (0, 0)  # records and bytes of states that this pass has counted in its outputs
 
     # -- recovery
@@ -69,24 +69,25 @@ class TriggerTask:
             self.store.load(record)
         except RecordError as e:
             if record.value is not None:
-                self._unreadable[record.key or b""] = record, e
+                self._unreadable_records[record.key or b""] = record, e
                 return
-        if self._unreadable:
-            self._unreadable.pop(record.key or b"", None)  # the last record of a key counts
+        if self._unreadable_records:
+            self._unreadable_records.pop(record.key or b"", None)  # the last record of a key counts
 
     @property
     def has_unreadable(self) -> bool:
         """Whether `recovered` must decide which registrations need a record that cannot be read."""
-        return bool(self._unreadable)
+        return bool(self._unreadable_records)
 
-    def recovered(self, abandoned: Collection[str] = ()) -> None:
+    def recovered(self, removed: Collection[str] = ()) -> None:
         """End the recovery, after the registry was read: drop states without a registration in force.
 
-        `damaged` then has {subscription: why} of registrations in force with a state that cannot be read. Do
-        not process the partition while it has any. Other unreadable records are removed, and those of the
-        `abandoned` subscriptions. Read the registry to its end first if `has_unreadable`.
+        `unreadable_states` then has {subscription: why} of registrations in force that need a state which
+        cannot be read. Do not process the partition while it has any. Other unreadable records are removed.
+        removed: subscriptions whose registration was removed; their states are dropped even if they have
+        registered again since. Read the registry to its end first if `has_unreadable`.
         """
-        self._look_at_unreadable(abandoned)
+        self._look_at_unreadable(removed)
         for incarnation in self.store:
             registered = self.registry.get(incarnation)
             states = self.store.get(incarnation)
@@ -95,19 +96,19 @@ class TriggerTask:
         self.store.loaded()
         self.forget(list(self.store))
 
-    def _look_at_unreadable(self, abandoned: Collection[str]) -> None:
-        self.damaged = {}
-        for key, (record, error) in self._unreadable.items():
+    def _look_at_unreadable(self, removed: Collection[str]) -> None:
+        self.unreadable_states = {}
+        for key, (record, error) in self._unreadable_records.items():
             reason = str(error) if str(record) in str(error) else f"{record}: {error}"
             registered = self.registry.get(key.decode("utf-8", "replace").partition("/")[0])
             name = None if registered is None else registered.registration.subscription
-            if name is not None and name not in abandoned:
-                self.damaged.setdefault(name, reason)
+            if name is not None and name not in removed:
+                self.unreadable_states.setdefault(name, reason)
                 continue
             with at(*self.tp):
                 log.warning("%s No registration in force needs it: the record is removed.", reason)
             self.store.discard(key)
-        self._unreadable.clear()
+        self._unreadable_records.clear()
 
     # -- the registry
 

@@ -178,9 +178,9 @@ class Cuts:
             return
         if not self._clock.known:
             # Do not use the machine's clock: if it is slow, nothing might ever be due.
-            keeps = next((task for task in tasks.values() if task.due_at() is not None), None)
-            if keeps is not None:
-                self._ask_time(keeps, outputs, touched)
+            has_key = next((task for task in tasks.values() if task.due_at() is not None), None)
+            if has_key is not None:
+                self._ask_time(has_key, outputs, touched)
             return
         now_ms = self._clock.now_ms()
         due = [task for task in tasks.values() if (at := task.due_at()) is not None and at <= now_ms]
@@ -199,6 +199,7 @@ class Cuts:
         self._checked_at = self._monotonic() - CHECK_S
 
     def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
+        """Write a record for the timestamp that the broker gives it; the commit sets the clock."""
         outputs.write("state", task.tp.partition, CLOCK_KEY, CLOCK_VALUE)
         touched.add(task.tp)
 
@@ -262,6 +263,7 @@ class Cuts:
         return source_topics(self._context)
 
     def _lose_patience(self, cut: Cut) -> None:
+        """Report a cut that has waited for long, and stop waiting for one that has waited for too long."""
         waited = self._monotonic() - cut.started
         if waited > REPORT_AFTER_S and not cut.reported:
             cut.reported = True

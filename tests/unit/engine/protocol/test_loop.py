@@ -12,7 +12,7 @@ from interlock.engine.errors import EngineError
 from interlock.engine.protocol import housekeeping, loop, outputs
 from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.partitions import registry_reader
-from interlock.engine.protocol.partitions.ownership import DAMAGED_S
+from interlock.engine.protocol.partitions.ownership import RETRY_UNREADABLE_S
 from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import (
@@ -292,9 +292,9 @@ def test_a_match_that_needs_what_the_registry_does_not_have_is_dead_lettered_and
 def test_a_match_of_a_later_version_is_never_passed_by(value: Any) -> None:
     """It is not lost: the version that wrote it can read it. It ended every engine; now the others go on."""
     pool = Pool(ONE, FAR, partitions=2)
-    held, free = (partition_of("one-shot", each.subscription, "", 2) for each in (ONE, FAR))
-    assert held != free
-    trigger = TopicPartition(TRIGGER.topic, held)
+    paused, free = (partition_of("one-shot", each.subscription, "", 2) for each in (ONE, FAR))
+    assert paused != free
+    trigger = TopicPartition(TRIGGER.topic, paused)
     engine = pool.start()
     pool.emit("x")
     pool.run(2)
@@ -305,9 +305,9 @@ def test_a_match_of_a_later_version_is_never_passed_by(value: Any) -> None:
     assert pool.committed(trigger).offset == at
     [text] = engine.problems.all()
     assert f"{trigger}@{at} holds a MatchRecord of version 9" in text
-    assert f"topics resume {trigger.topic} {held} --from" in text
+    assert f"topics resume {trigger.topic} {paused} --from" in text
     pool.log(trigger).entries[at] = pool.log(trigger).entries[at]._replace(value=None)
-    pool.cluster.now_ms += int(DAMAGED_S * 1000)
+    pool.cluster.now_ms += int(RETRY_UNREADABLE_S * 1000)
     pool.run(60)
     assert engine.problems.all() == []
     assert pool.committed(trigger).offset == at + 1
@@ -351,9 +351,9 @@ def test_a_commit_beyond_the_registry_stops_its_partition_alone(monkeypatch: pyt
     pool.emit("x", partition=1)
     pool.run()
     assert pool.fired() == [("one", "met")]
-    [told] = engine.problems.all()
-    assert told.startswith(f"{EVENT} is stopped: its committed offset says that the registry was read up to")
-    assert f"topics resume {EVENT.topic} 0 --from" in told
+    [text] = engine.problems.all()
+    assert text.startswith(f"{EVENT} is stopped: its committed offset says that the registry was read up to")
+    assert f"topics resume {EVENT.topic} 0 --from" in text
     assert pool.committed(other).offset == 1
     pool.resume(EVENT, 0)
     pool.run(60)

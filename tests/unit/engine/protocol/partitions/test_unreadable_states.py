@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import TopicPartition
-from interlock.engine.protocol.partitions.ownership import DAMAGED_S
+from interlock.engine.protocol.partitions.ownership import RETRY_UNREADABLE_S
 from interlock.engine.records import (
     BusRecord,
     MetaRecord,
@@ -118,7 +118,7 @@ def test_a_partition_continues_when_its_state_was_mended() -> None:
     good = next(value for key, value in pool.records(state) if key == meta_key(PAIR))
     engine = pool.start("two")
     pool.write(state, meta_key(PAIR), good)
-    pool.cluster.now_ms += int(DAMAGED_S * 1000)
+    pool.cluster.now_ms += int(RETRY_UNREADABLE_S * 1000)
     pool.run()
     assert engine.problems.all() == []
     pool.emit("y")
@@ -164,9 +164,9 @@ def test_one_unreadable_key_of_many_pauses_the_partition_until_its_subscription_
 def test_a_state_of_a_later_release_pauses_its_partition_alone() -> None:
     """It ended every engine, for ever: whoever may write to the state topic could stop the bus."""
     pool = Pool(PAIR, OTHER, partitions=2)
-    held, free = (partition_of("one-shot", each.subscription, "", 2) for each in (PAIR, OTHER))
-    assert held != free
-    state = TopicPartition(STATE.topic, held)
+    paused, free = (partition_of("one-shot", each.subscription, "", 2) for each in (PAIR, OTHER))
+    assert paused != free
+    state = TopicPartition(STATE.topic, paused)
     pool.write(state, meta_key(PAIR), encode_msgpack(MetaRecord(9, 0, {}, False, False, None)))
     engine = pool.start()
     [text] = engine.problems.all()
