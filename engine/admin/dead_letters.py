@@ -175,7 +175,10 @@ def _firing_in(record: Record) -> tuple[str, str]:
 
 
 class Readers(NamedTuple):
-    """The topics that the bus reads, and the subscriptions that have a sink."""
+    """Who reads a dead letter that is sent again.
+
+    topics: those that engines read. sinks: the subscriptions whose firings deliverers read.
+    """
 
     topics: Collection[str]
     sinks: Collection[str] = ()
@@ -307,6 +310,7 @@ class DeadLetters:
         return {name: destination(registry, name) or "removed" for name in names}
 
     def readers(self) -> Readers:
+        """Who reads dead letters of this bus that are sent again, as the registry says now."""
         registry = read_registry(self._config)
         listed = registry.bus.topics if registry.bus is not None else ()
         return Readers(frozenset((self._config.topic("event"), *listed)), frozenset(registry.sinks))

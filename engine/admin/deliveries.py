@@ -95,11 +95,11 @@ def _group(config: BusConfig, registry: Registry) -> Group:
         starts, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
         topic = admin.topics([name])[name]
     found = {tp: delivery_metadata(each) for tp, each in committed.items() if each is not None}
-    own = {
+    own = {  # without offsets of a deleted topic, or that no deliverer committed
         tp: each.offset
         for tp, each in committed.items()
-        if each is not None and topic is not None and (said := found[tp]) and said.topic_id == topic.id
+        if each is not None and topic is not None and (about := found[tp]) and about.topic_id == topic.id
     }
     open_from = {tp: min(max(start, own.get(tp, start)), ends[tp]) for tp, start in starts.items()}
-    problems = {tp: said.problem for tp, said in found.items() if said and said.problem}
+    problems = {tp: about.problem for tp, about in found.items() if about and about.problem}
     return Group(members, open_from, ends, own.keys(), problems)

@@ -38,7 +38,7 @@ from ..registry.registry import Registered
 from .deliveries import deliveries, groups
 from .firings import Firings, firing_of, repeats
 from .pending import Pending, missing, pending_of
-from .progress import Progress
+from .progress import RegistrationProgress
 from .sinks import destination
 from .subscriptions import Holder, Subscriptions
 
@@ -98,7 +98,7 @@ def explain_subscription(
         raise HasFired(f"{fired} It is no longer registered.") from None
     wanted = _wanted_key(registered, key)
     listed = () if subscriptions.registry.bus is None else subscriptions.registry.bus.topics
-    progress = Progress.read(config, listed, registered.offset)
+    progress = RegistrationProgress.read(config, listed, registered.offset)
     pending = pending_of(config, [registered], subscriptions.partitions, wanted)[registered.incarnation]
     notes = [*_notes_of(registered, pending, subscriptions), *_delays(config, subscriptions, progress)]
     if wanted is None and len(pending.keys) == 1:
@@ -242,13 +242,13 @@ def _notes_of(registered: Registered, pending: Pending, subscriptions: Subscript
         )
 
 
-def _delays(config: BusConfig, subscriptions: Subscriptions, progress: Progress) -> list[str]:
+def _delays(config: BusConfig, subscriptions: Subscriptions, progress: RegistrationProgress) -> list[str]:
     """What delays the subscription: no engine, stopped partitions, unprocessed records."""
     notes = []
     if not progress.members:
         notes.append(f"The bus has no engine. Start a triggerer, or run: {config.command('engine')}")
     notes += [f"{tp}: {text}" for tp, text in sorted(subscriptions.registry.problems.items())]
-    if behind := progress.partitions("unknown"):
+    if behind := progress.partitions("not applied"):
         notes.append(
             f"Source partitions where its registration is not applied yet: {behind}. The engines are behind."
         )

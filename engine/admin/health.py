@@ -148,13 +148,13 @@ def _look_for_removed(
     health: Health, config: BusConfig, admin: Admin, topics: Mapping[str, Topic | None]
 ) -> None:
     """Finds compacted topics whose first records were removed."""
-    for kind, held in (("subscription", REGISTRATIONS), ("state", HALF_MET)):
+    for kind, contents in (("subscription", REGISTRATIONS), ("state", HALF_MET)):
         name = config.topic(kind)
         topic = topics[name]
         if topic is None:  # `check` reports it
             continue
         starts = admin.start_offsets([TopicPartition(name, number) for number in range(topic.partitions)])
-        health.problems += [f"{text} {ANOTHER_BUS}" for text in removed_records(starts, held)]
+        health.problems += [f"{text} {ANOTHER_BUS}" for text in removed_records(starts, contents)]
 
 
 def _look_at_registrations(health: Health, registry: Registry) -> None:
@@ -234,7 +234,7 @@ def _look_at_partitions(
     found: list[Position],
 ) -> None:
     owners = {tp: member.name for member in members for tp in member.partitions}
-    trigger, lossy_count = config.topic("trigger"), 0
+    trigger, stopped_count = config.topic("trigger"), 0
     for position in found:
         tp, committed = position.tp, position.committed
         known = inspect_commit(
@@ -250,7 +250,7 @@ def _look_at_partitions(
         if lost is not None and registry.resumption(tp) is None:
             stopped = stopped_text(config, tp, lost)
             health.problems.append(stopped)
-            lossy_count += 1
+            stopped_count += 1
         tried = suspect_text(tp, known.metadata)
         if lost is None and tried is not None:
             health.problems.append(tried)
@@ -264,13 +264,13 @@ def _look_at_partitions(
                 "or partitions were added: check again in half a minute."
             )
         # A listed partition that has lost its offset is stopped, so all that it holds is unread.
-        lag = position.held if position.lag is None and lost is not None else position.lag
+        lag = position.size if position.lag is None and lost is not None else position.lag
         # The engine itself deletes processed records of the trigger topic. If a partition begins at 0,
         # retention has removed nothing yet.
         in_danger = position.low > 0 and position.retention_used > RETENTION_IN_DANGER
         if lost is None and tp.topic != trigger and in_danger:
             health.problems.append(
-                f"{tp}: {lag} of its {counted(position.held, 'record', 'records')} are unread, and retention "
+                f"{tp}: {lag} of its {counted(position.size, 'record', 'records')} are unread, and retention "
                 "removes the oldest. Add engines, or raise the topic's retention."
             )
         health.partitions.append(
@@ -287,9 +287,9 @@ def _look_at_partitions(
                 "state": _state(tp, lost, reported, owned=tp in owners, committed=committed is not None),
             }
         )
-    if lossy_count > 1:
+    if stopped_count > 1:
         command = config.command("topics resume --all --from start|end")
-        health.problems.append(f"To resume all {lossy_count} partitions that lost records: {command}")
+        health.problems.append(f"To resume all {stopped_count} stopped partitions: {command}")
 
 
 def _reported(registry: Registry, tp: TopicPartition, stopped: str | None, lost: bool) -> str:
@@ -317,10 +317,10 @@ def _look_for_open_transactions(
 ) -> None:
     """Finds partitions where a transaction, open for longer than OPEN_MS, hides records from readers."""
     stable = admin.stable_offsets(ends)
-    held = [tp for tp in ends if stable[tp] < ends[tp]]
-    late = admin.offsets_since(held, int(time.time() * 1000) - OPEN_MS)
-    for tp in held:
-        at, since = stable[tp], late[tp]
+    hidden = [tp for tp in ends if stable[tp] < ends[tp]]
+    recent = admin.offsets_since(hidden, int(time.time() * 1000) - OPEN_MS)
+    for tp in hidden:
+        at, since = stable[tp], recent[tp]
         if since is not None and since <= at:
             continue  # the transaction began less than OPEN_MS ago
         tool = f"kafka-transactions.sh --bootstrap-server {config.bootstrap_servers}"

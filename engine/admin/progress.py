@@ -15,11 +15,11 @@ from ..kafka.positions import Position, positions
 from ..protocol.partitions.missing_records import inspect_commit
 from ..records import OffsetMetadata
 
-Stage = Literal["unknown", "scan", "live"]
+Stage = Literal["not applied", "scan", "live"]
 
 
 @dataclass(frozen=True)
-class Progress:
+class RegistrationProgress:
     """The positions of the sources, and how far a registration is applied there.
 
     members: whether the bus has an engine. matches: how many matches are not processed yet.
@@ -30,7 +30,7 @@ class Progress:
     matches: int
 
     @staticmethod
-    def read(config: BusConfig, listed: Sequence[str], offset: int) -> Progress:
+    def read(config: BusConfig, listed: Sequence[str], offset: int) -> RegistrationProgress:
         """The progress of the registration at this offset of the registry. Raises UnreachableError.
 
         Read it before the state: then what was processed is in the state.
@@ -38,7 +38,7 @@ class Progress:
         with closing(Admin(config)) as admin:
             members, found = admin.group_members(), positions(admin, config, listed)
         trigger = config.topic("trigger")
-        return Progress(
+        return RegistrationProgress(
             bool(members),
             {each.tp: (each, _stage(each, offset)) for each in found if each.tp.topic != trigger},
             sum(_lag(each) for each in found if each.tp.topic == trigger),
@@ -62,16 +62,16 @@ class Progress:
             return None
         if position.committed is None:
             return None if position.listed else False
-        if stage == "unknown" or record.offset >= position.committed.offset:
+        if stage == "not applied" or record.offset >= position.committed.offset:
             return False
         return None if self.matches else True
 
 
-_NO_SOURCE: Final[tuple[Position | None, Stage]] = (None, "unknown")
+_NO_SOURCE: Final[tuple[Position | None, Stage]] = (None, "not applied")
 
 
 def _lag(position: Position) -> int:
-    return position.held if position.lag is None else position.lag
+    return position.size if position.lag is None else position.lag
 
 
 def _stage(position: Position, offset: int) -> Stage:
@@ -81,7 +81,7 @@ def _stage(position: Position, offset: int) -> Stage:
 
 
 def stage_of(metadata: OffsetMetadata, offset: int) -> Stage:
-    """ "unknown": it is not applied yet; "scan": its earlier events are being read; "live": neither."""
+    """ "scan": it is applied, and its earlier events are still being read; "live": they are read."""
     if offset >= metadata.applied:
-        return "unknown"
+        return "not applied"
     return "scan" if any(start <= offset < end for start, end, _ in metadata.scans) else "live"

@@ -79,6 +79,7 @@ def _producer(config: BusConfig, errors: ClientErrors) -> Producer:
 def produce(
     producer: Producer, topic: str, value: bytes | None, key: bytes | None, partition: int, headers: Any
 ) -> None:
+    """Add a record to the transaction; waits while the client's queue is full."""
     while True:
         try:
             producer.produce(topic, value, key, partition=partition, headers=headers)

@@ -33,12 +33,12 @@ class Position:
         None for a listed topic without a committed offset: the registry says whether it was read before.
         """
         if self.committed is None:
-            return None if self.listed else self.held
+            return None if self.listed else self.size
         unread = self.end - self.committed.offset
-        return unread if unread >= 0 else self.held
+        return unread if unread >= 0 else self.size
 
     @property
-    def held(self) -> int:
+    def size(self) -> int:
         """How many offsets the partition has."""
         return self.end - self.low
 
@@ -51,7 +51,7 @@ class Position:
         if self.committed is None:
             return 0.0
         unread = max(0, self.end - self.committed.offset)
-        return min(1.0, unread / self.held) if self.held > 0 else float(unread > 0)
+        return min(1.0, unread / self.size) if self.size > 0 else float(unread > 0)
 
 
 def positions(admin: Admin, config: BusConfig, listed: Sequence[str]) -> list[Position]:

@@ -82,7 +82,7 @@ def test_a_firing_is_delivered_again_through_its_own_partition_of_the_action_top
 
 
 @pytest.mark.parametrize(
-    ("record", "told"),
+    ("record", "expected"),
     [
         (firing(subscription="gone"), "the sink of 'gone' was removed"),
         (firing("acked"), "it holds no firing of a sink"),
@@ -98,6 +98,6 @@ def test_a_firing_is_delivered_again_through_its_own_partition_of_the_action_top
     ],
     ids=["no sink", "acked", "a wait", "unreadable", "later version", "no value", "elsewhere", "too large"],
 )
-def test_what_no_deliverer_would_take_is_not_sent_again(record: Record, told: str) -> None:
+def test_what_no_deliverer_would_take_is_not_sent_again(record: Record, expected: str) -> None:
     """Anybody who may write to the dead-letter topic chooses it."""
-    assert told in refusal(dead_letter_of(record, "delivery"))
+    assert expected in refusal(dead_letter_of(record, "delivery"))

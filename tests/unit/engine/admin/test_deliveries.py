@@ -37,7 +37,7 @@ class Cluster:
         self.members: dict[str, int] = {}
         self.committed_to: dict[int, Committed | None] = {}
         self.closed = 0
-        self.said = METADATA  # the metadata of the second partition's offset
+        self.metadata = METADATA  # the metadata of the second partition's offset
         self.write(BUS_KEY, encode_json(BusRecord(partitions=3)))
 
     def write(self, key: bytes, value: bytes | None) -> None:
@@ -71,7 +71,7 @@ class Admin:
     ) -> dict[TopicPartition, Committed | None]:
         offsets = {
             0: Committed(10, METADATA),
-            1: Committed(4, self._cluster.said),
+            1: Committed(4, self._cluster.metadata),
             2: None,
             **self._cluster.committed_to,
         }
@@ -90,7 +90,7 @@ class Admin:
         self._cluster.closed += 1
 
 
-def told(cluster: Cluster, only: str | None = None) -> tuple[list[dict[str, Any]], list[str]]:
+def reported(cluster: Cluster, only: str | None = None) -> tuple[list[dict[str, Any]], list[str]]:
     return deliveries(CONFIG, cluster.registry, groups(CONFIG, cluster.registry, only))
 
 
@@ -107,7 +107,7 @@ def test_each_deployment_with_sinks_is_shown_and_one_that_nobody_delivers_is_a_p
     cluster.register("one/deliver/a", "one/deliver/b", "two/deliver/a")
     cluster.register("two/dispatch/d", "two/deliver/without", sink=False)
     cluster.members = {"b-deliver-one": 0, "b-deliver-two": 3}
-    rows, [problem] = told(cluster)
+    rows, [problem] = reported(cluster)
     assert rows == [
         {"deployment": "one", "sinks": 2, "deliverers": 0, "behind": 13},
         {"deployment": "two", "sinks": 1, "deliverers": 3, "behind": 13},
@@ -122,17 +122,17 @@ def test_each_deployment_with_sinks_is_shown_and_one_that_nobody_delivers_is_a_p
 def test_what_a_deliverer_has_said_of_its_partition_is_a_problem(cluster: Cluster) -> None:
     cluster.register("one/deliver/a")
     cluster.members = {"b-deliver-one": 1}
-    cluster.said = '{"v":1,"t":"i","c":"d","p":"It holds a record of version 9."}'
-    _, [problem] = told(cluster)
+    cluster.metadata = '{"v":1,"t":"i","c":"d","p":"It holds a record of version 9."}'
+    _, [problem] = reported(cluster)
     assert problem == ("b-action[1], which deployment 'one' delivers: It holds a record of version 9.")
-    for said in ("", "no JSON", '{"v":1}', '{"p":5}', "[]"):
-        cluster.said = said
-        assert told(cluster)[1] == []
+    for metadata in ("", "no JSON", '{"v":1}', '{"p":5}', "[]"):
+        cluster.metadata = metadata
+        assert reported(cluster)[1] == []
 
 
 def test_a_group_that_cannot_be_seen_is_unknown_and_no_problem(cluster: Cluster) -> None:
     cluster.register("one/deliver/a", "no name!/deliver/a")
-    rows, problems = told(cluster)
+    rows, problems = reported(cluster)
     assert [(row["deployment"], row["deliverers"], row["behind"]) for row in rows] == [
         ("no name!", None, None),
         ("one", None, None),
@@ -143,7 +143,7 @@ def test_a_group_that_cannot_be_seen_is_unknown_and_no_problem(cluster: Cluster)
 def test_only_the_deployment_that_is_asked_for_is_looked_at(cluster: Cluster) -> None:
     cluster.register("one/deliver/a", "two/deliver/a")
     cluster.members = {"b-deliver-one": 0, "b-deliver-two": 0}
-    [row], [problem] = told(cluster, "two")
+    [row], [problem] = reported(cluster, "two")
     assert (row["deployment"], "'two'" in problem, cluster.closed) == ("two", True, 1)
 
 
@@ -172,7 +172,7 @@ def test_a_committed_offset_says_from_where_on_firings_may_be_open(
 def test_without_sinks_nothing_is_asked(cluster: Cluster) -> None:
     cluster.register("one/dispatch/a", sink=False)
     cluster.write(sink_key("one/deliver/cancelled"), b"{}")
-    assert told(cluster) == ([], [])
+    assert reported(cluster) == ([], [])
     assert cluster.closed == 0
 
 

@@ -77,7 +77,7 @@ def test_a_connection_shows_protocol_mechanism_and_exceptions_but_no_other_value
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "expected"),
     [
         ({}, "own events get a proof; none needs one, since interlock.proof.from is not set."),
         ({"interlock.proof.from": "2026-12-01T01:00:00+01:00"}, "need a proof from 2026-12-01T00:00:00Z on."),
@@ -85,13 +85,13 @@ def test_a_connection_shows_protocol_mechanism_and_exceptions_but_no_other_value
     ids=["a secret", "and a time"],
 )
 def test_a_connection_says_which_events_need_a_proof_and_shows_no_secret(
-    settings: dict[str, str], said: str
+    settings: dict[str, str], expected: str
 ) -> None:
     canary = "canary" * 6
     client = {"bootstrap.servers": "a:1", "security.protocol": "SSL", "interlock.proof.secret": canary}
     text = doctor.connection(BusConfig(client={**client, **settings})).text
     assert text.startswith("Connection 'kafka_default': SSL. Interlock's own events")
-    assert said in text
+    assert expected in text
     assert canary not in text
 
 
@@ -263,8 +263,8 @@ def test_a_topic_that_is_listed_and_not_there_is_wrong(monkeypatch: pytest.Monke
 def test_a_count_of_one_is_singular(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.probe, "cluster", lambda _config: doctor.probe.Cluster(1, {}))
     monkeypatch.setattr(doctor.probe, "broker_version", lambda _config: "4.1")
-    told = next(one.text for one in doctor.diagnose(config(), AirflowInfo("3.3.2")) if "answers" in one.text)
-    assert told.endswith("answers; it has 1 broker.")
+    text = next(one.text for one in doctor.diagnose(config(), AirflowInfo("3.3.2")) if "answers" in one.text)
+    assert text.endswith("answers; it has 1 broker.")
     health = Health("b", "one:1", engines=[{}], partitions=[{"lag": 1}], registrations={"durable": 1})
     monkeypatch.setattr(doctor, "examine", lambda _config: health)
     assert [found.text for found in doctor._bus(config(), [])] == [

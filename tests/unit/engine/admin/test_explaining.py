@@ -9,7 +9,7 @@ from interlock import absent, event
 from interlock.conditions import EMPTY, Match, Seen, step
 from interlock.engine.admin.explaining import _wanted_key, open_keys, watches_silence
 from interlock.engine.admin.pending import Pending, missing
-from interlock.engine.admin.progress import Progress, stage_of
+from interlock.engine.admin.progress import RegistrationProgress, stage_of
 from interlock.engine.bus import Committed, Topic, TopicPartition
 from interlock.engine.errors import EngineError
 from interlock.engine.kafka.positions import Position
@@ -54,7 +54,7 @@ def test_the_key_to_explain_is_the_only_one_or_the_given_one_in_canonical_form(
 
 
 @pytest.mark.parametrize(
-    ("condition", "own", "asked", "told"),
+    ("condition", "own", "asked", "expected"),
     [
         (event("t"), None, "k", "has no keys"),
         (BOTH, "2026-11-20", "2026-11-21", "waits for key '2026-11-20' only"),
@@ -63,9 +63,9 @@ def test_the_key_to_explain_is_the_only_one_or_the_given_one_in_canonical_form(
     ],
 )
 def test_a_key_that_makes_no_sense_is_an_error(
-    condition: Any, own: str | None, asked: str, told: str
+    condition: Any, own: str | None, asked: str, expected: str
 ) -> None:
-    with pytest.raises(EngineError, match=told):
+    with pytest.raises(EngineError, match=expected):
         _wanted_key(registered(condition, own), asked)
 
 
@@ -92,7 +92,7 @@ def test_a_key_of_which_nothing_is_kept_is_in_the_state_with_which_it_begins() -
 @pytest.mark.parametrize(
     ("metadata", "place"),
     [
-        (OffsetMetadata(applied=7), "unknown"),
+        (OffsetMetadata(applied=7), "not applied"),
         (OffsetMetadata(applied=8), "live"),
         (OffsetMetadata(applied=9, scans=[(5, 8, 100)]), "scan"),
         (OffsetMetadata(applied=9, scans=[(5, 7, 100), (8, 9, 100)]), "live"),
@@ -126,10 +126,10 @@ ORDERS_0 = TopicPartition("bus-event", 0)
 
 def progress(
     offset: int | None, metadata: OffsetMetadata, matches: int = 0, *, listed: bool = False
-) -> Progress:
+) -> RegistrationProgress:
     committed = None if offset is None else Committed(offset, "")
     at = Position(ORDERS_0, committed, 0, 20, Topic("t", 1), listed)
-    return Progress(True, {ORDERS_0: (at, stage_of(metadata, 7))}, matches)
+    return RegistrationProgress(True, {ORDERS_0: (at, stage_of(metadata, 7))}, matches)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def progress(
     ids=["read", "behind", "not applied", "scan", "its match is on the way", "no offset", "a listed topic"],
 )
 def test_whether_an_event_was_read_for_a_registration_is_shown_where_it_is_known(
-    known: Progress, read: list[bool | None]
+    known: RegistrationProgress, read: list[bool | None]
 ) -> None:
     """explain reported both as "fits: not read yet, or no longer held"."""
     sent = Event.of("orders", "/t", id="1")

@@ -20,7 +20,7 @@ def sent(id_: str) -> Event:
     return Event.of("orders", "/shop", id=id_, data={"day": "2026-11-20"})
 
 
-def seen(id_: str, stamp: int = 1000) -> Seen:
+def an_event(id_: str, stamp: int = 1000) -> Seen:
     return Seen(sent(id_), "b-event", 0, 0, stamp)
 
 
@@ -44,7 +44,7 @@ def action(id_: str, *events: str, state: str = "acked", name: str = "d", incarn
 
 
 def taken(*records: Record, among: tuple[str, ...] = ("e1", "e2")) -> dict[tuple[str, str], str]:
-    firings = Firings(REGISTERED, [seen(each) for each in among])
+    firings = Firings(REGISTERED, [an_event(each) for each in among])
     for record in records:
         firings.follow(record)
     return firings.taken
@@ -84,7 +84,7 @@ def test_open_firings_are_counted_with_the_time_of_the_oldest() -> None:
 
 
 def test_firings_of_a_sink_are_delivered_instead_of_dispatched() -> None:
-    firings = Firings(REGISTERED, [seen("e1"), seen("e2")], sink="connection crm, path /a")
+    firings = Firings(REGISTERED, [an_event("e1"), an_event("e2")], sink="connection crm, path /a")
     firings.follow(action("f1", "e1"))
     firings.follow(action("f2", "e2", state="fired"))
     [note] = firings.open()
@@ -101,7 +101,7 @@ def test_events_that_a_key_without_partial_matches_has_seen_are_repeats() -> Non
     state, [_] = step(ORDERS, EMPTY, Match(sent("e1"), (0,), "b-event", 0, 0, 1000))
     assert state.is_idle
     idle = {"2026-11-20": state.encode(), "2026-11-21": b"\xc1"}
-    assert repeats(ORDERS, idle, [seen("e1"), seen("e2")]) == {("/shop", "e1"): ""}
-    assert repeats(ORDERS, idle, [seen("e1", 1000 + 3_600_001)]) == {}
-    assert repeats(ORDERS, {}, [seen("e1")]) == {}
-    assert repeats(ORDERS, {"2026-11-20": State().encode()}, [seen("e1")]) == {}
+    assert repeats(ORDERS, idle, [an_event("e1"), an_event("e2")]) == {("/shop", "e1"): ""}
+    assert repeats(ORDERS, idle, [an_event("e1", 1000 + 3_600_001)]) == {}
+    assert repeats(ORDERS, {}, [an_event("e1")]) == {}
+    assert repeats(ORDERS, {"2026-11-20": State().encode()}, [an_event("e1")]) == {}

@@ -54,7 +54,7 @@ class Cluster:
         place = TopicPartition("b-subscription", 0)
         self.registry.apply(Record(place, self.registry.position, 0, key, value, None))
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.write(registry_key("problem", *EVENT), ProblemRecord(text=text))
 
     def positions(self) -> list[Position]:
@@ -116,8 +116,8 @@ def test_a_topic_that_was_created_again_is_a_problem_where_the_protocols_need_wh
     cluster: Cluster, kind: str, matters: bool
 ) -> None:
     cluster.write(BUS_KEY, BusRecord(partitions=1, topic_ids={kind: "another"}))
-    told = [problem for problem in examine(CONFIG).problems if "was deleted and created again" in problem]
-    assert bool(told) == matters
+    named = [problem for problem in examine(CONFIG).problems if "was deleted and created again" in problem]
+    assert bool(named) == matters
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ def test_a_topic_that_was_created_again_is_a_problem_where_the_protocols_need_wh
 def test_a_partition_with_a_problem_is_shown_as_its_engine_reported_it(
     cluster: Cluster, text: str, shown: str
 ) -> None:
-    cluster.tell(text)
+    cluster.report(text)
     health = examine(CONFIG)
     assert health.problems == [text]
     assert (state(health), state(health, OTHER)) == (shown, "open")
 
 
 @pytest.mark.parametrize(
-    ("topic", "told"),
+    ("topic", "reason"),
     [
         (None, "the topic does not exist. Create it again, or remove it from the bus: "),
         (Topic("", 0, "Describe"), "the brokers refuse Describe on the topic to this user. "),
@@ -145,12 +145,12 @@ def test_a_partition_with_a_problem_is_shown_as_its_engine_reported_it(
     ids=["not there", "refused"],
 )
 def test_a_listed_topic_that_no_engine_can_read_is_named_with_what_to_do(
-    cluster: Cluster, topic: Topic | None, told: str
+    cluster: Cluster, topic: Topic | None, reason: str
 ) -> None:
     cluster.write(BUS_KEY, BusRecord(partitions=1, topics=("orders", "rates")))
     cluster.listed["orders"] = topic
     [problem] = examine(CONFIG).problems
-    assert problem.startswith(f"Topic 'orders' is not read: {told}")
+    assert problem.startswith(f"Topic 'orders' is not read: {reason}")
     assert "airflow interlock topics remove orders --bus b" in problem
 
 
@@ -165,7 +165,7 @@ def test_offsets_that_the_group_lost_leave_all_there_is_unread(cluster: Cluster)
 
 
 def test_a_problem_that_a_former_engine_reported_is_shown_as_such(cluster: Cluster) -> None:
-    cluster.tell(PAUSED)
+    cluster.report(PAUSED)
     cluster.owner = (OTHER,)
     problems = examine(CONFIG).problems
     assert f"{PAUSED} Its last engine reported this." in problems
@@ -178,17 +178,17 @@ def test_a_reported_problem_of_a_removed_topic_is_not_shown(cluster: Cluster) ->
 
 def test_a_problem_that_is_found_and_reported_is_shown_once(cluster: Cluster) -> None:
     cluster.low, cluster.committed[EVENT] = 8, 5
-    [seen] = examine(CONFIG).problems
-    assert seen.startswith("b-event[0] is stopped: records 5 to 7 were removed")
-    for told, problems in (
-        (seen, [seen]),
-        (f"{seen} {GAP}", [seen, GAP]),
-        ("b-event[0] is stopped: records 5 to 6 were removed.", [seen]),  # fewer, when it was reported
+    [stopped] = examine(CONFIG).problems
+    assert stopped.startswith("b-event[0] is stopped: records 5 to 7 were removed")
+    for reported, problems in (
+        (stopped, [stopped]),
+        (f"{stopped} {GAP}", [stopped, GAP]),
+        ("b-event[0] is stopped: records 5 to 6 were removed.", [stopped]),  # fewer, when it was reported
     ):
-        cluster.tell(told)
+        cluster.report(reported)
         assert examine(CONFIG).problems == problems
     cluster.write(registry_key("resume", *EVENT), ResumeRecord(topic_id="t", offset=8))
-    cluster.tell(seen)
+    cluster.report(stopped)
     health = examine(CONFIG)
     assert health.ok
     assert state(health) == "stopped"
@@ -198,7 +198,7 @@ def test_several_partitions_that_lost_records_have_one_command(cluster: Cluster)
     cluster.low, cluster.committed = 8, {EVENT: 5, OTHER: 5}
     problems = examine(CONFIG).problems
     assert len(problems) == 3
-    assert problems[-1].startswith("To resume all 2 partitions that lost records: airflow interlock topics ")
+    assert problems[-1].startswith("To resume all 2 stopped partitions: airflow interlock topics ")
     assert "resume --all --from start|end --bus b" in problems[-1]
 
 

@@ -88,7 +88,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return cluster
 
 
-def told(start: str, tp: TopicPartition = EVENT) -> str:
+def consequence(start: str, tp: TopicPartition = EVENT) -> str:
     return resuming.resumption(CONFIG, *tp, start).consequence
 
 
@@ -97,39 +97,39 @@ def test_records_that_are_skipped_for_a_lost_offset_are_skipped_for_all_existing
 ) -> None:
     cluster.register("w")
     cluster.committed[EVENT] = None
-    assert told("start") == (
+    assert consequence("start") == (
         "All existing records are read; each condition ignores those that it has already processed."
     )
-    assert told("end") == (
+    assert consequence("end") == (
         "Records 10 to 19 (10) are skipped, whether they were read before or not. Waits that are already "
         "registered do not look back to them either; later ones do."
     )
-    assert told("12").startswith("Records 10 to 11 (2) are skipped")
+    assert consequence("12").startswith("Records 10 to 11 (2) are skipped")
 
 
 def test_registrations_that_look_back_to_skipped_records_are_counted(cluster: Cluster) -> None:
     cluster.committed[EVENT] = Committed(7, metadata())
-    assert told("start") == "Records 7 to 9 are lost. No existing record is skipped."
-    assert told("end") == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
+    assert consequence("start") == "Records 7 to 9 are lost. No existing record is skipped."
+    assert consequence("end") == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
     cluster.register("v")
     cluster.register("w")
     behind = "Registrations that are new to the partition may look back to them: 2."
-    assert told("end").endswith(behind)
+    assert consequence("end").endswith(behind)
     cluster.committed[EVENT] = Committed(7, metadata(applied=7, scans=[[5, 7, 3]]))
-    assert told("end").endswith(behind)
+    assert consequence("end").endswith(behind)
     cluster.committed[EVENT] = Committed(7, metadata(applied=7))
-    assert told("end").endswith("are skipped.")
+    assert consequence("end").endswith("are skipped.")
 
 
 def test_with_unreadable_metadata_the_text_says_what_is_read_again_and_what_no_wait_looks_back_to(
     cluster: Cluster,
 ) -> None:
     cluster.committed[EVENT] = Committed(15, "nonsense")
-    assert told("12") == (
+    assert consequence("12") == (
         "Records from 12 on are read again; each condition ignores those that it has already processed."
     )
-    assert told("15") == "No existing record is skipped."
-    assert told("17") == (
+    assert consequence("15") == "No existing record is skipped."
+    assert consequence("17") == (
         "Records 15 to 16 (2) are skipped. Waits that are already registered do not look back to them "
         "either; later ones do."
     )
@@ -137,7 +137,7 @@ def test_with_unreadable_metadata_the_text_says_what_is_read_again_and_what_no_w
 
 def test_the_earlier_offsets_of_a_topic_that_was_created_again_do_not_count(cluster: Cluster) -> None:
     cluster.committed[EVENT] = Committed(15, metadata(topic_id="another"))
-    assert told("end").startswith(
+    assert consequence("end").startswith(
         "Records 10 to 19 (10) are skipped, whether they were read before or not. Waits"
     )
 
@@ -145,9 +145,11 @@ def test_the_earlier_offsets_of_a_topic_that_was_created_again_do_not_count(clus
 def test_skipped_matches_are_not_read_by_any_look_back(cluster: Cluster) -> None:
     cluster.register("w")
     cluster.committed[TRIGGER] = None
-    assert told("end", TRIGGER) == "Records 10 to 19 (10) are skipped, whether they were read before or not."
+    assert consequence("end", TRIGGER) == (
+        "Records 10 to 19 (10) are skipped, whether they were read before or not."
+    )
     cluster.committed[TRIGGER] = Committed(7, metadata())
-    assert told("end", TRIGGER) == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
+    assert consequence("end", TRIGGER) == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
 
 
 def test_all_stopped_partitions_or_those_of_a_topic_are_resumed_with_one_command(cluster: Cluster) -> None:
@@ -165,7 +167,7 @@ def test_all_stopped_partitions_or_those_of_a_topic_are_resumed_with_one_command
 def test_where_nothing_stopped_there_is_nothing_to_resume(cluster: Cluster) -> None:
     assert resuming.resumptions(CONFIG, "start") == []
     with pytest.raises(TopicsError, match=r"b-event\[0\] is not stopped: it is read from offset 15"):
-        told("end")
+        consequence("end")
 
 
 def test_a_listed_topic_that_cannot_be_read_is_an_error_with_the_reason(cluster: Cluster) -> None:

@@ -80,7 +80,7 @@ def test_sinks_with_the_same_fault_are_one_finding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "expected"),
     [
         (Target(url="http://inside.example"), "host 'inside.example': 10.0.0.5 is not public"),
         (Target(url="http://gone.example"), "the name of host 'gone.example' cannot be resolved here"),
@@ -100,11 +100,11 @@ def test_sinks_with_the_same_fault_are_one_finding() -> None:
     ],
     ids=["private", "unknown name", "token endpoint", "certificates"],
 )
-def test_a_connection_that_no_delivery_could_use_is_named(target: Target, told: str) -> None:
+def test_a_connection_that_no_delivery_could_use_is_named(target: Target, expected: str) -> None:
     [wrong] = found(registry_of(ship()), crm=target)
     assert wrong.level == "wrong"
     assert wrong.text.startswith("airflow/deliver/ship: Connection 'crm': ")
-    assert told in wrong.text
+    assert expected in wrong.text
     assert "canary" not in wrong.text
 
 

@@ -56,11 +56,11 @@ class Written:
 def written(monkeypatch: pytest.MonkeyPatch) -> Written:
     made = Written()
 
-    def read(_config: BusConfig, heard: Callable[[Record], None]) -> Registry:
+    def read(_config: BusConfig, on_record: Callable[[Record], None]) -> Registry:
         registry = Registry()
         for record in made.records:
             registry.apply(record)
-            heard(record)
+            on_record(record)
         return registry
 
     monkeypatch.setattr(module, "read_registry", read)
@@ -133,19 +133,19 @@ def test_a_sink_whose_subscription_was_cancelled_is_named_until_it_is_removed(wr
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "what_happened"),
     [
         ("airflow/deliver/ship", "it was delivered, given up or skipped"),
         ("airflow/dispatch/settle", "it was dispatched or skipped"),
     ],
 )
 def test_a_firing_that_is_not_open_was_delivered_or_dispatched(
-    written: Written, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+    written: Written, monkeypatch: pytest.MonkeyPatch, name: str, what_happened: str
 ) -> None:
     written.register(name, kind="durable")
     monkeypatch.setattr(module, "read_to_end", lambda *_: iter(()))
     with pytest.raises(EngineError) as raised:
         open_firing(CONFIG, name, "f1")
-    assert f"{name!r} has no open firing 'f1': {told}, retention" in str(raised.value)
+    assert f"{name!r} has no open firing 'f1': {what_happened}, retention" in str(raised.value)
     logs = ("log of the process that delivers", "log of the dispatcher's task")
     assert [each in str(raised.value) for each in logs] == ["deliver/" in name, "dispatch/" in name]
