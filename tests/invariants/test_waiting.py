@@ -488,10 +488,10 @@ def test_i13_no_secret_of_the_connection_is_in_any_log_notice_record_payload_or_
         for log in topic.logs
         for entry in log.entries
     ]
-    said: list[str] = trigger.log.lines  # type: ignore[attr-defined]
-    everything = [*lines, *said, *records, repr(payload), repr(trigger.serialize())]
+    task_log: list[str] = trigger.log.lines  # type: ignore[attr-defined]
+    everything = [*lines, *task_log, *records, repr(payload), repr(trigger.serialize())]
     assert any("has changed" in line for line in lines)
-    assert any("Cannot reach" in line for line in said)
+    assert any("Cannot reach" in line for line in task_log)
     assert len(records) > 5
     assert not [text for text in everything if SECRET in text]
 

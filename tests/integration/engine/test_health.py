@@ -125,10 +125,10 @@ def test_a_committed_offset_whose_metadata_cannot_be_read_is_a_problem_of_that_p
 
 
 @pytest.mark.parametrize(
-    ("kind", "held"), [("state", "half-met conditions"), ("subscription", "registrations")]
+    ("kind", "contents"), [("state", "half-met conditions"), ("subscription", "registrations")]
 )
 def test_records_of_an_internal_topic_that_were_removed_by_hand_are_named_and_stop_the_engine(
-    bench: Any, eventually: Any, kind: str, held: str
+    bench: Any, eventually: Any, kind: str, contents: str
 ) -> None:
     topic = bench.config.topic(kind)
     everything = [Asked(topic, p, -1) for p in range(1 if kind == "subscription" else bench.partitions)]
@@ -154,12 +154,12 @@ def test_records_of_an_internal_topic_that_were_removed_by_hand_are_named_and_st
     with pytest.raises(TopicsError, match=f"Topic '{topic}' has cleanup.policy=delete"):
         check_settings(bench.config)
     set_topic(bench.admin, topic, "cleanup.policy", "compact")
-    text = f" were removed, and possibly {held} with them. Create a bus with another name"
+    text = f" were removed, and possibly {contents} with them. Create a bus with another name"
     assert [p for p in examine(bench.config).problems if text in p and f" of {topic}[" in p]
     stop = threading.Event()
     give_up = threading.Timer(60, stop.set)
     give_up.start()
-    with pytest.raises(TopicsError, match=f"possibly {held} with them"):
+    with pytest.raises(TopicsError, match=f"possibly {contents} with them"):
         run_engine(bench.config, stop)
     give_up.cancel()
 

@@ -91,12 +91,12 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka import bus
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.runtime.runtime import run_engine
-form, hold, held = sys.argv[1], *map(pathlib.Path, sys.argv[2:])
+form, hold, reached = sys.argv[1], *map(pathlib.Path, sys.argv[2:])
 bus.MAX_POLL_INTERVAL_MS = bus.SESSION_TIMEOUT_MS
 match = SourceTask.match
 def slow(*args):
     while hold.exists():
-        held.touch()
+        reached.touch()
         time.sleep(0.05)
     return match(*args)
 SourceTask.match = slow
@@ -432,13 +432,13 @@ def test_a_pass_that_takes_too_long_loses_its_place_in_the_group_and_nothing_els
         bench.eventually_fired("s", sent)
         return sorted(f["firing"]["events"]["e"][0]["id"] for f in bench.firings())
 
-    hold, held = tmp_path / "hold", tmp_path / "held"
-    slow = bench.process(SLOW, str(hold), str(held))
+    hold, reached = tmp_path / "hold", tmp_path / "reached"
+    slow = bench.process(SLOW, str(hold), str(reached))
     emit()
     assert fired() == sorted(map(str, range(sent)))
     hold.touch()
     emit()
-    eventually("the pass is held", held.exists)
+    eventually("the pass is held", reached.exists)
     bench.engine_process()
     assert fired() == sorted(map(str, range(sent))), "another engine has the partitions"
     emit()

@@ -60,14 +60,14 @@ class FakeMessage:
 class FakeProducer:
     """`calls` are the names of what was called; `fails[name]` holds what each next call of it raises.
 
-    `says`: what the next poll does, as a client's log would come up in it.
+    `on_poll`: called by the next poll, as a client delivers its log lines then.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.calls: list[str] = []
         self.fails: dict[str, list[BaseException]] = {}
-        self.says: list[Callable[[], None]] = []
+        self.on_poll: list[Callable[[], None]] = []
         self.reports: list[tuple[str, Callable[..., None]]] = []
         self.report_time = (TIMESTAMP_LOG_APPEND_TIME, 77)
 
@@ -91,8 +91,8 @@ class FakeProducer:
 
     def poll(self, timeout: float) -> None:
         self._called("poll")
-        while self.says:
-            self.says.pop(0)()
+        while self.on_poll:
+            self.on_poll.pop(0)()
 
     def send_offsets_to_transaction(self, offsets: object, membership: object, timeout: float) -> None:
         self._called("offsets")

@@ -110,7 +110,7 @@ def test_any_other_refusal_is_final(admin: Admin, client: FakeAdminClient, code:
 
 
 @pytest.mark.parametrize(
-    ("told", "described"),
+    ("answer", "described"),
     [
         (KafkaError.UNKNOWN_TOPIC_OR_PART, None),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, None),
@@ -120,9 +120,9 @@ def test_any_other_refusal_is_final(admin: Admin, client: FakeAdminClient, code:
     ids=["not there", "refused", "no leader: not there", "no leader: refused"],
 )
 def test_a_topic_that_cannot_be_read_is_named_at_once(
-    admin: Admin, client: FakeAdminClient, told: int, described: Exception | None
+    admin: Admin, client: FakeAdminClient, answer: int, described: Exception | None
 ) -> None:
-    client.answers = [failure(told)]
+    client.answers = [failure(answer)]
     client.described = {"orders": described}
     with pytest.raises(NotReadable) as refused:
         admin.end_offsets([HERE])
@@ -134,7 +134,7 @@ REFUSED = failure(KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 @pytest.mark.parametrize(
-    ("told", "topic"),
+    ("operations", "topic"),
     [
         ([AclOperation.READ, AclOperation.DESCRIBE], Topic("t", 2)),
         ([AclOperation.ALL], Topic("t", 2)),
@@ -143,12 +143,12 @@ REFUSED = failure(KafkaError.TOPIC_AUTHORIZATION_FAILED)
         ([AclOperation.DESCRIBE], Topic("t", 2, "Read")),
         (REFUSED, Topic("", 0, "Describe")),
     ],
-    ids=["read", "all", "nothing told", "none", "describe alone", "refused"],
+    ids=["read", "all", "no operations", "none", "describe alone", "refused"],
 )
 def test_what_a_broker_refuses_of_a_topic_of_others_is_part_of_the_answer(
-    admin: Admin, client: FakeAdminClient, told: Any, topic: Topic
+    admin: Admin, client: FakeAdminClient, operations: Any, topic: Topic
 ) -> None:
-    client.described = {"orders": told}
+    client.described = {"orders": operations}
     assert admin.topics(["orders"], others=["orders"]) == {"orders": topic}
 
 

@@ -338,7 +338,7 @@ def test_an_event_that_the_client_finds_too_large_is_not_tried_again(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("code", "says"),
+    ("code", "advice"),
     [
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "Allow this connection's user to write to the topic "),
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "Allow this connection's user to write to the topic "),
@@ -348,14 +348,14 @@ def test_an_event_that_the_client_finds_too_large_is_not_tried_again(monkeypatch
     ],
 )
 def test_a_topic_that_cannot_be_written_is_named(
-    monkeypatch: pytest.MonkeyPatch, code: int, says: str
+    monkeypatch: pytest.MonkeyPatch, code: int, advice: str
 ) -> None:
     client = Client()
 
     async def check(producer: EventProducer) -> None:
         task = await begun(producer, 1)
         client.report(KafkaError(code))
-        with pytest.raises(UnreachableError, match=says + CONFIG.topic("event")):
+        with pytest.raises(UnreachableError, match=advice + CONFIG.topic("event")):
             await task
 
     run(monkeypatch, [client], check)

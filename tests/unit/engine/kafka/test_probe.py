@@ -7,16 +7,16 @@ from interlock.engine.kafka.probe import _ApiVersions, _version, _word
 
 
 def test_of_several_brokers_the_oldest_counts_and_nothing_else_is_kept() -> None:
-    heard = _ApiVersions()
+    versions = _ApiVersions()
     for line in (
         "APIVERSION [rdkafka#producer-1]   ApiKey Fetch (1) Versions 4..18",
         "APIVERSION [rdkafka#producer-1]   ApiKey Metadata (3) Versions 0..13",
         "APIVERSION [rdkafka#producer-1]   ApiKey Fetch (1) Versions 0..13",
         "FEATURE [rdkafka#producer-1] something else",
     ):
-        heard.logger.debug(line)
-    assert heard.highest == {"Fetch": 13, "Metadata": 13}
-    assert not heard.logger.propagate or heard.logger.parent is None
+        versions.logger.debug(line)
+    assert versions.highest == {"Fetch": 13, "Metadata": 13}
+    assert not versions.logger.propagate or versions.logger.parent is None
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_a_message_becomes_a_record_without_a_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "said", "rest"),
+    ("part", "named", "rest"),
     [
         ("timestamp", "timestamp, key or value", (-1, None, None, None)),
         ("key", "timestamp, key or value", (-1, None, None, None)),
@@ -52,11 +52,11 @@ def test_a_message_becomes_a_record_without_a_fault() -> None:
     ],
 )
 def test_a_part_that_the_client_cannot_unpack_is_the_fault_of_the_record(
-    part: str, said: str, rest: Any
+    part: str, named: str, rest: Any
 ) -> None:
     found = record(Damaged(part))  # type: ignore[arg-type]
     assert found[:6] == (TopicPartition("b-event", 0), 7, *rest)
-    assert found.fault.startswith(f"the Kafka client cannot read its {said}: UnicodeDecodeError(")
+    assert found.fault.startswith(f"the Kafka client cannot read its {named}: UnicodeDecodeError(")
 
 
 def test_the_messages_after_a_damaged_one_are_read() -> None:

@@ -148,7 +148,7 @@ def test_a_commit_without_an_answer_is_unknown_and_never_called_aborted(
 
 def loses(producer: FakeProducer, facility: str, line: str) -> None:
     """The producer's next poll brings this line of its log."""
-    producer.says.append(lambda: producer.settings["logger"].log(20, "%s [%s] %s", facility, "name", line))
+    producer.on_poll.append(lambda: producer.settings["logger"].log(20, "%s [%s] %s", facility, "name", line))
 
 
 @pytest.mark.parametrize(("facility", "line"), [("FAIL", LOST), ("REQTMOUT", "Timed out EndTxnRequest")])

@@ -88,13 +88,13 @@ def test_a_look_back_beyond_the_first_record_is_reported_with_its_time(
     pool = hourly("b", 5, start=3)
     look_back(pool)
     pool.run()
-    (told,) = pool.engines["one"].problems.all()
-    assert told.startswith("b-event[0]: records below 3 were removed (retention); the oldest record left is ")
-    assert "offset 3, of 2001-09-09T04:46:40+00:00. 1 subscription looks back further" in told
-    assert told.endswith(", and may miss removed events: w.")
+    [text] = pool.engines["one"].problems.all()
+    assert text.startswith("b-event[0]: records below 3 were removed (retention); the oldest record left is ")
+    assert "offset 3, of 2001-09-09T04:46:40+00:00. 1 subscription looks back further" in text
+    assert text.endswith(", and may miss removed events: w.")
     assert lost(pool) == 1
     warned = [r for r in caplog.records if r.levelno == logging.WARNING]
-    assert [r.getMessage() for r in warned] == [told]
+    assert [r.getMessage() for r in warned] == [text]
 
 
 def test_a_wait_that_looks_back_too_far_is_in_force_for_the_records_that_are_left() -> None:
@@ -139,16 +139,18 @@ def test_retention_that_overtakes_a_scan_is_reported_once_with_offsets_and_subsc
     at = pool.engines["one"].ownership.sources[EVENT].scans.current
     pool.log(EVENT).start = 30
     pool.run(5)
-    told = pool.engines["one"].problems.all()
-    assert len(told) == 1
-    assert told[0].startswith(f"b-event[0]: records {at} to 29 were removed (retention); the oldest record")
-    assert told[0].endswith(
+    problems = pool.engines["one"].problems.all()
+    assert len(problems) == 1
+    assert problems[0].startswith(
+        f"b-event[0]: records {at} to 29 were removed (retention); the oldest record"
+    )
+    assert problems[0].endswith(
         "7 subscriptions look back further, and may miss removed events: w0, w1, w2, w3, w4 and 2 more."
     )
     assert lost(pool) == 7
     pool.run(30)
     assert not pool.engines["one"].ownership.sources[EVENT].scans
-    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == told
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == problems
 
 
 @pytest.mark.usefixtures("slow")
@@ -237,11 +239,11 @@ def test_a_wait_beyond_the_retention_is_reported_when_no_record_is_left() -> Non
     pool = idle_for_two_months(start=3)
     look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
     pool.run()
-    (told,) = pool.engines["one"].problems.all()
-    assert told.startswith(
+    [text] = pool.engines["one"].problems.all()
+    assert text.startswith(
         "b-event[0]: records below 3 were removed (retention); no record to look back at is left."
     )
-    assert told.endswith(" 1 subscription looks back further, and may miss removed events: w.")
+    assert text.endswith(" 1 subscription looks back further, and may miss removed events: w.")
     assert lost(pool) == 1
 
 

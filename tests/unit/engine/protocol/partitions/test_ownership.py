@@ -73,7 +73,7 @@ def test_a_partition_that_ends_before_its_committed_offset_stops() -> None:
 
 
 def test_an_offset_that_an_administrator_committed_is_taken_as_it_is() -> None:
-    """Nothing is known of what was seen: registrations are applied again, marks drop what was judged."""
+    """Nothing is known of what was seen: registrations are applied again, marks drop what was evaluated."""
     pool = used(1, EACH)
     assert len(pool.fired()) == 3
     pool.commit_by_hand(EVENT, 1)
@@ -157,16 +157,20 @@ def test_timers_wait_for_a_partition_whose_metadata_cannot_be_read_and_stop_nobo
 
 
 @pytest.mark.parametrize(
-    ("tp", "held"), [(STATE, "half-met conditions"), (REGISTRY, "registrations")], ids=["state", "registry"]
+    ("tp", "contents"),
+    [(STATE, "half-met conditions"), (REGISTRY, "registrations")],
+    ids=["state", "registry"],
 )
-def test_an_internal_partition_whose_records_were_removed_is_not_read(tp: TopicPartition, held: str) -> None:
+def test_an_internal_partition_whose_records_were_removed_is_not_read(
+    tp: TopicPartition, contents: str
+) -> None:
     pool = used(1, PAIR)
     assert pool.log(tp).end > 1
     pool.cluster.delete_below(tp, 1)
     with pytest.raises(TopicsError) as caught:
         pool.start()
     assert caught.value.problems == (
-        f"Records 0 to 0 of {tp} were removed, and possibly {held} with them.",
+        f"Records 0 to 0 of {tp} were removed, and possibly {contents} with them.",
         "Create a bus with another name, and let the waits register there.",
     )
 
@@ -243,9 +247,9 @@ def test_an_engine_that_a_transaction_holds_back_for_long_says_so_until_it_is_ov
     assert engine.problems.unread() == []
     with caplog.at_level("WARNING", "interlock.engine"):
         pool.run(20, pass_ms=2_500)
-    [said] = engine.problems.unread()
-    assert said.startswith(f"{EVENT} and 1 other partitions cannot be taken over yet")
-    assert [record.getMessage() for record in caplog.records].count(said) == 1
+    [text] = engine.problems.unread()
+    assert text.startswith(f"{EVENT} and 1 other partitions cannot be taken over yet")
+    assert [record.getMessage() for record in caplog.records].count(text) == 1
     monkeypatch.undo()
     pool.run(10)
     assert engine.is_open

@@ -24,12 +24,12 @@ def test_a_stopped_partition_resumes_where_an_administrator_says_without_a_resta
     assert pool.committed(EVENT).offset == 7
 
 
-@pytest.mark.parametrize(("said", "first"), [(-5, 5), (0, 5), (6, 6), (10**9, 7)])
-def test_a_partition_resumes_within_its_existing_offsets(said: int, first: int) -> None:
+@pytest.mark.parametrize(("chosen", "first"), [(-5, 5), (0, 5), (6, 6), (10**9, 7)])
+def test_a_partition_resumes_within_its_existing_offsets(chosen: int, first: int) -> None:
     pool = used(1, EACH)
     pool.emit("x", times=4)
     pool.cluster.delete_below(EVENT, 5)
-    pool.resume(EVENT, said)
+    pool.resume(EVENT, chosen)
     pool.start()
     assert len(pool.fired()) == 3 + (7 - first)
 
@@ -85,8 +85,10 @@ SKIPS = [("gone", 0, 3), ("gone", 1, 2), ("gone", 3, 0)]
 SKIPS += [("unreadable", 0, 3), ("unreadable", 1, 3), ("unreadable", 2, 1)]
 
 
-@pytest.mark.parametrize(("metadata", "said", "fired"), SKIPS)
-def test_look_backs_do_not_read_what_a_resumed_partition_skips(metadata: str, said: int, fired: int) -> None:
+@pytest.mark.parametrize(("metadata", "chosen", "fired"), SKIPS)
+def test_look_backs_do_not_read_what_a_resumed_partition_skips(
+    metadata: str, chosen: int, fired: int
+) -> None:
     """Only before the resumption: a later registration looks back."""
     pool = used()
     pool.register(EACH)
@@ -94,7 +96,7 @@ def test_look_backs_do_not_read_what_a_resumed_partition_skips(metadata: str, sa
         pool.commit_by_hand(EVENT, 1, "nonsense")
     else:
         del pool.cluster.group.offsets[EVENT]
-    pool.resume(EVENT, said)
+    pool.resume(EVENT, chosen)
     pool.start()
     assert stopped(pool) == {}
     assert len(pool.fired()) == fired

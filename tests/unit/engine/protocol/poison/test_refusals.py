@@ -37,23 +37,23 @@ def refusing(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
 def fetched_later(monkeypatch: pytest.MonkeyPatch, late: TopicPartition) -> None:
     """Where fetching starts, records of that partition come a poll later than those of the others."""
     start, poll = Bus.start, Bus.poll
-    held: dict[Bus, list[Record | End] | None] = {}
+    late_items: dict[Bus, list[Record | End] | None] = {}
 
     def started(bus: Bus, positions: Mapping[TopicPartition, int]) -> None:
         start(bus, positions)
-        held[bus] = None
+        late_items[bus] = None
 
     def polled(bus: Bus, most: int, timeout_s: float) -> Batch:
         batch = poll(bus, most, timeout_s)
-        if bus not in held:
+        if bus not in late_items:
             return batch
         items = list(batch.records)
-        before = held[bus]
+        before = late_items[bus]
         if before is not None:
-            del held[bus]
+            del late_items[bus]
             return replace(batch, records=[*before, *items])
         if items:
-            held[bus] = [item for item in items if item.source == late]
+            late_items[bus] = [item for item in items if item.source == late]
         return replace(batch, records=[item for item in items if item.source != late])
 
     monkeypatch.setattr(Bus, "start", started)

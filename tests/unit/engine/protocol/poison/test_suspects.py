@@ -71,12 +71,12 @@ def test_nothing_is_suspect_when_the_process_is_still_a_member_or_nothing_is_unr
 
 def owners_of(suspected: SuspectRecords, offsets: list[int]) -> list[tuple[int, int, int]]:
     """What each owner makes of a suspected whose former owners all ended, at these committed offsets."""
-    seen = []
+    suspects = []
     for n, offset in enumerate(offsets):
         found = taken_over(left_by(f"b-engine-d-{n}.1", suspected), offset=offset).records
-        seen.append((found.width, found.left, found.at))
+        suspects.append((found.width, found.left, found.at))
         suspected = found
-    return seen
+    return suspects
 
 
 def test_each_end_on_the_first_records_makes_groups_smaller_down_to_one_record_alone() -> None:
@@ -227,8 +227,8 @@ def test_only_eight_records_near_each_other_are_dead_lettered_then_the_partition
         "x", SuspectRecords(WIDTH_ALONE, 2, MOST_CONDEMNED, ended=ended), condemned=suspects.condemned
     )
     assert Suspects(near).stage is SuspectStage.TOO_MANY
-    told = why_stopped(near)
-    assert f"record {MOST_CONDEMNED}" in told
+    text = why_stopped(near)
+    assert f"record {MOST_CONDEMNED}" in text
     far = left_by(
         "x", SuspectRecords(WIDTH_ALONE, 2, MOST_CONDEMNED + NEAR, ended=ended), condemned=suspects.condemned
     )
@@ -242,8 +242,8 @@ def test_only_eight_records_near_each_other_are_dead_lettered_then_the_partition
 def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
     assert suspect_text(TP, OffsetMetadata(applied=0)) is None
     assert suspect_text(TP, left_by("x", SuspectRecords(WIDTH_ALONE, 2, 5, trying=True))) is None
-    told = suspect_text(TP, left_by("x", SuspectRecords(WIDTH_ALONE, 2, 5, ended=("b-engine-d-a.1",))))
-    assert told == (
+    text = suspect_text(TP, left_by("x", SuspectRecords(WIDTH_ALONE, 2, 5, ended=("b-engine-d-a.1",))))
+    assert text == (
         "b-event[0]@5: 1 engine process ended while processing only this record: b-engine-d-a.1. After 5 "
         "processes the record goes to the dead-letter topic."
     )
@@ -270,7 +270,7 @@ def test_an_earlier_version_passes_the_count_over() -> None:
         n: int = 0
         t: str = ""
 
-    said = OffsetMetadata(
+    metadata = OffsetMetadata(
         applied=7,
         committer="x.1",
         transaction=3,
@@ -278,7 +278,7 @@ def test_an_earlier_version_passes_the_count_over() -> None:
         suspects=SuspectRecords(WIDTH_ALONE, 9, 5, trying=True),
         condemned=Condemned(1, 5),
     )
-    assert decode_json(Before, encode_json(said), "x") == Before(v=said.v, R=7, c="x.1", n=3)
+    assert decode_json(Before, encode_json(metadata), "x") == Before(v=metadata.v, R=7, c="x.1", n=3)
 
 
 def test_without_the_members_no_further_process_counts_as_ended() -> None:

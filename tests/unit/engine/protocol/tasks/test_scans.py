@@ -132,12 +132,12 @@ def test_at_most_four_positions_are_read_in_turns_and_one_group_waits_at_the_lea
     for n, first in enumerate([9000, 8000, 8500, 9500], MAX_POSITIONS):
         scans.add(n, n + 1, first)
     assert scans.metadata()[MAX_POSITIONS:] == [(MAX_POSITIONS, MAX_POSITIONS + 4, 8000)]
-    seen = set()
+    positions = set()
     for _ in range(20):
         at = scans.position()
-        seen.add(at // 1000)
+        positions.add(at // 1000)
         scans.advance(at, TURN)
-    assert 8 not in seen
+    assert 8 not in positions
 
 
 def test_what_waits_is_read_when_there_is_room() -> None:

@@ -195,7 +195,7 @@ def test_all_matchers_of_a_registration_that_an_event_met_travel_as_one_target()
 
 
 def test_one_registration_is_never_divided_over_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An event may reach it under several keys, and they are judged as one origin."""
+    """An event may reach it under several keys, and they are evaluated as one origin."""
     monkeypatch.setattr(source_task, "MAX_TARGETS", 2)
     world = World()
     two_paths = event("a", by="data.k") & event("a", by="data.l")
@@ -203,12 +203,12 @@ def test_one_registration_is_never_divided_over_records(monkeypatch: pytest.Monk
         world.register(f"w{n}", two_paths, 0, kind="one-shot", key=None)
     world.append("a", 5, value=b'{"k":"1","l":"2"}')
     world.run()
-    seen: set[str] = set()
+    targets: set[str] = set()
     for _, match in world.matches:
         here = {target.incarnation for target in match.targets}
-        assert not here & seen
-        seen |= here
-    assert len(seen) == 9
+        assert not here & targets
+        targets |= here
+    assert len(targets) == 9
 
 
 def test_a_durable_subscription_is_spread_by_its_keys_and_a_one_shot_is_not() -> None:

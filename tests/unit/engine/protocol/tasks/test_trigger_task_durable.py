@@ -56,8 +56,8 @@ def test_every_firing_of_one_tick_is_written() -> None:
     assert log.firings == []
     log.tick(5500)
     assert [f["firing"]["timer_ms"] for f in log.firings] == [2000, 4000]
-    held = Match(an_event("h", "1"), (0,), "b-event", 0, 1, 3000)
-    expected = firing_id(d.incarnation, "", "met", [Part("h", held)], 4000)
+    heartbeat = Match(an_event("h", "1"), (0,), "b-event", 0, 1, 3000)
+    expected = firing_id(d.incarnation, "", "met", [Part("h", heartbeat)], 4000)
     assert log.firings[1]["firing"]["id"] == expected
     assert len(set(log.keys)) == 2
 
@@ -172,8 +172,8 @@ def test_beyond_the_limit_of_a_wait_new_keys_go_to_the_dead_letters_and_that_is_
     assert reason == (
         b"'w' has no room for another key: 20 are open on b-trigger[0], the limit of a wait, max_keys=20."
     )
-    [said] = [record.message for record in caplog.records]
-    assert said.startswith("'w' waits without a key and has 20 open keys, the limit")
+    [text] = [record.message for record in caplog.records]
+    assert text.startswith("'w' waits without a key and has 20 open keys, the limit")
     log.run(pair(w, 23, "y", "y", "k7"))
     assert [f["firing"]["key"] for f in log.firings] == ["k7"]
 
@@ -185,11 +185,11 @@ def test_a_wait_without_room_is_reported_until_a_tenth_of_its_keys_are_closed_or
     assert task.full_waits() == []
     for n in range(22):
         task.process(at(n), pair(w, n, "x", str(n), f"k{n}"), outputs, 0)
-    [said] = task.full_waits()
-    assert "'w' waits without a key" in said
+    [text] = task.full_waits()
+    assert "'w' waits without a key" in text
     kept = task.store.get(w.incarnation)
     task.store.close(w.incarnation, kept, "k0")
-    assert task.full_waits() == [said]
+    assert task.full_waits() == [text]
     task.store.close(w.incarnation, kept, "k1")
     assert task.full_waits() == []
     for n in range(22, 25):
@@ -203,9 +203,9 @@ def test_keys_of_a_wait_that_have_nothing_pending_make_room_first() -> None:
     log = Log()
     w = keyless(log, max_keys=2)
     half, _ = step(PAIR, EMPTY, Match(an_event("x", "0"), (0,), "b-event", 0, 0, 0))
-    seen, _ = step(PAIR, half, Match(an_event("y", "1"), (1,), "b-event", 0, 1, 0))
+    repeats_only, _ = step(PAIR, half, Match(an_event("y", "1"), (1,), "b-event", 0, 1, 0))
     log.run(pair(w, 0, "x", "2", "p"))
-    kept = encode_msgpack(StateRecord(1, 0, SEEN_MS, seen.encode()))
+    kept = encode_msgpack(StateRecord(1, 0, SEEN_MS, repeats_only.encode()))
     log.states.append(Record(STATE, len(log.states), 0, state_key(w.incarnation, "seen"), kept, None))
     log.run(pair(w, 1, "x", "3", "q"))
     assert (log.dead, log.task().full_waits()) == ([], [])

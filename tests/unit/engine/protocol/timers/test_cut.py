@@ -1,4 +1,4 @@
-"""The cut: a timer waits until everything stamped before its time is judged, and no longer than patience."""
+"""The cut: a timer waits until what is stamped before its time is evaluated, and no longer than patience."""
 
 from __future__ import annotations
 
@@ -258,9 +258,9 @@ def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_
     elsewhere(pool, OTHER, offset=5, applied=applied)
     engine = pool.boot("two")
     waiting(pool)
-    said = f"{OTHER}, whose owner has not applied registrations from {applied} on"
+    missing = f"{OTHER}, whose owner has not applied registrations from {applied} on"
     pool.run(60, pass_ms=1000)
-    assert engine.problems.all()[1:] == [f"Timers are waiting for {said}."]
+    assert engine.problems.all()[1:] == [f"Timers are waiting for {missing}."]
     pool.run(int(cut.PATIENCE_S) - 60, pass_ms=1000)
     assert pool.fired() == []
     assert engine.stats.incomplete == 0
@@ -276,8 +276,8 @@ def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_
     assert pool.fired()[1:] == [("next", "expired")]
     assert engine.stats.incomplete == 2
     texts = [record.getMessage() for record in caplog.records]
-    assert sum(text.startswith(f"Timers have been waiting for {said}") for text in texts) == 1
-    assert sum(text.startswith(f"Timers stop waiting for {said}") for text in texts) == 1
+    assert sum(text.startswith(f"Timers have been waiting for {missing}") for text in texts) == 1
+    assert sum(text.startswith(f"Timers stop waiting for {missing}") for text in texts) == 1
 
 
 def test_timers_wait_for_a_scan_that_makes_progress_and_report_it() -> None:
