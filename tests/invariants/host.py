@@ -30,7 +30,7 @@ from interlock.engine.waiting.waits import Waits
 from interlock.triggers import event as trigger_module
 from interlock.triggers.event import EventTrigger
 
-from tests.invariants.needs import Patch
+from tests.invariants.needs import Patch, unharmed
 from tests.kit.bus import Alone, Fetching, SimulatedBus
 from tests.kit.made_of import REAL, MadeOf
 from tests.kit.pool import Pool
@@ -246,6 +246,12 @@ async def until(what: str, fact: Callable[[], object], *given: asyncio.Future[An
             assert not wait.done(), f"the wait ended before {what}: {wait}"
         assert loop.time() < end, f"not within {DEADLINE_S:.0f} s: {what}"
         await asyncio.sleep(0.001)
+
+
+def run_in_loop(work: Any) -> Any:
+    """Returns the result of a coroutine; an exception is a failure of the check."""
+    with unharmed("the wait"):
+        return asyncio.run(asyncio.wait_for(work, DEADLINE_S))
 
 
 async def first_of(trigger: EventTrigger) -> dict[str, Any]:

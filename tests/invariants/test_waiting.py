@@ -1,28 +1,21 @@
-"""I6, I8, I11 to I13 as a waiting task sees them: a triggerer's runtime (docs/understand/design.md)."""
+"""I6, I8, I11 and I12 as a waiting task sees them: a triggerer's runtime (docs/understand/design.md)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any, Final
 
-import pytest
-from confluent_kafka import Producer
 from interlock import Event, event
 from interlock.conditions import Match, Part
 from interlock.engine.bus import Output, Record
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import ConfigError, EngineError, TopicsError, UnreachableError
-from interlock.engine.kafka import clients
+from interlock.engine.errors import EngineError, TopicsError, UnreachableError
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.tasks.evaluator import Evaluator
-from interlock.engine.records import BUS_KEY, Registration, event_form
-from interlock.engine.records.sizes import MAX_FIRING_BYTES
+from interlock.engine.records import BUS_KEY, Registration
 from interlock.engine.runtime import loop_thread, runtime
 from interlock.engine.runtime.loop_thread import LoopRun, LoopThread
 from interlock.engine.runtime.runtime import Runtime, run_engine
@@ -31,27 +24,29 @@ from interlock.engine.waiting import waits
 from interlock.engine.waiting.acknowledge import acknowledge
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.engine.waiting.waits import FiringDelivery, Waits
-from interlock.events.kafka import encode
 from interlock.triggers import event as trigger_module
 from interlock.triggers import payload as payload_module
 from interlock.triggers.event import EventTrigger
 from interlock.triggers.payload import Payload
 
 from tests.invariants.durable import durable, ids_fired
-from tests.invariants.host import DEADLINE_S, Brokers, Process, a_trigger, all_logs, first_of, process, until
+from tests.invariants.host import (
+    DEADLINE_S,
+    Brokers,
+    Process,
+    a_trigger,
+    first_of,
+    process,
+    run_in_loop,
+    until,
+)
 from tests.invariants.needs import NeverRaised, Patch, Without, needs, unharmed, without
 from tests.kit.made_of import MadeOf
-from tests.kit.pool import ACTION, CONFIG, EVENT, REGISTRY, Pool
+from tests.kit.pool import CONFIG, REGISTRY, Pool
 from tests.simulation import faults
 
 X: Final = event("x")
 PAIR: Final = event("x") & event("y")
-
-
-def run_in_loop(work: Any) -> Any:
-    """Returns the result of a coroutine; an exception is a failure of the check."""
-    with unharmed("the wait"):
-        return asyncio.run(asyncio.wait_for(work, DEADLINE_S))
 
 
 # -- I6
@@ -447,110 +442,3 @@ def test_i12_in_the_thread_of_the_triggerers_loop_nothing_calls_kafka_matches_or
     assert [payload["outcome"] for payload in found] == ["fired"] * 5
     assert {"check", "engine", "reader", "producer", "a pass", "the waits", "the payload"} == callers.keys()
     assert not [what for what, threads in callers.items() if in_loop in threads]
-
-
-# -- I13
-
-SECRET: Final = "correct-horse-battery"
-
-
-def _descriptions_without_secrets(patch: Patch) -> None:
-    patch.setattr(BusConfig, "describe", lambda self: f"bus {self.name!r} with {dict(self.client)}")
-
-
-def _configs_that_hide_their_properties(patch: Patch) -> None:
-    patch.setattr(BusConfig, "__repr__", lambda self: f"BusConfig(client={self.client})")
-
-
-@needs(_descriptions_without_secrets, _configs_that_hide_their_properties)
-def test_i13_no_secret_of_the_connection_is_in_any_log_notice_record_payload_or_repr() -> None:
-    properties = {"bootstrap.servers": "nowhere:1", "sasl.username": "triggerer", "sasl.password": SECRET}
-    brokers = Brokers(reachable=False, client=properties)
-    trigger = a_trigger(X)
-
-    async def waits_through() -> dict[str, Any]:
-        given = asyncio.ensure_future(first_of(trigger))
-        await until("the task sees a notice", lambda: trigger.log.lines, given)  # type: ignore[attr-defined]
-        changed = {**properties, "sasl.password": SECRET + "-rotated"}
-        [running] = runtimes.running.values()
-        running.use(BusConfig("b", "d", changed))
-        with brokers.lock:
-            brokers.reachable = True
-            brokers.pool.emit("x")
-        return await given
-
-    with process(brokers) as runtimes, all_logs() as lines:
-        payload = run_in_loop(waits_through())
-        logging.getLogger("interlock").debug("%r %s", brokers.config, brokers.config)
-    records = [
-        repr((entry.key, entry.value, entry.headers))
-        for topic in brokers.pool.cluster.topics.values()
-        for log in topic.logs
-        for entry in log.entries
-    ]
-    task_log: list[str] = trigger.log.lines  # type: ignore[attr-defined]
-    everything = [*lines, *task_log, *records, repr(payload), repr(trigger.serialize())]
-    assert any("has changed" in line for line in lines)
-    assert any("Cannot reach" in line for line in task_log)
-    assert len(records) > 5
-    assert not [text for text in everything if SECRET in text]
-
-
-def _leaving_the_value_out(patch: Patch) -> None:
-    patch.setattr(clients, "re", SimpleNamespace(sub=lambda pattern, by, text, flags: text, DOTALL=0))
-
-
-@needs(_leaving_the_value_out)
-def test_i13_a_property_that_a_client_refuses_is_named_without_its_value() -> None:
-    config = BusConfig("b", client={"bootstrap.servers": "nowhere:1", "security.protocol": SECRET})
-    with pytest.raises(ConfigError) as refused:
-        clients.connect(Producer, config, clients.ClientErrors())
-    assert "security.protocol" in str(refused.value)
-    assert SECRET not in str(refused.value)
-
-
-HOSTILE: Final = (
-    b'{"x": NaN}',
-    b'"\\u0000"',
-    b"[" * 900 + b"]" * 900,
-    b"9" * 6000,
-    b"\xff\xfe",
-    '{"name": "\u00e4\u2603"}'.encode(),
-    b'"' + b"0" * 60_000 + b'"',
-)
-
-
-def _data_that_every_hop_can_carry(patch: Patch) -> None:
-    patch.setattr(event_form, "is_portable", lambda data: True)
-    patch.setattr(event_form, "is_surely_portable", lambda data: True)
-
-
-def _payloads_that_fit(patch: Patch) -> None:
-    patch.setattr(payload_module, "fit_action", lambda action: action)
-
-
-def _payloads_in_ascii(patch: Patch) -> None:
-    def dumps(value: Any) -> str:
-        return json.dumps(value, ensure_ascii=False)
-
-    patch.setattr(payload_module, "json", SimpleNamespace(dumps=dumps, loads=json.loads))
-
-
-@needs(_data_that_every_hop_can_carry, _payloads_that_fit, _payloads_in_ascii)
-def test_i13_a_payload_is_small_strict_json_in_ascii_whatever_the_events_hold() -> None:
-    for data in HOSTILE:
-        pool = Pool(Registration.of("w", X, None, 0))
-        pool.write(EVENT, *encode(Event.of("x", "/s", id="1", data=data, datacontenttype="application/json")))
-        pool.boot()
-        shown = repr(data[:20])
-        with unharmed(f"the delivery of {shown}"):
-            pool.run()
-            [value] = [value for _, value in pool.records(ACTION)]
-            action = waits.decode_json(waits.ActionRecord, value or b"", "the action")
-            given = Payload.of_firing(action, ("i:n",))
-            text = json.dumps(given.to_json(), allow_nan=False, ensure_ascii=False)
-            arrived = Payload.from_json(json.loads(text)).action_record()
-            json.dumps(arrived.firing.events, allow_nan=False)
-        assert text.isascii(), shown
-        assert "\\u0000" not in json.dumps(arrived.firing.events), shown
-        assert len(text) < MAX_FIRING_BYTES + 1000, shown
