@@ -375,45 +375,6 @@ def test_the_transaction_of_a_deliverer_that_was_killed_is_ended_by_the_next_one
     assert setting.deliverer.dead_deliverers.stats.fenced == 1
 
 
-def test_what_becomes_of_deliveries_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "interlock.engine")
-    setting = Setting()
-    stats = setting.deliverer.stats.of(SINK)
-    for name, key in (("f1", "a"), ("f2", "b"), ("f3", "c")):
-        setting.fire(name, key)
-    setting.passes(ms=1000)
-    assert (stats.open, stats.in_flight, stats.paused) == (3, 3, False)
-    setting.answer("f1", Answer(200))
-    setting.answer("f2", Answer(400))
-    setting.answer("f3", Answer(401))
-    setting.passes(ms=1000)
-    assert (stats.accepted, stats.failed, stats.given_up, len(stats.latency_s)) == (1, 2, 1, 1)
-    assert (stats.open, stats.paused) == (1, True)
-    setting.passes(ms=1000)
-    setting.answer("f3", Answer(200))
-    setting.passes(ms=1000)
-    assert (stats.accepted, stats.open, stats.in_flight, stats.paused) == (2, 0, 0, False)
-    assert [line for line in caplog.messages if "ink" in line or "dead letter" in line] == [
-        f"Sink {SINK}: connection c, path '', order key, at most 32 at a time.",
-        f"Firing f2 of {SINK} becomes a dead letter: the sink refused it: HTTP 400.",
-        f"Sink {SINK} is paused; one delivery at a time tries it: HTTP 401",
-        f"Sink {SINK} takes deliveries again.",
-    ]
-
-
-def test_a_firing_whose_sink_was_removed_is_counted_when_it_is_given_up() -> None:
-    setting = Setting()
-    setting.fire("f1")
-    setting.passes()
-    setting.answer("f1", Answer(503))
-    setting.cluster.append(
-        TopicPartition("b-subscription", 0), SinkRecord(subscription=SINK, connection="c").key, None
-    )
-    setting.passes()
-    setting.passes(ms=25 * HOUR_MS)
-    assert setting.deliverer.stats.of(SINK).given_up == 1
-
-
 def test_a_firing_that_was_given_up_and_is_written_again_is_delivered_again() -> None:
     """As `dead-letters redrive` writes it."""
     setting = Setting()
