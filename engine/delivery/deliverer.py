@@ -283,10 +283,13 @@ class Deliverer:
                 lanes.remove(firing)
 
     def _measure(self) -> None:
-        for subscription, lanes in self.schedule.sinks.items():
-            stats = self.stats.of(subscription)
+        for subscription in {*self.schedule.sinks, *self.stats.sinks}:
+            stats, lanes = self.stats.of(subscription), self.schedule.sinks.get(subscription)
+            if lanes is None:  # removed since an earlier deliverer of the process
+                stats.in_flight, stats.open, stats.paused = 0, 0, False
+                continue
             stats.in_flight, stats.open = lanes.in_flight, lanes.firing_count
-            stats.paused = lanes.pace.is_paused
+            stats.paused = lanes.pace.is_paused and subscription in self.sinks.records
 
     # -- 6: deliveries
 

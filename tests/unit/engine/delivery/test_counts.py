@@ -39,6 +39,41 @@ def test_what_becomes_of_deliveries_is_counted_and_logged(caplog: pytest.LogCapt
     ]
 
 
+def test_a_sink_that_is_removed_while_it_is_paused_does_not_count_as_paused() -> None:
+    """The metric stayed 1 until the process ended."""
+    setting = Setting()
+    setting.fire("f1")
+    setting.passes()
+    setting.answer("f1", Answer(401))
+    setting.passes(ms=1000)
+    stats = setting.deliverer.stats.of(SINK)
+    assert stats.paused
+    setting.cluster.append(
+        TopicPartition("b-subscription", 0), SinkRecord(subscription=SINK, connection="c").key, None
+    )
+    setting.passes(ms=1000)
+    assert not stats.paused
+
+
+def test_what_an_earlier_deliverer_measured_of_a_sink_that_is_gone_does_not_stay() -> None:
+    setting = Setting()
+    setting.fire("f1")
+    setting.passes()
+    setting.answer("f1", Answer(401))
+    setting.passes(ms=1000)
+    stats = setting.deliverer.stats
+    assert (stats.of(SINK).paused, stats.of(SINK).open) == (True, 1)
+    setting.cluster.append(
+        TopicPartition("b-subscription", 0), SinkRecord(subscription=SINK, connection="c").key, None
+    )
+    setting.cluster.append(TopicPartition("b-subscription", 0), b"bus", None)
+    assert setting.cluster.compact("b-subscription", 0, 2) == 1
+    setting.begin()
+    setting.deliverer.stats = stats  # as `run_deliverer` passes them on after an error
+    setting.passes(ms=1000)
+    assert (stats.of(SINK).paused, stats.of(SINK).open) == (False, 0)
+
+
 def test_a_firing_whose_sink_was_removed_is_counted_when_it_is_given_up() -> None:
     setting = Setting()
     setting.fire("f1")
