@@ -142,8 +142,8 @@ class LocalBroker:
         settings = self._write_settings()
         if not (self.directory / "data" / "meta.properties").exists():
             self._format([*command, "kafka.tools.StorageTool"], settings)
-        self._launch([*command, "kafka.Kafka", str(settings)], lock)
         try:
+            self._launch([*command, "kafka.Kafka", str(settings)], lock)
             self._wait_until_ready(time.monotonic() + START_TIMEOUT_S)
         except BaseException:
             self.kill()
