@@ -337,10 +337,8 @@ def site(
             ("triggerer", "triggerer_health_check_threshold"): "6",
             # between the scheduler's looks for deferred tasks whose time is over; 15 s by default
             ("scheduler", "trigger_timeout_check_interval"): "1",
-            (
-                "interlock",
-                "resume_margin",
-            ): "8",  # many DAGs at once on a busy machine
+            # many DAGs at once on a busy machine
+            ("interlock", "resume_margin"): "8",
         },
     ) as airflow:
         files = {path.name for path in dags.glob("*.py")} - {"sensors.py"}  # which has no DAG

@@ -31,6 +31,8 @@ class Bus:
 
 
 class Answered:
+    """An answer: status, headers and body; `detail` is that of its problem document."""
+
     def __init__(self, messages: list[dict[str, Any]]) -> None:
         self.status: int = messages[0]["status"]
         self.headers = {name.decode(): value.decode() for name, value in messages[0]["headers"]}
@@ -53,6 +55,7 @@ async def ask(
     method: str = "POST",
     names: frozenset[str] = frozenset(),
 ) -> Answered:
+    """Sends a request, a body in several parts if it is a list. names: of the client certificate."""
     parts = [body] if isinstance(body, bytes) else body
     left = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     left[-1]["more_body"] = False

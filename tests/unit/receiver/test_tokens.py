@@ -32,13 +32,17 @@ SHOP, GROUP = Grant("shop", ["*"]), Grant("group", ["*"])
 CLAIMS = {"iss": "https://a", "aud": "interlock", "sub": "shop", "exp": 4_000_000_000}
 
 
+ALGORITHMS: list[tuple[Any, Any]] = [
+    (rsa.RSAPrivateKey, jwt.algorithms.RSAAlgorithm),
+    (ec.EllipticCurvePrivateKey, jwt.algorithms.ECAlgorithm),
+    (ed25519.Ed25519PrivateKey, jwt.algorithms.OKPAlgorithm),
+]
+
+
 def jwk(key: Any, kid: str, **more: str) -> dict[str, Any]:
-    kinds: list[Any] = [jwt.algorithms.RSAAlgorithm, jwt.algorithms.ECAlgorithm, jwt.algorithms.OKPAlgorithm]
-    kind = kinds[[rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey].index(
-        next(each for each in (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey)
-             if isinstance(key, each))
-    )]  # fmt: skip
-    return {**kind.to_jwk(key.public_key(), as_dict=True), "kid": kid, **more}
+    """The public half of a private key as JWK. more: members such as `use` and `alg`."""
+    algorithm = next(algorithm for kind, algorithm in ALGORITHMS if isinstance(key, kind))
+    return {**algorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid, **more}
 
 
 def document(*keys: Mapping[str, Any]) -> bytes:

@@ -85,9 +85,8 @@ class Topic:
         self.counted: list[int] = []
         self.opened: list[Any] = []  # registered subscriptions
         self.closed: list[Any] = []
-        self.failures = 0  # the next acknowledgements that fail
-        self.unread = 0  # the next reads that fail
-        self.no_connection = 0  # the next opens that fail
+        # How many of the next ones fail.
+        self.failing_acknowledgements = self.failing_reads = self.failing_opens = 0
         self.configs: list[str] = []  # used to read and to acknowledge
         topic = self
 
@@ -97,8 +96,8 @@ class Topic:
                 self.durable = durable
 
             async def open(self) -> None:
-                if topic.no_connection:
-                    topic.no_connection -= 1
+                if topic.failing_opens:
+                    topic.failing_opens -= 1
                     raise ConfigError("Connection 'c' cannot be read.")
                 topic.opened.append(self.durable)
 
@@ -128,8 +127,8 @@ class Topic:
 
     def read(self, config: str, places: list[tuple[int, int]]) -> list[ActionRecord | None]:
         self.configs.append(config)
-        if self.unread:
-            self.unread -= 1
+        if self.failing_reads:
+            self.failing_reads -= 1
             raise UnreachableError("The broker is away.")
         return [
             None if not (name := self.ids[n]) else ActionRecord(
@@ -141,8 +140,8 @@ class Topic:
 
     def acknowledge(self, config: str, actions: list[ActionRecord]) -> None:
         self.configs.append(config)
-        if self.failures:
-            self.failures -= 1
+        if self.failing_acknowledgements:
+            self.failing_acknowledgements -= 1
             raise UnreachableError("the broker is away")
         self.acknowledged += [action.firing.id for action in actions]
 
@@ -190,21 +189,24 @@ async def acknowledged(topic: Topic, *names: str) -> None:
             await asyncio.sleep(0)
 
 
-async def some(stream: Any, count: int) -> list[tuple[str, Any]]:
-    """Reads them like a trigger: its filter yields the next one after Airflow has queued the event."""
-    taken = []
+async def taken_from(stream: Any, count: int) -> list[tuple[str, Any]]:
+    """Returns (firing's id, place) of the next firings that the stream hands over.
+
+    Counts each as queued, as the trigger does when Airflow asks it for the next one.
+    """
+    found = []
     for _ in range(count):
         handed, place = await anext(stream)
         handed.queued += 1
-        taken.append((handed.payload["firing_id"], place))
-    return taken
+        found.append((handed.payload["firing_id"], place))
+    return found
 
 
 def test_a_firing_is_acknowledged_only_after_its_asset_event_is_stored(topic: Topic) -> None:
     async def story() -> None:
         made = producer()
         stream = made.open_stream()
-        handed = await some(stream, 3)
+        handed = await taken_from(stream, 3)
         assert [name for name, _ in handed] == ["a", "b", "c"]
         assert topic.acknowledged == []
         await made.advance([AdvanceItem(place, STORED) for _, place in handed[:2]])
@@ -221,9 +223,9 @@ def test_a_firing_whose_asset_event_was_not_stored_is_handed_over_again(topic: T
     async def story() -> None:
         made = producer()
         stream = made.open_stream()
-        [(_, first), (_, second), _] = await some(stream, 3)
+        [(_, first), (_, second), _] = await taken_from(stream, 3)
         await made.advance([AdvanceItem(first, STORED), AdvanceItem(second, FAILED)])
-        [(name, _)] = await some(stream, 1)
+        [(name, _)] = await taken_from(stream, 1)
         assert name == "b"
 
     asyncio.run(story())
@@ -236,9 +238,9 @@ def test_unstored_firings_are_handed_over_again_after_a_pause(topic: Topic) -> N
     async def story() -> None:
         made = producer()
         stream = made.open_stream()
-        handed = await some(stream, 3)
+        handed = await taken_from(stream, 3)
         await made.advance([AdvanceItem(place, unsubscribed) for _, place in handed])
-        again = asyncio.create_task(some(stream, 1))
+        again = asyncio.create_task(taken_from(stream, 1))
         await others_run()
         assert not again.done()
         again.cancel()
@@ -262,7 +264,7 @@ def test_firings_that_do_not_exist_any_more_are_skipped(topic: Topic) -> None:
     topic.ids[1] = ""
 
     async def story() -> list[str]:
-        return [name for name, _ in await some(producer().open_stream(), 2)]
+        return [name for name, _ in await taken_from(producer().open_stream(), 2)]
 
     assert asyncio.run(story()) == ["a", "c"]
 
@@ -275,8 +277,8 @@ def test_firings_wait_while_too_many_are_not_stored(topic: Topic, monkeypatch: p
     async def story() -> None:
         made = producer()
         stream = made.open_stream()
-        handed = await some(stream, 2)
-        third = asyncio.create_task(some(stream, 1))
+        handed = await taken_from(stream, 2)
+        third = asyncio.create_task(taken_from(stream, 1))
         await others_run()
         assert not third.done()
         await made.advance([AdvanceItem(place, STORED) for _, place in handed])
@@ -287,24 +289,24 @@ def test_firings_wait_while_too_many_are_not_stored(topic: Topic, monkeypatch: p
 
 @pytest.mark.usefixtures("at_once")
 def test_an_unreachable_broker_is_waited_for_and_nothing_is_repeated(topic: Topic) -> None:
-    topic.failures = 2
+    topic.failing_acknowledgements = 2
 
     async def story() -> None:
         made = producer()
         stream = made.open_stream()
-        [(_, first)] = await some(stream, 1)
+        [(_, first)] = await taken_from(stream, 1)
         await made.advance([AdvanceItem(first, STORED)])
 
     asyncio.run(story())
-    assert (topic.acknowledged, topic.failures, topic.counted) == (["a"], 0, [1])
+    assert (topic.acknowledged, topic.failing_acknowledgements, topic.counted) == (["a"], 0, [1])
 
 
 @pytest.mark.usefixtures("at_once")
 def test_firings_that_cannot_be_read_do_not_end_the_stream(topic: Topic, log: list[str]) -> None:
-    topic.unread = 3
+    topic.failing_reads = 3
 
     async def story() -> list[str]:
-        return [name for name, _ in await some(producer().open_stream(), 3)]
+        return [name for name, _ in await taken_from(producer().open_stream(), 3)]
 
     assert asyncio.run(story()) == ["a", "b", "c"]
     assert log == [
@@ -317,10 +319,10 @@ def test_firings_that_cannot_be_read_do_not_end_the_stream(topic: Topic, log: li
 
 @pytest.mark.usefixtures("at_once")
 def test_an_unusable_connection_does_not_end_the_stream(topic: Topic, log: list[str]) -> None:
-    topic.no_connection = 2
+    topic.failing_opens = 2
 
     async def story() -> list[str]:
-        return [name for name, _ in await some(producer().open_stream(), 1)]
+        return [name for name, _ in await taken_from(producer().open_stream(), 1)]
 
     assert asyncio.run(story()) == ["a"]
     assert log == ["Connection 'c' cannot be read. Trying again.", "The connection can be used."]
@@ -354,7 +356,7 @@ class Watched:
 
 @pytest.mark.usefixtures("at_once")
 def test_a_stream_ends_without_waiting_for_an_unreachable_broker(topic: Topic) -> None:
-    topic.failures = 10_000
+    topic.failing_acknowledgements = 10_000
 
     async def story() -> None:
         manager = SharedStreamManager(log=structlog.get_logger())
@@ -363,7 +365,7 @@ def test_a_stream_ends_without_waiting_for_an_unreachable_broker(topic: Topic) -
         more = trigger.asks_for_more()
         manager.confirm_persisted(numbers)
         async with asyncio.timeout(30):
-            while topic.failures == 10_000:  # noqa: ASYNC110  # a thread's count
+            while topic.failing_acknowledgements == 10_000:  # noqa: ASYNC110  # a thread's count
                 await asyncio.sleep(0)
             more.cancel()
             await manager.stop_all()

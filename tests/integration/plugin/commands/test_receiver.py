@@ -235,8 +235,8 @@ def test_a_client_certificate_may_write_and_the_topic_decides_how_large_an_event
     )  # fmt: skip
     post = f"{process.url}/events"
     assert httpx.post(post, headers=headers("1"), verify=tls).status_code == 401  # no certificate, no token
-    asked = httpx.options(post, headers={"webhook-request-origin": "a.example.com"}, verify=tls)
-    assert asked.headers["webhook-allowed-origin"] == "a.example.com"
+    handshake = httpx.options(post, headers={"webhook-request-origin": "a.example.com"}, verify=tls)
+    assert handshake.headers["webhook-allowed-origin"] == "a.example.com"
     mine = authority.issue("shop")
     tls.load_cert_chain(mine.certificate, mine.key)
     admin = AdminClient(bench.config.client)

@@ -179,9 +179,9 @@ def test_one_command_resumes_all_partitions_that_stopped(
     bench.admin.delete_consumer_groups([bench.config.group])[bench.config.group].result()
     bench.emit("x", subject="s")
     bench.subscribe("w", event("x"))
-    asked = interlock("topics", "resume", "--all", "--from", "end")
-    assert asked.code == 1
-    assert "Resume 4 partitions?" in asked.err
+    unanswered = interlock("topics", "resume", "--all", "--from", "end")
+    assert unanswered.code == 1
+    assert "Resume 4 partitions?" in unanswered.err
     source = bench.config.topic("event")
     rows = interlock("topics", "resume", "--topic", source, "--from", "end", "--yes").rows()
     assert sorted(row["partition"] for row in rows) == [0, 1]
