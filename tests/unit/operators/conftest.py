@@ -26,10 +26,11 @@ def _connection(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Supervisor:
-    """Keeps the runs that were created. As Airflow's: ids and logical dates of a DAG are unique.
+    """Keeps the runs that were created. As in Airflow, ids and logical dates of a DAG are unique.
 
-    refusals: what is raised for the next runs, in turn; `killed_after`: so many runs are created, and then
-    the task's process is gone; `fails_with`: the ids of runs with which the API server fails each time.
+    over: the ids of runs that have ended. refusals: what is raised for the next runs, in turn; None: nothing.
+    killed_after: so many runs are created, and then the task's process is gone. fails_with: the ids of runs
+    with which the API server fails each time. queries: how many it was sent.
     """
 
     def __init__(self) -> None:

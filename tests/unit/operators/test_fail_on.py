@@ -56,5 +56,5 @@ def test_values_of_parameters_that_are_known_count() -> None:
 
 
 @pytest.mark.parametrize("name", MAY_SUCCEED)
-def test_a_fail_on_beside_which_the_condition_may_be_met_is_none(name: str) -> None:
+def test_a_fail_on_beside_which_the_condition_may_be_met_is_no_error(name: str) -> None:
     check_fail_on(*MAY_SUCCEED[name])

@@ -1,5 +1,7 @@
-"""What happens to a wait: the rows of docs/use/waiting.md that need no Airflow to be seen. The others are in
-tests/integration/triggers."""
+"""What happens to a wait: the rows of docs/use/waiting.md that need no running Airflow.
+
+The others are in tests/integration/triggers.
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_what_a_sink_answered_does_not_command_the_terminal(run: Any) -> None:
 
 
 @pytest.mark.usefixtures("registry")
-def test_a_header_that_holds_no_base64_is_told_as_such(run: Any) -> None:
+def test_a_header_that_holds_no_base64_is_shown_as_such(run: Any) -> None:
     record = firing()
     headers = [(name, b"%" if name == "interlock_error_data" else raw) for name, raw in record.headers or ()]
     [found] = json.loads(run(record._replace(headers=headers), "show", "0@3"))

@@ -24,8 +24,8 @@ def unreachable(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.DEBUG)
 
 
-def said_by_clients(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Without those of a client that another test has left, and that still looks for its broker."""
+def client_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Returns the log lines of clients of this port; a client that another test has left has another port."""
     return [line for line in caplog.messages if "rdkafka" in line and "127.0.0.1:1/" in line]
 
 
@@ -67,7 +67,7 @@ def test_each_command_reports_it_first_and_without_log_lines_of_the_client(
     monkeypatch.setattr("interlock.engine.kafka.reader.KafkaReader.__init__", read)
     monkeypatch.setattr("interlock.events.emitter.Emitter.emit", read)
     assert SAYS in run(*words)
-    assert said_by_clients(caplog) == []
+    assert client_lines(caplog) == []
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
@@ -85,7 +85,7 @@ def test_the_doctor_reports_it_without_log_lines_of_the_client(
 ) -> None:
     assert run("doctor", "--output", "json") == "1"
     assert SAYS in json.loads(capsys.readouterr().out)[-1]["found"]
-    assert said_by_clients(caplog) == []
+    assert client_lines(caplog) == []
 
 
 def test_log_lines_of_the_client_are_shown_if_the_connection_enables_debugging(
@@ -94,4 +94,4 @@ def test_log_lines_of_the_client_are_shown_if_the_connection_enables_debugging(
     extra = {"bootstrap.servers": "127.0.0.1:1", "debug": "broker"}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
     assert SAYS in run("health")
-    assert said_by_clients(caplog) != []
+    assert client_lines(caplog) != []
