@@ -157,7 +157,7 @@ def test_a_wait_on_missing_topics_says_what_to_do_and_continues_when_it_is_done(
     site: Any, eventually: Any
 ) -> None:
     run_id = site.deferred("no_topics")
-    text = "Topic 'elsewhere-event' is missing."
+    text = "Topic 'elsewhere-event' is missing, or this user may not describe it."
     eventually("the log names the topic", lambda: text in site.log("no_topics", run_id))
     assert "airflow interlock topics create" in site.log("no_topics", run_id)
     elsewhere = BusConfig(name="elsewhere", client=site.bus.client)
