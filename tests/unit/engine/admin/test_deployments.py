@@ -19,16 +19,16 @@ SOLO = event("t")
 
 
 class There(Subscriptions):
-    """Subscriptions as given: name -> when a process of which deployment said that it waits for it.
+    """Subscriptions: {name: (deployment of the process with a lease for it, how old the lease is in ms)}.
 
     Those of dispatchers and watchers are durable.
     """
 
-    def __init__(self, own: str, **held: tuple[str, int]) -> None:
+    def __init__(self, own: str, **leases: tuple[str, int]) -> None:
         config = BusConfig(name="b", deployment=own, client={"bootstrap.servers": "one:1"})
         super().__init__(config, Registry(), now_ms=NOW_MS)
         self._all = []
-        for place, (name, (deployment, ago_ms)) in enumerate(held.items()):
+        for place, (name, (deployment, ago_ms)) in enumerate(leases.items()):
             kind: Kind = "durable" if {"dispatch", "deliver", "asset"} & set(name.split("__")) else "one-shot"
             registration = Registration.of(name.replace("__", "/"), SOLO, None, 0, kind=kind)
             self._all.append(Registered(registration, SOLO, place, 0))
@@ -89,8 +89,8 @@ def test_a_few_of_many_runs_of_another_airflow_are_shown() -> None:
 
 @pytest.mark.parametrize("kind", ["dispatch", "deliver"])
 def test_a_dispatcher_of_this_name_whose_dag_is_unknown_here_is_another_airflows(kind: str) -> None:
-    held = {f"airflow__{kind}__{dag}": ("airflow", 0) for dag in "ab"}
-    wrong, ok = deployments(There("airflow", **held), has(dags=["a"]))
+    leases = {f"airflow__{kind}__{dag}": ("airflow", 0) for dag in "ab"}
+    wrong, ok = deployments(There("airflow", **leases), has(dags=["a"]))
     assert (wrong.level, ok.level) == ("wrong", "ok")
     assert f"on host 'host-7' waits for 'airflow/{kind}/b', a DAG that this Airflow does not" in wrong.text
 

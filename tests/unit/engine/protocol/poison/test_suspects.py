@@ -36,9 +36,9 @@ def left_by(
     suspected: SuspectRecords | None = None,
     *,
     condemned: Condemned | None = None,
-    in_order: bool = False,
+    ended_cleanly: bool = False,
 ) -> OffsetMetadata:
-    given = {"suspects": suspected, "condemned": condemned, "ended_cleanly": in_order or None}
+    given = {"suspects": suspected, "condemned": condemned, "ended_cleanly": ended_cleanly or None}
     return OffsetMetadata(
         applied=0, committer=committer, **{name: each for name, each in given.items() if each}
     )
@@ -55,7 +55,7 @@ def test_records_that_a_dead_process_left_unread_are_suspect() -> None:
 
 
 @pytest.mark.parametrize(
-    "former", [left_by(""), left_by("b-engine-d-old.1", in_order=True)], ids=["nobody", "ended cleanly"]
+    "former", [left_by(""), left_by("b-engine-d-old.1", ended_cleanly=True)], ids=["nobody", "ended cleanly"]
 )
 def test_nothing_is_suspect_when_no_process_ended(former: OffsetMetadata) -> None:
     assert taken_over(former).records is None
@@ -70,7 +70,7 @@ def test_nothing_is_suspect_when_the_process_is_still_a_member_or_nothing_is_unr
 
 
 def owners_of(suspected: SuspectRecords, offsets: list[int]) -> list[tuple[int, int, int]]:
-    """What each owner makes of a suspected whose former owners all ended, at these committed offsets."""
+    """What each of the owners concludes, if all before it ended: at these committed offsets."""
     suspects = []
     for n, offset in enumerate(offsets):
         found = taken_over(left_by(f"b-engine-d-{n}.1", suspected), offset=offset).records
@@ -117,7 +117,7 @@ def test_a_few_records_that_went_well_are_no_sign_that_something_else_ended_it()
 
 
 def test_an_owner_begins_where_the_one_before_it_stopped_in_good_order() -> None:
-    left = left_by("b-engine-d-old.1", SuspectRecords(100, SUSPECTS, 0), in_order=True)
+    left = left_by("b-engine-d-old.1", SuspectRecords(100, SUSPECTS, 0), ended_cleanly=True)
     assert taken_over(left, offset=3000).records == SuspectRecords(100, SUSPECTS, 3000)
     assert taken_over(left_by("", SuspectRecords(100, 7)), offset=3000).records == SuspectRecords(100, 7), (
         "the second time"
@@ -135,10 +135,10 @@ def test_only_an_end_during_the_try_of_one_record_alone_is_counted() -> None:
     assert counted.records == SuspectRecords(WIDTH_ALONE, 9, 5, ended=("b-engine-d-old.1",))
     again = taken_over(left_by("b-engine-d-old.1", SuspectRecords(WIDTH_ALONE, 9, 5, trying=False)))
     assert again.records == SuspectRecords(WIDTH_ALONE, 9, 5)
-    in_order = taken_over(
-        left_by("b-engine-d-old.1", SuspectRecords(WIDTH_ALONE, 9, 5, trying=True), in_order=True)
+    ended_cleanly = taken_over(
+        left_by("b-engine-d-old.1", SuspectRecords(WIDTH_ALONE, 9, 5, trying=True), ended_cleanly=True)
     )
-    assert in_order.records == SuspectRecords(WIDTH_ALONE, 9, 5)
+    assert ended_cleanly.records == SuspectRecords(WIDTH_ALONE, 9, 5)
 
 
 def test_a_process_that_is_a_member_again_had_not_ended() -> None:
