@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ....conditions.explanation.wording import counted
 from ...bus import Bus, Committed, TopicPartition
 from ...config import BusConfig
 from ...errors import RecordError, TopicsError, UnknownVersion
@@ -53,7 +54,8 @@ def unreadable_state_text(config: BusConfig, unreadable: Mapping[str, str]) -> s
     unreadable: {subscription: why its state cannot be read}.
     """
     name, *others = sorted(unreadable)
-    which = f"{name!r} and {len(others)} other subscriptions need" if others else f"{name!r} needs"
+    rest = counted(len(others), "other subscription", "other subscriptions")
+    which = f"{name!r} and {rest} need" if others else f"{name!r} needs"
     cancel = config.command(f"subscriptions cancel {name}")
     return (
         f"a state record cannot be read. {unreadable[name]} {which} such a record. Run the version that "

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ....conditions.explanation.wording import counted
 from ...bus import Committed, Topic, TopicPartition
 from ...log import at, log
 from ...records import OffsetMetadata, ResumeRecord, encode_json
@@ -115,7 +116,8 @@ class Ownership:
         since = self.lifecycle.since(first)
         if since is None or self._monotonic() - since <= REPORT_AFTER_S:
             return None
-        which = f"{first} and {len(others)} other partitions" if others else f"{first}"
+        rest = counted(len(others), "other partition", "other partitions")
+        which = f"{first} and {rest}" if others else f"{first}"
         return (
             f"{which} cannot be taken over yet: a transaction of an earlier engine is open. The brokers end "
             "it after its timeout; if it stays open, find and end it with Kafka's `kafka-transactions.sh`."

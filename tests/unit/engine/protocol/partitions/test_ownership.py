@@ -248,7 +248,7 @@ def test_an_engine_that_a_transaction_holds_back_for_long_says_so_until_it_is_ov
     with caplog.at_level("WARNING", "interlock.engine"):
         pool.run(20, pass_ms=2_500)
     [text] = engine.problems.unread()
-    assert text.startswith(f"{EVENT} and 1 other partitions cannot be taken over yet")
+    assert text.startswith(f"{EVENT} and 1 other partition cannot be taken over yet")
     assert [record.getMessage() for record in caplog.records].count(text) == 1
     monkeypatch.undo()
     pool.run(10)
