@@ -395,7 +395,7 @@ def test_a_wait_whose_registration_is_not_there_is_registered_again(stage: Stage
 def test_a_registration_that_the_broker_refuses_is_notified_to_its_task(stage: Stage) -> None:
     """The client takes the record; only its delivery fails."""
     _, received = stage.open(W)
-    stage.broker_says = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    stage.delivery_error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     stage.run(ENDS)
     [notice] = received
     assert isinstance(notice, Notice)

@@ -57,7 +57,7 @@ class Stage:
         self.leases: list[tuple[bytes, bytes | None]] = []
         self.refusals: list[Exception] = []
         self.undelivered: list[Any] = []
-        self.broker_says: KafkaError | None = None
+        self.delivery_error: KafkaError | None = None
         self.removed = False  # whether all firings are, by compaction or retention
         self.read_so_far: dict[tuple[TopicPartition, int], bytes] = {}
         self.now = 0.0
@@ -104,7 +104,7 @@ class Stage:
 
     def poll(self, timeout_s: float) -> int:
         for on_delivery in self.undelivered:
-            on_delivery(self.broker_says, None)
+            on_delivery(self.delivery_error, None)
         self.undelivered.clear()
         return 0
 
