@@ -30,9 +30,9 @@ class Terminated(SystemExit):
 class ProcessExit:
     """Calls back once, when the process ends, with its error: None after a success.
 
-    It sees an uncaught exception, sys.exit(), SIGTERM unless other code handles it, and the end of the main
-    module. It does not see `raise SystemExit` outside a block, os._exit and SIGKILL. No hook is installed
-    before `watch`.
+    It sees an uncaught exception and sys.exit() of the main thread, SIGTERM unless other code handles it, and
+    the end of the main module. It does not see `raise SystemExit` outside a block, os._exit and SIGKILL. No
+    hook is installed before `watch`.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,8 @@ class ProcessExit:
             excepthook(kind, error, trace)
 
         def on_exit(status: Any = None, /) -> None:
-            self._error = SystemExit(status)
+            if threading.current_thread() is threading.main_thread():  # another thread ends only itself
+                self._error = SystemExit(status)
             leave(status)
 
         def on_terminate(_number: int, _frame: FrameType | None) -> None:

@@ -26,7 +26,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("code", "seen", "exit_code"),
+    ("code", "error", "exit_code"),
     [
         ("pass", "NoneType None", 0),
         ("sys.exit()", "SystemExit None", 0),
@@ -36,13 +36,23 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
         ("os.kill(os.getpid(), signal.SIGTERM)", "Terminated 143", 143),
     ],
 )
-def test_the_callback_gets_the_error_that_ended_the_process(code: str, seen: str, exit_code: int) -> None:
+def test_the_callback_gets_the_error_that_ended_the_process(code: str, error: str, exit_code: int) -> None:
     done = run(code)
-    assert (done.stdout, done.returncode) == (f"end {seen}\n", exit_code), done.stderr
+    assert (done.stdout, done.returncode) == (f"end {error}\n", exit_code), done.stderr
 
 
 def test_a_raised_system_exit_is_not_seen_outside_a_block() -> None:
     assert run("raise SystemExit(3)").stdout == "end NoneType None\n"
+
+
+def test_sys_exit_in_another_thread_ends_that_thread_and_not_the_process() -> None:
+    done = run("""
+        import threading
+        thread = threading.Thread(target=sys.exit, args=(3,))
+        thread.start()
+        thread.join()
+        """)
+    assert (done.stdout, done.returncode) == ("end NoneType None\n", 0), done.stderr
 
 
 def test_an_existing_handler_of_sigterm_is_kept() -> None:
