@@ -1,4 +1,4 @@
-"""The Spark of this environment, found without importing it: that takes a second."""
+"""The Spark of this environment, found without an import, which takes a second."""
 
 from __future__ import annotations
 

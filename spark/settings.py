@@ -69,7 +69,13 @@ class CompletionError(InterlockError, ValueError):
 
 @dataclass(frozen=True)
 class Settings:
-    """kinds: the events to emit, of KINDS. reports: the folder of the submitting task, if there is one."""
+    """What a job's configuration says about its completion events.
+
+    client: properties for librdkafka. topic: of the events. timeout_s: how long to wait for their
+    acknowledgement. kinds: the further events to emit, of KINDS. started: also emit events of starts. data:
+    the user's members of the events' data. report_folder: where SparkSubmitEventOperator looks for reports;
+    None for a job that it did not submit.
+    """
 
     client: Mapping[str, str] = field(repr=False)  # may hold passwords
     topic: str
@@ -77,7 +83,7 @@ class Settings:
     kinds: frozenset[str] = frozenset({"write", "streaming"})
     started: bool = False
     data: Mapping[str, str] = field(default_factory=dict)
-    reports: Path | None = None
+    report_folder: Path | None = None
 
 
 def read_settings(configuration: Mapping[str, str]) -> Settings:
@@ -92,7 +98,7 @@ def read_settings(configuration: Mapping[str, str]) -> Settings:
     get = known.get
     client: dict[str, str] = {}
     if path := get(CLIENT_FILE):
-        client.update(_client_file(Path(path)))
+        client.update(_read_client_file(Path(path)))
     if servers := get(BOOTSTRAP):
         client["bootstrap.servers"] = servers
     if not client.get("bootstrap.servers"):
@@ -114,13 +120,13 @@ def read_settings(configuration: Mapping[str, str]) -> Settings:
         kinds=kinds_of(get(EVENTS)),
         started=flag(get, STARTED),
         data=data,
-        reports=Path(folder) if (folder := get(REPORTS)) else None,
+        report_folder=Path(folder) if (folder := get(REPORTS)) else None,
     )
 
 
 def proof_in(path: str | None, bus: str) -> Proof | None:
     """The proof that a client file asks for, for readers of the bus's event topic. CompletionError."""
-    return None if path is None else _proof(_client_file(Path(path)), f"{bus}-event")
+    return None if path is None else _proof(_read_client_file(Path(path)), f"{bus}-event")
 
 
 def _proof(client: Mapping[str, str], topic: str) -> Proof | None:
@@ -131,6 +137,7 @@ def _proof(client: Mapping[str, str], topic: str) -> Proof | None:
 
 
 def flag(get: Callable[[str], str | None], name: str) -> bool:
+    """Whether a setting is `true`; false if it is not set. CompletionError for another text."""
     text = (get(name) or "false").strip().lower()
     if text not in ("true", "false"):
         raise CompletionError(f"{name} is {text!r}: set true or false")
@@ -147,7 +154,7 @@ def kinds_of(text: str | None) -> frozenset[str]:
     return kinds
 
 
-def _client_file(path: Path) -> dict[str, str]:
+def _read_client_file(path: Path) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -170,8 +177,8 @@ def _client_file(path: Path) -> dict[str, str]:
     return properties
 
 
-def client_file(client: Mapping[str, str]) -> str:
-    """The text of a client file with these properties: the inverse of reading it."""
+def client_file_text(client: Mapping[str, str]) -> str:
+    """The text of a client file with these properties, each on one line."""
     return "".join(f"{name}={value.replace(chr(10), _NEW_LINE)}\n" for name, value in client.items())
 
 

@@ -1,4 +1,4 @@
-"""Nested blocks that listen to one session: exactly one of them reports each query."""
+"""Nested blocks that listen to one session: exactly one of them emits the event of each query."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = visible_logger(__name__)
 
 _LOCK: Final = threading.Lock()
 _OPEN: Final[list[OpenBlock]] = []  # in order of their start
-_STREAMS: Final[dict[str, OpenBlock]] = {}  # run of a stream: the closed block that still reports its end
+_STREAMS: Final[dict[str, OpenBlock]] = {}  # run of a stream: the closed block that still emits its end
 
 
 class OpenBlock:
@@ -27,8 +27,9 @@ class OpenBlock:
             _OPEN.append(self)
         if concurrent:
             log.warning(
-                "several threads have open completion events of one session: the block that began last"
-                " reports every query, whichever block ran it. Give each thread its own session: newSession()"
+                "several threads have open completion events of one session: the block that began last emits"
+                " the events of all queries, whichever block ran them. Give each thread its own session:"
+                " newSession()"
             )
 
     def close(self) -> None:
@@ -36,34 +37,34 @@ class OpenBlock:
             _OPEN.remove(self)
 
     def keep_streams(self, running: Iterable[str]) -> bool:
-        """Lets this block, which closes, report the end of streams that are still running.
+        """Lets this block, which closes, emit the end events of streams that are still running.
 
-        False if it need not, because a block around it listens to the same session and reports them.
+        False if it need not, because a block around it listens to the same session and emits them.
         """
         with _LOCK:
             if any(each._session == self._session for each in _OPEN if each is not self):
                 return False
-            _STREAMS.update({run_id: self for run_id in running if self._reports_end(run_id)})
+            _STREAMS.update({run_id: self for run_id in running if self._emits_end(run_id)})
             return self in _STREAMS.values()
 
-    def reports_query(self) -> bool:
-        """Whether this block reports a query that ends now: the block that began last does."""
+    def emits_query(self) -> bool:
+        """Whether this block emits the event of a query that ends now: the block that began last does."""
         with _LOCK:
             return self._innermost()
 
-    def reports_stream(self, run_id: str, *, ended: bool) -> bool:
-        """Whether this block reports a streaming query's start or end.
+    def emits_stream(self, run_id: str, *, ended: bool) -> bool:
+        """Whether this block emits the event of a streaming query's start or end.
 
-        The block that saw its start reports its end while it listens, since it knows the name and the rows.
+        While the block that saw its start listens, it emits its end, since it knows the name and the rows.
         """
         with _LOCK:
             if not ended:
                 if innermost := self._innermost():
                     self._streams.add(run_id)
                 return innermost
-            return self._reports_end(run_id)
+            return self._emits_end(run_id)
 
-    def _reports_end(self, run_id: str) -> bool:
+    def _emits_end(self, run_id: str) -> bool:
         if run_id in _STREAMS:
             return _STREAMS[run_id] is self
         for block in _OPEN:

@@ -44,7 +44,7 @@ class ProgressEvents:
     def __init__(self, begun: Report, settings: Settings, data: Callable[[], Mapping[str, Any]]) -> None:
         self._begun, self._settings, self._data = begun, settings, data
         self._sender = sender_for(settings)
-        if settings.reports is None or settings.kinds or settings.started:
+        if settings.report_folder is None or settings.kinds or settings.started:
             self._sender.connect()
         self._written = _Sum()
         self._close: list[Callable[[float], None]] = []
@@ -57,11 +57,11 @@ class ProgressEvents:
             return
         block = OpenBlock(session_of(spark))
         if self._settings.kinds & {"write", "query"} and not is_connect(spark):
-            self._close.append(QueryListener(spark, self._query_ended, block.reports_query).close)
+            self._close.append(QueryListener(spark, self._query_ended, block.emits_query).close)
         if "streaming" in self._settings.kinds:
 
             def on_stream(query: StreamingQuery) -> None:
-                if block.reports_stream(query.run_id, ended=query.ended_at is not None):
+                if block.emits_stream(query.run_id, ended=query.ended_at is not None):
                     self._streaming_query(query)
 
             streams, stop = listen(spark, on_stream)
@@ -94,13 +94,13 @@ class ProgressEvents:
         del about["duration_ms"]
         self._put(SPARK_APPLICATION_STARTED, SPARK, identity, started, {}, about)
 
-    def _query_ended(self, query: Query, reports: bool) -> None:
-        """Counts what a query wrote; emits its event if `reports` (no inner block does)."""
+    def _query_ended(self, query: Query, emits: bool) -> None:
+        """Counts what a query wrote; emits its event if this block `emits` it, not a block inside it."""
         if query.written is not None and query.failure is None:
             self._written.add(query.written)
         elif "query" not in self._settings.kinds and query.written is None:
             return
-        if not reports:
+        if not emits:
             return
         about: dict[str, Any] = {"id": query.id, "action": query.action, "duration_ms": query.duration_ms}
         if query.written is not None:

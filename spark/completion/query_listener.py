@@ -66,13 +66,14 @@ class Query:
 
 
 class QueryListener:
-    """Calls `on_end(query, reports)` for each query of a session that ends, in a thread of its own.
+    """Calls `on_end(query, emits)` for each query of a session that ends, in a thread of its own.
 
-    reports: called when a query ends; its result is passed on. Errors are logged, not raised.
+    emits: the result of `emits()` when the query ended: whether the block that listens emits its event.
+    Errors are logged, not raised.
     """
 
     def __init__(
-        self, spark: SparkSession, on_end: Callable[[Query, bool], None], reports: Callable[[], bool]
+        self, spark: SparkSession, on_end: Callable[[Query, bool], None], emits: Callable[[], bool]
     ) -> None:
         from pyspark.java_gateway import ensure_callback_server_started
 
@@ -82,7 +83,7 @@ class QueryListener:
         self._manager = spark._jsparkSession.listenerManager()
         self._thread = threading.Thread(target=self._run, name="interlock-spark-queries", daemon=True)
         ensure_callback_server_started(self._context._gateway)  # type: ignore[no-untyped-call]
-        self._callbacks = _Callbacks(self._ended, reports)
+        self._callbacks = _Callbacks(self._ended, emits)
         self._manager.register(self._callbacks)
         self._thread.start()
 
@@ -98,9 +99,9 @@ class QueryListener:
 
     def _run(self) -> None:
         while (ended := self._ended.get()) is not None:
-            reports, *query = ended
+            emits, *query = ended
             try:
-                self._on_end(_query(*query), reports)
+                self._on_end(_query(*query), emits)
             except Exception as e:  # noqa: BLE001  # the JVM is gone, or the plan has an unusual form
                 log.warning("no event for a query that ended: it cannot be read: %s", redacted(str(e)))
 
@@ -122,8 +123,8 @@ def quietly(call: Callable[[], object]) -> None:
 class _Callbacks:
     """The listener that the JVM calls: org.apache.spark.sql.util.QueryExecutionListener."""
 
-    def __init__(self, ended: queue.SimpleQueue[Any], reports: Callable[[], bool]) -> None:
-        self._ended, self._reports = ended, reports
+    def __init__(self, ended: queue.SimpleQueue[Any], emits: Callable[[], bool]) -> None:
+        self._ended, self._emits = ended, emits
         self.listening = True
 
     def onSuccess(self, action: str, execution: Any, duration_ns: int) -> None:  # noqa: N802
@@ -135,7 +136,7 @@ class _Callbacks:
     def _put(self, *ended: Any) -> None:
         # A session cloned meanwhile, as for each stream, keeps this listener for ever.
         if self.listening:
-            self._ended.put((self._reports(), *ended))
+            self._ended.put((self._emits(), *ended))
 
     def hashCode(self) -> int:  # noqa: N802
         return id(self) % 2**31

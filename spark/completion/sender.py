@@ -20,7 +20,7 @@ from .process_exit import PROCESS_EXIT, is_program
 
 log = visible_logger(__name__)
 
-REMEDY: Final = "This does not change the job's outcome."
+NO_EFFECT: Final = "This does not change the job's outcome."
 _LOCK: Final = threading.Lock()
 SENDERS: Final[dict[object, EventSender]] = {}
 
@@ -45,13 +45,13 @@ class EventSender:
             self._timeout_s,
             log=log,
             who=f"completion events for {settings.topic}",
-            remedy=REMEDY,
+            remedy=NO_EFFECT,
             at_exit=False,
         )
         self._where = f"topic {settings.topic} at {settings.client['bootstrap.servers']}"
         self._connect_s: float | None = settings.timeout_s
         # How many events were acknowledged when a wait last timed out.
-        self._silent_since: int | None = None
+        self._acknowledged_then: int | None = None
         self._final: list[FinalEvent] = []
         PROCESS_EXIT.add_finisher(self._finish, watch=is_program())
 
@@ -70,13 +70,13 @@ class EventSender:
         """Waits up to `timeout_s` until all queued events are acknowledged; 0 s while Kafka is silent."""
         if self._silent or self._outbox.flush(timeout_s):
             return
-        self._silent_since = self._outbox.acknowledged
+        self._acknowledged_then = self._outbox.acknowledged
         log.warning(
             "%d completion events are not acknowledged by %s. They are lost unless it answers before the"
             " process ends. %s",
             self._outbox.unacknowledged,
             self._where,
-            REMEDY,
+            NO_EFFECT,
         )
 
     def send(self, event: Event, *, required: bool) -> None:
@@ -93,7 +93,7 @@ class EventSender:
             )
         if problems := self._outbox.deliver([event], self._timeout_s):
             if self._outbox.unacknowledged:  # otherwise the event was too large
-                self._silent_since = self._outbox.acknowledged
+                self._acknowledged_then = self._outbox.acknowledged
             raise EmitError(f"{self._where}: {problems[event.identity]}", [event.identity])
 
     def send_at_exit(self, event: FinalEvent) -> None:
@@ -102,7 +102,7 @@ class EventSender:
     @property
     def _silent(self) -> bool:
         """Whether Kafka has acknowledged nothing since a wait timed out."""
-        return self._silent_since is not None and self._silent_since == self._outbox.acknowledged
+        return self._acknowledged_then is not None and self._acknowledged_then == self._outbox.acknowledged
 
     def _finish(self) -> bool:
         """Sends all remaining events within one delivery timeout; False if a required one was not sent."""

@@ -45,8 +45,8 @@ class Tracker:
         self._begun = replace(begun, airflow=airflow_task(os.environ))
         report = replace(self._begun, data=self._data())
         report.event(None, datetime.now(UTC))  # data that is not JSON raises before the work, not after it
-        if settings.reports is not None:
-            report.save(settings.reports)
+        if settings.report_folder is not None:
+            report.save(settings.report_folder)
         self._sender = sender_for(settings)
         self._progress = ProgressEvents(self._begun, settings, self._data)
 
@@ -63,10 +63,10 @@ class Tracker:
         self._progress.close()
         failure = failure_of(error)
         try:
-            report = self._report(failure, ended=True)
+            report = self._report(failure)
             event = report.event(failure, datetime.now(UTC))
-            if self._settings.reports is not None:
-                report.save(self._settings.reports)
+            if self._settings.report_folder is not None:
+                report.save(self._settings.report_folder)
             elif failure is not None or until == "block" or (until is None and not is_program()):
                 self._sender.send(event, required=self._required and failure is None)
                 log.info("sent %s of %r", event.type, self.name)
@@ -84,9 +84,9 @@ class Tracker:
         """Stops listening and emits nothing: another tracker of that name emits the completion event."""
         self._progress.close()
 
-    def _report(self, failure: Failure | None, *, ended: bool) -> Report:
-        written = self._progress.written() if ended else None
-        return replace(self._begun, data=self._data(), written=written, ended=ended, failure=failure)
+    def _report(self, failure: Failure | None) -> Report:
+        written = self._progress.written()
+        return replace(self._begun, data=self._data(), written=written, ended=True, failure=failure)
 
 
 def _at_exit(report: Report, sender: EventSender, required: bool) -> ExitCallback:

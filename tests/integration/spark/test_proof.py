@@ -12,7 +12,7 @@ import pytest
 from interlock import spark_application
 from interlock.engine.admin.dead_letters import DeadLetters, Selection
 from interlock.spark import __main__ as wrapper
-from interlock.spark.settings import CLIENT_FILE, client_file
+from interlock.spark.settings import CLIENT_FILE, client_file_text
 
 from tests.integration.engine.conftest import Bench, bench  # noqa: F401  # a fixture
 
@@ -42,7 +42,7 @@ def alone(jobs: Jobs) -> Callable[[dict[str, str]], None]:
 
     def run(properties: dict[str, str]) -> None:
         file = jobs.folder / "client.properties"
-        file.write_text(client_file({"bootstrap.servers": jobs.servers, **properties}))
+        file.write_text(client_file_text({"bootstrap.servers": jobs.servers, **properties}))
         jobs.settings[CLIENT_FILE] = str(file)
         process = jobs.submit(str(Path(wrapper.__file__)), str(jobs.write(JOB)))
         output, _ = process.communicate(timeout=180)

@@ -97,7 +97,7 @@ def test_the_driver_gets_the_connection_in_a_file_that_is_removed_afterwards(sit
     def driver(conf: dict[str, str], folder: Path, command: list[str]) -> None:
         settings = read_settings(conf)
         assert settings.client["sasl.password"] == PASSWORD
-        assert (settings.topic, settings.reports) == ("interlock-event", folder)
+        assert (settings.topic, settings.report_folder) == ("interlock-event", folder)
         file = Path(conf["spark.interlock.client.config.file"])
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700

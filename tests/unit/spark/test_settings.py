@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from interlock.engine.config import BusConfig
-from interlock.spark.settings import CompletionError, client_file, proof_in, read_settings
+from interlock.spark.settings import CompletionError, client_file_text, proof_in, read_settings
 
 SERVERS = "spark.interlock.bootstrap.servers"
 FILE = "spark.interlock.client.config.file"
@@ -112,7 +112,7 @@ def test_the_client_file_of_a_submitting_task_has_the_secret_of_the_proof(tmp_pa
     """Not the Spark configuration, which the UI and the event log show."""
     extra = {"bootstrap.servers": "a:9092", "interlock.proof.secret": CANARY}
     bus = BusConfig.from_extra(extra, name="b", deployment="d", connection="c")
-    conf = {**with_file(tmp_path, client_file(bus.client)), "spark.interlock.bus": "b"}
+    conf = {**with_file(tmp_path, client_file_text(bus.client)), "spark.interlock.bus": "b"}
     settings = read_settings(conf)
     assert settings.client == bus.client
     assert CANARY not in repr(settings)

@@ -18,7 +18,7 @@ from interlock.engine.kafka.topics import create
 from interlock.spark.pipeline import PipelineError, job, packages
 from interlock.spark.pipeline.connector import java_properties
 from interlock.spark.pipeline.source import FOLDER, JAVA_FILE, connected
-from interlock.spark.settings import BUS, CLIENT_FILE, client_file
+from interlock.spark.settings import BUS, CLIENT_FILE, client_file_text
 
 from tests.integration.spark.conftest import SUBMIT
 from tests.kit.listeners import Listeners, listeners
@@ -83,20 +83,20 @@ def test_a_bus_is_read_through_the_listener_and_no_plan_or_environment_shows_a_s
     name, client = unique_name("bus"), of(site, listener)
     bus_with_events(client, name)
     file = tmp_path / "client.properties"
-    file.write_text(client_file(client))
+    file.write_text(client_file_text(client))
     settings({BUS: name, CLIENT_FILE: str(file)})
     with connected(spark) as bus:
         assert bus.sources(spark) == (f"{name}-event",)
         events = bus.batch(spark, [f"{name}-event"])
         assert sorted(bytes(row.value) for row in events.collect()) == [b"0", b"1", b"2"]
-        seen = io.StringIO()
-        with contextlib.redirect_stdout(seen):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
             events.explain(extended=True)
             bus.stream(spark, [f"{name}-event"]).explain(extended=True)
-        seen.write(str(spark.sparkContext.getConf().getAll()) + str(spark.conf.getAll) + repr(bus))
-    assert f"{name}-event" in seen.getvalue()
-    assert CANARY not in seen.getvalue()
-    assert "BEGIN" not in seen.getvalue()
+        printed.write(str(spark.sparkContext.getConf().getAll()) + str(spark.conf.getAll) + repr(bus))
+    assert f"{name}-event" in printed.getvalue()
+    assert CANARY not in printed.getvalue()
+    assert "BEGIN" not in printed.getvalue()
 
 
 def test_a_file_of_java_properties_replaces_the_translation(
@@ -130,7 +130,7 @@ def test_records_are_read_between_two_times(
     client = {"bootstrap.servers": bootstrap_servers}
     bus_with_events(client, name)
     file = tmp_path / "client.properties"
-    file.write_text(client_file(client))
+    file.write_text(client_file_text(client))
     settings({BUS: name, CLIENT_FILE: str(file)})
     with connected(spark) as bus:
         topic = [f"{name}-event"]
@@ -146,7 +146,7 @@ def test_a_missing_bus_is_an_error_that_says_what_to_do(
     bootstrap_servers: str, spark: Any, settings: Callable[[Mapping[str, str]], None], tmp_path: Path
 ) -> None:
     file = tmp_path / "client.properties"
-    file.write_text(client_file({"bootstrap.servers": bootstrap_servers}))
+    file.write_text(client_file_text({"bootstrap.servers": bootstrap_servers}))
     settings({BUS: "nowhere", CLIENT_FILE: str(file)})
     with pytest.raises(PipelineError, match="bus 'nowhere': a topic does not exist"), connected(spark) as bus:
         bus.sources(spark)
@@ -163,7 +163,7 @@ def test_unresponsive_brokers_and_a_wrong_login_are_errors_that_say_so(
         bus.sources(spark)
     client = {**of(site, "SCRAM"), "sasl.password": f"{CANARY}wrong"}
     other = tmp_path / "client.properties"
-    other.write_text(client_file(client))
+    other.write_text(client_file_text(client))
     spark.conf.unset(JAVA_FILE)
     settings({CLIENT_FILE: str(other)})
     with (

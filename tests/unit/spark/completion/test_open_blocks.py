@@ -1,4 +1,4 @@
-"""Which of several open blocks reports a query or a stream: always exactly one."""
+"""Which of several open blocks emits the events of a query or a stream: always exactly one."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ def listening(session: str) -> Iterator[OpenBlock]:
         block.close()
 
 
-def test_the_innermost_open_block_reports_a_query() -> None:
+def test_the_innermost_open_block_emits_the_event_of_a_query() -> None:
     with listening("a") as outer:
         with listening("a") as inner:
-            assert (outer.reports_query(), inner.reports_query()) == (False, True)
-        assert outer.reports_query()
+            assert (outer.emits_query(), inner.emits_query()) == (False, True)
+        assert outer.emits_query()
 
 
 def test_blocks_of_different_sessions_are_independent() -> None:
     with listening("a") as one, listening("b") as other:
-        assert one.reports_query()
-        assert other.reports_query()
+        assert one.emits_query()
+        assert other.emits_query()
 
 
-def test_the_block_that_saw_a_stream_start_reports_its_end() -> None:
+def test_the_block_that_saw_a_stream_start_emits_its_end() -> None:
     with listening("a") as outer:
-        assert outer.reports_stream("run", ended=False)
+        assert outer.emits_stream("run", ended=False)
         with listening("a") as inner:
-            assert not inner.reports_stream("run", ended=True)
-            assert outer.reports_stream("run", ended=True)
+            assert not inner.emits_stream("run", ended=True)
+            assert outer.emits_stream("run", ended=True)
 
 
-def test_the_outer_block_reports_a_stream_that_outlives_the_inner_one() -> None:
+def test_the_outer_block_emits_the_end_of_a_stream_that_outlives_the_inner_one() -> None:
     with listening("a") as outer:
         with listening("a") as inner:
-            assert not outer.reports_stream("run", ended=False)
-            assert inner.reports_stream("run", ended=False)
-        assert outer.reports_stream("run", ended=True)
+            assert not outer.emits_stream("run", ended=False)
+            assert inner.emits_stream("run", ended=False)
+        assert outer.emits_stream("run", ended=True)
 
 
 def test_blocks_of_one_session_in_several_threads_log_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -60,32 +60,32 @@ def test_blocks_of_one_session_in_several_threads_log_a_warning(caplog: pytest.L
     assert "Give each thread its own session" in caplog.text
 
 
-def test_exactly_one_of_many_blocks_reports() -> None:
+def test_exactly_one_of_many_blocks_emits() -> None:
     with ExitStack() as stack:
         blocks = [stack.enter_context(listening("a")) for _ in range(5)]
-        assert sum(block.reports_query() for block in blocks) == 1
-        assert sum(block.reports_stream("fallback_id of", ended=True) for block in blocks) == 1
+        assert sum(block.emits_query() for block in blocks) == 1
+        assert sum(block.emits_stream("fallback_id of", ended=True) for block in blocks) == 1
 
 
-def test_a_closed_block_reports_the_end_of_its_stream_that_still_runs() -> None:
+def test_a_closed_block_emits_the_end_of_its_stream_that_still_runs() -> None:
     """Reference: a streaming query still running at exit got no end event."""
     with listening("a") as block:
-        block.reports_stream("still running", ended=False)
+        block.emits_stream("still running", ended=False)
         assert block.keep_streams(["still running"])
     with listening("a") as later:
-        assert block.reports_stream("still running", ended=True)
-        assert not later.reports_stream("still running", ended=True)
-        assert later.reports_stream("of this block", ended=True)
+        assert block.emits_stream("still running", ended=True)
+        assert not later.emits_stream("still running", ended=True)
+        assert later.emits_stream("of this block", ended=True)
 
 
 def test_a_block_inside_another_leaves_its_running_streams_to_that_one() -> None:
     with listening("a") as outer:
         with listening("a") as inner:
-            inner.reports_stream("left to the outer one", ended=False)
+            inner.emits_stream("left to the outer one", ended=False)
             assert not inner.keep_streams(["left to the outer one"])
-        assert outer.reports_stream("left to the outer one", ended=True)
+        assert outer.emits_stream("left to the outer one", ended=True)
         assert outer.keep_streams(["left to the outer one"])
-    assert outer.reports_stream("left to the outer one", ended=True)
+    assert outer.emits_stream("left to the outer one", ended=True)
 
 
 def test_a_block_without_running_streams_keeps_none() -> None:
