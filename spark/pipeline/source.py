@@ -40,7 +40,7 @@ class Bus:
     name: str
     options: Mapping[str, str] = field(repr=False)
     proof: Proof | None = None
-    _read: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def topic(self, kind: str) -> str:
         """The name of one of its own topics: "event", "action", "subscription", ..."""
@@ -92,7 +92,7 @@ class Bus:
         """The bus record, read once; None if there is none. PipelineError if another version wrote it."""
         from pyspark.sql import functions as f
 
-        if "bus" not in self._read:
+        if "bus" not in self._cache:
             registry = self.batch(spark, [self.topic("subscription")])
             last = (
                 registry.where(f.col("key") == f.lit("bus").cast("binary"))
@@ -101,11 +101,11 @@ class Bus:
                 .head()
             )
             if last is None or last.value is None:
-                self._read["bus"] = None
+                self._cache["bus"] = None
             else:
                 place = f"{self.topic('subscription')}[0]@{last.offset}"
-                self._read["bus"] = bus_record_of(bytes(last.value), place)
-        found: Mapping[str, Sequence[str]] | None = self._read["bus"]
+                self._cache["bus"] = bus_record_of(bytes(last.value), place)
+        found: Mapping[str, Sequence[str]] | None = self._cache["bus"]
         return found
 
     def _options(self, topics: Sequence[str]) -> dict[str, str]:

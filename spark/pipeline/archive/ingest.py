@@ -97,23 +97,23 @@ def archive(spark: SparkSession, bus: Bus, options: Options) -> int:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{options.every_ms} milliseconds")
-    progress = Progress()
+    batch_log = BatchLog()
     for _ in range(_TAKE_OVERS):
-        if ran_to_end(writer, progress, batches, run):
-            log.info("archived %d records", progress.records)
-            return progress.records
+        if ran_to_end(writer, batch_log, batches, run):
+            log.info("archived %d records", batch_log.records)
+            return batch_log.records
         # Both wrote to the checkpoint's logs. Spark ends the second writer, which may be the later run.
         log.info("an earlier run still writes to the checkpoint: trying again")
     raise PipelineError(f"other runs over {files.root} do not end: stop them, and run one at a time")
 
 
-def ran_to_end(writer: DataStreamWriter, progress: Progress, batches: Batches, run: Run) -> bool:
+def ran_to_end(writer: DataStreamWriter, batch_log: BatchLog, batches: Batches, run: Run) -> bool:
     """Runs the query. Returns False if Spark ended it because an earlier run still wrote to the
     checkpoint."""
     try:
         query = writer.start()
         try:
-            progress.follow(query)
+            batch_log.follow(query)
         finally:
             query.stop()
     except Exception as error:
@@ -170,7 +170,7 @@ class Batches:
             raise
 
 
-class Progress:
+class BatchLog:
     """Logs the batches of a run. records: of all batches so far."""
 
     def __init__(self) -> None:

@@ -84,7 +84,8 @@ def _of_matcher(matcher: Matcher, distinct: str | tuple[str, ...] | None) -> tup
         names.add("datacontenttype")
     for each in matcher.filters:
         compared = _compared(each)
-        if compared is None:  # CEL and CESQL may read any
+        if compared is None:  # CEL and CESQL may read any attribute
+            # Of the two only CEL, `Where(...)`, reads data; it may stand inside other filters.
             return None, data or "Where(" in str(each)
         names |= compared
     return (names if matcher.where is None else None), data

@@ -35,15 +35,15 @@ def results_of(question: Question, end_ms: int, ordered: DataFrame) -> DataFrame
         for row in rows_in(batches, _COLUMNS):
             folding.take(row)
             if len(folding.results) >= _BATCH:
-                yield folding.results.take()
+                yield folding.results.pop_batch()
         folding.end()
-        yield folding.results.take()
+        yield folding.results.pop_batch()
 
     return ordered.select(*_COLUMNS).mapInArrow(fold, RESULT)
 
 
 class Folding:
-    """Folds the rows of one task. The caller takes `results` from time to time."""
+    """Folds the rows of one task. The caller empties `results` from time to time."""
 
     def __init__(self, question: Question, end_ms: int) -> None:
         self.results = Results()

@@ -34,9 +34,9 @@ def matched(question: Question, reads: ReadColumns, batches: Iterable[Any]) -> I
     for batch in batches:
         for event, place in _events(reads, batch):
             matching.take(event, place)
-        yield matching.matches.take()
+        yield matching.matches.pop_batch()
     matching.end()
-    yield matching.matches.take()
+    yield matching.matches.pop_batch()
 
 
 class Matching:

@@ -46,10 +46,10 @@ class _Found:
 class Misses:
     """Collects the near misses of one task.
 
-    An event is near to a matcher if its type looks like the one that the matcher requires; for a matcher
-    without a type the same source, else subject, else first attribute that it requires. A matcher that
-    requires no attribute has no near misses. Keeps the earliest ones, so the result does not depend on how
-    events are spread over tasks.
+    An event is near to a matcher if one of its attributes looks like the value that the matcher requires:
+    its type; if the matcher requires no type, its source; if it requires neither, its subject, and so on with
+    the other attributes. A matcher that requires no attribute has no near misses. Keeps the earliest ones, so
+    the result does not depend on how events are spread over tasks.
     """
 
     def __init__(self, question: Question) -> None:

@@ -18,7 +18,7 @@ _WIDTH: Final = 12
 
 
 @dataclass(frozen=True)
-class Reason:
+class ReasonCount:
     """The near misses of one matcher for the same reason. text: the reason of the first one."""
 
     label: str | None
@@ -29,7 +29,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ConditionFigures:
     """The figures of one condition. keys: how many fired. missing: {label: pending keys that lack it}.
 
     expires: whether the condition has an expiry.
@@ -44,10 +44,10 @@ class Figures:
     pending: int
     missing: Mapping[str, int]
     near_misses: int
-    reasons: Sequence[Reason]
+    reasons: Sequence[ReasonCount]
 
     @staticmethod
-    def of(backtest: Backtest) -> Figures:
+    def of(backtest: Backtest) -> ConditionFigures:
         """The figures of a backtest; computes it if necessary."""
         from pyspark.sql import functions as f
 
@@ -66,7 +66,7 @@ class Figures:
             .orderBy(f.desc("n"), "label", "why", "term")
             .collect()  # of 256 matchers at most, with as many reasons as they have terms
         )
-        return Figures(
+        return ConditionFigures(
             str(condition),
             condition.plan.expires,
             condition.merge_independent,
@@ -76,7 +76,7 @@ class Figures:
             backtest.pending.count(),
             {row["label"]: row["n"] for row in sorted(lacking, key=lambda row: (-row["n"], row["label"]))},
             sum(row["n"] for row in reasons),
-            [Reason(row["label"], row["why"], row["term"], row["n"], row["text"]) for row in reasons],
+            [ReasonCount(row["label"], row["why"], row["term"], row["n"], row["text"]) for row in reasons],
         )
 
     def lines(self, until: str | None) -> Iterator[str]:
@@ -114,8 +114,8 @@ class Summary:
     until_ms: int
     until_given: bool
     ascending: bool
-    before: Figures
-    after: Figures | None
+    before: ConditionFigures
+    after: ConditionFigures | None
     changes: Mapping[str, int] | None
     duration_s: float
 

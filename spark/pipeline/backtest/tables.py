@@ -52,7 +52,7 @@ class Matches:
     def __init__(self) -> None:
         self.rows: list[tuple[object, ...]] = []
 
-    def take(self) -> Any:
+    def pop_batch(self) -> Any:
         """Removes and returns the rows, as one Arrow batch."""
         columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in MATCHED_ARROW)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, MATCHED_ARROW, strict=True)]
@@ -88,7 +88,7 @@ class Results:
         row = ("miss", None, None, stamp_ms, None, None, None, None, None, note)
         self._add(row, (), [] if part is None else [part])
 
-    def take(self) -> Any:
+    def pop_batch(self) -> Any:
         """Removes and returns the rows, as one Arrow batch."""
         plain = zip(*self._rows, strict=True) if self._rows else ([] for _ in _PLAIN)
         arrays = {

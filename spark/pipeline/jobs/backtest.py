@@ -21,7 +21,7 @@ from interlock.spark.pipeline.archive.layout import read
 from interlock.spark.pipeline.backtest.backtest import Backtest, Log
 from interlock.spark.pipeline.backtest.comparison import compared
 from interlock.spark.pipeline.backtest.question import Question, condition_of
-from interlock.spark.pipeline.backtest.summary import Figures, Summary, changes_of
+from interlock.spark.pipeline.backtest.summary import ConditionFigures, Summary, changes_of
 from interlock.spark.pipeline.progress import logged_progress
 from interlock.spark.pipeline.session import job_session
 from interlock.spark.pipeline.source import connected
@@ -142,11 +142,11 @@ def run(spark: SparkSession, options: Options) -> Summary:
         other = None if options.compare is None else Backtest(spark, options.compare, log)
         try:
             with logged_progress(spark, f"backtest of {options.question.condition}"):
-                figures = Figures.of(backtest)
+                figures = ConditionFigures.of(backtest)
             after, changes = None, None
             if other is not None:
                 with logged_progress(spark, f"backtest of {other.question.condition}"):
-                    after = Figures.of(other)
+                    after = ConditionFigures.of(other)
                 difference = compared(backtest.firings, other.firings)
                 with logged_progress(spark, "comparing"):
                     changes = changes_of(difference)

@@ -226,9 +226,7 @@ def stacked(
 def grid(
     name: str, title: str, rows: Sequence[str], columns: Sequence[str], counts: Mapping[tuple[int, int], int]
 ) -> Chart | None:
-    """A cell for each row and column, darker for larger counts, with the count in it.
-
-    None if there is nothing to draw.
+    """A cell for each row and column, darker for larger counts, with the count in it. None without counts.
 
     counts: {(row, column): count}; a pair that is absent has an empty cell.
     """

@@ -150,9 +150,8 @@ def _outcome(firing: Column) -> Column:
 def _types(firing: Column) -> Column:
     """Array of (type, topic, last_ms) of the events: the append time of the last one of each type.
 
-    The topic is null for all but plain records, which share one type.
-
-    The type is null for events that were too large for the firing, which has only a reference to them.
+    type: null for an event that was too large for the firing, which has only a reference to it. topic: null
+    for all but plain records, which share one type.
     """
     from pyspark.sql import functions as f
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from interlock.spark.pipeline import PipelineError
-from interlock.spark.pipeline.archive.ingest import Batches, Progress, offsets_behind, ran_to_end
+from interlock.spark.pipeline.archive.ingest import Batches, BatchLog, offsets_behind, ran_to_end
 from interlock.spark.pipeline.archive.runs import Run, begin
 
 from .conftest import LocalFiles
@@ -52,17 +52,17 @@ class Refused:
 def test_the_later_run_tries_again_when_spark_finds_two_runs(files: LocalFiles, reason: str) -> None:
     begin(files, "_runs")
     run = begin(files, "_runs")
-    assert not ran_to_end(cast(Any, Refused(reason)), Progress(), Batches(files, run), run)
+    assert not ran_to_end(cast(Any, Refused(reason)), BatchLog(), Batches(files, run), run)
 
 
 def test_any_failure_of_spark_is_reported_as_the_later_run_when_there_is_one(files: LocalFiles) -> None:
     run = begin(files, "_runs")
     writer = cast(Any, Refused())
     with pytest.raises(RuntimeError, match="a file of the checkpoint"):
-        ran_to_end(writer, Progress(), Batches(files, run), run)
+        ran_to_end(writer, BatchLog(), Batches(files, run), run)
     begin(files, "_runs")
     with pytest.raises(PipelineError, match="another run"):
-        ran_to_end(writer, Progress(), Batches(files, run), run)
+        ran_to_end(writer, BatchLog(), Batches(files, run), run)
 
 
 def test_unresponsive_storage_does_not_hide_sparks_failure(
@@ -75,4 +75,4 @@ def test_unresponsive_storage_does_not_hide_sparks_failure(
 
     monkeypatch.setattr(Run, "check", gone)
     with pytest.raises(RuntimeError, match="a file of the checkpoint"):
-        ran_to_end(cast(Any, Refused()), Progress(), Batches(files, run), run)
+        ran_to_end(cast(Any, Refused()), BatchLog(), Batches(files, run), run)

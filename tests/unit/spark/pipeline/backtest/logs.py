@@ -193,7 +193,7 @@ def folded(case: Case) -> list[dict[str, Any]]:
     for row in in_order(read(case.question, case.entries)):
         folding.take(row)  # type: ignore[arg-type]
     folding.end()
-    found: list[dict[str, Any]] = folding.results.take().to_pylist()
+    found: list[dict[str, Any]] = folding.results.pop_batch().to_pylist()
     return found
 
 

@@ -26,13 +26,13 @@ def test_the_fold_fires_as_a_loop_of_step_does(case: Case) -> None:
 @given(cases().filter(lambda case: case.ascending))
 def test_the_fold_fires_as_a_rehearsal_of_the_same_events_does(case: Case) -> None:
     question = case.question
-    seen = [
+    events = [
         Seen(each.event, each.topic, each.partition, each.offset, each.stamp_ms)
         for each in sorted(case.entries, key=place)
     ]
     rehearsed = rehearse(
         question.condition,
-        seen,
+        events,
         key=question.key,
         start=None if not question.runs_from_the_start else moment(question.since_ms),
         since=None if question.since_ms is None else moment(question.since_ms),

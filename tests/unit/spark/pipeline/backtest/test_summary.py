@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from interlock.spark.pipeline.backtest.summary import Figures, Reason, Summary
+from interlock.spark.pipeline.backtest.summary import ConditionFigures, ReasonCount, Summary
 
-BEFORE = Figures(
+BEFORE = ConditionFigures(
     "a & b",
     False,
     False,
@@ -17,12 +17,12 @@ BEFORE = Figures(
     7,
     {"b": 5, "a": 2},
     30,
-    [Reason("a", "term", "Exact(x='1')", 30, "refused")],
+    [ReasonCount("a", "term", "Exact(x='1')", 30, "refused")],
 )
-AFTER = Figures("a", True, True, 1, 0, 1, 0, {}, 0, [])
+AFTER = ConditionFigures("a", True, True, 1, 0, 1, 0, {}, 0, [])
 
 
-def summary(after: Figures | None, before: Figures = BEFORE, given: bool = True) -> Summary:
+def summary(after: ConditionFigures | None, before: ConditionFigures = BEFORE, given: bool = True) -> Summary:
     changes = None if after is None else {"same": 3, "new": 1}
     return Summary(
         1_000_000, 1_795_046_400_000, 1_795_046_401_500, given, True, before, after, changes, 12.34
