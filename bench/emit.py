@@ -15,7 +15,7 @@ from interlock.engine.config import BusConfig
 from interlock.events import Emitter, Event
 from interlock.events.kafka import encode
 
-from .engine.load import new_bus, one
+from .engine.load import event_of, new_bus
 from .lines import percentile, point, report
 
 SINGLE = 500
@@ -27,7 +27,7 @@ TURNS = 7
 def run(bootstrap_servers: str) -> None:
     config = new_bus("emit", bootstrap_servers)
     topic = config.topic("event")
-    events = [one("emitted", n, f"s{n % 1000}") for n in range(max(BATCHES))]
+    events = [event_of("emitted", n, f"s{n % 1000}") for n in range(max(BATCHES))]
     raw = Producer(
         {**config.client, "acks": "all", "enable.idempotence": True, "partitioner": "murmur2_random"}
     )

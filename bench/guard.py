@@ -26,7 +26,7 @@ ROOM: Final = 0.1  # tolerated change of a count, up or down: a lower count shou
 MANY: Final = 100
 
 
-def one(number: int, type_: str = "com.example.order.placed", subject: str | None = None) -> Event:
+def event_of(number: int, type_: str = "com.example.order.placed", subject: str | None = None) -> Event:
     data = b'{"order":%d,"currency":"EUR","amount":1250.5}' % number
     attributes = {
         "specversion": "1.0",
@@ -41,12 +41,12 @@ def one(number: int, type_: str = "com.example.order.placed", subject: str | Non
 
 
 def decoding() -> Work:
-    records = [kafka.encode(one(number)) for number in range(MANY)]
+    records = [kafka.encode(event_of(number)) for number in range(MANY)]
     return lambda: _each(records, lambda record: kafka.decode(*record))
 
 
 def encoding() -> Work:
-    events = [one(number) for number in range(MANY)]
+    events = [event_of(number) for number in range(MANY)]
     return lambda: _each(events, kafka.encode)
 
 
@@ -57,7 +57,7 @@ def looking_up(subscriptions: int) -> Callable[[], Work]:
         index: MatcherIndex[int] = MatcherIndex()
         for number in range(subscriptions):
             index.add(number, event(f"com.example.n{number}"), None)
-        events = [one(number, f"com.example.n{number % subscriptions}") for number in range(MANY)]
+        events = [event_of(number, f"com.example.n{number % subscriptions}") for number in range(MANY)]
         return lambda: _each(events, index.lookup)
 
     return prepare
@@ -68,14 +68,19 @@ def keyed() -> Work:
     index: MatcherIndex[int] = MatcherIndex()
     for number in range(MANY):
         index.add(number, event("com.example.order.placed", by="data.order"), str(number))
-    events = [one(number) for number in range(MANY)]
+    events = [event_of(number) for number in range(MANY)]
     return lambda: _each(events, index.lookup)
 
 
 def halves(count: int) -> list[Match]:
     return [
         Match(
-            one(n, ("pair.first", "pair.second")[n % 2]), (n % 2,), "bus-event", 0, n, 1_800_000_000_000 + n
+            event_of(n, ("pair.first", "pair.second")[n % 2]),
+            (n % 2,),
+            "bus-event",
+            0,
+            n,
+            1_800_000_000_000 + n,
         )
         for n in range(count)
     ]
@@ -108,7 +113,9 @@ def storing() -> Work:
 
 def pairs() -> list[Event]:
     """The first events of all pairs, then the second ones, which fire."""
-    return [one(n, ("pair.first", "pair.second")[n * 2 // MANY], f"s{n % (MANY // 2)}") for n in range(MANY)]
+    return [
+        event_of(n, ("pair.first", "pair.second")[n * 2 // MANY], f"s{n % (MANY // 2)}") for n in range(MANY)
+    ]
 
 
 WORKS: Final[dict[str, Callable[[], Work]]] = {
@@ -120,12 +127,14 @@ WORKS: Final[dict[str, Callable[[], Work]]] = {
     "step of a pair, a new key": stepping(0),
     "step of a pair, after 10,000 events": stepping(10_000),
     "encode and decode a state": storing,
-    "event hop, an event that matches nothing": event_hop([one(n) for n in range(MANY)], 0),
+    "event hop, an event that matches nothing": event_hop([event_of(n) for n in range(MANY)], 0),
     "event hop, an event of a pair": event_hop(pairs(), 0),
     "event hop, an event of a pair among 10,000 others": event_hop(pairs(), 10_000),
     "event hop, an own event without a proof": event_hop([own(n) for n in range(MANY)], 0),
     "event hop, an own event with its proof": event_hop([own(n) for n in range(MANY)], 0, PROVING),
-    "event hop, another event on a bus with proofs": event_hop([one(n) for n in range(MANY)], 0, PROVING),
+    "event hop, another event on a bus with proofs": event_hop(
+        [event_of(n) for n in range(MANY)], 0, PROVING
+    ),
     "trigger hop, an event of a pair": trigger_hop(pairs()),
 }
 

@@ -205,7 +205,8 @@ def _judge(
         announced = readers.announced  # before the topic is read: what came later is not missing there
         evidence = gather(airflow.api, broker.bootstrap_servers, data, announced, dates, known)
         verdict = check.judge(evidence)
-        # The last records and deliveries may still be on their way; other problems do not go away.
+        # The last records and deliveries may still be on their way. A missing report does not come any more:
+        # then the wait is over as soon as all that exist were announced.
         is_over = verdict.missing and verdict.announced == verdict.reports
         if not verdict.problems or is_over or time.monotonic() > deadline:
             return verdict

@@ -180,11 +180,11 @@ class _Date:
 
     def _find_announcement(self) -> bool:
         """Returns whether the readers were told of the report, by its own event."""
-        told = [each.identity for each in self._evidence.announced if each.date == self.name]
-        self._once("deliveries of its report's event", len(told))
-        if set(told) != self._ended():
-            self._problem(f"the readers got {sorted(set(told))}, the topic has {sorted(self._ended())}")
-        return bool(told)
+        announced = [each.identity for each in self._evidence.announced if each.date == self.name]
+        self._once("deliveries of its report's event", len(announced))
+        if set(announced) != self._ended():
+            self._problem(f"the readers got {sorted(set(announced))}, the topic has {sorted(self._ended())}")
+        return bool(announced)
 
     def _find_step(self, firing: Action, run: ReportRun) -> None:
         if not run.resumed_ms or len(self._parts) < len(WAITED_FOR):

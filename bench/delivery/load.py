@@ -16,7 +16,7 @@ from interlock.engine.kafka.topics import write_registry
 from interlock.engine.records import ActionRecord, FiringRecord, encode_json
 from interlock.engine.records.event_form import raw_form
 
-from ..engine.load import PARTITIONS, PRODUCER, one, put
+from ..engine.load import PARTITIONS, PRODUCER, event_of, put
 from ..sizes import number
 from .processes import HOST
 
@@ -50,7 +50,7 @@ def key_of(n: int) -> str:
 
 def fired(config: BusConfig, subscription: str, n: int) -> tuple[bytes, bytes, int]:
     """(record key, value, partition) of the firing of an event of about 300 bytes."""
-    event = one(TYPE, n, key_of(n))
+    event = event_of(TYPE, n, key_of(n))
     origin = {"topic": config.topic("event"), "partition": 0, "offset": n, "timestamp_ms": 1_800_000_000_000}
     firing = FiringRecord(
         id=f"f{n}",

@@ -24,7 +24,7 @@ from interlock.events import Event, kafka
 from interlock.events.completions import DagRun, DagRunCompletion
 
 from ..lines import report
-from .load import OPEN, PAIR, one, unmatched
+from .load import OPEN, PAIR, event_of, unmatched
 
 CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 PROVING: Final = BusConfig(
@@ -154,7 +154,7 @@ def trigger_hop(events: list[Event], pass_of: int | None = None) -> Callable[[],
 def run(_at: str) -> None:
     """Measures microseconds of processor time per event, for each hop."""
     names = [f"{n}" for n in range(OPEN)]
-    pairs = [one(f"pair.{half}", name, name) for half in ("first", "second") for name in names]
+    pairs = [event_of(f"pair.{half}", name, name) for half in ("first", "second") for name in names]
     completions = [own(number) for number in range(len(pairs))]
     works = {
         "event hop, an event that matches nothing": event_hop(list(unmatched(len(pairs))), 0),

@@ -32,15 +32,15 @@ def new_bus(name: str, bootstrap_servers: str) -> BusConfig:
 def unmatched(count: int) -> Iterator[Event]:
     """Events without a subscription, of about 300 bytes with their six headers."""
     for n in range(count):
-        yield one("com.example.other", n, f"s{n % 1000}")
+        yield event_of("com.example.other", n, f"s{n % 1000}")
 
 
 def solos(count: int) -> Iterator[Event]:
     for n in range(count):
-        yield one("solo", n, f"s{n % 1000}")
+        yield event_of("solo", n, f"s{n % 1000}")
 
 
-def one(kind: str, n: object, subject: str) -> Event:
+def event_of(kind: str, n: object, subject: str) -> Event:
     """An event, not validated: a turn needs as many as an engine processes in a second, in less than that."""
     attributes = {
         "specversion": "1.0",

@@ -26,7 +26,7 @@ from interlock.engine.protocol.loop import MOST_RECORDS
 
 from ..lines import progress
 from .firings import firings_of
-from .load import OPEN, hidden, one, subscribe, waits
+from .load import OPEN, event_of, hidden, subscribe, waits
 from .process import Counting
 
 DEADLINE_S: Final = 120.0
@@ -197,7 +197,7 @@ class Bus:
                 sent += 1
                 yield next(matching)
             else:
-                yield one("com.example.other", n, f"s{n % 1000}")
+                yield event_of("com.example.other", n, f"s{n % 1000}")
 
     def _matching(self, numbers: range, keys: int) -> Iterator[Event]:
         """A key's next part comes OPEN keys later, so that OPEN keys are half met."""
@@ -205,7 +205,7 @@ class Bus:
             for part in range(self._point.parts):
                 for key in range(first, min(first + OPEN, keys)):
                     name = f"{numbers.start}-{key}"
-                    yield one(f"part{part}", name, name)
+                    yield event_of(f"part{part}", name, name)
 
     def _until(self, fact: Callable[[], bool]) -> None:
         deadline = time.monotonic() + DEADLINE_S

@@ -25,7 +25,19 @@ from interlock.engine.waiting.waits import Waits
 
 from ..lines import percentile, point, progress, report
 from ..sizes import number
-from .load import PAIR, PARTITIONS, PRODUCER, SOLO, new_bus, one, produce, send, solos, subscribe, unmatched
+from .load import (
+    PAIR,
+    PARTITIONS,
+    PRODUCER,
+    SOLO,
+    event_of,
+    new_bus,
+    produce,
+    send,
+    solos,
+    subscribe,
+    unmatched,
+)
 from .plain_client import read_whole, write_and_read
 
 BURSTS = (30, 300, 3_000, 30_000)
@@ -100,7 +112,7 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
     with _engine(config, sizes) as engine:
         _until(lambda: engine.stats.consumed >= written)
         process, producer = psutil.Process(), Producer({**config.client, **PRODUCER})
-        send(producer, config, [one("com.example.other", "warm", "s")])
+        send(producer, config, [event_of("com.example.other", "warm", "s")])
         before = most = process.memory_info().rss
         subscribe(config, [("live", LIVE, None)], durable=True, since_ms=int(time.time() * 1000))
         _until(
@@ -114,7 +126,7 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
         # Look-backs fire at the end of the log, so any earlier firing is that of the live event.
         while engine.stats.fired == len(waited):
             fired = engine.stats.fired
-            send(producer, config, [one("live", len(waited), "live")])
+            send(producer, config, [event_of("live", len(waited), "live")])
             stored = time.perf_counter()
             _until(partial(_fired_more, engine, fired))
             waited.append(time.perf_counter() - stored)

@@ -36,8 +36,8 @@ OURS: Final = "interlock"
 # As in their docs: AwaitMessageTrigger has a group for each wait, since each must see all messages, and a
 # function as filter; the shared stream has one group, enable.auto.commit=false and a filter. "earliest": a
 # consumer that joins late misses nothing.
-# {kind: (its name, numbers of waits, waits per process or None for all in one)}
 TUNED: Final = "poll_timeout=0.01, poll_interval=0, commit_offset=False"
+# {kind: (its name, numbers of waits, waits per process or None for all in one)}
 KINDS: Final[dict[str, tuple[str, tuple[int, ...], int | None]]] = {
     "interlock": ("Interlock", (1, 20, 100, 1000), None),
     "await": ("AwaitMessageTrigger, its defaults", (1, 20, 100), None),
@@ -67,7 +67,7 @@ def run(bootstrap_servers: str) -> None:
     bus = BusConfig(name=f"peers-{OURS}", client={"bootstrap.servers": bootstrap_servers})
     create(bus, partitions=1)
     _measured(bus, OURS, 1, None)
-    for kind, (name, counts, of_one) in KINDS.items():
+    for kind, (name, counts, waits_per_process) in KINDS.items():
         for count in counts:
             who = f"{name}, {_waits(count)}"
             progress(who)
@@ -76,7 +76,7 @@ def run(bootstrap_servers: str) -> None:
                 if kind != OURS:
                     config = BusConfig(name=f"peers-{kind}-{count}", client=bus.client)
                     create(config, partitions=1)
-                found = _measured(config, kind, count, of_one)
+                found = _measured(config, kind, count, waits_per_process)
             except (psutil.Error, OSError) as error:
                 progress(f"{who}: {error}")
                 at = table_cell("ms from event acknowledged to wait met, p50", name, _waits(count))
@@ -88,23 +88,23 @@ def run(bootstrap_servers: str) -> None:
             _report(name, who, found, ours.get(count))
 
 
-def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> Costs:
+def _measured(config: BusConfig, kind: str, count: int, waits_per_process: int | None) -> Costs:
     """Measures one kind. TimeoutError if a process does not start, or its consumers do not join."""
     met: dict[int, float] = {}
     numbers = list(range(count))
-    share = of_one or count
+    share = waits_per_process or count
     hosts = [_Host(kind, numbers[at : at + share], config, met) for at in range(0, count, share)]
     try:
         for host in hosts:
             if not host.imported.wait(JOIN_S):
                 raise TimeoutError("a process of waits did not start")
         # A wait in its own process costs the whole process; waits in a common one, what they add to it.
-        before = 0.0 if of_one else sum(host.uss_kib() for host in hosts)
+        before = 0.0 if waits_per_process else sum(host.uss_kib() for host in hosts)
         registered = _registrations(config) if kind == OURS else 0
         deadline = time.monotonic() + CAP_S
         for host in hosts:
             host.begin()
-        _until_groups(config, count if kind.startswith("await") or of_one else 1)
+        _until_groups(config, count if kind.startswith("await") or waits_per_process else 1)
         if kind == OURS:  # a group is stable before the last wait is registered
             _until(lambda: _registrations(config) >= registered + count, "too few waits are registered")
         time.sleep(SETTLE_S)
