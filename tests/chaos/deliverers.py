@@ -1,4 +1,4 @@
-"""Deliverers that are killed, leave and come back, and the sink that they send to, which misbehaves."""
+"""Deliverers that are killed, leave and come back, and the address that they send to, which misbehaves."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def sink_record(subscription: str, url: str) -> SinkRecord:
 class MisbehavingSink:
     """As a context manager it serves, and logs each request to a file.
 
-    Most requests are accepted, some of them slowly, or with an answer that is cut; and the others
-    get 500, 429 and 503 with Retry-After, no answer at all, one that drips, a reset, or a refusal.
+    It accepts most requests, some of them slowly or with an answer that is cut. The others get 500, 429 or
+    503 with Retry-After, 400, no answer at all, one that drips, or a reset.
     """
 
     def __init__(self, seed: int, log: Path) -> None:

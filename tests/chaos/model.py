@@ -267,51 +267,52 @@ class Model:
 
     def _merge(self) -> None:
         by_place = self.registrations.lives
-        seen: dict[int, dict[tuple[str, int], dict[tuple[int, str], Rec]]] = defaultdict(
+        found: dict[int, dict[tuple[str, int], dict[tuple[int, str], Rec]]] = defaultdict(
             lambda: defaultdict(dict)
         )
         last: dict[tuple[int, int, str, int], tuple[int, Rec]] = {}
         wrong = self.differences
         for record in (r for rs in self.log.kind("trigger") for r in rs):
-            met = read_match(record)
-            source = (met.topic, met.partition)
-            known = self._events.get((*source, met.offset))
+            written = read_match(record)
+            source = (written.topic, written.partition)
+            known = self._events.get((*source, written.offset))
             if known is None:
-                wrong.unexpected.append(f"{record}: a match of {met.origin}, which has no event")
+                wrong.unexpected.append(f"{record}: a match of {written.origin}, which has no event")
                 continue
-            self._compare_event(met, *known)
-            for target in met.targets:
+            self._compare_event(written, *known)
+            for target in written.targets:
                 life = by_place.get((target.r, target.incarnation))
                 if life is None:
                     wrong.unexpected.append(
-                        f"{record}: a match of {met.origin} for {target.incarnation[:8]} @{target.r}, "
+                        f"{record}: a match of {written.origin} for {target.incarnation[:8]} @{target.r}, "
                         "which is not in the registry"
                     )
                     continue
-                at = (met.offset, target.key)
+                at = (written.offset, target.key)
                 numbers = self.expected[life.r][source].get(at)
                 if numbers is None or numbers != tuple(sorted(target.matchers)):
                     wrong.unexpected.append(
-                        f"{record}: a match of {met.origin} (stamp {met.timestamp_ms}) with key "
+                        f"{record}: a match of {written.origin} (stamp {written.timestamp_ms}) with key "
                         f"{target.key!r} and matchers {target.matchers} for {life} since {life.since_ms}: "
                         f"it matches {numbers or 'none'}"
                     )
                     continue
-                earlier = seen[life.r][source].get(at)
+                earlier = found[life.r][source].get(at)
                 if earlier is not None:
                     wrong.duplicated.append(
-                        f"{record}: match of {met.origin}, key {target.key!r}, is at {earlier} too: {life}"
+                        f"{record}: match of {written.origin}, key {target.key!r}, is at {earlier} too: "
+                        f"{life}"
                     )
                     continue
                 place = (life.r, record.partition, *source)
-                if place in last and last[place][0] > met.offset:
+                if place in last and last[place][0] > written.offset:
                     wrong.unexpected.append(
-                        f"{record}: the match of {met.origin} for {life} comes after that of offset "
+                        f"{record}: the match of {written.origin} for {life} comes after that of offset "
                         f"{last[place][0]} at {last[place][1]}"
                     )
                 else:
-                    last[place] = (met.offset, record)
-                seen[life.r][source][at] = record
+                    last[place] = (written.offset, record)
+                found[life.r][source][at] = record
                 fold = self._fold_of(life, target.key)
                 if fold.partition not in (None, record.partition):
                     wrong.unexpected.append(
@@ -320,17 +321,19 @@ class Model:
                     continue
                 fold.partition = record.partition
                 event = known[1]
-                match = Match(event, numbers, met.topic, met.partition, met.offset, met.timestamp_ms)
+                match = Match(
+                    event, numbers, written.topic, written.partition, written.offset, written.timestamp_ms
+                )
                 fold.matches.append((record.offset, record.timestamp_ms, match))
         for life in self.lives:
             for source, wanted in self.expected[life.r].items():
-                self._missing_matches(life, source, wanted, seen[life.r][source])
+                self._missing_matches(life, source, wanted, found[life.r][source])
 
-    def _compare_event(self, met: MatchRecord, record: Rec, event: Event) -> None:
-        if met.timestamp_ms != record.timestamp_ms or met.event.identity != event.identity:
+    def _compare_event(self, written: MatchRecord, record: Rec, event: Event) -> None:
+        if written.timestamp_ms != record.timestamp_ms or written.event.identity != event.identity:
             self.differences.unexpected.append(
-                f"{met.record}: it says {met.event.identity} stamped {met.timestamp_ms}, and {record} holds "
-                f"{event.identity} stamped {record.timestamp_ms}"
+                f"{written.record}: it says {written.event.identity} stamped {written.timestamp_ms}, "
+                f"and {record} holds {event.identity} stamped {record.timestamp_ms}"
             )
 
     def _missing_matches(
@@ -338,12 +341,12 @@ class Model:
         life: Life,
         source: tuple[str, int],
         wanted: dict[tuple[int, str], tuple[int, ...]],
-        seen: dict[tuple[int, str], Rec],
+        found: dict[tuple[int, str], Rec],
     ) -> None:
         """Reports missing matches; of an ended life only those before its last one, as it may end there."""
-        until = max((offset for offset, _ in seen), default=-1)
+        until = max((offset for offset, _ in found), default=-1)
         for offset, key in wanted:
-            if (offset, key) not in seen and (life.ended is None or offset < until):
+            if (offset, key) not in found and (life.ended is None or offset < until):
                 self.differences.missing.append(
                     f"{source[0]}[{source[1]}]@{offset}: no match with key {key!r} for {life}"
                     + ("" if life.ended is None else f", which ended at registry offset {life.ended}")

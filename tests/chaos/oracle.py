@@ -136,15 +136,15 @@ class Follower(threading.Thread):
             committed = self._committed(group, [tp for tp in ends if self._consumed(tp[0])])
         except KafkaException as e:
             return [f"the broker does not answer: {e}"]
-        said = []
+        sentences = []
         registry = (self.log.topic("subscription"), 0)
         for tp, end in ends.items():
             name = f"{tp[0]}[{tp[1]}]"
             if self.ends.get(tp, 0 if end == 0 else -1) < end:
-                said.append(f"{name} is read to {self.ends.get(tp)} of {end}: a transaction is open")
+                sentences.append(f"{name} is read to {self.ends.get(tp)} of {end}: a transaction is open")
             elif self._consumed(tp[0]):
-                said += self._behind(name, tp, committed.get(tp), ends[registry])
-        return said
+                sentences += self._behind(name, tp, committed.get(tp), ends[registry])
+        return sentences
 
     def _behind(
         self, name: str, tp: tuple[str, int], committed: tuple[int, str] | None, registry_end: int

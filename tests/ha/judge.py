@@ -112,16 +112,23 @@ def judge_waits(
     what they were resumed with.
     """
     wrong = Differences()
-    seen: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    instances: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for task in tasks:
-        seen[int(task["map_index"])].append(task)
-    for number in sorted(seen.keys() - waits.keys()):
+        instances[int(task["map_index"])].append(task)
+    for number in sorted(instances.keys() - waits.keys()):
         wrong.unexpected.append(f"wait {number}: the run did not start this task")
     known = {wait.subscription for wait in waits.values()}
     wrong.unexpected += [f"{name}: a firing for no wait" for name in sorted(by_subscription.keys() - known)]
     for number, wait in waits.items():
         _judge_wait(
-            wrong, number, wait, sent, by_subscription.get(wait.subscription, {}), seen[number], outputs, done
+            wrong,
+            number,
+            wait,
+            sent,
+            by_subscription.get(wait.subscription, {}),
+            instances[number],
+            outputs,
+            done,
         )
     return wrong
 

@@ -31,20 +31,20 @@ class SimulatedClients:
     def __init__(self, config: BusConfig, cluster: Cluster, host: Host) -> None:
         self.config, self.cluster, self.host = config, cluster, host
         self.has_error = False
-        self.following: SimulatedReader | None = None
+        self.following: ClientReader | None = None
 
     def check(self) -> Mapping[str, int]:
         self.host.pause("looks at the topics")
         names = [self.config.topic(kind) for kind in ("action", "subscription")]
         return {name: len(self.cluster.topics[name].logs) for name in names}
 
-    def reader(self) -> SimulatedReader:
+    def reader(self) -> ClientReader:
         reader = self.make_reader()
         self.following = self.following or reader  # the first of a connection
         return reader
 
-    def make_reader(self) -> SimulatedReader:
-        return SimulatedReader(self)
+    def make_reader(self) -> ClientReader:
+        return ClientReader(self)
 
     def writer(self, delivery_s: float | None = None) -> SimulatedWriter:
         return SimulatedWriter(self)
@@ -53,7 +53,7 @@ class SimulatedClients:
         return UnreachableError(reason)
 
 
-class SimulatedReader:
+class ClientReader:
     """A reader of committed records. before: its positions when the last take began."""
 
     def __init__(self, clients: SimulatedClients) -> None:

@@ -34,7 +34,7 @@ class Received:
 
 # Answers a request; returns whether the connection is kept.
 Behaviour: TypeAlias = Callable[[asyncio.StreamWriter], Awaitable[bool]]
-Answer: TypeAlias = Callable[[Received], Behaviour]
+ChooseBehaviour: TypeAlias = Callable[[Received], Behaviour]
 
 
 def answer(status: int, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Behaviour:
@@ -139,7 +139,7 @@ class Sink:
     how many were accepted. early: answers each request when its head is there, whatever its body is.
     """
 
-    behave: Answer = lambda _: answer(202)
+    behave: ChooseBehaviour = lambda _: answer(202)
     tls: ssl.SSLContext | None = None
     received: list[Received] = field(default_factory=list)
     connections: int = 0

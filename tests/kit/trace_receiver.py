@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from tests.kit.answering import Answer, Answering
 
 
-class Received(NamedTuple):
+class ReceivedSpan(NamedTuple):
     """A span as it was sent. parent: its span id, "" without one. links: (trace, span)."""
 
     name: str
@@ -36,7 +36,7 @@ class TraceReceiver(Answering):
     """Takes spans; as a context manager it serves. spans: all that have come so far."""
 
     def __init__(self) -> None:
-        self.spans: list[Received] = []
+        self.spans: list[ReceivedSpan] = []
         super().__init__("trace receiver")
 
     @property
@@ -49,7 +49,7 @@ class TraceReceiver(Answering):
             "OTEL_BSP_SCHEDULE_DELAY": "500",
         }
 
-    def named(self, begin: str) -> list[Received]:
+    def named(self, begin: str) -> list[ReceivedSpan]:
         return [span for span in list(self.spans) if span.name.startswith(begin)]
 
     def answer(self, headers: Message, body: bytes) -> Answer:
@@ -62,8 +62,8 @@ class TraceReceiver(Answering):
         return Answer(200, "application/x-protobuf", ExportTraceServiceResponse().SerializeToString())
 
 
-def _received(span: Any) -> Received:
-    return Received(
+def _received(span: Any) -> ReceivedSpan:
+    return ReceivedSpan(
         span.name,
         span.trace_id.hex(),
         span.span_id.hex(),

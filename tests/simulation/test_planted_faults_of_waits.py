@@ -13,7 +13,7 @@ from interlock.engine.waiting.acknowledge import write
 from interlock.engine.waiting.latest_firings import FiringRef
 from interlock.engine.waiting.waits import Wait, Waits
 
-from tests.kit.clients import SimulatedClients, SimulatedReader
+from tests.kit.clients import ClientReader, SimulatedClients
 from tests.kit.made_of import MadeOf
 from tests.simulation import waiting
 from tests.simulation.actors import CONFIG
@@ -52,7 +52,7 @@ def test_a_removal_of_one_key_where_several_are_known_is_found() -> None:
     assert_found(4000, "left", kept=1, turn=TURN, every=EVERY, made_of=made_of)
 
 
-class ReaderFromTheEnd(SimulatedReader):
+class ReaderFromTheEnd(ClientReader):
     def __init__(self, clients: SimulatedClients) -> None:
         super().__init__(clients)
         self.cluster = clients.cluster
@@ -65,7 +65,7 @@ class ReaderFromTheEnd(SimulatedReader):
 
 
 class ClientsThatReadFromTheEnd(SimulatedClients):
-    def make_reader(self) -> SimulatedReader:
+    def make_reader(self) -> ClientReader:
         return ReaderFromTheEnd(self)
 
 

@@ -29,14 +29,14 @@ def test_a_run_with_faults_loses_repeats_and_leaks_nothing(
         text=True,
         timeout=1200,
     )
-    said = "\n".join(line for line in done.stderr.splitlines() if line.startswith(("chaos", "oracle")))
-    assert done.returncode == 0, said
+    errors = "\n".join(line for line in done.stderr.splitlines() if line.startswith(("chaos", "oracle")))
+    assert done.returncode == 0, errors
     result = json.loads(done.stdout)
     say(
         f"chaos: {result['events']} events, {result['firings']} firings, {result['kills']} kills, seed {SEED}"
     )
-    assert {name: result[name] for name in WRONG} == dict.fromkeys(WRONG, 0), said
-    assert all(result["kills_by_step"][step] for step in STEPS), said
+    assert {name: result[name] for name in WRONG} == dict.fromkeys(WRONG, 0), errors
+    assert all(result["kills_by_step"][step] for step in STEPS), errors
 
 
 @pytest.mark.long

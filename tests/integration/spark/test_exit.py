@@ -97,27 +97,29 @@ def finished(process: subprocess.Popen[str]) -> str:
 def test_in_the_wrapper_block_and_application_have_the_outcome_that_the_process_sees(
     jobs: Jobs, row: str
 ) -> None:
-    *_, seen, _, exit_code = ROWS[row]
+    *_, outcome, _, exit_code = ROWS[row]
     jobs.settings["spark.driver.memory"] = "600m"
     process = jobs.submit(WRAPPER, job(jobs, row))
     output = finished(process)
     assert (process.returncode == 0) == (exit_code == 0), output[-3000:]
-    assert jobs.emitted() == ([] if seen is None else [("app", seen), ("part", seen)]), output[-3000:]
-    if seen is not None:
-        part, app = jobs.data(seen, "part"), jobs.data(seen, "app")
+    assert jobs.emitted() == ([] if outcome is None else [("app", outcome), ("part", outcome)]), output[
+        -3000:
+    ]
+    if outcome is not None:
+        part, app = jobs.data(outcome, "part"), jobs.data(outcome, "app")
         assert part["rows"] == 7
         assert part["application"] | {"duration_ms": 0} == app["application"] | {"duration_ms": 0}
-        assert ("error" in part) == ("error" in app) == (seen == FAILED)
+        assert ("error" in part) == ("error" in app) == (outcome == FAILED)
 
 
 @pytest.mark.parametrize("row", rows(short="SIGTERM"))
 def test_without_the_wrapper_a_block_sends_its_event_when_its_process_ends(jobs: Jobs, row: str) -> None:
-    *_, seen, _, exit_code = ROWS[row]
+    *_, outcome, _, exit_code = ROWS[row]
     jobs.settings["spark.driver.memory"] = "600m"
     process = jobs.python(job(jobs, row))
     output = finished(process)
     assert process.returncode == exit_code, output[-3000:]
-    assert jobs.emitted() == ([] if seen is None else [("part", seen)]), output[-3000:]
+    assert jobs.emitted() == ([] if outcome is None else [("part", outcome)]), output[-3000:]
 
 
 @pytest.mark.parametrize("row", rows(short="SIGKILL"))
@@ -226,18 +228,18 @@ def test_neither_sparks_ui_nor_a_command_line_shows_the_connection(
         spark = SparkSession.builder.getOrCreate()
         ui, of_app = spark.sparkContext.uiWebUrl, f"applications/{spark.sparkContext.applicationId}"
         pages = [f"{ui}/{page}" for page in ("environment/", f"api/v1/{of_app}/environment")]
-        seen = [urlopen(page, timeout=30).read() for page in pages]
+        texts = [urlopen(page, timeout=30).read() for page in pages]
         for process in (os.getpid(), os.getppid()):  # the driver's Python and its JVM
-            seen.append(Path(f"/proc/{process}/cmdline").read_bytes())
-        Path("seen").write_bytes(b" ".join(seen))
+            texts.append(Path(f"/proc/{process}/cmdline").read_bytes())
+        Path("texts").write_bytes(b" ".join(texts))
         """
     path = str(jobs.write(textwrap.dedent(source)))
     assert submitted(path, conf={"spark.ui.enabled": "true", "spark.ui.port": "0"}) is None
-    seen = (jobs.folder / "seen").read_text()
-    assert "spark.interlock.client.config.file" in seen
-    assert f"spark.interlock.bus={jobs.bus}" in seen.replace("\0", " ")
-    assert SECRET not in seen
-    assert jobs.servers not in seen
+    texts = (jobs.folder / "texts").read_text()
+    assert "spark.interlock.client.config.file" in texts
+    assert f"spark.interlock.bus={jobs.bus}" in texts.replace("\0", " ")
+    assert SECRET not in texts
+    assert jobs.servers not in texts
 
 
 @pytest.fixture

@@ -180,9 +180,9 @@ def test_a_comparison_counts_firings_that_are_gone_new_moved_and_the_same(
     counts = {row["change"]: row["count"] for row in changes.groupBy("change").count().collect()}
     assert counts == result["changes"]
     assert set(counts) == {"same", "moved", "gone", "new"}
-    of_before, of_after = counts["same"] + counts["moved"], counts["same"] + counts["moved"]
-    assert of_before + counts["gone"] == result["before"]["met"] + result["before"]["expired"]
-    assert of_after + counts["new"] == result["after"]["met"] + result["after"]["expired"]
+    of_both = counts["same"] + counts["moved"]
+    assert of_both + counts["gone"] == result["before"]["met"] + result["before"]["expired"]
+    assert of_both + counts["new"] == result["after"]["met"] + result["after"]["expired"]
     moved = changes.where("change = 'moved'").head()
     assert moved is not None
     assert moved["fired_ms"] - moved["after_ms"] == 3_600_000
