@@ -7,14 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
-from interlock.conditions import Condition, event
-from interlock.conditions.filters import Prefix
+from interlock.conditions import event
 from interlock.engine import records as engine
 from interlock.events import kafka
 from interlock.events.event import Event
@@ -22,113 +19,30 @@ from interlock.events.plain import TYPE as PLAIN
 from interlock.spark.pipeline import PipelineError, job
 from interlock.spark.pipeline.archive.files import Files
 from interlock.spark.pipeline.archive.layout import Folder, write_folder
-from interlock.spark.pipeline.report import records
 from interlock.spark.pipeline.report.figures import Figures
-from interlock.spark.pipeline.report.firings import _outcome
 from interlock.spark.pipeline.report.making import make_report
 from interlock.spark.pipeline.report.registrations import in_force, incarnations
-from interlock.spark.pipeline.rows import Record, rows_of
+from interlock.spark.pipeline.rows import Record
 
 from tests.integration.spark.conftest import LOCAL, SUBMIT
+from tests.integration.spark.pipeline.report_log import (
+    ANY_OPS,
+    BOTH,
+    CART,
+    LIMITED,
+    OPS,
+    ORDERS,
+    RATES,
+    T0,
+    Log,
+    rows_in,
+    wait,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-BUS = "b"
-T0 = int(datetime(2026, 11, 20, 10, tzinfo=UTC).timestamp() * 1000)
 NOW = T0 + 86_400_000
-ORDERS, RATES, CART, OPS = (
-    "com.shop.orders.done",
-    "com.bank.rates.published",
-    "com.shop.cart.touched",
-    "com.ops.up",
-)
-BOTH = event(ORDERS, by="data.date", label="orders") & event(RATES, by="data.date", label="rates")
-LIMITED = BOTH.expires(after="1h")
-ANY_OPS = event(filters=[Prefix(type="com.ops.")], by="subject", label="ops")
-
-
-class Log:
-    """Records of a bus in order of their append."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-
-    def append(
-        self, kind: str, at: int, key: bytes | None, value: bytes | None, headers: Sequence[Any] = ()
-    ) -> Record:
-        record = Record(f"{BUS}-{kind}", 0, len(self.records), at, 1, key, value, list(headers))
-        self.records.append(record)
-        return record
-
-    def event(self, type_: str, at: int, *, time_ms: int | None = None, **more: Any) -> tuple[Event, Record]:
-        time = None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC)
-        sent = Event.of(
-            type_, "/shop", id=str(len(self.records)), time=time, data={"date": "2026-11-20"}, **more
-        )
-        key, value, headers = kafka.encode(sent)
-        return sent, self.append("event", at, key, value, headers)
-
-    def registered(
-        self, at: int, subscription: str, condition: Condition, **more: Any
-    ) -> engine.Registration:
-        made = engine.Registration.of(subscription, condition, more.pop("key", None), T0, **more)
-        key = engine.RegistrationKey(made.incarnation, "nonce").encode()
-        self.append("subscription", at, key, engine.encode_json(made))
-        return made
-
-    def removed(self, at: int, made: engine.Registration, *, leftover: bool = False) -> None:
-        key = engine.RegistrationKey(made.incarnation, "nonce").encode()
-        self.append("subscription", at, key, None, engine.LEFTOVER if leftover else ())
-
-    def firing(
-        self,
-        made: engine.Registration,
-        parts: dict[str, tuple[Event, Record]],
-        fired: int | None,
-        acked: int | None = None,
-        **more: Any,
-    ) -> engine.ActionRecord:
-        origins = {
-            label: [
-                {
-                    "topic": at.topic,
-                    "partition": at.partition,
-                    "offset": at.offset,
-                    "timestamp_ms": at.timestamp_ms,
-                }
-            ]
-            for label, (_, at) in parts.items()
-        }
-        decided = {
-            "id": f"firing-{len(self.records)}",
-            "outcome": "met",
-            "key": "2026-11-20",
-            "fired_at": datetime.fromtimestamp((fired or T0) / 1000, UTC).isoformat(timespec="milliseconds"),
-            **more,
-        }
-        firing = engine.FiringRecord(
-            events={label: [sent.to_json_dict()] for label, (sent, _) in parts.items()},
-            origins=origins,
-            **decided,
-        )
-        action = engine.ActionRecord(
-            subscription=made.subscription,
-            kind=made.kind,
-            incarnation=made.incarnation,
-            state="fired",
-            firing=firing,
-        )
-        if fired is not None:
-            self.append("action", fired, action.key, engine.encode_json(action))
-        if acked is not None:
-            acknowledged = msgspec.structs.replace(action, state="acked")
-            self.append("action", acked, action.key, engine.encode_json(acknowledged))
-        return action
-
-
-def wait(dag: str, run: str = "r", task: str = "ready", *index: int) -> str:
-    return "/".join(["airflow", dag, run, task, *map(str, index)])
 
 
 def a_day() -> Log:
@@ -181,19 +95,6 @@ def a_day() -> Log:
     log.append("subscription", T0, b"lease/host:1/0", engine.encode_json(lease))
     log.append("subscription", T0, engine.BUS_KEY, engine.encode_json(engine.BusRecord(partitions=1)))
     return log
-
-
-def rows_in(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
-    """The rows of the records, read as by the archive job."""
-    columns = (
-        "topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, timestampType INT, key BINARY,"
-        " value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-    )
-    raw = [
-        each._replace(timestamp_ms=datetime.fromtimestamp(each.timestamp_ms / 1000, UTC))  # type: ignore[arg-type]
-        for each in records
-    ]
-    return rows_of(spark.createDataFrame(raw, columns), BUS)
 
 
 def archived(spark: SparkSession, folder: Path, records: Sequence[Record]) -> str:
@@ -433,97 +334,3 @@ def test_the_job_prints_its_summary_as_one_json_object(archive: str, tmp_path: P
     summary = json.loads(ran.stdout.splitlines()[-1])  # spark-submit prints the log there too
     assert (summary["firings"], summary["events"], summary["event_to_firing_max_ms"]) == (17, 28, 100)
     assert Path(summary["page"]).read_text().startswith("<!doctype html>")
-
-
-# The engine's records as the report reads them.
-
-
-def test_the_report_reads_an_action_record_as_the_engine_wrote_it(spark: SparkSession) -> None:
-    log = Log()
-    made = log.registered(T0, wait("d"), BOTH, key="2026-11-20")
-    parts = {"orders": log.event(ORDERS, T0), "rates": log.event(RATES, T0 + 1)}
-    log.firing(made, parts, T0 + 2, missing=["x"], timer_ms=7, incomplete=True, left_out={"orders": 2})
-    action = log.records[-1]
-    [row] = (
-        records.actions_of(rows_in(spark, [action])).select("key", "removed", "readable", "record").collect()
-    )
-    written = json.loads(action.value or b"")
-    read = row.record.asDict(True)
-    assert (row.key, row.removed, row.readable) == (made.subscription, False, True)
-    for name in ("v", "subscription", "kind", "incarnation", "state"):
-        assert read[name] == written[name]
-    for name in ("id", "outcome", "key", "fired_at", "missing", "timer_ms", "incomplete"):
-        assert read["firing"][name] == written["firing"][name]
-    assert read["firing"]["events"] == {
-        "orders": [{"type": ORDERS, "source": "/shop"}],
-        "rates": [{"type": RATES, "source": "/shop"}],
-    }
-    assert read["firing"]["origins"] == {
-        "orders": [{"timestamp_ms": T0}],
-        "rates": [{"timestamp_ms": T0 + 1}],
-    }
-    # it reads no member that the engine does not write
-    assert set(read) <= set(written)
-    assert set(read["firing"]) <= set(written["firing"])
-
-
-def test_the_report_reads_a_registration_as_the_engine_wrote_it(spark: SparkSession) -> None:
-    log = Log()
-    made = log.registered(T0, "airflow/dispatch/settle", BOTH, kind="durable")
-    log.removed(T0 + 1, made)
-    log.removed(T0 + 2, made, leftover=True)
-    registers, removes = (
-        records.registrations_of(rows_in(spark, log.records)).orderBy("appended_ms").collect()
-    )
-    assert (registers.incarnation, registers.removes) == (made.incarnation, False)
-    assert json.loads(registers.record.condition) == BOTH.to_json()
-    for name in ("v", "subscription", "kind", "incarnation"):
-        assert registers.record[name] == getattr(made, name)
-    assert (removes.incarnation, removes.removes, removes.appended_ms) == (made.incarnation, True, T0 + 1)
-
-
-def test_a_firing_by_fail_on_has_its_own_outcome(spark: SparkSession) -> None:
-    rows = [("met", {"fail_on: failed": 1}), ("met", {"orders": 1}), ("expired", {"fail_on: failed": 1})]
-    from pyspark.sql.functions import col
-
-    firing = "firing STRUCT<outcome: STRING, events: MAP<STRING, INT>>"
-    found = spark.createDataFrame([(row,) for row in rows], firing).select(_outcome(col("firing")))
-    assert [row[0] for row in found.collect()] == ["fail_on", "met", "expired"]
-
-
-def test_a_subscriptions_name_says_who_waits(spark: SparkSession) -> None:
-    from pyspark.sql import functions as f
-
-    named = {
-        ("airflow/d/r/t", "one-shot"): ("wait", "d", "r", "t", None),
-        ("airflow/d/r/group.t/12", "one-shot"): ("wait", "d", "r", "group.t", 12),
-        ("airflow/d/a/b/t", "one-shot"): ("wait", "d", "a/b", "t", None),
-        ("airflow/dispatch/r/t", "one-shot"): ("wait", "dispatch", "r", "t", None),
-        ("airflow/dispatch/settle", "durable"): ("dispatch", "settle", None, None, None),
-        ("airflow/deliver/ship", "durable"): ("deliver", "ship", None, None, None),
-        ("airflow/asset/trades", "durable"): ("asset watcher", "trades", None, None, None),
-        ("somebody", "one-shot"): ("other", "somebody", None, None, None),
-        ("airflow/other/name", "durable"): ("other", "airflow/other/name", None, None, None),
-    }
-    rows = spark.createDataFrame(list(named), "subscription STRING, kind STRING")
-    read = rows.select("*", records.waiter(f.col("subscription"), f.col("kind")).alias("named")).collect()
-    assert {(row.subscription, row.kind): tuple(row.named) for row in read} == named
-
-
-def test_operators_and_triggers_name_waits_and_dispatchers_as_the_report_reads_them() -> None:
-    """The report must not import operators and triggers, which make these names."""
-    from types import SimpleNamespace
-
-    from interlock.operators.deliver import DeliverOperator
-    from interlock.operators.dispatch import DispatchOperator
-    from interlock.operators.identity import task_identity
-    from interlock.triggers.asset import ConditionTrigger
-
-    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="group.t", map_index=12)
-    assert task_identity({"ti": ti}, "airflow") == "airflow/d/r/group.t/12"  # type: ignore[typeddict-item]
-    for operator in (DispatchOperator, DeliverOperator):
-        task: Any = SimpleNamespace(dag_id="settle", kind=operator.kind)
-        bus: Any = SimpleNamespace(deployment="airflow")
-        assert operator._subscription(task, bus) == f"airflow/{operator.kind}/settle"
-    assert {DispatchOperator.kind, DeliverOperator.kind} == {"dispatch", "deliver"}
-    assert ConditionTrigger("trades", ANY_OPS, deployment="airflow").subscription == "airflow/asset/trades"
