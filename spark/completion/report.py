@@ -21,8 +21,11 @@ from ...events.errors import EventError
 from ...events.event import Event
 from ...events.schemas import SPARK, urn
 from ...events.taxonomy import SPARK_APPLICATION
+from ...events.visible import visible_logger
 from .application import Application
 from .outcome import Failure
+
+log = visible_logger(__name__)
 
 MAX_BYTES: Final = 1024 * 1024  # of a report; events have the same limit
 _SUFFIX: Final = ".report.json"
@@ -91,12 +94,18 @@ class Report:
 
 
 def reports_in(folder: Path) -> list[Report]:
-    """The reports in a folder, by name and use. Unreadable and oversized files are skipped."""
+    """The reports in a folder, by name and use. Logs what is no report of this version, and skips it."""
     found = []
     for path in folder.glob(f"*{_SUFFIX}"):
-        if path.stat().st_size <= MAX_BYTES:
-            try:
-                found.append(msgspec.json.decode(path.read_bytes(), type=Report))
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                continue
+        try:
+            if (size := path.stat().st_size) > MAX_BYTES:
+                raise ValueError(f"it has {size} bytes, more than {MAX_BYTES}")
+            found.append(msgspec.json.decode(path.read_bytes(), type=Report))
+        except ValueError as error:  # also msgspec.DecodeError and UnicodeDecodeError
+            log.warning(
+                "the driver's report %s cannot be read, so no event has what it says: %s. Install the same"
+                " version of Interlock for the driver and this task",
+                path.name,
+                error,
+            )
     return sorted(found, key=lambda report: (report.name, report.use))

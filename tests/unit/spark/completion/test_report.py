@@ -36,12 +36,17 @@ def test_a_later_report_of_a_name_replaces_the_earlier_one(tmp_path: Path) -> No
     assert [(each.name, each.ended) for each in reports_in(tmp_path)] == [("a/../b", False), ("orders", True)]
 
 
-def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
+def test_unreadable_files_are_skipped_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "a.report.json").write_bytes(b'{"name": 3}')
     (tmp_path / "b.report.json").write_bytes(b"\xff\x00")
     (tmp_path / "c.report.json").write_bytes(b" " * (MAX_BYTES + 1))
     (tmp_path / "d.report.new").write_bytes(b"half")
-    assert reports_in(tmp_path) == []
+    Report("orders", ORDERS).save(tmp_path)
+    assert [each.name for each in reports_in(tmp_path)] == ["orders"]
+    warned = sorted(record.getMessage()[:31] for record in caplog.records)
+    assert warned == [f"the driver's report {name}" for name in ("a.report.js", "b.report.js", "c.report.js")]
 
 
 def test_a_report_larger_than_an_event_is_refused(tmp_path: Path) -> None:
