@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from ..records.codec import UNREADABLE
 from .bodies import whole
 from .connector import RequestProgress, request_progress
 from .failures import failure
@@ -107,7 +108,7 @@ class Tokens:
         try:
             answer = msgspec.json.decode(body, type=_Answer)
             lasts = UNSTATED_S if answer.expires_in is None else float(answer.expires_in)
-        except (msgspec.MsgspecError, ValueError):
+        except (*UNREADABLE, ValueError):  # ValueError: of float()
             raise TokenError(self._text("its answer has no access_token in JSON")) from None
         if answer.token_type.lower() != "bearer" or not _TOKEN.fullmatch(answer.access_token):
             raise TokenError(self._text("its token is no bearer token"))
@@ -123,6 +124,6 @@ def _reason(body: bytes) -> str:
     """OAuth's error code, as ` (invalid_client)`. Anything else in the answer may be a secret."""
     try:
         code = msgspec.json.decode(body, type=_Refusal).error
-    except (msgspec.MsgspecError, ValueError):
+    except UNREADABLE:
         return ""
     return f" ({code})" if _ERROR.fullmatch(code) else ""

@@ -20,6 +20,7 @@ from tests.kit.sinks import Received, Sink, answer, cut, hang, raw
 from tests.unit.engine.delivery.firings import firing
 
 CANARY = "canary-3f9d81"
+NESTED = b"[" * 60_000  # msgspec raises RecursionError for so many levels
 
 
 def token(text: str = "token-1", **members: Any) -> Any:
@@ -107,6 +108,12 @@ def test_a_401_is_final_without_a_token_that_can_be_fetched(sink: Sink) -> None:
         (answer(302, {"location": "http://169.254.169.254"}), "it answers HTTP 302"),
         (answer(200, {}, b"{}"), "its answer has no access_token in JSON"),
         (answer(200, {}, b"<html>"), "its answer has no access_token in JSON"),
+        (
+            answer(200, {}, b'{"access_token": "t", "x": %s' % NESTED),
+            "its answer has no access_token in JSON",
+        ),
+        (answer(200, {}, b'{"access_token": "\xff"}'), "its answer has no access_token in JSON"),
+        (answer(400, {}, b'{"error": "invalid_client", "x": %s' % NESTED), "it answers HTTP 400"),
         (answer(200, {}, b"x" * 100_000), "its answer has no access_token in JSON"),
         (token(expires_in="soon"), "its answer has no access_token in JSON"),
         (token("a\nb"), "its token is no bearer token"),
