@@ -110,7 +110,10 @@ def keys_of(document: bytes) -> dict[str | None, Key]:
     """The keys of a JWKS document that verify signatures; others are left out. Raises ValueError."""
     import jwt
 
-    form = msgspec.json.decode(document, type=dict[str, Any])
+    try:
+        form = msgspec.json.decode(document, type=dict[str, Any])
+    except RecursionError:
+        raise ValueError("the document is nested too deeply") from None
     entries = form.get("keys")
     if not isinstance(entries, list):
         raise ValueError("the document has no list `keys`")

@@ -197,7 +197,7 @@ def _wanted_key(registered: Registered, key: str | None) -> str | None:
     if registered.condition.key_parts > 1:
         try:
             asked = json.loads(key)
-        except ValueError:
+        except (ValueError, RecursionError):
             asked = None
         if not isinstance(asked, list):
             raise EngineError(

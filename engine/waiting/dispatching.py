@@ -19,6 +19,7 @@ from ...conditions import from_json
 from ..bus import Clients, Record, TopicPartition
 from ..log import log
 from ..records import AtLimit, Registration
+from ..records.codec import UNREADABLE
 from ..registry.registry import Registered, Registry
 from .latest_firings import FiringRef
 from .notices import Notice
@@ -75,7 +76,7 @@ class Durable:
             return True
         try:
             found = msgspec.json.decode(written or b"null")
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             return False
         return isinstance(found, dict) and {**found, "v": 0} == {**self.sink, "v": 0}
 

@@ -266,7 +266,7 @@ def test_only_public_keys_for_signatures_are_used(entries: list[Any], usable: li
             keys_of(document(*entries))
 
 
-@pytest.mark.parametrize("found", [b"", b"[]", b"{}", b'{"keys": 1}', b"\xff"])
+@pytest.mark.parametrize("found", [b"", b"[]", b"{}", b'{"keys": 1}', b"\xff", b'{"keys": ' + b"[" * 20_000])
 def test_a_document_that_is_no_key_set_is_refused(found: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         keys_of(found)

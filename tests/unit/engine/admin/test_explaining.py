@@ -60,6 +60,7 @@ def test_the_key_to_explain_is_the_only_one_or_the_given_one_in_canonical_form(
         (BOTH, "2026-11-20", "2026-11-21", "waits for key '2026-11-20' only"),
         (BOTH, None, "", "a key cannot be empty"),
         (event("t", by=("subject", "data.n")), None, "a", "has 2 values: write them as a JSON list"),
+        (event("t", by=("subject", "data.n")), None, "[" * 20_000, "write them as a JSON list"),
     ],
 )
 def test_a_key_that_makes_no_sense_is_an_error(

@@ -405,6 +405,11 @@ def test_a_sink_that_is_written_already_in_any_order_and_version_is_not_written_
     assert (stage.sinks, stage.sent, received) == ([], [], [MORE_FIRINGS])
 
 
+@pytest.mark.parametrize("damaged", [b"{", b'{"path": "\xff"}', b"[" * 60_000], ids=["cut", "UTF-8", "deep"])
+def test_a_sink_record_that_cannot_be_read_is_replaced(damaged: bytes) -> None:
+    assert not durable(sink=SINK).has_sink(damaged)
+
+
 @pytest.mark.parametrize(
     ("later", "expected"),
     [(None, "was removed"), ({**SINK, "path": "/b"}, "has other options now")],
