@@ -207,29 +207,29 @@ def _by_time(
 
 
 def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> list[TopicPartition]:
-    """The partitions of the event topic and of the listed topics. Raises TopicsError if there are none.
+    """The partitions of the event topic and of the listed topics. Raises TopicsError without an event topic.
 
     Leaves out listed topics that cannot be read, and logs why.
     """
     listed = () if registry.bus is None else registry.bus.topics
-    found = admin.topics((config.topic("event"), *listed), others=listed)
+    own = config.topic("event")
+    found = admin.topics((own, *listed), others=listed)
+    if found[own] is None:  # listed topics alone would look like a bus on which nobody emits
+        raise TopicsError(
+            f"Topic {own!r} is missing.",
+            f"If {config.name!r} is the right bus, run: {config.command('topics create')}",
+        )
     for name in listed:
         reason = why_unreadable(config, name, found[name])
         if reason is not None:
             found[name] = None
             log.warning("%s", topic_not_read(name, reason))
-    partitions = [
+    return [
         TopicPartition(name, number)
         for name, topic in found.items()
         if topic is not None
         for number in range(topic.partitions)
     ]
-    if not partitions:
-        raise TopicsError(
-            f"Topic {config.topic('event')!r} is missing.",
-            f"If {config.name!r} is the right bus, run: {config.command('topics create')}",
-        )
-    return partitions
 
 
 def read_between(

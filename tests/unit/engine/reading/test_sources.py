@@ -145,9 +145,12 @@ def test_what_is_held_counts_whichever_part_of_a_record_is_large(
     assert [seen.timestamp_ms for seen in events] == list(range(9, 9 - len(events), -1))
 
 
-def test_a_bus_without_any_topic_is_an_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TopicsError, match="topics create --bus b"):
-        last(monkeypatch, Log(), 10)
+@pytest.mark.parametrize("log", [Log(), Log(raw=[[(20, 1)]])], ids=["no topic", "a listed topic"])
+def test_a_missing_event_topic_is_an_error_with_the_command(
+    monkeypatch: pytest.MonkeyPatch, log: Log
+) -> None:
+    with pytest.raises(TopicsError, match=r"Topic 'b-event' is missing.*topics create --bus b"):
+        last(monkeypatch, log, 10, ("raw",))
 
 
 class Fetches:
