@@ -35,7 +35,8 @@ def _in_background(work: Callable[[], None]) -> None:
 class EngineFailures:
     """Counts the failures of a process's engine. Call its methods in the engine's thread.
 
-    process: the name of the process in the key of its record.
+    process: the name of the process in the key of its record. write: blocks until the record is written. run:
+    makes a call in another thread; raises RuntimeError if none can be started.
     """
 
     def __init__(
@@ -52,6 +53,9 @@ class EngineFailures:
         self._began = self._failed_at = 0.0
         self._written_at: float | None = None
         self._well_since: float | None = None  # the first good pass after the last failure
+        self._lock = threading.Lock()  # of what follows: the last value of the record that is to be written
+        self._next: tuple[BusConfig, bytes | None] | None = None
+        self._is_writing = False
 
     @property
     def lasting_s(self) -> float:
@@ -93,10 +97,35 @@ class EngineFailures:
             self._send(config, None)
 
     def _send(self, config: BusConfig, value: bytes | None) -> None:
-        def send() -> None:
-            try:
-                self._write(config, {self._key: value})
-            except EngineError as e:
-                log.debug("The failures of the engine could not be recorded: %s", e)
+        """Have the record written, after an earlier one that is being written.
 
-        self._run(send)
+        With a thread for each, a slow record could arrive after the null that removes it.
+        """
+        with self._lock:
+            self._next = config, value  # in place of one that was not written yet
+            if self._is_writing:
+                return
+            self._is_writing = True
+        try:
+            self._run(self._write_all)
+        except RuntimeError as e:  # no thread can be started
+            self._is_writing = False
+            log.debug("The failures of the engine could not be recorded: %s", e)
+
+    def _write_all(self) -> None:
+        try:
+            while (taken := self._take()) is not None:
+                config, value = taken
+                try:
+                    self._write(config, {self._key: value})
+                except EngineError as e:
+                    log.debug("The failures of the engine could not be recorded: %s", e)
+        except BaseException:
+            self._is_writing = False
+            raise
+
+    def _take(self) -> tuple[BusConfig, bytes | None] | None:
+        with self._lock:
+            taken, self._next = self._next, None
+            self._is_writing = taken is not None
+            return taken

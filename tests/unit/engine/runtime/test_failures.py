@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -99,6 +100,60 @@ def test_the_record_is_removed_when_the_engine_has_been_well_for_a_while() -> No
     assert process.failures.lasting_s == 0
     process.healthy(HEALTHY_S)
     assert len(process.written) == 2
+
+
+def test_a_slow_record_is_not_written_after_the_null_that_removes_it() -> None:
+    process = Process()
+    written, process.written = process.written, []
+
+    def write_slowly(config: BusConfig, records: Mapping[bytes, bytes | None]) -> None:
+        if not written and None not in records.values():
+            process.healthy(HEALTHY_S)  # it has recovered before its record is written
+        process.write(config, records)
+        written.append(process.written.pop())
+
+    process.failures._write = write_slowly
+    process.fail(4)
+    assert [record is None for _, record in written] == [False, True]
+
+
+def test_of_several_values_that_wait_only_the_last_is_written() -> None:
+    process, calls = Process(), []
+    process.failures._run = calls.append
+    process.fail(13)
+    process.healthy(HEALTHY_S)
+    (call,) = calls
+    call()
+    assert process.written == [(b"failing/p", None)]
+    process.fail(4)
+    assert len(calls) == 2
+
+
+def test_without_a_thread_nothing_is_written_and_the_next_value_is() -> None:
+    def refuse(_: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    process = Process()
+    process.failures._run = refuse
+    process.fail(4)
+    assert process.written == []
+    process.failures._run = lambda work: work()
+    process.healthy(HEALTHY_S)
+    assert process.written == [(b"failing/p", None)]
+
+
+def test_after_an_unexpected_error_of_a_write_later_ones_are_made() -> None:
+    process = Process()
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    process.failures._write = fail
+    with pytest.raises(ZeroDivisionError):
+        process.fail(4)
+    process.failures._write = process.write
+    process.healthy(HEALTHY_S)
+    assert process.written == [(b"failing/p", None)]
 
 
 def test_a_cluster_that_takes_no_record_changes_nothing() -> None:
