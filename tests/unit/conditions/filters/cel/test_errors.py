@@ -1,0 +1,160 @@
+"""Errors of `where` in CEL: an invalid or too costly expression, and what to write instead."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from interlock.conditions import ConditionError
+from interlock.conditions.filters import Where
+from interlock.conditions.filters.cel.where import MAX_SOURCE_CHARS
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "event(where='') is empty"),
+        ("data.x ==", "Syntax error"),
+        ("data.x = 1", "Syntax error"),
+        ("data.x == 1) || (true", "Syntax error"),
+        ("'a", "Syntax error"),
+        ("datum.x == 1", "undeclared reference to 'datum.x'"),
+        ("event.type == 1", "no matching overload"),
+        ("data.x.lower() == 'a'", "undeclared reference to 'lower'"),
+        ("1 + 1", "it gives a value of type int"),
+        ("event.type", "it gives a value of type string"),
+        ("[true]", "it gives a value of type list"),
+        ("data.x.matches(data.y)", "pattern as a literal"),
+        ("data.x.matches('(')", "pattern '(' does not close a group"),
+        ("data.x.matches('a)')", "closes a group"),
+        ("data.x.matches('[a')", "does not close a class"),
+        ("data.x.matches('(?<=a)b')", "invalid regular expression"),
+        ("data.x.matches(r'(a)\\1')", "invalid regular expression"),
+        ("data.x.matches('" + "a" * 257 + "')", "at most 256"),
+        ("data.x.matches('((a?){50}){20}x')", "it could take"),
+        ("data.x.matches(r'\\pL{100}')", "it could take"),
+        ("data.x.exists(i, i.matches(r'\\pL'))", "it could take"),
+        ("data.a.exists(a, data.b.exists(b, data.c.exists(c, a == b)))", "more than 2 levels deep"),
+        ("timestamp(data.t).getHours(data.zone) == 1", "time zone as a literal"),
+        ("timestamp(data.t).getHours('/dev/zero') == 1", "there is no such time zone"),
+        ("timestamp(data.t).getHours('../../etc/localtime') == 1", "there is no such time zone"),
+        ("timestamp(data.t).getHours('localtime') == 1", "there is no such time zone"),
+        ("timestamp(data.t).getHours('Europe/../../etc/localtime') == 1", "there is no such time zone"),
+        ("google.protobuf.Struct{} == data", "it builds a message google.protobuf.Struct"),
+        ("x" * (MAX_SOURCE_CHARS + 1), "at most 1024"),
+        ("\ud800", "is not valid Unicode"),
+    ],
+)  # fmt: skip
+def test_an_invalid_or_too_costly_expression_is_an_error(source: str, message: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        Where(source)
+    assert message in str(caught.value)
+
+
+def test_an_expression_is_a_string() -> None:
+    with pytest.raises(ConditionError, match="is an int: give a predicate in CEL"):
+        Where(1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("subject == 'a'", "write event.subject, or data.subject for a value in the data (1:1: undeclared"),
+        ("data.x == 1 && size(subject) > 1", "write event.subject, or"),
+        ("amount > 3", "write data.amount, or event.amount for an attribute (1:1: undeclared"),
+        ("order.myId == 3", "write data.order.myId (1:6: undeclared"),
+        ("Data.x == 3", "write data for Data ("),
+        ("data.x == True", "write true for True ("),
+        ("data.x == None", "write null for None ("),
+        ("type == 'a'", "write event.type, or data.type for a value in the data ("),
+        ("data.n = 1", "write == for = (1:8: Syntax error: token recognition error at: '= ')"),
+        ("data.n === 1", "write == for === ("),
+        ("data.n <> 1", "write != for <> ("),
+        ("data.n =< 1", "write <= for =< ("),
+        ("data.a == 1 and data.b == 1", "write && for and ("),
+        ("data.a = 1 OR data.b == 1", "write == for =, || for OR ("),
+        ("data.a & data.b | data.c", "write && for &, || for | ("),
+        ("not data.a", "write ! for not ("),
+        ("not (data.a == ' and ')", "write ! for not (1:5: undeclared"),
+        ("event.level > 3", "attributes are strings: write int(event.level) > 3 (1:13: found no matching"),
+        ("3 == event['level']", "attributes are strings: write 3 == int(event['level']) ("),
+        ("event.level <= 2.5", "attributes are strings: write double(event.level) <= 2.5 ("),
+        ("event.level in [1, 2]", "attributes are strings: write int(event.level) in [1, 2] ("),
+        ("event.urgent == true", "attributes are strings: write event.urgent == 'true' ("),
+        ("event.level > int(data.x)", "attributes are strings: write int(event.level) ("),
+        ("data.x == 1 &&\n event.level > 3", "write int(event.level) > 3 (2:14: "),
+    ],
+)  # fmt: skip
+def test_a_common_mistake_is_an_error_that_says_what_to_write(source: str, message: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        Where(source)
+    assert str(caught.value).split(": ", 1)[1].startswith(message) or message in str(caught.value)
+    assert len(str(caught.value)) < len(source) + 300
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["data.x == 'and = &'  )", "data.or == 1 )", "data.x == 1 ) // not = or", "data.x.lower() == 'a'"],
+)
+def test_other_errors_keep_the_librarys_text(source: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        Where(source)
+    assert "write" not in str(caught.value)
+    assert re.search(r": 1:\d+: (Syntax error|undeclared)", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "source", ["true", "1 / 0 == 1", "size('abc') == 3", "[1, 2].exists(data, data > 1)", "dyn(true)"]
+)
+def test_an_expression_that_reads_nothing_is_refused(source: str) -> None:
+    with pytest.raises(
+        ConditionError, match="it reads neither data nor event, so it is the same for every event"
+    ):
+        Where(source)
+
+
+NESTED = [
+    "({})",
+    "!({})",
+    "[{}][0]",
+    "{{'a': {}}}.a",
+    "true ? {} : false",
+    "[1].all(i, {})",
+    "bool(string({}))",
+]
+
+
+@pytest.mark.parametrize("around", NESTED)
+def test_nesting_ends_in_an_error_before_the_stack_does(around: str) -> None:
+    """The library limits the levels itself; the test tries the deepest that the length allows."""
+    for opening in (around, around.split("{}")[0] + "{}"):
+        source = "data.x"
+        while len(opening.format(source)) <= MAX_SOURCE_CHARS:
+            source = opening.format(source)
+        with pytest.raises(ConditionError):
+            Where(source)
+
+
+@pytest.mark.parametrize(
+    ("where", "write"),
+    [
+        ("event.partition_key == 'x'", r"write event.partitionkey, or data.partition_key for a value in"),
+        ("event['content-type'] == 'x'", "event has no attribute 'content-type'.*write event.contenttype"),
+        ("event.Subject == 'a' || event.subject == 'a'", "write event.subject"),
+        ("has(event.my_ext) && data.a == 1", "write event.myext"),
+        ("event.data == 'x'", "event.data is never there: the data is a variable by itself, data"),
+        ("event['\u00e9'] == 'x'", "write another name"),
+    ],
+)
+def test_an_attribute_that_no_event_can_have_is_an_error_that_says_what_to_write(
+    where: str, write: str
+) -> None:
+    """They were accepted, and failed on every event."""
+    with pytest.raises(ConditionError, match=write):
+        Where(where)
+
+
+def test_a_member_of_the_data_may_have_any_name() -> None:
+    for text in ("data.partition_key == 'x'", "data['content-type'] == 'x'", "data.exists(e, e.My_x == 1)"):
+        Where(text)
+    Where("data.events.exists(event, event.my_ext == 'a')")  # a variable of the loop
