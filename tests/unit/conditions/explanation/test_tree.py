@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
-
 import pytest
 from interlock.conditions import (
     EMPTY,
-    Condition,
-    ConditionError,
-    Explanation,
-    Match,
-    State,
     Tick,
     absent,
     at_least,
@@ -27,52 +16,21 @@ from interlock.conditions import (
     sequence,
     step,
 )
-from interlock.conditions.explanation.node import Apart, Explained, Note
-from interlock.conditions.explanation.wording import about, clean, printed, when
+from interlock.conditions.explanation.node import Apart, Note
 from interlock.events import Event
 
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-NOON_MS = int(NOON.timestamp() * 1000)
-MINUTE_MS = 60_000
-a, b, c = event("a", label="a"), event("b", label="b"), event("c", label="c")
-
-
-def at(minutes: float) -> int:
-    """Milliseconds since the epoch, of a time in minutes after noon."""
-    return NOON_MS + int(minutes * MINUTE_MS)
-
-
-def held(condition: Condition, *sent: str, state: State = EMPTY) -> State:
-    """The state after events named type + digit + "@stamp", or "@stamp@time" if the time differs, in minutes.
-
-    "tick@5" is a tick.
-    """
-    for offset, text in enumerate(sent):
-        name, stamp, *time = text.split("@")
-        if name == "tick":
-            state, _ = step(condition, state, Tick(at(float(stamp))))
-            continue
-        happened = NOON + timedelta(minutes=float(time[0] if time else stamp))
-        sent_event = Event.of(name[0], "/s", id=name, time=happened)
-        numbers = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(sent_event))
-        match = Match(sent_event, numbers, "events", 0, offset, at(float(stamp)))
-        state, firings = step(condition, state, match)
-        assert not firings, "the state of a test is one that has not fired"
-    return state
-
-
-def explained(condition: Condition, *sent: str, now: float = 100) -> Explanation:
-    return explain(condition, held(condition, *sent), at(now))
-
-
-def ids(node: Explained) -> list[str]:
-    return [each.id for each in node.events]
-
-
-def note(node: Explained, what: str) -> Note:
-    found = [each for each in node.notes if each.what == what]
-    assert found, f"no note {what} among {node.notes}"
-    return found[0]
+from tests.unit.conditions.explanation.states import (
+    MINUTE_MS,
+    NOON,
+    a,
+    at,
+    b,
+    c,
+    explained,
+    held,
+    ids,
+    note,
+)
 
 
 def test_all_of_shows_held_events_and_what_is_missing() -> None:
@@ -433,63 +391,6 @@ def test_events_that_went_beyond_a_bound_are_counted() -> None:
     assert "1 event dropped at a limit" in str(explanation)
 
 
-# -- forms
-
-
-def test_data_is_strict_json_with_a_version() -> None:
-    condition = ((a & b).within("1h") | sequence(a, c, ordered=False)).expires(after="9h")
-    data = explained(condition, "a1@0", "b1@90").to_json()
-    assert data["v"] == 1
-    assert json.loads(json.dumps(data, allow_nan=False)) == data
-    assert set(data) == {
-        "v", "now_ms", "due_ms", "met", "missing", "dropped", "waiting", "tree", "near_misses", "looked_at",
-        "complete", "unreadable",
-    }  # fmt: skip
-    assert data["tree"]["notes"] == [{"what": "expires", "at_ms": at(540)}]
-
-
-def test_a_condition_that_cannot_be_waited_on_is_shown_as_unusable() -> None:
-    explanation = explain(~a, EMPTY, at(0))
-    assert explanation.tree.kind == "unusable"
-    assert "~ needs a window" in str(explanation)
-
-
-def test_a_state_of_another_condition_is_shown_as_far_as_it_fits() -> None:
-    state = held(at_least(2, a, b, c), "c1@0")
-    assert explain(a & b, state, at(10)).missing == ("a", "b")
-
-
-def test_of_more_events_than_a_matcher_holds_the_latest_are_shown() -> None:
-    matches = tuple(
-        Match(Event.of("a", "/s", id=f"{number:05}"), (0,), "events", 0, number, at(0))
-        for number in range(5000)
-    )
-    node = explain(count(a, 3) & b, State(matches=matches), at(1)).tree.of[0]
-    assert (node.held, ids(node)) == (3, ["04997", "04998", "04999"])
-
-
-def test_events_of_an_unsorted_state_are_shown_in_order() -> None:
-    matches = tuple(
-        Match(Event.of("a", "/s", id=str(number)), (0,), "events", 0, number, at(number))
-        for number in (2, 3, 1)
-    )
-    assert ids(explain(count(a, 2) & b, State(matches=matches), at(9)).tree.of[0]) == ["2", "3"]
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"), [("", None), ("20261120", "2026-11-20"), ("x" * 600, "x" * 600)]
-)
-def test_the_key_is_shown_in_canonical_form_if_it_has_one(key: str, expected: str | None) -> None:
-    assert explain(a & b, EMPTY, at(0), key=key).key == expected
-
-
-def test_records_of_another_shape_are_left_out() -> None:
-    broken = Match(Event({"id": "1"}), (0,), "events", 0, 0, at(0))
-    endless = Match(Event.of("a", "/s"), (0,), "events", 0, 0, 2**70)
-    state = State(matches=(broken, endless), clock_ms=10**30, timer_starts={7: 5}, negated_times={9: (1,)})
-    assert explain((a & b).expires(after="1h"), state, at(0)).missing == ("a", "b")
-
-
 def test_an_absence_armed_by_the_subscription_says_that_nothing_opened_the_state() -> None:
     """B2"""
     watched = absent(a, "1h", armed_by="subscription")
@@ -497,66 +398,3 @@ def test_an_absence_armed_by_the_subscription_says_that_nothing_opened_the_state
     assert "not watched" not in str(explain(watched, opened(watched, at(0)), at(1)))
     assert note(explained(watched, "tick@5").tree, "not_armed")
     assert note(explained(absent(a, "1h")).tree, "not_armed")
-
-
-def test_the_time_is_milliseconds_or_a_datetime_or_its_text() -> None:
-    by_number = explain(a & b, EMPTY, NOON_MS)
-    assert by_number == explain(a & b, EMPTY, NOON) == explain(a & b, EMPTY, "2026-11-20T12:00:00Z")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("a & b", EMPTY, 0), "the argument 1 of explain is a str"),
-        ((a, None, 0), r"explain\(state\) is of type NoneType: give what step"),
-        ((a, EMPTY, NOON.replace(tzinfo=None)), r"explain\(now=.*has no time zone"),
-        ((a, EMPTY, "noon"), r"explain\(now='noon'\) is not an ISO 8601 time"),
-        ((a, EMPTY, 1.5), r"explain\(now=\) is of type float: give an aware datetime"),
-        ((a, EMPTY, True), r"explain\(now=\) is of type bool"),
-        ((a, EMPTY, 0, Event.of("a", "/s")), r"explain\(events\) is of type Event: give a list"),
-        ((a, EMPTY, 0, None), r"explain\(events\) is of type NoneType: give a list"),
-        ((a, EMPTY, 0, [], 3.5), r"explain\(key=3.5\): give its text"),
-    ],
-)
-def test_arguments_of_the_wrong_kind_are_errors(arguments: tuple[Any, ...], expected: str) -> None:
-    with pytest.raises(ConditionError, match=expected):
-        explain(*arguments)
-
-
-@pytest.mark.parametrize("number", [-1, True, "5"])
-def test_an_invalid_number_of_near_misses_is_refused(number: Any) -> None:
-    with pytest.raises(ConditionError, match=r"near_misses=.*: give a whole number, 0 for none"):
-        explain(a, EMPTY, 0, near_misses=number)
-
-
-@pytest.mark.parametrize("now_ms", [-(10**30), 0, 10**30])
-def test_a_time_beyond_the_calendar_is_shown_as_a_number(now_ms: int) -> None:
-    condition = (a & b).resets("0 0 * * *") | (a & b).within("1h")
-    assert str(explain(condition, held(condition, "a1@0"), now_ms))
-
-
-@pytest.mark.parametrize(
-    ("ms", "text"),
-    [(0, "0s"), (999, "999ms"), (1500, "1s500ms"), (61_500, "1m1s"), (4_813_000, "1h20m")],
-)
-def test_a_duration_is_shown_in_two_units(ms: int, text: str) -> None:
-    assert about(ms) == text
-
-
-def test_a_time_is_shown_with_its_distance_from_now() -> None:
-    assert when(at(1), at(0)) == "2026-11-20T12:01:00Z (in 1m)"
-    assert when(at(0), at(1)) == "2026-11-20T12:00:00Z (1m ago)"
-    assert when(at(0), at(0)) == "2026-11-20T12:00:00Z (now)"
-
-
-def test_text_is_cut_and_its_line_breaks_are_escaped() -> None:
-    assert printed("a\nb") == "a\\nb"
-    assert printed("x" * 200) == "x" * 80 + "..."
-    assert clean("a\ud800b", 10) == "a?b"
-
-
-def test_the_example_of_the_page_prints_its_output(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[4] / "docs" / "use" / "explain.md").read_text()
-    source, output, *_ = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)
-    exec(compile(source, "docs/use/explain.md", "exec"), {"__name__": "example"})
-    assert capsys.readouterr().out == output
