@@ -29,7 +29,7 @@ from ..filters.filter import (
 )
 from .by import checked_paths, paths_text
 from .condition import Condition
-from .counted import default_paths
+from .kinds import default_paths
 from .param import OpenExact, OpenWhere, Param, where_of
 from .paths import DATA, key_at, parse_path
 from .templates import check_no_template, check_templates

@@ -12,7 +12,7 @@ from ...events.taxonomy import EMITTED
 from ..errors import ConditionError
 from ..filters.filter import quoted
 from .condition import shortened
-from .counted import kinds_of
+from .kinds import kinds_of
 from .matcher import Matcher
 from .paths import parse_path
 

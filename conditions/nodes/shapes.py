@@ -16,9 +16,9 @@ from ..errors import ConditionError
 from ..filters.filter import quoted
 from .combinations import AllOf, AnyOf, AtLeast, Sequence
 from .condition import Condition, shortened
-from .counted import kinds_of
 from .hours import begin_together, beginning, begins_an_hour
 from .key import canonical_key
+from .kinds import kinds_of
 from .matcher import Matcher
 from .paths import parse_path
 from .zoned import Zoned

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from ...errors import ConditionError
 from . import regex as cel_regex
 from .ast import Node
-from .constants import OF_TIME
+from .checks import OF_TIME
 
 # The library stops an evaluation after this many iterations, in all loops together.
 MAX_ITERATIONS: Final = 10_000

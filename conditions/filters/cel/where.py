@@ -17,7 +17,7 @@ from ....events.event import Event
 from ...errors import ConditionError
 from ..filter import ACCEPTED, Filter, Verdict, checked_text, quoted
 from . import ast as cel_ast
-from . import constants
+from . import checks
 from .ast import Node, tree
 from .cost import Allowance, worst
 from .hints import with_hint
@@ -125,7 +125,7 @@ class Where(Filter):
             expression = _environment().compile(for_library(_MEMBERS.sub(written, self.source)))
         except RuntimeError:  # the attribute was not read as a value, as in has(event.type)
             return True
-        return constants.possible(tree(expression.serialize()), _constant_value)
+        return checks.possible(tree(expression.serialize()), _constant_value)
 
     def needs(self, member: str) -> bool:
         """Whether it is false for each event whose data lack this member; False if in doubt."""
@@ -135,7 +135,7 @@ class Where(Filter):
             expression = _environment().compile(for_library(f"!has(data.{member}) && ({self.source})"))
         except RuntimeError:  # the name is a word of CEL
             return False
-        return not constants.possible(tree(expression.serialize()), _constant_value)
+        return not checks.possible(tree(expression.serialize()), _constant_value)
 
     def verdict(self, event: Event) -> Verdict:
         program: Program = self.__dict__["_program"]
@@ -255,7 +255,7 @@ def _program(source: str, environment: cel.Env, *, is_open: bool = False) -> Pro
     _check_names(attributes or ())
     if data is None and attributes is None:
         raise ConditionError("it reads neither data nor event, so it is the same for every event")
-    constants.check(root, _constant_value)
+    checks.check(root, _constant_value)
     return Program(expression, data, attributes, allowance, equalities(root))
 
 
