@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 TokenCallback: TypeAlias = Callable[[str], tuple[Any, ...]]
 OAUTH_CB: Final = "oauth_cb"
 _MSK: Final = ("kafka", "kafka-serverless")
+_ENDS: Final = (["amazonaws", "com"], ["amazonaws", "com", "cn"])
 
 
 def token_callback(client: Mapping[str, str]) -> TokenCallback | None:
@@ -42,12 +43,12 @@ def msk_region(servers: str) -> str | None:
     """Returns the region in the name of the first Amazon MSK broker in `servers`; None if there is none."""
     for server in servers.split(","):
         labels = server.strip().split(":")[0].lower().split(".")
-        end = labels[-2:] if labels[-1] != "cn" else labels[-3:-1]
-        if end != ["amazonaws", "com"]:
+        end = 3 if labels[-1] == "cn" else 2
+        if labels[-end:] not in _ENDS or len(labels) < end + 3:
             continue
-        for service in _MSK:
-            if service in labels[1:-3]:
-                return labels[labels.index(service) + 1]
+        service, region = labels[-end - 2 : -end]  # a label before them may be "kafka", as a cluster's name
+        if service in _MSK:
+            return region
     return None
 
 

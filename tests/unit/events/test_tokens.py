@@ -21,6 +21,8 @@ MSK = {
         ("b-1.demo.abcde1.c2.kafka.us-east-1.amazonaws.com:9098", "us-east-1"),
         ("boot-abcde1.c2.kafka-serverless.eu-west-3.amazonaws.com:9098", "eu-west-3"),
         ("b-1.demo.abcde1.c2.kafka.cn-north-1.amazonaws.com.cn:9098", "cn-north-1"),
+        ("b-1.kafka.abcde1.c2.kafka.us-east-1.amazonaws.com:9098", "us-east-1"),  # a cluster called kafka
+        ("kafka.us-east-1.amazonaws.com:9098", None),
         ("other:9092, B-2.demo.abcde1.c2.Kafka.us-east-1.amazonaws.com:9098", "us-east-1"),
         ("kafka.us-east-1.amazonaws.com.example.org:9098", None),
         ("broker.example.org:9092", None),
