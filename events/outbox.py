@@ -54,7 +54,8 @@ class Outbox:
         self._thread: threading.Thread | None = None
         self._problem: str | None = None
         self._dropped = 0
-        self._too_large: dict[tuple[str, str], str] = {}  # of `deliver`: {identity: reason, "" if it fits}
+        # Of each call of `deliver` that waits: {identity: why the event is too large, "" if it fits}.
+        self._delivering: list[dict[tuple[str, str], str]] = []
         self._flush_timed_out = False
         self._at_exit = at_exit
         self.acknowledged = 0
@@ -81,18 +82,18 @@ class Outbox:
         Events without an acknowledgement stay in the queue unless they are too large.
         """
         deadline = time.monotonic() + timeout_s
-        wanted = {event.identity for event in events}
+        too_large = dict.fromkeys((event.identity for event in events), "")
         with self._changed:
-            self._too_large |= dict.fromkeys(wanted, "")
+            self._delivering.append(too_large)
             for event in events:
                 self.put(event, always=True)
-            while (waiting := wanted & {event.identity for event in self._events}) and (
+            while (waiting := too_large.keys() & {event.identity for event in self._events}) and (
                 (left := deadline - time.monotonic()) > 0
             ):
                 self._changed.wait(left)
+            self._delivering = [each for each in self._delivering if each is not too_large]
             reason = self._problem or f"no acknowledgement within {timeout_s:.3g} s"
-            found = {each: self._too_large.pop(each) for each in wanted}
-            return {each: text for each, text in found.items() if text} | dict.fromkeys(waiting, reason)
+            return {each: text for each, text in too_large.items() if text} | dict.fromkeys(waiting, reason)
 
     @property
     def unacknowledged(self) -> int:
@@ -153,7 +154,8 @@ class Outbox:
                 time.sleep(RETRY_S)
 
     def _warn_too_large(self, too_large: set[tuple[str, str]], problem: str) -> None:
-        self._too_large |= dict.fromkeys(too_large & self._too_large.keys(), problem)
+        for delivering in self._delivering:
+            delivering.update(dict.fromkeys(too_large & delivering.keys(), problem))
         self._log.warning(
             "%s: %s too large for the topic and lost. %s %s",
             self._who,

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -186,6 +187,25 @@ def test_deliver_waits_even_if_the_queue_is_full(broker: Broker) -> None:
     assert outbox.deliver([event("c"), event("large")], 10) == {("/s", "large"): "it is too large"}
     assert broker.taken == ["a", "b", "c"]
     assert outbox.acknowledged == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("a", {}), ("large", {("/s", "large"): "it is too large"})],
+    ids=["fits", "too large"],
+)
+def test_two_threads_that_deliver_the_same_event_get_the_same_answer(
+    broker: Broker, name: str, answer: dict[tuple[str, str], str], eventually: Callable[..., Any]
+) -> None:
+    broker.free.clear()
+    outbox = outbox_of(broker.open, 5)
+    outbox.put(event("first"))  # so that both are in the next batch
+    eventually("an emit that blocks", lambda: broker.opened)
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(outbox.deliver, [event(name)], 10) for _ in range(2)]
+        eventually("both wait", lambda: outbox.unacknowledged == 3)
+        broker.free.set()
+        assert [each.result() for each in answers] == [answer, answer]
 
 
 def test_a_fork_does_not_flush_its_parents_outbox(
