@@ -1,8 +1,8 @@
 """`at_least(distinct=)`: n matchers that are met by events whose values all differ (cases N4 to N6).
 
-The matchers and the values are the two sides of a bipartite graph, and a choice is a matching in it. Adding
-the matchers one by one, each by an augmenting path, finds the first n of them that can be met together,
-because the sets of matchers that can be met together are the independent sets of a matroid.
+The matchers and the values are the two sides of a bipartite graph, and a choice is what graph theory calls a
+matching in it. Adding the matchers one by one, each by an augmenting path, finds the first n of them that can
+be met together, because the sets of matchers that can be met together are the independent sets of a matroid.
 """
 
 from __future__ import annotations
@@ -39,17 +39,20 @@ class DistinctNode(Node):
         return Partial(parts, tuple(n for place, n in enumerate(self.numbers) if place not in places))
 
     def _chosen(self, view: View) -> tuple[Sequence[int], Parts]:
+        """The places in `of` of the matchers that are met together, and their events."""
         candidates = [self._candidates(node, view) for node in self.of]
         view.looks.charge(sum(map(len, candidates)) * len(candidates))
-        matching = _Matching(candidates)
+        assignment = _Assignment(candidates)
         for place in range(len(candidates)):  # N4: the first in the condition
-            if len(matching.value_of) == self.need:
+            if len(assignment.value_of) == self.need:
                 break
-            matching.add(place)
-        places = sorted(matching.value_of)
+            assignment.add(place)
+        places = sorted(assignment.value_of)
         for place in places:  # N5: each in turn takes the event that it prefers
-            matching.prefer(place)
-        return places, tuple((self.of[n].number, candidates[n][matching.value_of[n]]) for n in places)
+            assignment.prefer(place)
+        return places, tuple(
+            (self.of[place].number, candidates[place][assignment.value_of[place]]) for place in places
+        )
 
     def _candidates(self, node: MatcherNode, view: View) -> dict[str, Match]:
         """{value: its event}, the preferred first."""
@@ -58,14 +61,17 @@ class DistinctNode(Node):
         return {match.value_for(node.number): match for match in ordered}
 
 
-class _Matching:
-    """Which value each place has; no two places have the same. fixed: values that stay where they are."""
+class _Assignment:
+    """Which value the matcher at each place has; no two have the same.
+
+    candidates: for each place {value: its event}, the preferred first. value_of: {place: its value}.
+    """
 
     def __init__(self, candidates: Sequence[Mapping[str, Match]]) -> None:
         self._candidates = candidates
         self.value_of: dict[int, str] = {}
         self._place_of: dict[str, int] = {}
-        self._fixed: set[str] = set()
+        self._fixed: set[str] = set()  # values that `prefer` gave: they stay where they are
 
     def add(self, place: int) -> bool:
         """Give the place a value, if the places before it can keep one each."""

@@ -28,13 +28,20 @@ MAX_COST: Final = 1_000_000
 class Plan:
     """A condition in the form that `step` evaluates.
 
-    Tuples have one item for each matcher. capacities: how many events it holds (H1); keeps_first, keeps_all:
+    root: the condition without its expiry and `.ordered()`. numbers: those of all matchers.
+
+    One item for each matcher: labels; capacities: how many events it holds (H1); keeps_first, keeps_all:
     its `keep` (H2, H3); drops_earlier: whether a firing drops the events before those that take part (I7);
     held_by: the windows that decide how long its events are held; None: until they take part in a firing.
-    numbers: those of all matchers. negated: {number: the windows that negate it}. distinct: the matchers
-    that count only one event for each value (Q5, N4). timer_matchers: for each `absent` or `.quiet()`
-    node, the matchers whose stamps start its time; quiet_timers: which of these nodes are `.quiet()`;
-    armed_at_start: which are `absent(armed_by="subscription")`. masks: see `_masks`.
+    negated: {number: the windows that negate it}. distinct: the matchers that count only one event for each
+    value (Q5, N4).
+
+    timer_matchers: for each `absent` or `.quiet()` node, the matchers whose stamps start its time;
+    quiet_timers: which of these nodes are `.quiet()`; armed_at_start: which are
+    `absent(armed_by="subscription")`. ordered: matches enter in the order of their stamps (W5).
+    expires_after_ms, expires_at_ms: the expiry (X2, X3); expires_by_event: the first match starts it in any
+    case. has_due_times: it has a timer. merge_independent: the order of arrival does not change firings (V3).
+    masks: see `_masks`.
     """
 
     root: Node
@@ -108,19 +115,10 @@ class _Planner:
         if isinstance(root, Ordered):
             root = root.of
         compiled = self._compile(root, outermost=True)
-        needs = _needs(root)
         in_windows = _in_windows(root)
         matchers = condition.matchers
-        capacities = []
-        for matcher in matchers:
-            capacity = max(needs.get(matcher, 0), WINDOW_CAPACITY if matcher in in_windows else 0)
-            keeps_all = matcher.keeps == "all" and matcher in needs
-            capacities.append(max(matcher.limit or DEFAULT_LIMIT, needs[matcher]) if keeps_all else capacity)
+        capacities = _capacities(root, matchers, in_windows)
         _check_cost(root, dict(zip(matchers, capacities, strict=True)))
-        negated: dict[int, tuple[NegatedWindowNode, ...]] = {}
-        for window in self._negated_windows:
-            for number in window.negated:
-                negated[number] = (*negated.get(number, ()), window)
         ordered = ordered or self._in_order
         has_due_times = bool(
             after is not None or at is not None or self._timer_matchers or self._negated_windows
@@ -133,12 +131,12 @@ class _Planner:
             root=compiled,
             labels=condition.labels,
             numbers=frozenset(range(len(matchers))),
-            capacities=tuple(capacities),
+            capacities=capacities,
             keeps_first=tuple(matcher.keeps == "first" for matcher in matchers),
             keeps_all=tuple(matcher.keeps == "all" for matcher in matchers),
             drops_earlier=tuple(matcher in in_windows and matcher.keeps != "all" for matcher in matchers),
             held_by=tuple(None if windows is None else tuple(windows) for windows in held_by),
-            negated=negated,
+            negated=self._windows_by_negated(),
             distinct=frozenset(condition.distinct_paths),
             timer_matchers=tuple(self._timer_matchers),
             quiet_timers=frozenset(self._quiet_timers),
@@ -211,9 +209,32 @@ class _Planner:
                 self._held_by[number] = None if earlier is None else [*earlier, made]
         return made
 
+    def _windows_by_negated(self) -> dict[int, tuple[NegatedWindowNode, ...]]:
+        """{number of a matcher: the windows that negate it}."""
+        found: dict[int, tuple[NegatedWindowNode, ...]] = {}
+        for window in self._negated_windows:
+            for number in window.negated:
+                found[number] = (*found.get(number, ()), window)
+        return found
+
     def _add_timer(self, node: Condition) -> int:
+        """The number of a new timer, which the stamps of the node's matchers start."""
         self._timer_matchers.append(frozenset(self._numbers[matcher] for matcher in node.matchers))
         return len(self._timer_matchers) - 1
+
+
+def _capacities(
+    root: Condition, matchers: tuple[Matcher, ...], in_windows: frozenset[Matcher]
+) -> tuple[int, ...]:
+    """How many events each matcher holds (H1, H3)."""
+    needs = _needs(root)
+    capacities = []
+    for matcher in matchers:
+        capacity = max(needs.get(matcher, 0), WINDOW_CAPACITY if matcher in in_windows else 0)
+        if matcher.keeps == "all" and matcher in needs:
+            capacity = max(matcher.limit or DEFAULT_LIMIT, needs[matcher])
+        capacities.append(capacity)
+    return tuple(capacities)
 
 
 def _needs(node: Condition) -> dict[Matcher, int]:
@@ -254,6 +275,7 @@ def _check_cost(root: Condition, capacities: Mapping[Matcher, int]) -> None:
 
 
 def _cost(node: Condition, capacities: Mapping[Matcher, int]) -> int:
+    """An estimate of how many sets of events one event makes `met` try."""
     if isinstance(node, (Matcher, Count)):
         return 1
     below = sum(_cost(operand, capacities) for operand in node.operands)

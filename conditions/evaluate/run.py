@@ -1,13 +1,13 @@
-"""One input applied to a state: the state unpacked, changed in place, and packed again.
+"""A state unpacked: what one input changes in it, and what it is due for. Cases: docs/use/conditions.md.
 
-Not public: `step` makes a Run for one input and returns its result. Cases: docs/use/conditions.md.
+Not public. `step` makes a Run for one input and returns its result; others make one to read from it.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections import Counter
-from typing import Final
+from typing import Final, Literal
 
 from ..errors import ConditionError
 from .firing import EXPIRED, MET, Firing, Part
@@ -21,7 +21,7 @@ MAX_NEGATED_TIMES: Final = 1000
 
 
 class Run:
-    """One input applied to a state: the state unpacked, changed in place, and packed again."""
+    """A state unpacked into one pool of held events for each matcher. An input changes it in place."""
 
     def __init__(self, plan: Plan, state: State) -> None:
         self.plan = plan
@@ -47,6 +47,7 @@ class Run:
         self.now_ms = BEGINNING  # the stamp of the match that enters, or 1 ms before the due time that fires
 
     def result(self) -> tuple[State, tuple[Firing, ...]]:
+        """The state as it is now, packed again, and the firings so far."""
         return State(
             matches=as_matches(self.pools),
             seen=self.seen,
@@ -64,6 +65,7 @@ class Run:
     # -- inputs
 
     def take(self, match: Match) -> None:
+        """A match arrives: it waits if it must (W1, W5); else it enters."""
         due = self.due_ms() if self.plan.has_due_times else None
         if self.plan.ordered or (due is not None and match.timestamp_ms >= due):  # W5, W1
             bisect.insort(self.waiting, match, key=waiting_order)
@@ -88,6 +90,7 @@ class Run:
             self.dropped += 1
 
     def tick(self, time_ms: int) -> None:
+        """A tick: fire what is due up to then, and release what can no longer take part (W2, W7)."""
         self.advance(time_ms)
         self.clock_ms = max(self.clock_ms, time_ms)
         self._release(self.clock_ms)
@@ -108,6 +111,7 @@ class Run:
                 return
 
     def enter(self, match: Match) -> None:
+        """Hold the match, start the timers that it starts, and fire if the condition is now met."""
         # An event that a tick before this stamp would have released does not count for this match, whether
         # that tick came or not (W7). It stays in the pool, because matches with earlier stamps may still
         # arrive from other partitions.
@@ -144,6 +148,7 @@ class Run:
         return False
 
     def _hold(self, number: int, match: Match) -> None:
+        """Hold the match for a matcher; beyond its capacity drop one event (H1 to H3, Q7)."""
         capacity = self.plan.capacities[number]
         if not capacity:  # the matcher stands only under `~`
             return
@@ -182,6 +187,7 @@ class Run:
     # -- due times
 
     def view(self, before_ms: int | None = None) -> View:
+        """All held events and the clock. before_ms: the clock before a due time; default: the clock."""
         clock = self.clock_ms
         before = clock if before_ms is None else before_ms
         return View(self.pools, clock, before, self.timer_starts, self.negated_times, Looks())
@@ -191,6 +197,7 @@ class Run:
         return expiry_ms(self.plan, self.opened_ms, self.armed_ms)
 
     def due_times(self) -> list[int]:
+        """The times after the clock at which a timer may fire or the key expires, in any order."""
         if not self.plan.has_due_times:
             return []
         expiry = self.expiry_ms() if self.plan.expires else None
@@ -222,6 +229,7 @@ class Run:
             self.consume(found)
 
     def consume(self, found: Found) -> None:
+        """Drop what a firing consumes (C1, C2, Q6, I7), and start the expiry of what is left (X2)."""
         used = {match.identity for _, match in found.parts}
         latest = max((match.rank for _, match in found.parts), default=None)
         drops_earlier = {number for number, _ in found.parts if self.plan.drops_earlier[number]}
@@ -253,6 +261,7 @@ class Run:
             self.armed_ms = min(left, default=None)
 
     def expire(self, due_ms: int) -> None:
+        """Fire `expired`, and drop all that is held (X1, X4)."""
         partial = self.plan.root.partial(self.view())
         missing = tuple(self.plan.labels[number] for number in sorted(partial.missing))
         self.firings.append(self._firing(EXPIRED, partial.parts, missing, due_ms))
@@ -260,13 +269,15 @@ class Run:
         self.timer_starts = {}
         self.opened_ms = self.armed_ms = None
 
-    def _firing(self, outcome: str, parts: Parts, missing: tuple[str, ...], timer_ms: int | None) -> Firing:
+    def _firing(
+        self, outcome: Literal["met", "expired"], parts: Parts, missing: tuple[str, ...], timer_ms: int | None
+    ) -> Firing:
         # a match in a firing names all matchers that held its event, as in the state
         holders = {match.identity: match.matchers for match in as_matches(self.pools)}
         unique = {(number, match.identity): match for number, match in parts}
         ordered = sorted(unique.items(), key=lambda item: (item[0][0], item[1].rank))  # C5
         return Firing(
-            outcome,  # type: ignore[arg-type]
+            outcome,
             tuple(
                 Part(self.plan.labels[number], with_matchers(match, holders.get(identity, match.matchers)))
                 for (number, identity), match in ordered
@@ -332,9 +343,9 @@ class Run:
 def _same_value(pool: list[Match], number: int, keeps_first: bool) -> int | None:
     """The place of the event to drop because another has its value: the earliest, or the latest (H2)."""
     places = range(len(pool))
-    left = Counter(match.value_for(number) for match in pool)
+    times = Counter(match.value_for(number) for match in pool)
     for place in reversed(places) if keeps_first else places:
-        if left[pool[place].value_for(number)] > 1:
+        if times[pool[place].value_for(number)] > 1:
             return place
     return None
 

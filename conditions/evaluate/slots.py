@@ -1,6 +1,7 @@
-"""The fast path for conditions of only `&` and `|`, in which each matcher holds one event (Plan.masks).
+"""The fast path for conditions of only `&` and `|`, in which each matcher has one slot: it holds one event.
 
-It gives the same results as run.py, several times faster. Most conditions are of this form.
+Such conditions have masks (Plan.masks). The fast path gives the same results as run.py, several times faster.
+Most conditions are of this form.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .state import Match, State, by_rank, of_another_condition, with_matchers
 
 
 def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Firing, ...]]:
-    """`step` for conditions of only `&` and `|`, in which each matcher holds one event (Plan.masks)."""
+    """`step` for a match and a condition with masks."""
     attributes = match.event.attributes
     source, id_ = attributes["source"], attributes["id"]
     stamp, last, seen = match.timestamp_ms, state.last_ms, state.seen
@@ -66,7 +67,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
 
 
 def displaced(matches: tuple[Match, ...], match: Match) -> tuple[tuple[Match, ...], int]:
-    """Returns the other matches after `match` replaced earlier ones, and a mask of its matchers."""
+    """The other matches after `match` replaced earlier ones, and a mask of the matchers that hold it then."""
     own = 0
     for number in match.matchers:
         holder = next((held for held in matches if number in held.matchers), None)
@@ -93,6 +94,7 @@ def _firing(plan: Plan, matches: tuple[Match, ...], mask: int) -> Firing:
 
 
 def holds_any(held: Match, mask: int) -> bool:
+    """Whether one of these matchers holds the event."""
     return any(mask >> number & 1 for number in held.matchers)
 
 

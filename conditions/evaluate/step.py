@@ -26,36 +26,38 @@ class Cancel(msgspec.Struct, frozen=True):
 
 
 def step(
-    condition: Condition, state: State, event: Match | Tick | Cancel
+    condition: Condition,
+    state: State,
+    input: Match | Tick | Cancel,  # noqa: A002  # the word of docs/use/conditions.md
 ) -> tuple[State, tuple[Firing, ...]]:
     """The state after an input, and the firings in order.
 
-    state: of the same condition and key; EMPTY or `opened()` at first. event: pass each match once, with
+    state: of the same condition and key; EMPTY or `opened()` at first. input: pass each match once, with
     the numbers of all matchers that accepted the event for this key. ConditionError for a matcher number
     that the condition does not have.
     """
     plan = condition.plan
-    if isinstance(event, Match):
-        numbers = event.matchers
+    if isinstance(input, Match):
+        numbers = input.matchers
         if not numbers or not plan.numbers.issuperset(numbers):
             raise ConditionError(
                 f"a match names matchers {numbers}: the condition has {len(plan.capacities)}"
             )
-        if state.since_ms is not None and event.timestamp_ms < state.since_ms:  # Y1
+        if state.since_ms is not None and input.timestamp_ms < state.since_ms:  # Y1
             return state, ()
         if plan.masks:
-            return step_slots(plan, state, event)
+            return step_slots(plan, state, input)
         run = Run(plan, state)
-        run.take(event)
+        run.take(input)
         return run.result()
-    if isinstance(event, Tick):
+    if isinstance(input, Tick):
         run = Run(plan, state)
-        run.tick(event.time_ms)
+        run.tick(input.time_ms)
         return run.result()
-    if isinstance(event, Cancel):
+    if isinstance(input, Cancel):
         return EMPTY, ()
     raise ConditionError(
-        f"step got a {type(event).__name__}: its inputs are Match (which holds an Event), Tick and Cancel"
+        f"step got a {type(input).__name__}: its inputs are Match (which holds an Event), Tick and Cancel"
     )
 
 

@@ -40,7 +40,10 @@ class Partial(NamedTuple):
 
 
 class Looks:
-    """How often an evaluation may still look at the events of a matcher; at 0 nothing is met (H5)."""
+    """How often one evaluation may still look at the events of a matcher (H5).
+
+    left: below 0, no further window, step or set of events is tried.
+    """
 
     __slots__ = ("left",)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .state import Match
 
 # How long after its window the time of a negated event is kept. An opening event that is recorded at most
-# this late still finds all negated events of its window (E8). Costs about two stored
-# times for each window length.
+# this late still finds all negated events of its window (E8). Of a day of negated events, `redundant` leaves
+# about two times in the state for each window length.
 _NEGATED_TIMES_MS: Final = 86_400_000
 
 
@@ -80,6 +80,7 @@ class WindowNode(Node):
         return max(end_us // 1000, match.timestamp_ms) + self.late_ms
 
     def _windows(self, view: View) -> Iterator[tuple[View, int]]:
+        """The windows to try, in the order of I3 and R3, each with its upper bound."""
         times = view.times(self.numbers)
         latest = self.latest and not view.early
         seen: set[int] = set()
@@ -122,6 +123,7 @@ class WindowNode(Node):
         return max((hi_us + 1) // 1000, first_ms) + self.late_ms
 
     def _first_ms(self, last_ms: int, hi_us: int) -> int:
+        """The first stamp of an event that may take part with one stamped `last_ms`."""
         if self.periods is None:
             return last_ms - self.duration_ms - self.late_ms
         return BEGINNING if last_ms <= (hi_us + 1) // 1000 + self.late_ms else last_ms - self.late_ms
@@ -171,11 +173,7 @@ class NegatedWindowNode(Node):
 
     def due_ms(self, match: Match) -> int:
         """When the window that this event opens is evaluated (E6)."""
-        if self.periods is None:
-            end = match.time_us // 1000 + self.duration_ms
-        else:
-            end = self.periods.of(match.time_us)[1] // 1000
-        return max(end + self.late_ms, match.timestamp_ms) + 1
+        return max(self._end_ms(match.time_us) + self.late_ms, match.timestamp_ms) + 1
 
     def until_ms(self, match: Match) -> int:
         """The last tick at which the window still holds the event (E7)."""
@@ -183,12 +181,13 @@ class NegatedWindowNode(Node):
 
     def remembered_until_ms(self, time_us: int) -> int:
         """The last tick at which the time of a negated event is still kept (E8)."""
-        end = (
-            time_us // 1000 + self.duration_ms
-            if self.periods is None
-            else self.periods.of(time_us)[1] // 1000
-        )
-        return end + self.late_ms + _NEGATED_TIMES_MS
+        return self._end_ms(time_us) + self.late_ms + _NEGATED_TIMES_MS
+
+    def _end_ms(self, time_us: int) -> int:
+        """When the window that opens at this time ends."""
+        if self.periods is None:
+            return time_us // 1000 + self.duration_ms
+        return self.periods.of(time_us)[1] // 1000
 
     def redundant(self, earlier_us: int, later_us: int) -> bool:
         """True if every window that holds a time between these two also holds one of the two (E8)."""
@@ -197,6 +196,7 @@ class NegatedWindowNode(Node):
         return self.periods.of(earlier_us) == self.periods.of(later_us)
 
     def _openers(self, view: View) -> list[Match]:
+        """The events that open windows, in the order T3 (E3)."""
         unique = {match.identity: match for number in self.numbers for match in view.pools[number]}
         return sorted(unique.values(), key=lambda match: match.rank)
 
@@ -208,6 +208,7 @@ class NegatedWindowNode(Node):
         return start, end - 1
 
     def _earliest(self, view: View) -> Found | None:
+        """The events of the shortest prefix of the window that meets the condition (E4)."""
         for time in view.times(self.numbers):
             found = self.of.met(view._replace(hi_us=time))
             if found is not None or view.looks.left < 0:

@@ -91,7 +91,7 @@ def test_a_firing_by_one_branch_leaves_the_other_pending() -> None:
     assert run(a | (b & c), "b1", "a1", "c1") == ([{"a": "a1"}, {"b": "b1", "c": "c1"}], set())
 
 
-def test_a_consumed_event_leaves_the_slots_that_took_no_part() -> None:
+def test_a_consumed_event_is_dropped_by_the_matchers_that_took_no_part() -> None:
     """C2"""
     assert run(a | (BOTH & c), "a1") == ([{"a": "a1"}], set())
     # both matchers hold c1, so it meets s & c by itself
