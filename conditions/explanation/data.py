@@ -15,7 +15,7 @@ from ..nodes.zoned import why_no_time
 from .formats import json_kind, kind_of, looks_like
 
 
-def unreadable(event: Event) -> str | None:
+def why_unreadable(event: Event) -> str | None:
     """Why the event's data cannot be read as JSON, and what they look like; None if they can, or are null."""
     data, stated = event.data, event.datacontenttype
     if data is None:
@@ -33,25 +33,31 @@ def unreadable(event: Event) -> str | None:
     return None
 
 
-def no_key(paths: Iterable[str], event: Event) -> str | None:
-    """Why the event has no key: the reason at the first path without one; None if a member is missing."""
+def why_no_key(paths: Iterable[str], event: Event) -> str | None:
+    """Why the event has no key: the reason at the first path without one.
+
+    None if a member is missing there, and nothing says where its value may be instead.
+    """
     for path in paths:
         if key_at(path, event) is not None:
             continue
         parsed = parse_path(path)
         base, members = parsed.base, parsed.members
         if members is not None:
-            reason = unreadable(event) or _at(members, event)
+            reason = why_unreadable(event) or _at(members, event)
         elif base not in event.attributes:
-            reason = in_data(base, event, f'by="{DATA}{base}"') or f"it has no attribute {base}"
+            reason = member_instead(base, event, f'by="{DATA}{base}"') or f"it has no attribute {base}"
         else:
             reason = None
         return reason or _unusable(parsed, value_at(path, event))
     return None
 
 
-def in_data(name: str, event: Event, write: str) -> str | None:
-    """What to write if an attribute is missing and the data has a member of its name; None if not."""
+def member_instead(name: str, event: Event, write: str) -> str | None:
+    """That the event has no such attribute, but a member of this name in its data; None if it has none.
+
+    write: how to name that member, for the end of the sentence.
+    """
     if name in event.attributes or not _has(event, name):
         return None
     return f'it has no attribute {name}, but its data has a member "{name}": {write}'
@@ -86,7 +92,7 @@ def _at(members: tuple[str, ...], event: Event, in_where: bool = False) -> str |
         if not isinstance(value, dict):
             return f"{where} is {_not_an_object(value)}"
         if member not in value:
-            return _absent(member, value, where, members[:number], event, in_where)
+            return _missing_member(member, value, where, members[:number], event, in_where)
         value = value[member]
         where = f"its {DATA}{'.'.join(members[: number + 1])}"
     if in_where:
@@ -98,7 +104,7 @@ def _at(members: tuple[str, ...], event: Event, in_where: bool = False) -> str |
     return None
 
 
-def _absent(
+def _missing_member(
     member: str,
     value: dict[str, object],
     where: str,
@@ -106,7 +112,10 @@ def _absent(
     event: Event,
     in_where: bool,
 ) -> str | None:
-    """Hints where a value may be instead; they name only what the condition names."""
+    """Where the value of a missing member may be instead; None if that is not known.
+
+    It names nothing of the data but what the condition names too.
+    """
     alike = next((name for name in value if name.strip().casefold() == member.strip().casefold()), None)
     if alike is not None:
         return f'{where} has no member "{member}", but "{alike}"'
@@ -134,9 +143,9 @@ def _in_envelope(member: str, value: dict[str, object], depth: int = 2) -> tuple
     return None
 
 
-def no_member(paths: Iterable[tuple[str, ...]], event: Event) -> str | None:
+def why_no_member(paths: Iterable[tuple[str, ...]], event: Event) -> str | None:
     """Why the JSON data has no value at the first of these paths without one; None if that is not known."""
-    if unreadable(event) is not None:
+    if why_unreadable(event) is not None:
         return None
     return next(filter(None, (_at(path, event, in_where=True) for path in paths)), None)
 
@@ -149,9 +158,9 @@ def _has(event: Event, name: str) -> bool:
     return isinstance(payload, dict) and name in payload
 
 
-def not_an_object(event: Event) -> str | None:
-    """As `unreadable`, and also if the data are JSON, but no object or list: what they are instead."""
-    reason = unreadable(event)
+def why_no_object(event: Event) -> str | None:
+    """As `why_unreadable`, and also if the data are JSON, but no object or list: what they are instead."""
+    reason = why_unreadable(event)
     if reason is not None:
         return reason
     payload = event.payload

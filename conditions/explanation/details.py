@@ -14,7 +14,7 @@ from ..filters.cel.where import Where
 from ..filters.dialects import Comparison, attributes_of
 from ..filters.filter import Filter, Verdict
 from ..nodes.paths import DATA
-from .data import in_data, no_key, no_member, not_an_object, unreadable
+from .data import member_instead, why_no_key, why_no_member, why_no_object, why_unreadable
 from .likeness import cut_difference, difference, likeness
 from .near_miss import NearMiss
 from .wording import clean
@@ -37,10 +37,10 @@ def detailed(
     refused: the terms that refused the event. paths: those of the key. distinct: those of count(distinct=).
     """
     if miss.why == "no value":
-        reason = no_key(distinct, event)
+        reason = why_no_key(distinct, event)
         return replace(miss, data=None if reason is None else clean(reason, MAX_TERM_CHARS))
     if miss.why == "no key":
-        reason, data = no_key(paths, event), unreadable(event)
+        reason, data = why_no_key(paths, event), why_unreadable(event)
         if reason is None:
             return miss
         why = "no key" if data is None or not reason.startswith(data) else "no data"
@@ -53,13 +53,13 @@ def detailed(
     term, verdict = refused[0]
     if isinstance(term, Where) and "data" in term.source:
         failed = verdict.error is not None
-        data = not_an_object(event) if failed else unreadable(event)
+        data = why_no_object(event) if failed else why_unreadable(event)
         if data is None and failed and any(each in (verdict.error or "") for each in _NO_MEMBER):
-            data = no_member(term.members, event)
+            data = why_no_member(term.members, event)
         if data is not None:
             return replace(miss, data=clean(data, MAX_TERM_CHARS))
     for name in attributes_of(term) if verdict.attribute is None else (verdict.attribute,):
-        data = in_data(name, event, f'where="{DATA}{name} == ..."')
+        data = member_instead(name, event, f'where="{DATA}{name} == ..."')
         if data is not None:
             return replace(miss, data=clean(data, MAX_TERM_CHARS))
     differs = likeness(term, event)

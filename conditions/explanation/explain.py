@@ -5,7 +5,7 @@ Pure: it reads a state and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -72,40 +72,13 @@ def explain(
         pool.sort(key=lambda match: match.rank)
         del pool[: max(0, len(pool) - plan.capacities[number])]
     view = run.view()
-    tree = Explainer(condition, run, now_ms).whole(condition, Scope(view))
+    tree = Explainer(condition, run, now_ms).explained(condition, Scope(view))
     partial = plan.root.partial(view)
     missing = [plan.labels[number] for number in sorted(partial.missing)]
     own = _own_key(condition, state, key)
-    lacking = {*tree.missing(), *missing}
+    facts = _facts_of(state, plan, run)._replace(key=own, fired=fired or {}, was_read=was_read)
     searched = search(
-        [
-            MissingMatcher(
-                label,
-                matcher,
-                {match.identity: match for match in pool},
-                condition.distinct_paths.get(number),
-            )
-            for number, (label, matcher, pool) in enumerate(
-                zip(plan.labels, condition.matchers, run.pools, strict=True)
-            )
-            if label in lacking
-        ],
-        events,
-        StateFacts(
-            own,
-            state.since_ms,
-            state.seen,
-            state.last_ms,
-            {match.identity: match for match in state.waiting},
-            {
-                match.identity: Holder(label, match)
-                for label, pool in zip(plan.labels, run.pools, strict=True)
-                for match in pool
-            },
-            fired or {},
-            was_read,
-        ),
-        near_misses,
+        _missing_matchers(condition, run, {*tree.missing(), *missing}), events, facts, near_misses
     )
     due = run.due_ms()
     return Explanation(
@@ -123,6 +96,36 @@ def explain(
         looked_at=searched.looked_at,
         complete=searched.complete,
         unreadable=searched.unreadable,
+    )
+
+
+def _missing_matchers(condition: Condition, run: Run, labels: Collection[str]) -> list[MissingMatcher]:
+    """The matchers of these labels, each with the events that it holds."""
+    named = zip(run.plan.labels, condition.matchers, run.pools, strict=True)
+    return [
+        MissingMatcher(
+            label,
+            matcher,
+            {match.identity: match for match in pool},
+            condition.distinct_paths.get(number),
+        )
+        for number, (label, matcher, pool) in enumerate(named)
+        if label in labels
+    ]
+
+
+def _facts_of(state: State, plan: Plan, run: Run) -> StateFacts:
+    """What the state itself says of the events that it has seen, holds, or lets wait."""
+    return StateFacts(
+        since_ms=state.since_ms,
+        seen=state.seen,
+        last_ms=state.last_ms,
+        waiting={match.identity: match for match in state.waiting},
+        held={
+            match.identity: Holder(label, match)
+            for label, pool in zip(plan.labels, run.pools, strict=True)
+            for match in pool
+        },
     )
 
 

@@ -20,13 +20,11 @@ _SHOWN: Final = 20  # characters around a difference
 # Characters of other scripts that look like those of Latin texts; NFKC leaves them as they are.
 _LOOK_ALIKE: Final = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u04bb\u051b\u051d"  # Cyrillic
-    "\u0432\u043a\u043c\u043d\u0442"  # as capitals, folded
+    "\u0432\u043a\u043c\u043d\u0442"  # Cyrillic whose capitals look so: `look_of` compares without case
     "\u03bf\u03bd\u03b1\u03c1\u03c5\u03b9\u03ba"  # Greek
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2018\u2019\u201c\u201d",
     "aeopcyxijsdhqwbkmhtovapuik-------''\"\"",
 )
-
-
 _QUOTED: Final = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")  # texts in an expression
 
 

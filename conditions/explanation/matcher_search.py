@@ -35,7 +35,6 @@ _QUOTED_OR_NUMBER = re.compile(r"""[\"'].*[\"']|\b[0-9]+\b""", re.DOTALL)
 
 Identity = tuple[str, str]  # (source, id)
 Refusal = tuple[Filter, Verdict]
-_Order = tuple[bool, bool, bool, bool, int, bool, int, int]
 
 
 class Holder(NamedTuple):
@@ -72,6 +71,20 @@ class MissingMatcher(NamedTuple):
     matcher: Matcher
     held: Mapping[Identity, Match] = {}
     distinct: str | tuple[str, ...] | None = None
+
+
+class _Order(NamedTuple):
+    """How far a near miss is: the first difference decides, and the smaller one comes first."""
+
+    has_another_type: bool
+    # for a daily key, a refused event of today says more than accepted events of other days
+    has_another_key: bool
+    has_counted: bool
+    has_another_source: bool
+    refusing_terms: int
+    has_another_value: bool  # events of the right subject, tenant and so on come first
+    before: int  # the later events first
+    number: int
 
 
 class _Found(NamedTuple):
@@ -117,6 +130,7 @@ class MatcherSearch:
         return cost, reads_data
 
     def result(self, most: int) -> NearMisses:
+        """The `most` closest near misses, with their details."""
         found = sorted(self._found.values(), key=lambda each: each.order)
         others = [each for each in found if each.miss.has_another_key]
         counted = [each for each in found if each.miss.has_counted]
@@ -164,6 +178,7 @@ class MatcherSearch:
         )
 
     def _add(self, record: Record, miss: NearMiss, refused: Sequence[Refusal]) -> None:
+        """Keep the near miss, unless a closer one with the same id and source is kept."""
         event = record.event
         exact = {verdict.attribute for term, verdict in refused if isinstance(term, Exact)}
         wrong = {name for name in exact if not self._looks_right(event, name)}
@@ -171,17 +186,16 @@ class MatcherSearch:
         not_evaluated = where is not None and any(term is not where for term, _ in refused)
         key_looks_right = miss.key is not None and look_of(miss.key) == self._key_looks
         time = miss.event.time_ms
-        order = (
-            "type" in wrong
+        order = _Order(
+            has_another_type="type" in wrong
             or ("type" not in exact and self._exact.get("type", miss.event.type) != miss.event.type),
-            # for a daily key, a refused event of today says more than accepted events of other days
-            miss.has_another_key and not key_looks_right,
-            miss.has_counted,
-            "source" in wrong,
-            len(refused) + not_evaluated - len(exact - wrong) + (miss.why in _NO_KEY),
-            bool(wrong) or miss.why in _NO_KEY,  # events of the right subject, tenant and so on come first
-            -(0 if time is None else time),
-            len(self._found),
+            has_another_key=miss.has_another_key and not key_looks_right,
+            has_counted=miss.has_counted,
+            has_another_source="source" in wrong,
+            refusing_terms=len(refused) + not_evaluated - len(exact - wrong) + (miss.why in _NO_KEY),
+            has_another_value=bool(wrong) or miss.why in _NO_KEY,
+            before=-(0 if time is None else time),
+            number=len(self._found),
         )
         known = self._found.get(event.identity)
         if known is None or order < known.order:
@@ -278,7 +292,7 @@ def _cost(term: Filter) -> int:
         return 1 + sum(map(_cost, term.filters))
     if isinstance(term, Not):
         return 1 + _cost(term.filter)
-    return term.nodes if isinstance(term, Comparison) else EXPRESSION_TERMS
+    return term.terms if isinstance(term, Comparison) else EXPRESSION_TERMS
 
 
 def _without_data(error: str, term: str) -> str:

@@ -24,6 +24,7 @@ class Scope(NamedTuple):
     bounds: tuple[Bound, ...] = ()
 
     def narrowed(self, why: str, lo_us: int, hi_us: int) -> Scope:
+        """The scope without events outside these times. why: as in Apart."""
         view = self.view._replace(lo_us=max(lo_us, self.view.lo_us), hi_us=min(hi_us, self.view.hi_us))
         return Scope(view, (*self.bounds, Bound(why, lo_us, hi_us)))
 

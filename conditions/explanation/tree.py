@@ -38,6 +38,8 @@ from .scope import Scope
 _MAX_APART: Final = 3
 # How many windows of a `~` are evaluated: the latest ones.
 _MAX_OPENERS: Final = 64
+# The windows of a `~`, from the least to the most interesting: refuted; not met yet; met when it ends.
+_REFUTED, _OPEN, _MAY_FIRE = range(3)
 
 
 class Explainer:
@@ -52,16 +54,17 @@ class Explainer:
             for number, paths in condition.distinct_paths.items()
         }
 
-    def whole(self, condition: Condition, scope: Scope) -> Explained:
+    def explained(self, condition: Condition, scope: Scope) -> Explained:
+        """The tree of the whole condition, or of what its expiry and `.ordered()` are around."""
         if isinstance(condition, Expires):
             return self._expires(condition, scope)
         if isinstance(condition, Ordered):
-            inner = self.whole(condition.of, scope)
+            inner = self.explained(condition.of, scope)
             return Explained("ordered", "ordered", inner.met, notes=(Note("in_order"),), of=(inner,))
         return self._node(condition, self._run.plan.root, scope)
 
     def _expires(self, condition: Expires, scope: Scope) -> Explained:
-        inner = self.whole(condition.of, scope)
+        inner = self.explained(condition.of, scope)
         title = "expires"
         if condition.after_ms is not None:
             title += f" after {duration_text(condition.after_ms)}"
@@ -227,6 +230,7 @@ class Explainer:
         return self._of_window(condition, found is not None, notes, (below,))
 
     def _time_left(self, node: WindowNode, view: View) -> list[Note]:
+        """When the earliest event leaves the window, and until when it is held."""
         first = min(
             ((match.rank, number, match) for number in node.numbers for match in view.events(number)),
             default=None,
@@ -265,9 +269,9 @@ class Explainer:
             opened = self._opened(node, match, scope)
             is_refuted = _refuted(node, scope.view, node.bounds(match.time_us))
             refuted += is_refuted
-            quality = 0 if is_refuted else 1 if node.of.met(opened.view) is None else 2
-            if quality > best or (quality == best and quality < 2):
-                best, inside, span, opener = quality, opened, node.bounds(match.time_us), match
+            chance = _REFUTED if is_refuted else _OPEN if node.of.met(opened.view) is None else _MAY_FIRE
+            if chance > best or (chance == best and chance < _MAY_FIRE):  # of those, the first fires first
+                best, inside, span, opener = chance, opened, node.bounds(match.time_us), match
         if span is None:
             notes.append(Note("no_window"))
         else:
@@ -277,8 +281,8 @@ class Explainer:
                 notes.append(_period(span[0], span[1] + 1))
             notes.append(Note("over", at_ms=node.due_ms(opener)))
             number_of = {
-                "other_windows": len(openers) - refuted - (best > 0),
-                "refuted_windows": refuted - (best == 0),
+                "other_windows": len(openers) - refuted - (best > _REFUTED),
+                "refuted_windows": refuted - (best == _REFUTED),
             }
             notes += [Note(what, number=several) for what, several in number_of.items() if several]
         met = node.met(scope.view) is not None

@@ -17,7 +17,7 @@ from .cel.where import Where
 from .filter import (
     ACCEPTED,
     MAX_FILTER_DEPTH,
-    MAX_FILTER_NODES,
+    MAX_FILTER_TERMS,
     Filter,
     Verdict,
     arguments,
@@ -75,7 +75,7 @@ class Comparison(Filter):
         return {self.dialect: dict(self.pairs)}
 
     @cached_property
-    def nodes(self) -> int:
+    def terms(self) -> int:
         return len(self.pairs)
 
     def __str__(self) -> str:
@@ -123,8 +123,8 @@ class Group(Filter):
         return {self.dialect: [each.to_json() for each in self.filters]}
 
     @cached_property
-    def nodes(self) -> int:
-        return 1 + sum(each.nodes for each in self.filters)
+    def terms(self) -> int:
+        return 1 + sum(each.terms for each in self.filters)
 
     @cached_property
     def depth(self) -> int:
@@ -194,8 +194,8 @@ class Not(Filter):
         return {"not": self.filter.to_json()}
 
     @cached_property
-    def nodes(self) -> int:
-        return 1 + self.filter.nodes
+    def terms(self) -> int:
+        return 1 + self.filter.terms
 
     @cached_property
     def depth(self) -> int:
@@ -300,15 +300,15 @@ def filter_from_json(obj: object, path: str = "$") -> Filter:
 
 
 class _Reader:
-    """Reads one tree and counts its nodes, so that it stops at the limits."""
+    """Reads one tree and counts its terms, so that it stops at the limits."""
 
     def __init__(self) -> None:
-        self._nodes = 0
+        self._terms = 0
 
     def read(self, obj: object, path: str, depth: int) -> Filter:
-        self._nodes += 1
-        if self._nodes > MAX_FILTER_NODES:
-            raise ConditionError(f"{path}: the filter has more than {MAX_FILTER_NODES} terms")
+        self._terms += 1
+        if self._terms > MAX_FILTER_TERMS:
+            raise ConditionError(f"{path}: the filter has more than {MAX_FILTER_TERMS} terms")
         if depth > MAX_FILTER_DEPTH:
             raise ConditionError(f"{path}: the filter is nested more than {MAX_FILTER_DEPTH} levels deep")
         if not isinstance(obj, Mapping) or len(obj) != 1:

@@ -14,7 +14,7 @@ from ..errors import ConditionError
 
 MAX_VALUE_CHARS: Final = 2048
 # For all filters of one matcher together; each attribute of exact, prefix or suffix counts as one.
-MAX_FILTER_NODES: Final = 256
+MAX_FILTER_TERMS: Final = 256
 # Low enough for Python's recursion limit, even if the caller is deep in the stack.
 MAX_FILTER_DEPTH: Final = 16
 _VALUE_HINT: Final = (
@@ -58,8 +58,8 @@ class Filter:
         raise NotImplementedError
 
     @cached_property
-    def nodes(self) -> int:
-        """Number of terms; at most MAX_FILTER_NODES."""
+    def terms(self) -> int:
+        """Number of terms; at most MAX_FILTER_TERMS."""
         return 1
 
     @cached_property
@@ -117,9 +117,9 @@ def not_a_filter(where: str, value: object) -> str:
 def check_size(filters: Iterable[Filter], others: int = 0) -> None:
     """Raise ConditionError if the filters, plus `others` more terms, are too many or nested too deep."""
     filters = tuple(filters)
-    nodes = others + sum(each.nodes for each in filters)
-    if nodes > MAX_FILTER_NODES:
-        raise ConditionError(f"the filters have {nodes} terms: at most {MAX_FILTER_NODES}")
+    terms = others + sum(each.terms for each in filters)
+    if terms > MAX_FILTER_TERMS:
+        raise ConditionError(f"the filters have {terms} terms: at most {MAX_FILTER_TERMS}")
     depth = max((each.depth for each in filters), default=0)
     if depth > MAX_FILTER_DEPTH:
         raise ConditionError(f"the filters are nested {depth} levels deep: at most {MAX_FILTER_DEPTH}")

@@ -1,5 +1,6 @@
-"""Whether filters of one matcher exclude each other: joined to one CESQL expression, they are searched.
+"""Whether the filters of one matcher exclude each other, if one of them is an Sql.
 
+They are joined to one CESQL expression, and `SqlSearch` looks for an outcome of its parts that makes it true.
 A filter that has no such form is left out, so in doubt the answer is that an event may pass all.
 """
 
@@ -43,7 +44,10 @@ def _flat(filters: Iterable[Filter]) -> Iterable[Filter]:
 
 
 def _node(term: Filter) -> Node | None:
-    """The expression that is true whenever the filter is, which only an Sql may make fail."""
+    """An expression that is true for each event that passes the filter; None if it has none.
+
+    If the filter is an Sql, the expression may fail on an event; else it is `_plain`, which never does.
+    """
     if isinstance(term, Sql):
         from .cesql.parser import parse
 
@@ -54,7 +58,7 @@ def _node(term: Filter) -> Node | None:
 def _plain(term: Filter) -> Node | None:
     """The expression that is true where the filter is, and false elsewhere; None if it has none.
 
-    A failing Sql is false, and its opposite and its alternatives may be true: it has no such expression.
+    An Sql has none, also inside other filters: one that fails counts as false, so that Not of it is true.
     """
     from .cesql.operators import inverse
 

@@ -13,7 +13,7 @@ from .combinations import AtLeast, Count
 from .condition import Condition, shortened
 from .matcher import Matcher
 from .own_events import members_of
-from .param import OpenExact
+from .param import ParamExact
 from .paths import Path, parse_path
 from .shapes import shapes_at
 from .zoned import Zoned
@@ -126,8 +126,8 @@ def _of_filters(path: str, matcher: Matcher) -> int | None:
         return None
     if any(name == read.base for name, _ in matcher.exact):
         return 1
-    opened = [each.attribute for each in matcher.filters if isinstance(each, OpenExact)]
-    if read.base in opened:
+    of_params = [each.attribute for each in matcher.filters if isinstance(each, ParamExact)]
+    if read.base in of_params:
         return 1
     found = [_values(read.base, each) for each in matcher.filters]
     return min((len(each) for each in found if each is not None), default=None)

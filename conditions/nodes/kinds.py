@@ -1,4 +1,4 @@
-"""What makes the events of a matcher different in count() if its author does not say: see `default_paths`."""
+"""Which kinds of completion events a matcher accepts, and what count() therefore counts by default (Q5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..filters.cel.where import Where
 from ..filters.dialects import All, Any, Exact, Prefix, Sql
 from ..filters.filter import Filter
 from ..filters.outcome import outcome
-from .param import OpenExact
+from .param import ParamExact
 
 if TYPE_CHECKING:
     from .matcher import Matcher
@@ -42,7 +42,7 @@ def default_paths(matcher: Matcher) -> str | tuple[str, ...] | None:
         return None
     paths = _PATHS[kind]
     names = {name for name, _ in matcher.exact}
-    names |= {each.attribute for each in matcher.filters if isinstance(each, OpenExact)}
+    names |= {each.attribute for each in matcher.filters if isinstance(each, ParamExact)}
     if not names & {"subject", "source"}:
         paths = ("subject", *paths)
     return paths[0] if len(paths) == 1 else paths

@@ -30,7 +30,7 @@ from ..filters.filter import (
 from .by import checked_paths, paths_text
 from .condition import Condition
 from .kinds import default_paths
-from .param import OpenExact, OpenWhere, Param, where_of
+from .param import Param, ParamExact, ParamWhere, where_of
 from .paths import DATA, key_at, parse_path
 from .templates import check_no_template, check_templates
 
@@ -114,15 +114,15 @@ class Matcher(Condition):
 
         texts: the values as attributes have them.
         """
-        opened = [each for each in self.filters if isinstance(each, OpenExact)]
-        exact = [*self.exact, *((each.attribute, texts[each.param]) for each in opened)]
+        of_params = [each for each in self.filters if isinstance(each, ParamExact)]
+        exact = [*self.exact, *((each.attribute, texts[each.param]) for each in of_params)]
         made = self.changed(
             exact=exact,
             label=label,
-            filters=[each for each in self.filters if not isinstance(each, OpenExact)],
-            where=self.where.bound(values) if isinstance(self.where, OpenWhere) else self.where,
+            filters=[each for each in self.filters if not isinstance(each, ParamExact)],
+            where=self.where.bound(values) if isinstance(self.where, ParamWhere) else self.where,
         )
-        if opened and dict(exact).get("type") == PLAIN_TYPE:
+        if of_params and dict(exact).get("type") == PLAIN_TYPE:
             _check_plain(made)
         return made
 
@@ -133,8 +133,8 @@ class Matcher(Condition):
 
     @cached_property
     def params(self) -> tuple[str, ...]:
-        names = [each.param for each in self.filters if isinstance(each, OpenExact)]
-        names += self.where.params if isinstance(self.where, OpenWhere) else ()
+        names = [each.param for each in self.filters if isinstance(each, ParamExact)]
+        names += self.where.params if isinstance(self.where, ParamWhere) else ()
         return tuple(dict.fromkeys(names))
 
     @property
@@ -201,8 +201,8 @@ class Matcher(Condition):
         apart = {name: wanted[name] for name in ordered if not _is_keyword_of_event(name, wanted[name])}
         parts = [f"{name}={quoted(wanted[name])}" for name in ordered if name not in apart]
         filters = [f"Exact({arguments(apart)})"] if apart else []
-        parts += [each.argument for each in self.filters if isinstance(each, OpenExact)]
-        filters += (str(each) for each in self.filters if not isinstance(each, OpenExact))
+        parts += [each.argument for each in self.filters if isinstance(each, ParamExact)]
+        filters += (str(each) for each in self.filters if not isinstance(each, ParamExact))
         parts += [f"filters=[{', '.join(filters)}]"] if filters else []
         parts += [f"where={quoted(self.where.source)}"] if self.where is not None else []
         parts += [f"by={paths_text(self.by)}"] if self.by is not None else []
@@ -265,12 +265,12 @@ def event(
         raise ConditionError(f"event(label={shown(label)}) holds a NUL, which databases refuse")
     for path in by if isinstance(by, (list, tuple)) else (by,):
         check_no_template("event", "by", path)
-    opened = [OpenExact(name, value.name) for name, value in exact if isinstance(value, Param)]
+    of_params = [ParamExact(name, value.name) for name, value in exact if isinstance(value, Param)]
     made = Matcher(
         [pair for pair in exact if not isinstance(pair[1], Param)],  # type: ignore[misc]  # checked there
         by,
         label,
-        filters=[*opened, *_filters(filters)],
+        filters=[*of_params, *_filters(filters)],
         where=where,
         keeps=keep,
         limit=limit,
@@ -286,7 +286,7 @@ def _check_plain(made: Matcher) -> None:
     paths = (made.by,) if isinstance(made.by, str) else made.by or ()
     wanted = [(name, f"{name}=...") for name, _ in made.exact]
     for each in made.filters:
-        if isinstance(each, OpenExact):
+        if isinstance(each, ParamExact):
             wanted.append((each.attribute, f"{each.attribute}=..."))
         wanted += [(name, f"filters=[{type(each).__name__}(...)]") for name in attributes_of(each)]
     if made.where is not None:

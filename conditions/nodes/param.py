@@ -17,7 +17,7 @@ from ...events.event import Event
 from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 from ..filters.cel.parameters import literal, references, substituted
-from ..filters.cel.where import MAX_SOURCE_CHARS, Where, compiled_open
+from ..filters.cel.where import MAX_SOURCE_CHARS, Where, compiled_with_parameters
 from ..filters.filter import MAX_VALUE_CHARS, Filter, Verdict, checked_text
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def param(name: str) -> Param:
 
 
 @dataclass(frozen=True, repr=False)
-class OpenExact(Filter):
+class ParamExact(Filter):
     """True if an attribute equals the value of a parameter; refuses every event until it is bound."""
 
     attribute: str
@@ -105,7 +105,7 @@ class OpenExact(Filter):
         return f"event({self.argument})"
 
 
-class OpenWhere(Where):
+class ParamWhere(Where):
     """A predicate that reads parameters as `param.name`; refuses every event until it is bound."""
 
     @property
@@ -119,7 +119,7 @@ class OpenWhere(Where):
         for name in names:
             Param(name)
         object.__setattr__(self, "source", text)
-        object.__setattr__(self, "_program", compiled_open(text, dict.fromkeys(names, _KINDS)))
+        object.__setattr__(self, "_program", compiled_with_parameters(text, dict.fromkeys(names, _KINDS)))
 
     def bound(self, values: Mapping[str, object]) -> Where:
         """The predicate with the values as literals of CEL, which keep their type.
@@ -129,7 +129,7 @@ class OpenWhere(Where):
         given = {name: values[name] for name in self.params}
         if not any(isinstance(value, Later) for value in given.values()):
             return Where.stored(substituted(self.source, given))
-        compiled_open(self.source, {name: _kinds(value) for name, value in given.items()})
+        compiled_with_parameters(self.source, {name: _kinds(value) for name, value in given.items()})
         return Where.stored(f"event.id != {literal(self.source)}")
 
     def verdict(self, event: Event) -> Verdict:  # noqa: ARG002
@@ -139,7 +139,7 @@ class OpenWhere(Where):
         raise ConditionError(without_value(self.params))
 
     def __reduce__(self) -> tuple[Callable[[str], Where], tuple[str]]:
-        return (OpenWhere, (self.source,))
+        return (ParamWhere, (self.source,))
 
 
 def _kinds(value: object) -> tuple[type, ...]:
@@ -155,7 +155,7 @@ def where_of(source: str) -> Where:
     try:
         return Where(source)  # `param` may be the variable of a loop
     except ConditionError:
-        return OpenWhere(source)
+        return ParamWhere(source)
 
 
 def without_value(names: Iterable[str]) -> str:

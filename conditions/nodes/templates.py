@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...events.attributes import shown
 from ..errors import ConditionError
-from .param import OpenExact
+from .param import ParamExact
 
 if TYPE_CHECKING:
     from .condition import Condition
@@ -56,7 +56,7 @@ def _texts(matcher: Matcher) -> Iterator[tuple[str, str]]:
     if matcher.label is not None:
         yield "label", matcher.label
     for each in matcher.filters:
-        if not isinstance(each, OpenExact):
+        if not isinstance(each, ParamExact):
             yield "filters", str(each)
 
 

@@ -35,14 +35,14 @@ _TIMES: Final = frozenset({"timestamp", "duration"})
 def check(root: Node, evaluate: Evaluate) -> None:
     """ConditionError if a part of the expression fails on every event, or if no event makes it true."""
     _Checker(evaluate).check(root, frozenset())
-    search = CelSearch(evaluate, text)
+    search = CelSearch(evaluate, constant_source)
     if not search.possible(root):
         raise ConditionError(f"it is never true: {search.reason or 'its parts exclude each other'}")
 
 
 def possible(root: Node, evaluate: Evaluate) -> bool:
     """Whether the expression could be true for some event; True if in doubt."""
-    return CelSearch(evaluate, text).possible(root)
+    return CelSearch(evaluate, constant_source).possible(root)
 
 
 class _Checker:
@@ -51,7 +51,7 @@ class _Checker:
 
     def check(self, node: Node, loops: frozenset[str]) -> None:
         """Check `node` and all below it. loops: the variables of the loops around it."""
-        constant = text(node)
+        constant = constant_source(node)
         if constant is not None:
             if node.kind != "const":
                 self._try(constant, constant)
@@ -92,9 +92,9 @@ class _Checker:
             raise ConditionError(
                 f"{name.strip('_')} with null fails on every event: write == null or != null"
             )
-        if name in ("_/_", "_%_") and self._is_integer_zero(text(children[1])):
+        if name in ("_/_", "_%_") and self._is_integer_zero(constant_source(children[1])):
             raise ConditionError(f"{name.strip('_')} 0 fails on every event")
-        index = text(children[1]) if name == "_[_]" and data[0] is not None else None
+        index = constant_source(children[1]) if name == "_[_]" and data[0] is not None else None
         if index is not None:
             number = children[1].number
             is_position = number is not None and number >= 0 and number == int(number)
@@ -119,11 +119,11 @@ class _Checker:
             raise ConditionError(f"{shown} fails on every event: {reason}")
 
 
-def text(node: Node) -> str | None:
+def constant_source(node: Node) -> str | None:
     """The constant expression in CEL; None for one that reads a variable, and for a member or a loop."""
     if node.kind == "const":
         return node.literal
-    parts = [text(child) for child in node.children]
+    parts = [constant_source(child) for child in node.children]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

@@ -32,7 +32,7 @@ _BUILD = 1_500.0  # per unit of cel_regex.Size.build: a pattern is compiled each
 _VALUE = 120.0  # per element compared
 _VALUE_BYTES = 48  # of memory, per element of a list that is built
 _APPEND = 60.0  # per element of the list built so far, which map and filter copy for every new element
-_ELEMENT_BYTES = 40
+_ELEMENT_BYTES = 40  # of memory, per element that map and filter copy
 
 _COMPARISONS: Final = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"})
 # The library looks a zone up by file name, so a name must not lead out of the zones' folder.
@@ -127,6 +127,7 @@ class _Meter:
         return _joined(sizes, times)
 
     def _call(self, node: Node, sizes: list[_Size], times: float) -> _Size:
+        """As `size`, for a call whose operands have these sizes; their own cost is counted already."""
         name = node.name
         if name in _SCALAR:
             return _scalar(times)
@@ -174,6 +175,7 @@ class _Meter:
         self.nanoseconds += times * (15_000 + _BUILD * build) + text.all_text * _MATCH * states
 
     def _loop(self, node: Node, times: float, variables: dict[str, _Variable]) -> _Size:
+        """As `size`, for a loop: its body counts for each element, in all loops together at most so often."""
         over, start, condition, step, result = node.children
         over_size = self.size(over, times, variables)
         count = over_size.items

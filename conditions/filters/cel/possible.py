@@ -26,7 +26,7 @@ from .reads import path
 # The value of a constant expression in CEL, or the text of its error; None if the library refuses it.
 Evaluate = Callable[[str], object]
 # The source of a constant expression; None for any other.
-Text = Callable[[Node], str | None]
+ConstantSource = Callable[[Node], str | None]
 Ways = Sequence[Sequence[tuple[Node, bool]]]
 
 MAX_EVALUATIONS: Final = 200
@@ -50,13 +50,14 @@ class CelSearch(Search[Node]):
     def __init__(
         self,
         evaluate: Evaluate,
-        text: Text,
+        constant_source: ConstantSource,
         json: frozenset[str] = frozenset({"data"}),
         loops: frozenset[str] = frozenset(),
     ) -> None:
         """json: the variables with values of JSON. loops: those of the loops around the expression."""
         super().__init__()
-        self._evaluate, self._text, self._json, self._loops = evaluate, text, json, loops
+        self._evaluate, self._constant_source = evaluate, constant_source
+        self._json, self._loops = json, loops
         self._evaluations = MAX_EVALUATIONS
         self.reason: str | None = None
 
@@ -65,7 +66,11 @@ class CelSearch(Search[Node]):
 
     def _folded(self, node: Node) -> Node:
         """The expression with the numbers that its constant parts give, as 10.0 for double('10')."""
-        if node.kind == "call" and node.name in _FOLDED and (constant := self._text(node)) is not None:
+        if (
+            node.kind == "call"
+            and node.name in _FOLDED
+            and (constant := self._constant_source(node)) is not None
+        ):
             value = self._evaluated(constant)
             if type(value) is int or (type(value) is float and math.isfinite(value)):
                 return Node("const", number=value, literal=repr(value))
@@ -76,7 +81,7 @@ class CelSearch(Search[Node]):
         return Node(node.kind, node.name, node.text, children, node.number, node.literal, node.method)
 
     def ways(self, node: Node, outcome: bool) -> Ways | None:
-        constant = self._text(node)
+        constant = self._constant_source(node)
         if constant is not None:
             return [[]] if self._true(f"dyn({constant}) == {'true' if outcome else 'false'}") else []
         if node.kind == "loop":
@@ -114,6 +119,7 @@ class CelSearch(Search[Node]):
         return all(self._agree((node, outcome), facts, other) for other in held)
 
     def _agree(self, atom: tuple[Node, bool], facts: Sequence[Fact], other: tuple[Node, bool]) -> bool:
+        """Whether two atoms can both have their outcomes. facts: those of the first one."""
         if _excludes_reading(atom, other[0]) or _excludes_reading(other, atom[0]):
             return False
         others = self._facts(*other)
@@ -135,12 +141,13 @@ class CelSearch(Search[Node]):
         return all(self._agrees_with_value(fact, other) for fact in facts if fact.relation == "==")
 
     def _agrees_with_value(self, fact: Fact, other: tuple[Node, bool]) -> bool:
+        """As `_agrees_with`, for one fact. A number stands for each value of JSON that equals it."""
         values: Sequence[Node] = [fact.constant] if is_text(fact.constant) else []
         if fact.constant.number is not None and self._is_json(fact.term):
             values = numbers_equal_to(fact.constant.number)
         for value in values:
             valued = _replaced(other[0], fact.term, value)
-            constant = None if valued is other[0] else self._text(valued)
+            constant = None if valued is other[0] else self._constant_source(valued)
             if constant is None or self._true(f"dyn({constant}) == {'true' if other[1] else 'false'}"):
                 return True
         return not values
@@ -158,12 +165,14 @@ class CelSearch(Search[Node]):
             return None
         own = frozenset({node.name, node.text or ""})
         elements = frozenset({node.name}) if self._is_json(over) else frozenset()
-        inside = CelSearch(self._evaluate, self._text, (self._json - own) | elements, self._loops | own)
+        json = (self._json - own) | elements
+        inside = CelSearch(self._evaluate, self._constant_source, json, self._loops | own)
         found = inside.possible(predicate)
         self.reason = self.reason or inside.reason
         return None if found else []
 
     def _never(self, node: Node, outcome: bool) -> bool:
+        """Whether no event gives the atom this outcome: each has an id, and no JSON value is a timestamp."""
         attribute = _attribute_tested(node)
         if attribute in REQUIRED and not outcome:
             return True
@@ -200,6 +209,7 @@ class CelSearch(Search[Node]):
             node = node.children[0]
 
     def _facts(self, node: Node, outcome: bool) -> list[Fact]:
+        """What the atom says about its terms if it has this outcome."""
         if node.kind in ("ident", "select") and node.literal != "has":
             literal = "true" if outcome else "false"
             return [Fact(node, "==", Node("const", literal=literal), literal)]
@@ -209,7 +219,7 @@ class CelSearch(Search[Node]):
             return [text_fact(node.children[0])]
         sign = node.name.strip("_")
         if node.name == "@in":
-            constant = self._text(node.children[1])
+            constant = self._constant_source(node.children[1])
             if constant is None or node.children[1].kind != "list" or is_inexact(node.children[1]):
                 return []
             return [Fact(node.children[0], "in" if outcome else "not in", node.children[1], constant)]
@@ -219,7 +229,7 @@ class CelSearch(Search[Node]):
             (*node.children, sign),
             (*node.children[::-1], _MIRRORED[sign]),
         ):
-            constant = self._text(other)
+            constant = self._constant_source(other)
             if constant is None or is_inexact(other):
                 continue
             if outcome:
@@ -230,7 +240,7 @@ class CelSearch(Search[Node]):
         return []
 
     def _holds(self, one: Fact, two: Fact) -> bool:
-        """Whether a value can have both relations."""
+        """Whether one value can have both relations."""
         first, second = sorted((one, two), key=lambda fact: _ORDER[fact.relation])
         a, b = f"dyn({first.text})", f"dyn({second.text})"
         r, s = first.relation, second.relation

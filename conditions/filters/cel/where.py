@@ -193,8 +193,8 @@ def _compiled(source: str) -> Program:
         raise _error(source, error) from error
 
 
-def compiled_open(source: str, kinds: Mapping[str, Sequence[type]]) -> Program:
-    """The program of an expression that reads parameters, which cannot be evaluated yet.
+def compiled_with_parameters(source: str, kinds: Mapping[str, Sequence[type]]) -> Program:
+    """The program of an expression whose parameters have no values yet, so that it cannot be evaluated.
 
     kinds: {parameter: the types that its value may have}. ConditionError if no value of these types makes the
     expression valid; what depends on the values is checked when they are known.
@@ -202,7 +202,7 @@ def compiled_open(source: str, kinds: Mapping[str, Sequence[type]]) -> Program:
     first: Exception | None = None
     if all(str in each for each in kinds.values()):
         try:
-            return _program(source, _open_environment(), is_open=True)
+            return _program(source, _environment_of_texts(), has_parameters=True)
         except (RuntimeError, ConditionError) as error:
             first = error
     left = MAX_ATTEMPTS
@@ -214,7 +214,7 @@ def compiled_open(source: str, kinds: Mapping[str, Sequence[type]]) -> Program:
         if left < 0:
             return True
         try:
-            found = _program(source, _typed_environment(known, unknown), is_open=True)
+            found = _program(source, _typed_environment(known, unknown), has_parameters=True)
         except (RuntimeError, ConditionError) as error:
             first = first or error
             return False
@@ -234,13 +234,13 @@ def _error(source: str, error: Exception) -> ConditionError:
     return ConditionError(f"event(where={quoted(source)}): {reason}")
 
 
-def _program(source: str, environment: cel.Env, *, is_open: bool = False) -> Program:
+def _program(source: str, environment: cel.Env, *, has_parameters: bool = False) -> Program:
     expression = environment.compile(for_library(source))
     kind = expression.return_type()
     root = tree(expression.serialize())
-    if is_open and (wrong := misuse(root, source)) is not None:
+    if has_parameters and (wrong := misuse(root, source)) is not None:
         raise ConditionError(wrong)
-    valued = with_stand_ins(root) if is_open else root
+    valued = with_stand_ins(root) if has_parameters else root
     _check_loops(root)
     allowance = _allowance(valued)
     _check_patterns(valued)
@@ -336,7 +336,7 @@ def _environment() -> cel.Env:
 
 
 @lru_cache(1)
-def _open_environment() -> cel.Env:
+def _environment_of_texts() -> cel.Env:
     """With texts as the values of all parameters."""
     types = _library().Type
     return _library().NewEnv(variables={**_variables(), VARIABLE: types.Map(types.STRING, types.STRING)})

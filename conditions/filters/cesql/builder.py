@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ....events.attributes import REQUIRED, shown
-from . import operators
+from . import membership, operators
 from .functions import CASTING, find
-from .membership import is_in
 from .nodes import Node, as_kind, attribute, cast_error, constant, failing, operation, typed
 from .values import Attributes, Evaluate, Failure, Kind, Value, integer
 
@@ -57,11 +56,11 @@ class Builder:
     def not_like(self, children: tuple[Node, Token]) -> Node:
         return operators.inverse(self.like(children))
 
-    def within(self, children: Sequence[Node]) -> Node:
-        return is_in(children[0], children[1:])
+    def is_in(self, children: Sequence[Node]) -> Node:
+        return membership.is_in(children[0], children[1:])
 
-    def not_within(self, children: Sequence[Node]) -> Node:
-        return operators.inverse(self.within(children))
+    def is_not_in(self, children: Sequence[Node]) -> Node:
+        return operators.inverse(self.is_in(children))
 
     def inverse(self, children: Sequence[Node]) -> Node:
         return operators.inverse(children[0])

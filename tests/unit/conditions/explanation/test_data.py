@@ -77,12 +77,14 @@ FORMATS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("data", "told"), FORMATS, ids=[str(told) for _, told in FORMATS])
-def test_by_and_where_both_name_what_unreadable_data_look_like(data: bytes, told: str | None) -> None:
+@pytest.mark.parametrize(("data", "expected_text"), FORMATS, ids=[str(text) for _, text in FORMATS])
+def test_by_and_where_both_name_what_unreadable_data_look_like(
+    data: bytes, expected_text: str | None
+) -> None:
     """Data that are no JSON (NaN, a BOM, encoded twice, Avro's magic byte and others of this kind)."""
     by, where = miss_of(BY, data), miss_of(WHERE, data)
     for miss in (by, where):
-        assert told is None or told in str(miss), str(miss)
+        assert expected_text is None or expected_text in str(miss), str(miss)
         assert "SECRET" not in str(miss)
         assert "SECRET" not in json.dumps(miss.to_json())
     assert by.why in ("no key", "no data")
@@ -92,8 +94,8 @@ def test_by_and_where_both_name_what_unreadable_data_look_like(data: bytes, told
 @pytest.mark.parametrize("matcher", [BY, WHERE], ids=["by", "where"])
 def test_data_of_another_content_type_are_pointed_out_with_the_type_and_the_format(matcher: Matcher) -> None:
     """`by` said that the data is no JSON where `where` said nothing."""
-    said = str(miss_of(matcher, b"\x00\x00\x00\x00\x07\x02abc", "application/octet-stream"))
-    assert "its data is application/octet-stream, not JSON: it looks like the format of a schema" in said
+    text = str(miss_of(matcher, b"\x00\x00\x00\x00\x07\x02abc", "application/octet-stream"))
+    assert "its data is application/octet-stream, not JSON: it looks like the format of a schema" in text
     assert "its data is text/plain, not JSON: it looks like JSON, an object" in str(
         miss_of(matcher, BYTES, "text/plain")
     )
@@ -113,7 +115,7 @@ def test_a_predicate_that_refuses_because_there_is_no_json_says_so_without_an_er
 
 
 @pytest.mark.parametrize(
-    ("by", "data", "told"),
+    ("by", "data", "expected_text"),
     [
         (
             "data.a.day",
@@ -149,13 +151,15 @@ def test_a_predicate_that_refuses_because_there_is_no_json_says_so_without_an_er
         ("data.id", {"schema": {}, "payload": {"after": {"id": 1}}}, 'is at "data.payload.after.id"'),
     ],
 )
-def test_a_path_without_a_value_is_explained_with_where_the_value_is(by: str, data: Any, told: str) -> None:
+def test_a_path_without_a_value_is_explained_with_where_the_value_is(
+    by: str, data: Any, expected_text: str
+) -> None:
     """Members encoded twice, envelopes of Kafka Connect and Debezium, and a path to the wrong place."""
-    assert told in str(miss_of(event("t", by=by), data, region="eu"))
+    assert expected_text in str(miss_of(event("t", by=by), data, region="eu"))
 
 
 @pytest.mark.parametrize(
-    ("where", "data", "told"),
+    ("where", "data", "expected_text"),
     [
         ("data.day == 1", {"payload": {"day": 1}}, 'the member is at "data.payload.day"'),
         ("data.day == 1", {"payload": {"after": {"day": 1}}}, 'the member is at "data.payload.after.day"'),
@@ -168,11 +172,11 @@ def test_a_path_without_a_value_is_explained_with_where_the_value_is(by: str, da
     ],
 )
 def test_a_predicate_on_a_member_that_is_elsewhere_says_where_as_by_does(
-    where: str, data: Any, told: str
+    where: str, data: Any, expected_text: str
 ) -> None:
-    said = str(miss_of(event("t", where=where), data, region="eu"))
-    assert "could not be evaluated: " in said
-    assert told in said
+    text = str(miss_of(event("t", where=where), data, region="eu"))
+    assert "could not be evaluated: " in text
+    assert expected_text in text
 
 
 @pytest.mark.parametrize(
@@ -190,8 +194,8 @@ def test_a_predicate_on_a_member_that_is_elsewhere_says_where_as_by_does(
 def test_an_attribute_that_is_a_member_of_the_data_is_explained_with_what_to_write(
     terms: dict[str, Any],
 ) -> None:
-    told = 'it has no attribute day, but its data has a member "day": where="data.day == ..."'
-    assert told in str(miss_of(event("t", **terms), {"day": "1"}))
+    expected_text = 'it has no attribute day, but its data has a member "day": where="data.day == ..."'
+    assert expected_text in str(miss_of(event("t", **terms), {"day": "1"}))
     assert "its data has" not in str(miss_of(event("t", **terms), {"other": "1"}))
 
 

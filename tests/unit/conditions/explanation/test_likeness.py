@@ -19,7 +19,7 @@ NOON_MS = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
 NFC, NFD = "Z\u00fcrich", "Zu\u0308rich"
 
 
-def told(matcher: Matcher, key: str | None = None, **given: Any) -> str:
+def reason_shown(matcher: Matcher, key: str | None = None, **given: Any) -> str:
     """The line of the near miss, without the event."""
     seen = Event.of(given.pop("type", "t"), "/s", id="e", **given)
     [found] = explain(matcher, EMPTY, NOON_MS, [seen], key).near_misses
@@ -33,7 +33,7 @@ def test_a_subject_in_another_unicode_form_is_shown_with_both_forms(
     here: str, wanted: str, filter_: Any
 ) -> None:
     """A subject in NFC against NFD looks identical (a producer on macOS writes file names in NFD)."""
-    line = told(event("t", filters=[filter_(subject=wanted)]), subject=here)
+    line = reason_shown(event("t", filters=[filter_(subject=wanted)]), subject=here)
     assert "its subject differs only in its Unicode form" in line
     assert '"Zu\\u0308rich" (NFD)' in line
     assert '"Z\\u00fcrich" (NFC)' in line
@@ -51,12 +51,14 @@ def test_a_subject_in_another_unicode_form_is_shown_with_both_forms(
 )
 def test_the_unicode_form_is_also_shown_where_a_term_compares_several_values(matcher: Matcher) -> None:
     """The same difference behind Sql, Any and where, which show no value."""
-    assert "only in its Unicode form" in told(matcher, subject=NFD, data={"city": NFD})
+    assert "only in its Unicode form" in reason_shown(matcher, subject=NFD, data={"city": NFD})
 
 
 def test_a_key_in_another_unicode_form_is_shown_with_both_forms() -> None:
     """key Zürich here, Zürich wanted: nobody sees the difference."""
-    assert "the key differs only in its Unicode form" in told(event("t", by="subject"), NFC, subject=NFD)
+    assert "the key differs only in its Unicode form" in reason_shown(
+        event("t", by="subject"), NFC, subject=NFD
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,26 +85,26 @@ def test_a_key_in_another_unicode_form_is_shown_with_both_forms() -> None:
 )
 def test_a_text_that_looks_like_the_wanted_one_is_shown_with_the_difference(here: str, how: str) -> None:
     """Spaces, letters of other scripts and invisible characters, as copied from pages or chats."""
-    assert f"its subject differs {how}" in told(event("t", subject="orders"), subject=here)
-    assert f"its data.name differs {how}" in told(
+    assert f"its subject differs {how}" in reason_shown(event("t", subject="orders"), subject=here)
+    assert f"its data.name differs {how}" in reason_shown(
         event("t", where="data.name == 'orders'"), data={"name": here}
     )
 
 
 def test_a_dash_is_distinguished_from_a_hyphen() -> None:
     """A date copied from a page that has an en dash."""
-    line = told(event("t", by="subject"), "2026-11-20", subject="2026\u201311\u201320")
+    line = reason_shown(event("t", by="subject"), "2026-11-20", subject="2026\u201311\u201320")
     assert "the key differs in character 5: U+2013 EN DASH here, U+002D HYPHEN-MINUS wanted" in line
 
 
 def test_texts_with_outer_spaces_are_quoted_wherever_they_stand() -> None:
     """`subject="orders "` was shown without quotes."""
-    line = told(event("t", subject="orders"), subject="orders ")
+    line = reason_shown(event("t", subject="orders"), subject="orders ")
     assert 'refused its subject, "orders "' in line
-    assert told(event("t", subject="orders"), subject="none").startswith(
+    assert reason_shown(event("t", subject="orders"), subject="none").startswith(
         'Exact(subject="orders") refused its subject, "none"'
     )
-    assert told(event("t", by="subject"), "k", subject=" k").startswith('key " k" here, k wanted')
+    assert reason_shown(event("t", by="subject"), "k", subject=" k").startswith('key " k" here, k wanted')
     spaced = Event.of("t", "/s", id="e ", subject="b")
     assert '"e " of /s' in str(explain(event("t", subject="a"), EMPTY, NOON_MS, [spaced]))
     assert 'key " k",' in str(explain(event("t", by="subject"), EMPTY, NOON_MS, key=" k"))
@@ -111,7 +113,7 @@ def test_texts_with_outer_spaces_are_quoted_wherever_they_stand() -> None:
 
 def test_long_values_that_differ_beyond_what_is_shown_are_shown_with_the_place() -> None:
     """Two long paths, the same in the first 80 characters."""
-    line = told(event("t", subject="a" * 100 + "b"), subject="a" * 100 + "c")
+    line = reason_shown(event("t", subject="a" * 100 + "b"), subject="a" * 100 + "c")
     assert 'its subject differs from character 101 on: "c" here, "b" wanted' in line
 
 
@@ -127,12 +129,15 @@ def test_a_value_of_another_kind_than_the_predicate_compares_is_shown(
     where: str, data: Any, how: str
 ) -> None:
     """A number that a producer writes as a text is never equal to the number, and looks like it."""
-    assert how in told(event("t", where=where), data=data)
+    assert how in reason_shown(event("t", where=where), data=data)
 
 
 def test_texts_that_look_different_are_not_commented() -> None:
-    assert told(event("t", subject="eur"), subject="usd") == 'Exact(subject="eur") refused its subject, usd'
-    assert told(event("t", where="data.a == 'x'"), data={"a": "SECRET"}).endswith("refused it")
+    assert (
+        reason_shown(event("t", subject="eur"), subject="usd")
+        == 'Exact(subject="eur") refused its subject, usd'
+    )
+    assert reason_shown(event("t", where="data.a == 'x'"), data={"a": "SECRET"}).endswith("refused it")
 
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)

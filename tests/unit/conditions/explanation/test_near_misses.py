@@ -143,7 +143,7 @@ def test_all_parts_of_a_composite_key_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "expected_end"),
     [
         ({"date": "x"}, ""),
         ({"day": None}, ": its data.day is null"),
@@ -151,10 +151,10 @@ def test_all_parts_of_a_composite_key_are_shown() -> None:
         ({"day": ""}, ": its data.day is empty"),
     ],
 )
-def test_an_event_without_a_key_is_shown_with_the_path(data: object, told: str) -> None:
+def test_an_event_without_a_key_is_shown_with_the_path(data: object, expected_end: str) -> None:
     miss = miss_of(rates, sent(data=data), DAY)
     assert (miss.why, miss.attribute) == ("no key", "data.day")
-    assert str(miss).endswith(f"no key at data.day{told}")
+    assert str(miss).endswith(f"no key at data.day{expected_end}")
 
 
 def test_unreadable_data_is_given_as_the_reason() -> None:
@@ -191,7 +191,7 @@ LATER_MS = NOON_MS + 7_200_000  # beyond the hour for which a state remembers wh
 
 
 def test_a_repeat_of_an_event_that_another_matcher_holds_is_shown_as_a_repeat() -> None:
-    """D2: an id that a producer uses again was reported as "fits: not read yet, or let go since"."""
+    """D2: an id that a producer uses again was reported as an event that fits and is not read yet."""
     condition = rates & event("com.bank.closing", by="data.day", label="closing")
     state = after(condition, sent(data={"day": DAY}))
     again = Seen(sent(type_="com.bank.closing", data={"day": DAY}), "events", 0, 9, LATER_MS)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from interlock.conditions import ConditionError, event, filters
 from interlock.conditions.filters import All, Exact, Filter, Not, Prefix, Sql, Suffix, Where, filter_from_json
 from interlock.conditions.filters import Any as AnyOf
-from interlock.conditions.filters.filter import MAX_FILTER_DEPTH, MAX_FILTER_NODES
+from interlock.conditions.filters.filter import MAX_FILTER_DEPTH, MAX_FILTER_TERMS
 from interlock.events import Event
 
 NAMES = {name: getattr(filters, name) for name in filters.__all__}
@@ -174,8 +174,8 @@ def test_bad_json_is_refused_with_its_path(obj: object, message: str) -> None:
 
 
 def test_filters_are_limited_in_terms() -> None:
-    many = [Exact(subject=str(number)) for number in range(MAX_FILTER_NODES - 1)]
-    assert AnyOf(*many).nodes == MAX_FILTER_NODES
+    many = [Exact(subject=str(number)) for number in range(MAX_FILTER_TERMS - 1)]
+    assert AnyOf(*many).terms == MAX_FILTER_TERMS
     with pytest.raises(ConditionError, match="257 terms: at most 256"):
         AnyOf(*many, Exact(type="x"))
     with pytest.raises(ConditionError, match="257 terms"):

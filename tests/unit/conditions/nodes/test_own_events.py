@@ -54,10 +54,10 @@ MAY: dict[str, Callable[[], Condition]] = {
 
 @pytest.mark.parametrize("name", NEVER)
 def test_a_matcher_that_no_event_of_ours_meets_is_an_error_that_says_what_there_is(name: str) -> None:
-    make, told = NEVER[name]
+    make, expected_text = NEVER[name]
     with pytest.raises(ConditionError) as caught:
         check_can_be_met(make())
-    assert told in str(caught.value)
+    assert expected_text in str(caught.value)
 
 
 @pytest.mark.parametrize("name", MAY)

@@ -115,7 +115,7 @@ def test_it_is_an_import_error_of_the_dag_file(make: Callable[[Condition], objec
 
 
 @pytest.mark.parametrize(
-    ("condition", "values", "key", "told"),
+    ("condition", "values", "key", "expected_text"),
     [
         (event(param("p"), tenant="x"), {"p": "org.apache.kafka.record"}, None, "has no attribute tenant"),
         (event("t", subject=param("p"), filters=[Prefix(subject="a")]), {"p": "b"}, None, "accepts no event"),
@@ -130,10 +130,10 @@ def test_it_is_an_import_error_of_the_dag_file(make: Callable[[Condition], objec
     ],
 )
 def test_values_of_parameters_that_are_known_are_checked_as_if_they_were_written(
-    condition: Condition, values: Mapping[str, Any], key: str | None, told: str
+    condition: Condition, values: Mapping[str, Any], key: str | None, expected_text: str
 ) -> None:
     given: dict[str, Any] = {} if key is None else {"key": key}
-    with pytest.raises(ConditionError, match=told):
+    with pytest.raises(ConditionError, match=expected_text):
         EventSensor(task_id="wait", condition=condition, param_values=values, **given)
     unknown = dict.fromkeys(values, "{{ dag_run.conf['p'] }}")
     EventSensor(task_id="wait", condition=condition, param_values=unknown, **given)
