@@ -15,7 +15,7 @@ from .oracle import Cancel, Tick
 from .runs import examples
 from .subject import first_state, folded, held_identities, shown, stepped
 
-ROOM_OF_WINDOWS = 16
+WINDOW_CAPACITY = 16
 
 
 @examples(100)
@@ -60,13 +60,14 @@ def _merged(matches: list[Match | Tick | Cancel], random: Random) -> list[Match 
 
 
 @examples(100)
-@given(cases().filter(lambda case: not case.condition.needs_ticks), st.permutations(range(ROOM_OF_WINDOWS)))
+@given(cases().filter(lambda case: not case.condition.needs_ticks), st.permutations(range(WINDOW_CAPACITY)))
 def test_whether_a_condition_fires_at_all_does_not_depend_on_the_order_of_arrival(
     case: Case, order: list[int]
 ) -> None:
-    """V1: within the capacities of H1, so no more events than the smallest capacity in a window."""
+    """V1: within the capacities of H1 and H3, so no more events than the smallest capacity or queue."""
     matches = {given_.identity: given_ for given_ in case.inputs if isinstance(given_, Match)}
-    some = list(matches.values())[:ROOM_OF_WINDOWS]
+    limits = [matcher.limit for matcher in case.condition.matchers if matcher.limit is not None]
+    some = list(matches.values())[: min([WINDOW_CAPACITY, *limits])]
     assume(some)
     _, fired = folded(case.condition, first_state(case), some)
     other = [some[place] for place in order if place < len(some)]
