@@ -20,7 +20,7 @@ T = TypeVar("T")
 DEADLINE_S = 60.0
 
 
-class Open(Protocol):
+class OpenTransaction(Protocol):
     """An open transaction; any error means that it could not commit."""
 
     def write(self, tp: TopicPartition, value: bytes) -> None: ...
@@ -58,7 +58,7 @@ class Kafka(Protocol):
     ) -> int:
         """Appends a record. Returns its offset."""
 
-    def begin(self, transactional_id: str, timeout_ms: int = 60_000) -> Open:
+    def begin(self, transactional_id: str, timeout_ms: int = 60_000) -> OpenTransaction:
         """timeout_ms: of the transaction; the simulation has one for all."""
 
     def add_partitions(self, topic: str, partitions: int) -> None: ...
@@ -94,7 +94,7 @@ def next_assignment(kafka: Kafka, *buses: Bus) -> Batch:
     return kafka.until("an assignment", news)
 
 
-def taken(
+def take_until(
     kafka: Kafka, take: Callable[[], Sequence[Record | End]], ends: Mapping[TopicPartition, int]
 ) -> list[Any]:
     """Takes records and ends until these ends, or later ones, are reported."""
@@ -147,13 +147,13 @@ class Simulation:
     ) -> int:
         return self.cluster.append(tp, key, value, timestamp_ms=timestamp_ms)[0]
 
-    def begin(self, transactional_id: str, timeout_ms: int = 0) -> SimulatedOpen:
+    def begin(self, transactional_id: str, timeout_ms: int = 0) -> SimulatedOpenTransaction:
         while not self.cluster.init_producer(transactional_id):
             self.host.pause("markers")
         epoch = self.cluster.producers[transactional_id].epoch
         transaction = self.cluster.begin(transactional_id, epoch)
         assert transaction is not None
-        return SimulatedOpen(self, transaction)
+        return SimulatedOpenTransaction(self, transaction)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         self.cluster.add_partitions(topic, partitions)
@@ -185,7 +185,7 @@ class Simulation:
             bus.close()
 
 
-class SimulatedOpen:
+class SimulatedOpenTransaction:
     def __init__(self, kafka: Simulation, transaction: Transaction) -> None:
         self._kafka, self._transaction = kafka, transaction
 
@@ -219,7 +219,7 @@ class Broker:
         self._admin: Any = AdminClient(self._client)
         self._producer: Any = Producer({**self._client, "linger.ms": 0})
         self._buses: list[Bus] = []
-        self._open: list[BrokerOpen] = []
+        self._open: list[BrokerOpenTransaction] = []
 
     def topic(self, kind: str, partitions: int = 1, *, compact: bool = False, own_time: bool = False) -> str:
         name = self.config.topic(kind)
@@ -311,8 +311,10 @@ class Broker:
         self._producer.flush(30)
         return offsets[0]
 
-    def begin(self, transactional_id: str, timeout_ms: int = 60_000) -> BrokerOpen:
-        opened = BrokerOpen({**self._client, "transaction.timeout.ms": str(timeout_ms)}, transactional_id)
+    def begin(self, transactional_id: str, timeout_ms: int = 60_000) -> BrokerOpenTransaction:
+        opened = BrokerOpenTransaction(
+            {**self._client, "transaction.timeout.ms": str(timeout_ms)}, transactional_id
+        )
         self._open.append(opened)
         return opened
 
@@ -349,7 +351,7 @@ class Broker:
             bus.close()
 
 
-class BrokerOpen:
+class BrokerOpenTransaction:
     def __init__(self, client: dict[str, str], transactional_id: str) -> None:
         from confluent_kafka import Producer
 
@@ -363,10 +365,10 @@ class BrokerOpen:
         self._producer.flush(30)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, Committed], membership: object) -> None:
-        from confluent_kafka import TopicPartition as Sent
+        from confluent_kafka import TopicPartition as Position
 
-        sent = [Sent(tp.topic, tp.partition, c.offset, c.metadata) for tp, c in offsets.items()]
-        self._producer.send_offsets_to_transaction(sent, membership, 30)
+        positions = [Position(tp.topic, tp.partition, c.offset, c.metadata) for tp, c in offsets.items()]
+        self._producer.send_offsets_to_transaction(positions, membership, 30)
 
     def commit(self) -> None:
         self._over = True

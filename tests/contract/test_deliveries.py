@@ -12,7 +12,7 @@ from interlock.engine.bus import Committed, Output, Record, TopicPartition
 from interlock.engine.errors import EngineError, TransactionAborted
 from interlock.engine.kafka.bus import KafkaBus
 
-from tests.contract.kafkas import Broker, Kafka, assigned, next_assignment, taken
+from tests.contract.kafkas import Broker, Kafka, assigned, next_assignment, take_until
 from tests.contract.test_facts import read_whole, values
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def test_k22_a_bus_polls_what_its_own_transactions_wrote_with_headers_and_in_ord
     kafka.append(action, b"fired", b"f1")
     outputs = [Output(*action, b"f1", b"acked", [("by", b"d")]), Output(*action, b"f2", b"acked")]
     bus.commit(outputs, {action: Committed(1, "")}, membership)
-    items = taken(kafka, lambda: [*bus.poll(10, 0.1).records], {action: 4})  # the fourth is the marker
+    items = take_until(kafka, lambda: [*bus.poll(10, 0.1).records], {action: 4})  # the fourth is the marker
     found = [(item.key, item.value, item.headers) for item in items if isinstance(item, Record)]
     assert [(key, value) for key, value, _ in found] == [
         (b"f1", b"fired"),

@@ -9,7 +9,7 @@ import pytest
 from interlock.engine.bus import Bus, Committed, End, Output, Record, TopicPartition
 from interlock.engine.errors import EngineError, NotReadable, TransactionAborted
 
-from tests.contract.kafkas import Kafka, assigned, next_assignment, taken
+from tests.contract.kafkas import Kafka, assigned, next_assignment, take_until
 
 
 def values(items: list[Record | End]) -> list[bytes | None]:
@@ -19,7 +19,7 @@ def values(items: list[Record | End]) -> list[bytes | None]:
 def read_whole(kafka: Kafka, reader: Any, ends: Mapping[TopicPartition, int]) -> list[Any]:
     """Reads everything from offset 0 to these ends with `reader`, and closes it."""
     reader.read(dict.fromkeys(ends, 0))
-    items = taken(kafka, lambda: reader.take(100, 0.1), ends)
+    items = take_until(kafka, lambda: reader.take(100, 0.1), ends)
     reader.close()
     return items
 
@@ -128,9 +128,9 @@ def test_k4_readers_stop_at_an_open_transaction_and_end_offsets_do_not(kafka: Ka
     assert bus.end_offsets([tp]) == {tp: 3}
     reader = bus.reader()
     reader.read({tp: 0})
-    assert values(taken(kafka, lambda: reader.take(10, 0.1), {tp: 1})) == [b"before"]
+    assert values(take_until(kafka, lambda: reader.take(10, 0.1), {tp: 1})) == [b"before"]
     transaction.commit()
-    assert values(taken(kafka, lambda: reader.take(10, 0.1), {tp: 4})) == [b"inside", b"after"]
+    assert values(take_until(kafka, lambda: reader.take(10, 0.1), {tp: 4})) == [b"inside", b"after"]
     reader.close()
 
 
@@ -142,16 +142,16 @@ def test_k5_an_end_is_past_control_and_aborted_records_and_is_reported_when_it_m
     reader = bus.reader()
     reader.read({tp: 0})
     for take in (lambda: reader.take(10, 0.1), lambda: bus.poll(10, 0.1).records):
-        assert taken(kafka, take, {tp: 0}) == [End(tp, 0)]
+        assert take_until(kafka, take, {tp: 0}) == [End(tp, 0)]
     kafka.append(tp, b"a")
     for take in (lambda: reader.take(10, 0.1), lambda: bus.poll(10, 0.1).records):
-        items = taken(kafka, take, {tp: 1})
+        items = take_until(kafka, take, {tp: 1})
         assert (values(items), items[1:]) == ([b"a"], [End(tp, 1)])
     transaction = kafka.begin("other")
     transaction.write(tp, b"never")
     transaction.abort()
     for take in (lambda: reader.take(10, 0.1), lambda: bus.poll(10, 0.1).records):
-        assert taken(kafka, take, {tp: 3}) == [End(tp, 3)]
+        assert take_until(kafka, take, {tp: 3}) == [End(tp, 3)]
     reader.close()
 
 
@@ -349,9 +349,9 @@ def test_k14_a_replaced_producer_cannot_end_the_transaction_of_its_successor(kaf
         replaced.commit()
     reader = bus.reader()
     reader.read({trigger: 0})
-    assert values(taken(kafka, lambda: reader.take(10, 0.1), {trigger: 2})) == []  # still open
+    assert values(take_until(kafka, lambda: reader.take(10, 0.1), {trigger: 2})) == []  # still open
     later.commit()
-    assert values(taken(kafka, lambda: reader.take(10, 0.1), {trigger: 4})) == [b"later"]
+    assert values(take_until(kafka, lambda: reader.take(10, 0.1), {trigger: 4})) == [b"later"]
     reader.close()
 
 
@@ -452,7 +452,7 @@ def test_k20_readers_of_waits_see_only_committed_records(kafka: Kafka) -> None:
     assert values(reader.take(10, 0.1)) == []
     aborted.abort()
     committed.commit()
-    assert values(taken(kafka, lambda: reader.take(10, 0.1), {tp: 5})) == [b"committed", b"plain"]
+    assert values(take_until(kafka, lambda: reader.take(10, 0.1), {tp: 5})) == [b"committed", b"plain"]
     reader.close()
 
 

@@ -185,11 +185,11 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "says"), WRONG)
-def test_each_wrong_member_is_named(change: dict[str, Any], says: list[str]) -> None:
+@pytest.mark.parametrize(("change", "expected_texts"), WRONG)
+def test_each_wrong_member_is_named(change: dict[str, Any], expected_texts: list[str]) -> None:
     with pytest.raises(EventError) as raised:
         event_of(run_event(**change))
-    for each in says:
+    for each in expected_texts:
         assert any(each in problem for problem in raised.value.problems), raised.value.problems
 
 

@@ -125,7 +125,7 @@ def run(seconds: float, note: Path) -> None:
             count += 1
             slower(known, once(kind, given), name, given)
         if known:
-            line("dearest known input", kind, known, count)
+            line("costliest known input", kind, known, count)
     first = int(os.environ.get("FUZZ_SEED") or time.time_ns() % 10**9)
     for kind in READERS:
         found: list[Timed] = []

@@ -219,7 +219,7 @@ def random_key(rng: random.Random) -> Any:
     return texts(*KEYS, words=tuple("0123456789-:TZ+. "))(rng)
 
 
-# -- the dearest that are known
+# -- the costliest that are known
 
 
 def joined(sign: str, parts: Iterator[str]) -> str:

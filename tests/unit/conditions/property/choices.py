@@ -40,12 +40,12 @@ def rank(match: Match) -> Rank:
 class Choice:
     """Events that meet a node: (matcher's number, event), and `absent` nodes that fire.
 
-    passes_us: up to where I7 drops events beyond the latest part (E4), in microseconds.
+    drops_until_us: up to where I7 drops events beyond the latest part (E4), in microseconds.
     """
 
     parts: frozenset[tuple[int, Identity]] = frozenset()
     silences: frozenset[Absent] = frozenset()
-    passes_us: int | None = None
+    drops_until_us: int | None = None
 
     def __or__(self, other: Choice) -> Choice:
         return Choice(self.parts | other.parts, self.silences | other.silences)
@@ -304,11 +304,11 @@ def choice_at_end(node: Window, opening: Match, refuters: list[Match], view: Vie
         if choice is not None:
             if opening.identity not in choice.identities:
                 return None
-            return replace(choice, passes_us=high) if isinstance(node, Reset) else choice
+            return replace(choice, drops_until_us=high) if isinstance(node, Reset) else choice
     return None
 
 
-# -- what an expiry tells
+# -- what an expiry reports
 
 
 def taking_part_and_missing(
@@ -332,17 +332,17 @@ def taking_part_and_missing(
         missing = frozenset({number}) if len(held) < n else frozenset()
         return frozenset((number, match.identity) for match in given), missing
     if isinstance(node, AnyOf):
-        return _told_by_all(node.operands, view, outermost=outermost)
+        return _of_all_at_expiry(node.operands, view, outermost=outermost)
     if isinstance(node, AtLeast) and node.distinct is not None:  # X8
-        return _told_by_different_values(node, view)
+        return _of_different_values_at_expiry(node, view)
     if isinstance(node, AtLeast):
-        return _told_by_all(node.operands, view)
+        return _of_all_at_expiry(node.operands, view)
     if isinstance(node, AllOf):
-        return _told_by_all(node.operands, view)
+        return _of_all_at_expiry(node.operands, view)
     if isinstance(node, Sequence):
-        return _told_by_sequence(node, view)
+        return _of_sequence_at_expiry(node, view)
     if isinstance(node, Window):
-        return told_by_window(node, view)
+        return _of_window_at_expiry(node, view)
     if isinstance(node, Quiet):
         return taking_part_and_missing(node.of, view)
     if isinstance(node, Absent):
@@ -350,7 +350,7 @@ def taking_part_and_missing(
     raise AssertionError(f"{type(node).__name__} gives nothing")
 
 
-def _told_by_all(
+def _of_all_at_expiry(
     operands: Iterable[Condition], view: View, *, outermost: bool = False
 ) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
     given: frozenset[tuple[int, Identity]] = frozenset()
@@ -361,7 +361,7 @@ def _told_by_all(
     return given, missing
 
 
-def _told_by_different_values(
+def _of_different_values_at_expiry(
     node: AtLeast, view: View
 ) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
     for n in range(node.n - 1, 0, -1):
@@ -373,13 +373,15 @@ def _told_by_different_values(
     return frozenset(), frozenset(view.numbers[matcher] for matcher in node.matchers)
 
 
-def _told_by_sequence(node: Sequence, view: View) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
+def _of_sequence_at_expiry(
+    node: Sequence, view: View
+) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
     choice, placed = _placed(list(node.operands), view, latest=False)
     missing = {view.numbers[matcher] for operand in node.operands[placed:] for matcher in operand.matchers}
     return choice.parts, frozenset(missing)
 
 
-def told_by_window(node: Window, view: View) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
+def _of_window_at_expiry(node: Window, view: View) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
     positive = node.positive
     if node.negated:  # E4
         view = replace(view, forced="earliest")

@@ -34,7 +34,7 @@ from .choices import (
 REMEMBERED = 64  # D1
 FORGOTTEN_AFTER_MS = 3_600_000  # D1
 WAITING = 1_000  # W4
-ROOM_IN_WINDOW = 16  # H1
+WINDOW_CAPACITY = 16  # H1
 DEFAULT_LIMIT = 100  # H3
 
 
@@ -87,8 +87,8 @@ class Oracle:
         self.silences = [n for n in nodes(condition) if isinstance(n, Absent)]
         self.quiets = [n for n in nodes(condition) if isinstance(n, Quiet)]
         self.has_timers = bool(self.ends or self.silences or self.quiets) or self.expires is not None
-        self.rooms = self._rooms()
-        self.passing = {self.numbers[m] for m in self._windowed() if m.keeps != "all"}  # I7
+        self.capacities = self._capacities()
+        self.drops_earlier = {self.numbers[m] for m in self._windowed() if m.keeps != "all"}  # I7
         self._reset(at_ms, since_ms)
 
     def _reset(self, at_ms: int | None, since_ms: int) -> None:
@@ -124,7 +124,7 @@ class Oracle:
         else:
             fired += self._proceed(given.time_ms)
             self.tick_ms = given.time_ms if self.tick_ms is None else max(self.tick_ms, given.time_ms)
-            self._let_go(self.tick_ms)
+            self._release(self.tick_ms)
         return fired
 
     def held_identities(self) -> dict[int, list[Identity]]:
@@ -186,7 +186,7 @@ class Oracle:
         for number in self.held:
             self.held[number] = [each for each in self.held[number] if each.identity != match.identity]
         for number in match.matchers:
-            if number in self.rooms:
+            if number in self.capacities:
                 self._hold(number, match)
         for number in match.matchers:
             if any(self.numbers[m] == number for node in self.ends for m in node.negated):
@@ -209,7 +209,7 @@ class Oracle:
         # an event that a tick at this stamp would release is no repeat (D2), and is dropped first (W7)
         others = list(self.held[number])
         held = sorted([*others, match], key=rank)
-        if len(held) > self.rooms[number]:
+        if len(held) > self.capacities[number]:
             gone = [m for m in others if not self._is_needed(number, m, match.timestamp_ms)]
             if gone:
                 held.remove(gone[0])
@@ -236,16 +236,16 @@ class Oracle:
             for number, matches in self.held.items()
         }
 
-    def _rooms(self) -> dict[int, int]:
+    def _capacities(self) -> dict[int, int]:
         """H1, H3: {number: capacity} of matchers that hold events; one that is only negated holds none."""
-        rooms: dict[int, int] = {}
+        capacities: dict[int, int] = {}
         windowed = self._windowed()
         for matcher, need in _needs(self.condition).items():
             if matcher.keeps == "all":
-                rooms[self.numbers[matcher]] = max(need, matcher.limit or DEFAULT_LIMIT)
+                capacities[self.numbers[matcher]] = max(need, matcher.limit or DEFAULT_LIMIT)
             else:
-                rooms[self.numbers[matcher]] = max(need, ROOM_IN_WINDOW if matcher in windowed else 1)
-        return rooms
+                capacities[self.numbers[matcher]] = max(need, WINDOW_CAPACITY if matcher in windowed else 1)
+        return capacities
 
     def _windowed(self) -> set[Matcher]:
         """The matchers that stand in a window or a sequence."""
@@ -284,7 +284,7 @@ class Oracle:
 
     def _judge(self, due: int) -> list[Fired]:
         """W2: evaluate all that is due at one time; the expiry is last (X6)."""
-        self._let_go(due - 1)
+        self._release(due - 1)
         for silence, since in self.watched.items():
             if since + silence.duration_ms <= due:
                 self.settled.add(silence)
@@ -299,14 +299,14 @@ class Oracle:
         expiry = self._expiry()
         if expiry is not None and expiry <= due:
             fired.append(self._expire(expiry))
-        self._let_go(due)
+        self._release(due)
         return fired
 
     def _openings(self, node: Window) -> list[Match]:
         """E3: the events whose windows have not ended, in the order T3."""
         return self._view_of(node).of(node.positive)
 
-    def _let_go(self, now: int) -> None:
+    def _release(self, now: int) -> None:
         """I6, R4, E7, E8, D1"""
         if self.last_ms is not None and now > self.last_ms + FORGOTTEN_AFTER_MS:
             self.seen = []
@@ -369,7 +369,7 @@ class Oracle:
         while (choice := self._choice(over)) is not None:
             fired.append(Fired("met", self._parts(choice.parts), (), timer_ms))
             used = choice.identities
-            by = {number for number, _ in choice.parts if number in self.passing}
+            by = {number for number, _ in choice.parts if number in self.drops_earlier}
             latest = max((rank(m) for m in self._view().of(self.core) if m.identity in used), default=())
             values = {
                 (number, value_of(match, number))
@@ -377,7 +377,7 @@ class Oracle:
                 for match in self.held[number]
                 if (number, match.identity) in choice.parts
             }
-            beyond = -1 if choice.passes_us is None else choice.passes_us
+            beyond = -1 if choice.drops_until_us is None else choice.drops_until_us
             for number, matches in self.held.items():
                 self.held[number] = [
                     match

@@ -217,19 +217,19 @@ def test_a_planted_fault_is_found(
     assert_found(strategy)
 
 
-def test_passed_by_events_that_stay_are_found(monkeypatch: Patch) -> None:
+def test_earlier_events_that_stay_after_a_firing_are_found(monkeypatch: Patch) -> None:
     """I7"""
     replan(monkeypatch, lambda plan: {"drops_earlier": tuple(False for _ in plan.drops_earlier)})
     assert_found()
 
 
-def test_a_full_room_that_drops_the_wrong_end_is_found(monkeypatch: Patch) -> None:
+def test_a_full_pool_that_drops_the_wrong_end_is_found(monkeypatch: Patch) -> None:
     """H2, H3"""
     replan(monkeypatch, lambda plan: {"keeps_first": tuple(not first for first in plan.keeps_first)})
     assert_found(crowded_cases(17, 40), most=300)
 
 
-def test_a_timer_that_tells_the_time_of_its_tick_is_found(monkeypatch: Patch) -> None:
+def test_a_firing_that_has_the_time_of_its_tick_is_found(monkeypatch: Patch) -> None:
     """W2, W8"""
     advance, judge = Run.advance, Run.evaluate_at
     until: list[int | None] = [None]

@@ -303,7 +303,7 @@ def test_an_unknown_argument_is_an_error_that_says_what_to_write(name: str, mess
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "expected_text"),
     [
         (
             lambda: dag_run("d", by="date"),
@@ -322,10 +322,10 @@ def test_an_unknown_argument_is_an_error_that_says_what_to_write(name: str, mess
     ],
 )
 def test_a_key_that_no_such_event_has_is_refused_with_what_they_have(
-    build: Callable[[], Condition], said: str
+    build: Callable[[], Condition], expected_text: str
 ) -> None:
     """`by="date"` is an attribute, and the date of a job is a member of its data: it was never met."""
-    with pytest.raises(ConditionError, match=said):
+    with pytest.raises(ConditionError, match=expected_text):
         build()
 
 

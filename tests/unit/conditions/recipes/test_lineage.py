@@ -189,7 +189,7 @@ def test_a_job_with_a_wildcard_is_refused_with_what_to_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("call", "expected_text"),
     [
         (lambda: openlineage_run("a", state="COMPLETE"), "one of start, running, complete"),
         (lambda: openlineage_run("a", offset="1d"), "offset needs one path in by="),
@@ -199,6 +199,6 @@ def test_a_job_with_a_wildcard_is_refused_with_what_to_write() -> None:
         (lambda: dataset_written("a", ""), "name is ''"),
     ],
 )
-def test_wrong_arguments_are_named(call: Callable[[], object], says: str) -> None:
-    with pytest.raises(ConditionError, match=re.escape(says)):
+def test_wrong_arguments_are_named(call: Callable[[], object], expected_text: str) -> None:
+    with pytest.raises(ConditionError, match=re.escape(expected_text)):
         call()
