@@ -17,7 +17,7 @@ from .explanation import Explanation, Seen, explain
 from .explanation.explain import MAX_NEAR_MISSES, moment_of
 from .nodes.condition import Condition, not_a_condition
 from .nodes.key import KeyPart, canonical_key, values_in
-from .nodes.paths import counted
+from .nodes.paths import counting_matchers
 from .nodes.zoned import zoned_key
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -105,7 +105,11 @@ def explain_rehearsal(
 
 
 class Played(NamedTuple):
-    """What a rehearsal gave. states: {key: last state}; first: a key's initial one; end_ms: the last tick."""
+    """What the events of a rehearsal led to.
+
+    states: {key: its last state}; first: the initial state of other keys. read: the events up to `until`, in
+    the order of their stamps. end_ms: the last tick; None without events, `start` and `until`.
+    """
 
     firings: list[Rehearsed]
     states: dict[str, State]
@@ -121,7 +125,10 @@ def played(
     key: Key | None,
     moments: Mapping[str, Moment | None],
 ) -> Played:
-    """Plays the events. name: the call, for errors. moments: its `start`, `since` and `until`, or None."""
+    """Gives the events to `step`, with a tick before each and one at the end.
+
+    name: the call, for errors. moments: its `start`, `since` and `until`, in this order, or None for each.
+    """
     if not isinstance(condition, Condition):
         raise ConditionError(not_a_condition(f"argument 1 of {name}", condition))
     _check_parts(name, "key", condition, key)
@@ -157,7 +164,7 @@ def played(
         stamp = _stamp(seen)
         tick(stamp)
         for found, accepted in _reached(condition, own, seen.event).items():
-            numbers, values = counted(condition.distinct_paths, accepted, seen.event)
+            numbers, values = counting_matchers(condition.distinct_paths, accepted, seen.event)
             if not numbers:
                 continue
             match = Match(

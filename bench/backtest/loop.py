@@ -12,7 +12,7 @@ import time
 import pyarrow.dataset as ds
 from interlock.conditions import EMPTY, Firing, Match, State, Tick, parse, step
 from interlock.conditions.evaluate.firing import decided_ms
-from interlock.conditions.nodes.paths import counted
+from interlock.conditions.nodes.paths import counting_matchers
 from interlock.events.event import Event
 
 from .checksum import Checksum
@@ -48,7 +48,7 @@ def main(archive: str, text: str) -> None:
                 if matcher.accepts(event) and (key := matcher.key_of(event)) is not None:
                     reached[key] = (*reached.get(key, ()), number)
             for key, accepted in reached.items():
-                numbers, values = counted(condition.distinct_paths, accepted, event)
+                numbers, values = counting_matchers(condition.distinct_paths, accepted, event)
                 if not numbers:
                     continue
                 state = states.get(key, EMPTY)

@@ -1,10 +1,9 @@
 """The JSON form of conditions: {"v": 1, "condition": node}; its schema is condition.schema.json.
 
 The incarnation of a registration is a hash of this form, so a release must write a condition as earlier
-releases did. Every release reads all published versions; a changed form needs a new
-version number.
+releases did. Every release reads all published versions; a changed form needs a new version number.
 
-_FORMS has a row for each kind of node, by which its form is written and read.
+_ROWS has a row for each kind of node, by which its form is written and read.
 """
 
 from __future__ import annotations
@@ -325,6 +324,7 @@ class _Form(NamedTuple):
     build: Callable[..., Condition] | None = None
 
     def written(self, condition: Condition) -> dict[str, object]:
+        """The members of a node, without its operands."""
         values = ((member, getattr(condition, member.attribute)) for member in self.members)
         return {
             member.name: member.write(value)

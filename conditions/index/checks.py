@@ -67,6 +67,7 @@ class Checks:
         return check
 
     def release(self, check: Check) -> None:
+        """End one use of a check; after the last it is removed, and its parts have one use less."""
         check.uses -= 1
         if not check.uses:
             del self._checks[check.filter]

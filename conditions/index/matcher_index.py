@@ -11,7 +11,7 @@ from ..errors import ConditionError
 from ..nodes.condition import Condition
 from ..nodes.key import canonical_key
 from ..nodes.matcher import Matcher
-from ..nodes.paths import counted, key_at, scalar_at
+from ..nodes.paths import counting_matchers, key_at, scalar_at
 from .checks import Check, Checks
 from .routes import Route, routes_of
 from .tree import DistinctHit, Entry, Hit, Step, insert_hit, remove_hit, united
@@ -155,7 +155,7 @@ class MatcherIndex(Generic[T]):
             if distinct is None:
                 found.append(hit)
                 continue
-            numbers, values = counted(distinct, hit.matchers, event)
+            numbers, values = counting_matchers(distinct, hit.matchers, event)
             if numbers:
                 found.append(Hit(hit.handle, numbers, hit.key, values))
         return found

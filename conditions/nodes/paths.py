@@ -90,12 +90,13 @@ def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
         return None
 
 
-def counted(
+def counting_matchers(
     distinct: Mapping[int, str | tuple[str, ...]], numbers: tuple[int, ...], event: Event
 ) -> tuple[tuple[int, ...], dict[int, str] | None]:
-    """Those of the matchers that count the event, and {number: its value}; None without values.
+    """Those of the matchers that count the event, and {number: the value that makes it different} (Q5).
 
-    distinct: as Condition.distinct_paths. A matcher does not count an event without a value there (Q5).
+    distinct: as Condition.distinct_paths. A matcher in it does not count an event without a value there. The
+    values are None if there are none.
     """
     values = {number: key_at(distinct[number], event) for number in numbers if number in distinct}
     found = {number: value for number, value in values.items() if value is not None}

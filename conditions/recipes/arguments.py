@@ -33,6 +33,7 @@ def matcher(
     days: tuple[str, ...] = (),
     where: str | None = None,
 ) -> Matcher:
+    """The matcher for events of one of these types; days: it accepts only those with one of these `ds`."""
     filters = [one_of("type", types)] if len(types) > 1 else []
     if days:
         filters.append(one_of("ds", days))
@@ -48,11 +49,16 @@ def matcher(
 
 
 def one_of(name: str, values: tuple[str, ...]) -> Filter:
+    """The filter for an attribute with one of these values."""
     exact = [Exact(**{name: value}) for value in values]
     return exact[0] if len(exact) == 1 else Any(*exact)
 
 
 def types_of(who: str, known: Mapping[str, str], state: State) -> tuple[str, ...]:
+    """The event types of a state, or of several. known: {state: type}. Raises ConditionError for others.
+
+    who: the recipe's name, for the message; also below.
+    """
     states = (state,) if isinstance(state, str) else state
     if not isinstance(states, (list, tuple)) or not states:
         raise ConditionError(
@@ -65,6 +71,7 @@ def types_of(who: str, known: Mapping[str, str], state: State) -> tuple[str, ...
 
 
 def checked_name(who: str, argument: str, value: object, most: int = MAX_NAME_CHARS) -> str:
+    """The name given for an argument. Raises ConditionError for a parameter, a template, and no text."""
     if isinstance(value, Param):
         raise ConditionError(
             f"{who}({argument}={value!s}): a parameter stands for a whole attribute of an event: write"
@@ -122,7 +129,8 @@ def check_path(who: str, by: object, attributes: frozenset[str], members: frozen
         )
 
 
-def delta(who: str, offset: object) -> timedelta:
+def as_timedelta(who: str, offset: object) -> timedelta:
+    """`offset=` as a timedelta. Raises ConditionError for anything but a timedelta and a duration's text."""
     if isinstance(offset, str):
         return timedelta(milliseconds=duration_ms(f"{who}: offset", offset, zero=True))
     if not isinstance(offset, timedelta):

@@ -24,9 +24,9 @@ from .arguments import (
     By,
     Offset,
     State,
+    as_timedelta,
     check_path,
     checked_name,
-    delta,
     matcher,
     refuse_wildcard,
     types_of,
@@ -192,7 +192,7 @@ def spark_application(
         raise ConditionError(f"{who}({name!r}): offset needs one path in by=, to a date or time")
     for path in by if isinstance(by, (list, tuple)) else (by,):
         check_path(f"{who}({name!r})", path, _ATTRIBUTES - {DAY}, None)
-    key = by if offset is None or not isinstance(by, str) else with_offset(by, delta(who, offset))
+    key = by if offset is None or not isinstance(by, str) else with_offset(by, as_timedelta(who, offset))
     source = None
     if application is not None:
         source = "/spark/" + quote(checked_name(who, "application", application), safe="")
@@ -217,7 +217,7 @@ class _RunKey:
                 raise ConditionError(
                     f'{self._who}: offset= needs by="logical_date", by="ds" or by=day("logical_date", tz=...)'
                 )
-            self._by = with_offset(self._path(by), delta(self._who, offset))
+            self._by = with_offset(self._path(by), as_timedelta(self._who, offset))
         elif isinstance(by, (list, tuple)):
             self._by = [self._path(each) if isinstance(each, str) else each for each in by]
         else:

@@ -48,10 +48,11 @@ def failure_matchers(condition: Condition) -> tuple[int, ...]:
     return tuple(number for number, label in enumerate(condition.labels) if is_failure([label]))
 
 
-def _beside(condition: Condition, failed: Condition) -> Condition:
+def _beside(condition: Condition, fail_on: Condition) -> Condition:
+    """`fail_on | condition`, inside the condition's `expires` and `ordered`; `fail_on` comes first (O2)."""
     if isinstance(condition, (Expires, Ordered)):
-        return condition.with_operands(_beside(condition.of, failed))
-    return AnyOf(failed, condition)
+        return condition.with_operands(_beside(condition.of, fail_on))
+    return AnyOf(fail_on, condition)
 
 
 def _labelled(matcher: Matcher, label: str) -> Matcher:

@@ -18,9 +18,9 @@ from .arguments import (
     By,
     Offset,
     State,
+    as_timedelta,
     check_path,
     checked_name,
-    delta,
     matcher,
     refuse_wildcard,
     types_of,
@@ -105,7 +105,7 @@ def _key(who: str, by: By | None, offset: Offset | None) -> By | None:
     if offset is not None:
         if not isinstance(by, str):
             raise ConditionError(f'{who}: offset needs one path in by=, to a date or time: by="nominal_time"')
-        return with_offset(_path(who, by), delta(who, offset))
+        return with_offset(_path(who, by), as_timedelta(who, offset))
     if isinstance(by, (list, tuple)):
         return [_path(who, each) if isinstance(each, str) else each for each in by]
     return _path(who, by) if isinstance(by, str) else by

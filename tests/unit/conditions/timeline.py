@@ -30,7 +30,7 @@ from interlock.conditions import (
     opened,
     step,  # fmt: skip
 )
-from interlock.conditions.nodes.paths import counted
+from interlock.conditions.nodes.paths import counting_matchers
 from interlock.events import Event
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
@@ -244,7 +244,7 @@ class _Reader:
         self._stamps.append(stamp)
         sent = Event.of(name[0], "/s", id=name, time=time, subject=subject)
         matchers = matchers or self._accepting(name[0])
-        matchers, values = counted(self._condition.distinct_paths, matchers, sent)
+        matchers, values = counting_matchers(self._condition.distinct_paths, matchers, sent)
         if not matchers:
             raise NotUnderstood(f"{name!r} does not count: say of what it is, as in {name}(of x)")
         return Match(sent, matchers, "events", 0, len(self._stamps), millis(stamp), values)

@@ -15,7 +15,7 @@ import msgspec
 from hypothesis import strategies as st
 from interlock.conditions import AllOf, AnyOf, Condition, ConditionError, Match, Matcher, event
 from interlock.conditions.nodes.combinations import at_least, count, sequence
-from interlock.conditions.nodes.paths import counted
+from interlock.conditions.nodes.paths import counting_matchers
 from interlock.conditions.nodes.timers import Expires, absent
 from interlock.conditions.nodes.windows import Reset, Within
 from interlock.events import Event
@@ -310,7 +310,7 @@ def inputs_of(
 def match_of(condition: Condition, happened: Event, stamp_ms: int, offset: int) -> Match | None:
     """The event as input of `step`, or None if no matcher accepts it."""
     accepted = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(happened))
-    numbers, values = counted(condition.distinct_paths, accepted, happened)
+    numbers, values = counting_matchers(condition.distinct_paths, accepted, happened)
     return Match(happened, numbers, "events", 0, offset, stamp_ms, values) if numbers else None
 
 
@@ -334,7 +334,7 @@ def merge_independent_cases(draw: Draw) -> Case:
 
 
 # Few events meet these, so that more come than are held.
-_ROOMY: tuple[Condition, ...] = (
+_SELDOM_MET: tuple[Condition, ...] = (
     (a & b).within("1h"),
     (a & b).within("4h", lateness="0s") | (a & c),
     (a & b).resets("0 * * * *"),
@@ -363,7 +363,7 @@ _many = st.tuples(
 def crowded_cases(draw: Draw, least: int, most: int) -> Case:
     """More events than the capacities (H1 to H3), the remembered identities (D1) or short queues hold."""
     base_ms = draw(st.sampled_from(BASES_MS))
-    condition = draw(st.sampled_from(_ROOMY))
+    condition = draw(st.sampled_from(_SELDOM_MET))
     keep = draw(st.sampled_from((None, None, "first", "all")))
     if keep is not None:
         condition = condition.keep(keep, 4 if keep == "all" else None)

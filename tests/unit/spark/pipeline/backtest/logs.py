@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from interlock.conditions import Condition, ConditionError, Firing, Match, Matcher, Tick, step
 from interlock.conditions.evaluate.firing import decided_ms
-from interlock.conditions.nodes.paths import counted
+from interlock.conditions.nodes.paths import counting_matchers
 from interlock.conditions.nodes.retention import replaced
 from interlock.events import Event
 from interlock.spark.pipeline.backtest.columns import ReadColumns
@@ -279,7 +279,7 @@ def _looped(case: Case, entries: Iterable[Entry], only: str | None) -> list[Fire
     for number, entry in enumerate(log):
         tick(min(other.stamp_ms for other in log[number:]))
         for key, accepted in _reached(condition, question.key, entry.event).items():
-            numbers, values = counted(condition.distinct_paths, accepted, entry.event)
+            numbers, values = counting_matchers(condition.distinct_paths, accepted, entry.event)
             if only not in (None, key) or not numbers:
                 continue
             place = (entry.topic, entry.partition, entry.offset)
