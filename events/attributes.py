@@ -14,8 +14,8 @@ SPECVERSION = "1.0"
 REQUIRED = ("specversion", "id", "source", "type")
 CORE = frozenset({*REQUIRED, "subject", "time", "datacontenttype", "dataschema"})
 
-# Names on nearly every record; they are valid, so the pattern need not run on them.
 PROOF = "interlockproof"  # of an emitter (events/proof.py)
+# Names on nearly every record; they are valid, so the pattern need not run on them.
 USUAL_NAMES = CORE | {"partitionkey", "sequence", "traceparent", "tracestate", "correlationid", "ds", PROOF}
 _NAME = re.compile(r"[a-z0-9]+")
 _NAME_HINT = "lower-case letters a-z and digits only, and not 'data'"

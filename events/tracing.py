@@ -49,8 +49,8 @@ class Tracing:
         self._propagator = TraceContextTextMapPropagator()
         self._tracer = tracer
         ids = getattr(tracer, "id_generator", None)  # the SDK's; another tracer gives spans random ids
-        if ids is not None and not isinstance(ids, _Ids):
-            tracer.id_generator = _Ids(ids)  # type: ignore[attr-defined]
+        if ids is not None and not isinstance(ids, _IdGenerator):
+            tracer.id_generator = _IdGenerator(ids)  # type: ignore[attr-defined]
 
     def start(
         self,
@@ -177,7 +177,7 @@ def carrier_in(members: Mapping[str, Any]) -> Carrier:
     return found if TRACE[0] in found else {}
 
 
-class _Ids:
+class _IdGenerator:
     """An id generator that gives the ids which a span is to have, else those of another generator."""
 
     def __init__(self, random: Any) -> None:

@@ -20,6 +20,7 @@ from ..conditions.explanation.explain import moment_of
 from ..conditions.recipes.fail_on import is_failure
 from ..conditions.rehearsal import Given, Moment, played, recorded
 from ..engine.records import Registration
+from ..events.attributes import kind
 from ..events.plain_text import takes_plain_text
 from ..operators.wait import EventSensor
 from ..operators.wait_arguments import bound_arguments
@@ -208,7 +209,7 @@ def wait_of(
     context["task"].render_template_fields(context)
     task: Any = context["task"]  # rendered; of a mapped task, the operator of this map index
     if not isinstance(task, EventSensor):
-        raise ValueError(f"{dag.dag_id}.{task_id} is a {type(task).__name__}: give an EventSensor")
+        raise ValueError(f"{dag.dag_id}.{task_id} is {kind(task)}: give an EventSensor")
     try:
         _run(task, lambda: task.execute(context))
     except TaskDeferred as deferred:

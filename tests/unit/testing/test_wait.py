@@ -192,7 +192,7 @@ def test_an_error_of_the_task_is_raised_in_the_test() -> None:
 def test_a_task_of_another_kind_is_refused() -> None:
     with DAG("report", schedule=None) as dag:
         EmitEventOperator(task_id="announce", type="x")
-    with pytest.raises(ValueError, match=r"report\.announce is a EmitEventOperator"):
+    with pytest.raises(ValueError, match=r"report\.announce is an EmitEventOperator"):
         wait_of(dag, "announce", logical_date=MIDNIGHT)
 
 
