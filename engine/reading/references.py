@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Collection
 from contextlib import closing
@@ -113,6 +114,38 @@ class References:
             raise errors.unreachable(self._config, f"{place} could not be read within {_STALL_S:.0f} s")
         finally:
             reader.read({})  # otherwise it would go on fetching
+
+
+class SharedReferences:
+    """`References` for several threads: one for each that reads at the same time, used again. Close it."""
+
+    def __init__(self, config: BusConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._idle: list[References] = []
+        self._is_closed = False
+
+    def event(self, dataref: str) -> Event:
+        """As `References.event`. Thread-safe."""
+        with self._lock:
+            references = self._idle.pop() if self._idle else References(self._config)
+        try:
+            return references.event(dataref)
+        finally:
+            with self._lock:
+                is_closed = self._is_closed
+                if not is_closed:
+                    self._idle.append(references)
+            if is_closed:
+                references.close()
+
+    def close(self) -> None:
+        """Closes the clients; those that are being used, when their read ends."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for references in idle:
+            references.close()
 
 
 def referred_event(config: BusConfig, dataref: str) -> Event:

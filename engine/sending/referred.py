@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Final
 
 from ...events.event import Event
@@ -13,22 +14,26 @@ from ..config import BusConfig
 from ..delivery.answers import Answer, Verdict
 from ..delivery.posts import Attempt
 from ..errors import EngineError, FetchError
-from ..reading.references import References
+from ..reading.references import SharedReferences
 from .content import MOST_RESOLVED_BYTES, Content
 from .room import Room
 from .spans import Request, request_of
 from .threads import DaemonThreads
+from .turns import PartitionTurns
 
 ROOM_BYTES: Final = 64 * 1024 * 1024
 # Asked for before the size is known: the most data of a firing in base64, and the rest of its body.
 MOST_BYTES: Final = 12 * 1024 * 1024
+# A partition that does not answer takes one of them, for 10 s or more; each may open clients of its own.
+THREADS: Final = 4
 
 
 class ReferredData:
-    """Reads the data of firings in a thread, when there is room. For the tasks of one event loop. Close it.
+    """Reads the data of firings in threads, when there is room. For the tasks of one event loop. Close it.
 
-    fetch: the event behind a `dataref`; default: read from the bus; may block. room_bytes: for the bodies of
-    all requests with such data.
+    A partition that does not answer delays only requests with data in it, or in other such partitions. fetch:
+    the event behind a `dataref`; default: read from the bus; may block, and is called in several threads.
+    room_bytes: for the bodies of all requests with such data.
     """
 
     def __init__(
@@ -38,43 +43,56 @@ class ReferredData:
         room_bytes: int,
         tracing: Tracing | None,
     ) -> None:
-        self._references = References(config)
+        self._references = SharedReferences(config)
         self._fetch = fetch or self._references.event
-        self._thread = DaemonThreads(1, "interlock-references")
+        self._threads = DaemonThreads(THREADS, "interlock-references")
+        self._turns = PartitionTurns()
         self._room = Room(room_bytes)
         self._tracing = tracing
 
     @asynccontextmanager
     async def request(self, attempt: Attempt) -> AsyncIterator[Request | Answer]:
         """What is sent of a firing with references; an answer if its data cannot be read."""
-        async with self._room.hold(attempt.sink.subscription, MOST_BYTES) as held:
-            found = await self._request(attempt)
-            held.keep(0 if isinstance(found, Answer) else len(found.sent.body))
+        content = Content(attempt.sink, attempt.firing)
+        async with AsyncExitStack() as until_answered:
+            try:
+                async with self._turns.admit({_partition(each.dataref) for each in content.references()}):
+                    room = self._room.hold(attempt.sink.subscription, MOST_BYTES)
+                    held = await until_answered.enter_async_context(room)
+                    await self._resolve(content)
+            except FetchError as e:
+                found: Request | Answer = _unread(e, Verdict.REFUSED)
+            except EngineError as e:
+                found = _unread(e, Verdict.RETRY)
+            else:
+                found = request_of(attempt.firing, content, self._tracing)
+                held.keep(len(found.sent.body))
             yield found
 
     def close(self) -> None:
         """Does not wait for what is being read."""
-        self._thread.submit(self._references.close)
-        self._thread.shutdown()
+        self._threads.submit(self._references.close)
+        self._threads.shutdown()
 
-    async def _request(self, attempt: Attempt) -> Request | Answer:
-        content = Content(attempt.sink, attempt.firing)
-        return await self._resolve(content) or request_of(attempt.firing, content, self._tracing)
-
-    async def _resolve(self, content: Content) -> Answer | None:
-        """Read the data of references, as far as they fit. Returns an answer if something is not readable."""
+    async def _resolve(self, content: Content) -> None:
+        """Read the data of references, as far as they fit. Raises EngineError if one cannot be read."""
         loop = asyncio.get_running_loop()
         left = MOST_RESOLVED_BYTES
         for reference in content.references():
-            try:
-                event = await loop.run_in_executor(self._thread, self._fetch, reference.dataref)
-                left -= len(event.data or b"")
-                if left >= 0:
-                    content.resolve(reference, event)
-            except FetchError as e:
-                return Answer(None, f"its data cannot be read: {e}", ruling=Verdict.REFUSED)
-            except EngineError as e:
-                return Answer(None, f"its data cannot be read: {e}", ruling=Verdict.RETRY)
+            dataref = reference.dataref
+            event = await self._turns.read(
+                _partition(dataref), partial(loop.run_in_executor, self._threads, self._fetch, dataref)
+            )
+            left -= len(event.data or b"")
             if left < 0:
                 break
-        return None
+            content.resolve(reference, event)
+
+
+def _partition(dataref: str) -> str:
+    """`kafka:topic/partition`, of a dataref with an offset."""
+    return dataref.rpartition("/")[0]
+
+
+def _unread(error: EngineError, ruling: Verdict) -> Answer:
+    return Answer(None, f"its data cannot be read: {error}", ruling=ruling)

@@ -16,7 +16,8 @@ def ordered(offset: int = 7, data: object = None, **attributes: object) -> OpenF
     return firing(offset, events={"order": [form({"n": 1} if data is None else data, **attributes)]})
 
 
-def referring(offset: int = 7, **attributes: object) -> OpenFiring:
-    """A firing whose event has its data in the record that REF names."""
-    origins = {"order": [{"topic": "b-event", "partition": 0, "offset": 5, "timestamp_ms": 0}]}
-    return firing(offset, events={"order": [form(dataref=REF, **attributes)]}, origins=origins)
+def referring(offset: int = 7, partition: int = 0, **attributes: object) -> OpenFiring:
+    """A firing whose event has its data in a record: the one that REF names, or that of another partition."""
+    origins = {"order": [{"topic": "b-event", "partition": partition, "offset": 5, "timestamp_ms": 0}]}
+    dataref = f"kafka:b-event/{partition}/5"
+    return firing(offset, events={"order": [form(dataref=dataref, **attributes)]}, origins=origins)

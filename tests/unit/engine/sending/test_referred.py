@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from interlock.engine.delivery.answers import Verdict
 from interlock.engine.errors import UnreachableError
-from interlock.engine.sending.referred import MOST_BYTES
+from interlock.engine.sending.referred import MOST_BYTES, THREADS
 from interlock.engine.sending.target import Target
 from interlock.events.event import Event
 
@@ -108,3 +108,48 @@ def test_room_is_given_back_when_data_cannot_be_read(sink: Sink) -> None:
     with Posting({"c": Target(url=sink.url)}, {}, room_bytes=1000) as posting:
         for offset in range(3):
             assert posting.deliver(referring(offset)).answer.verdict is Verdict.REFUSED
+
+
+def test_a_partition_that_does_not_answer_delays_no_data_of_others(sink: Sink) -> None:
+    """However many firings have data in it, and although their reads block threads."""
+    release, read = threading.Event(), []
+
+    def fetch(dataref: str) -> Event:
+        read.append(dataref)
+        if dataref == REF:
+            release.wait(WAIT_S)
+            raise UnreachableError("no answer")
+        return LARGE
+
+    with Posting({"c": Target(url=sink.url)}, fetch=fetch, room_bytes=100 * MOST_BYTES) as posting:
+        stalled = [posting.start(referring(offset)) for offset in range(2 * THREADS)]
+        assert posting.deliver(referring(20, partition=1)).answer.status == 202
+        release.set()
+        answers = [posting.wait(number).answer for number in stalled]
+    assert {(each.verdict, each.text) for each in answers} == {
+        (Verdict.RETRY, "its data cannot be read: no answer")
+    }
+    assert read == [REF, "kafka:b-event/1/5"]
+
+
+def test_data_in_partitions_that_did_not_answer_the_last_time_take_no_room_while_they_wait(
+    sink: Sink,
+) -> None:
+    release, begun = threading.Event(), threading.Event()
+
+    def fetch(dataref: str) -> Event:
+        if "/2/" in dataref:
+            return LARGE
+        if begun.is_set():
+            release.wait(WAIT_S)
+        raise UnreachableError("no answer")
+
+    with Posting({"c": Target(url=sink.url)}, fetch=fetch) as posting:
+        for partition in (0, 1):
+            posting.deliver(referring(partition, partition=partition))
+        begun.set()
+        waiting = [posting.start(referring(offset, partition=offset % 2)) for offset in range(2, 12)]
+        assert posting.deliver(referring(20, partition=2)).answer.status == 202
+        assert posting.posts._data._room.used == MOST_BYTES
+        release.set()
+        assert {posting.wait(number).answer.verdict for number in waiting} == {Verdict.RETRY}
