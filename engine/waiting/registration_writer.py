@@ -24,7 +24,8 @@ _NEVER = -LEASE_S
 class RegistrationWriter:
     """Writes registry records. Not thread-safe.
 
-    process: the name in the keys of this process's leases.
+    process: the name in the keys of this process's leases. `leases`: how many lease records of this process
+    the registry has; pass those of the process's earlier writer, so that this one renews or removes them.
     """
 
     def __init__(
@@ -33,12 +34,14 @@ class RegistrationWriter:
         writer: Writer,
         process: str,
         environment: Environment = Environment(),  # noqa: B008  # immutable
+        *,
+        leases: int = 0,
     ) -> None:
         self._config, self._writer = config, writer
         self._topic = config.topic("subscription")
         self._process = process
         self._monotonic, self._nonce = environment.monotonic, environment.nonce
-        self._leases = 0  # this process's lease records in the registry
+        self.leases = leases
         self._leased_at = _NEVER  # when the leases last named all waits of this process
         self._named: set[str] = set()  # the incarnations that leases have named since then
 
@@ -99,7 +102,7 @@ class RegistrationWriter:
         waited = set(incarnations)
         named = sorted(waited if renew_all else waited - self._named)
         parts = [named[at : at + MOST_NAMED] for at in range(0, len(named), MOST_NAMED)]
-        first = 0 if renew_all else self._leases
+        first = 0 if renew_all else self.leases
         for number, part in enumerate(parts, first):
             lease = LeaseRecord(
                 v=version,
@@ -109,7 +112,7 @@ class RegistrationWriter:
             )
             if not self._produce(self._lease_key(number), encode_json(lease)):
                 return
-            self._leases = max(self._leases, number + 1)
+            self.leases = max(self.leases, number + 1)
             self._named.update(part)
         if renew_all and self._end_leases(len(parts)):
             self._leased_at, self._named = now, waited
@@ -121,10 +124,10 @@ class RegistrationWriter:
 
     def _end_leases(self, first: int) -> bool:
         """Remove the lease records from number `first` on. Returns False if it must be retried."""
-        while self._leases > first:
-            if not self._produce(self._lease_key(self._leases - 1), None):
+        while self.leases > first:
+            if not self._produce(self._lease_key(self.leases - 1), None):
                 return False
-            self._leases -= 1
+            self.leases -= 1
         return True
 
     def _lease_key(self, number: int) -> bytes:

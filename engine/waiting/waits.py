@@ -114,6 +114,7 @@ class Waits:
         self._topics = _TopicsRead()
         self.delivered = 0
         self._process = f"{config.deployment}-{environment.nonce()}"
+        self._leases = 0  # see `RegistrationWriter`
 
     def open(self, registration: Registration, deliver: Deliver, accepts: Accepts | None = None) -> Wait:
         """Register the subscription unless it is registered, and deliver its firing.
@@ -180,6 +181,7 @@ class Waits:
                 clients.writer(),
                 self._process,
                 self._environment,
+                leases=self._leases,
             )
             reader.read(dict.fromkeys(partitions, 0))
             with self._lock:
@@ -211,6 +213,7 @@ class Waits:
                     self.register_again()
                     self._lease(registrations)
             registrations.close()
+            self._leases = registrations.leases
         finally:
             reader.close()
 
@@ -325,6 +328,7 @@ class Waits:
             incarnations = list(self._waits)
         incarnations += self.dispatching.dispatched_incarnations()
         registrations.lease(incarnations, self._topics.registry.version)
+        self._leases = registrations.leases
 
     def _not_registered(self, wait: Wait, reason: str) -> None:
         text = f"{wait.registration.subscription!r} could not be registered: {reason}. Interlock retries it."

@@ -24,7 +24,7 @@ from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.latest_firings import KEPT_MS, LatestFirings
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.registration_writer import LEASE_S
-from interlock.engine.waiting.waits import MOST_MISSES, FiringDelivery
+from interlock.engine.waiting.waits import MOST_MISSES, PROBE_S, FiringDelivery
 
 from tests.unit.engine.waiting.waits_stage import ENDS, REGISTRY, Stage, V, W, action, bus_record
 
@@ -77,6 +77,29 @@ def test_what_is_waited_for_is_leased_now_and_then_and_the_lease_ends_with_the_p
         for _, value in stage.leases
     ]
     assert named == [{W.incarnation, V.incarnation}, {V.incarnation}, None]
+
+
+def test_the_leases_of_a_connection_that_broke_are_renewed_or_removed_by_the_next_one(stage: Stage) -> None:
+    stage.open(W)
+
+    def opens() -> list[Any]:
+        stage.open(V)
+        return stage.after(PROBE_S + 1)()
+
+    def breaks() -> list[Any]:
+        raise EngineError("the connection broke")
+
+    with pytest.raises(EngineError, match="broke"):
+        stage.run(ENDS, stage.after(PROBE_S + 1), opens, breaks)
+    first, second = (key for key, _ in stage.leases)  # one for each wait
+    stage.leases.clear()
+    stage.run(ENDS, stage.after(PROBE_S + 1))
+    renewed, removed, ended = stage.leases
+    assert set(decode_json(LeaseRecord, renewed[1] or b"", "x").incarnations) == {
+        W.incarnation,
+        V.incarnation,
+    }
+    assert (renewed[0], removed, ended) == (first, (second, None), (first, None))
 
 
 def test_durable_subscriptions_whose_firings_are_handed_on_here_are_leased_too(stage: Stage) -> None:
