@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from .console import action, bus_of, counted, progress, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from airflow.cli.cli_config import ActionCommand
 
     from ...engine.admin.findings import AirflowInfo, DagRunId, Finding, SinkAccess
 
+MOST_ASKED: Final = 1000  # runs or DAGs in one query: SQLite and PostgreSQL take about 32,000 parameters
 RAN_LATELY: Final = timedelta(minutes=10)  # longer than the age of the leases whose hosts are compared
+T = TypeVar("T")
 
 
 def command() -> ActionCommand:
@@ -194,10 +197,12 @@ def _unknown_runs() -> Callable[[Collection[DagRunId]], Collection[DagRunId]] | 
     from sqlalchemy.exc import SQLAlchemyError
 
     def ask(runs: Collection[DagRunId]) -> Collection[DagRunId]:
-        asked = select(DagRun.dag_id, DagRun.run_id).where(tuple_(DagRun.dag_id, DagRun.run_id).in_(runs))
+        unknown, column = set(runs), tuple_(DagRun.dag_id, DagRun.run_id)
         with create_session() as session:
-            known = {(dag, run) for dag, run in session.execute(asked)}
-        return set(runs) - known
+            for part in _parts(runs):
+                asked = select(DagRun.dag_id, DagRun.run_id).where(column.in_(part))
+                unknown.difference_update((dag, run) for dag, run in session.execute(asked))
+        return unknown
 
     try:
         ask([("", "")])
@@ -214,15 +219,25 @@ def _unknown_dags() -> Callable[[Collection[str]], Collection[str]] | None:
     from sqlalchemy.exc import SQLAlchemyError
 
     def ask(dags: Collection[str]) -> Collection[str]:
+        unknown = set(dags)
         with create_session() as session:
-            known = set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(dags))))
-        return set(dags) - known
+            for part in _parts(dags):
+                asked = select(DagModel.dag_id).where(DagModel.dag_id.in_(part))
+                unknown.difference_update(session.scalars(asked))
+        return unknown
 
     try:
         ask([""])
     except SQLAlchemyError:
         return None
     return ask
+
+
+def _parts(names: Collection[T]) -> Iterator[list[T]]:
+    """The names in lists that one query takes."""
+    left = iter(names)
+    while part := list(islice(left, MOST_ASKED)):
+        yield part
 
 
 def _triggerer_hosts() -> Collection[str] | None:

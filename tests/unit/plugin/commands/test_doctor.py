@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from sqlite3 import SQLITE_LIMIT_VARIABLE_NUMBER
 
 import pytest
 from airflow.cli.cli_parser import get_parser
@@ -18,6 +19,7 @@ from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
 
+TABLES = ("dag", "dag_run", "job", "log_template")
 CONNECTION = {"conn_type": "kafka", "extra": {"bootstrap.servers": "192.0.2.1:1"}}
 
 
@@ -139,7 +141,7 @@ def test_two_versions_of_pyspark_in_one_folder_are_wrong_even_without_a_connecti
 
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """An in-memory database with Airflow's tables of DAGs and jobs."""
+    """An in-memory database with Airflow's tables of DAGs, runs and jobs."""
     from airflow.models import import_all_models
     from airflow.models.base import Base
 
@@ -153,9 +155,10 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
 
         monkeypatch.setattr("airflow.utils.session.create_session", create_session)
         assert command._unknown_dags() is None  # without tables
+        assert command._unknown_runs() is None
         assert command._triggerer_hosts() is None
         made.rollback()
-        Base.metadata.create_all(engine, [Base.metadata.tables[name] for name in ("dag", "job")])
+        Base.metadata.create_all(engine, [Base.metadata.tables[name] for name in TABLES])
         yield made
     engine.dispose()
 
@@ -169,6 +172,25 @@ def test_unknown_dags_are_those_missing_in_airflows_database(database: Session) 
     ask = command._unknown_dags()
     assert ask is not None
     assert ask(["a", "b"]) == {"b"}
+
+
+def test_more_runs_and_dags_are_asked_for_than_one_query_takes(database: Session) -> None:
+    """A doctor of 17,000 waiting runs ended in a traceback: SQLite takes 32,766 parameters."""
+    from airflow.models.dagrun import DagRun
+
+    most = command.MOST_ASKED
+    sqlite = database.connection().connection.driver_connection
+    assert sqlite is not None
+    sqlite.setlimit(SQLITE_LIMIT_VARIABLE_NUMBER, 2 * most)
+    for run_id in ("0", str(most)):
+        dates = dict.fromkeys(("run_after", "updated_at"), datetime.now(UTC))
+        columns = {"dag_id": "a", "run_id": run_id, "run_type": "manual", **dates}
+        database.execute(insert(DagRun.__table__).values(columns))
+    ask_runs, ask_dags = command._unknown_runs(), command._unknown_dags()
+    assert ask_runs is not None
+    assert ask_dags is not None
+    assert ask_runs([("a", str(n)) for n in range(most + 1)]) == {("a", str(n)) for n in range(1, most)}
+    assert len(ask_dags([str(n) for n in range(2 * most + 1)])) == 2 * most + 1
 
 
 @pytest.mark.parametrize(
