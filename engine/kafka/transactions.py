@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception, wait_fixed
 
 from ..bus import Committed, Headers, Output, TopicPartition
 from ..config import BusConfig
-from ..errors import TransactionAborted, UnreachableError
+from ..errors import EngineError, TransactionAborted, UnreachableError
 from ..log import log
 from ..records.sizes import MAX_INTERNAL_BYTES
 from .clients import ClientErrors, client_log, connect, error_text
@@ -119,13 +119,7 @@ class Transactions:
         try:
             producer.begin_transaction()
             self._open = True
-            for i, output in enumerate(outputs):
-                try:
-                    self.produce(output, self._delivered if i == timed else None)
-                except KafkaException as e:
-                    if e.args[0].code() != e.args[0]._STATE:
-                        raise _Refused(output, e) from e
-                    break  # an earlier record failed; the next call raises its error
+            self._produce_all(outputs, timed)
             self.send_offsets(sent, membership)
             # Waits for all records and fails if one cannot be delivered, so no delivery reports are needed.
             repeated(deadline, producer.commit_transaction)
@@ -149,6 +143,41 @@ class Transactions:
             ) from e
         self._replace_if_lost_connection()
         return self._appended
+
+    def send(self, outputs: Sequence[Output]) -> None:
+        """Write records in a transaction without offsets, which no group fences.
+
+        Raises EngineError if that fails: then nothing was written, or the outcome is not known, and only
+        `close` may follow.
+        """
+        from confluent_kafka import KafkaException
+
+        self._replace_if_lost_connection()
+        deadline = time.monotonic() + TIMEOUT_S
+        try:
+            self._producer.begin_transaction()
+            self._open = True
+            self._produce_all(outputs)
+            repeated(deadline, self._producer.commit_transaction)
+            self._open = False
+        except (_Refused, KafkaException) as e:
+            error = e.error if isinstance(e, _Refused) else e.args[0]
+            raise EngineError(f"Sending to {self._config.describe()} failed: {error_text(error)}.") from e
+
+    def _produce_all(self, outputs: Sequence[Output], timed: int | None = None) -> None:
+        """Add records to the transaction. timed: the index of the one whose append time is noted.
+
+        Raises _Refused. After a record that could not be delivered, the next step of the transaction raises.
+        """
+        from confluent_kafka import KafkaException
+
+        for i, output in enumerate(outputs):
+            try:
+                self.produce(output, self._delivered if i == timed else None)
+            except KafkaException as e:
+                if e.args[0].code() != e.args[0]._STATE:
+                    raise _Refused(output, e) from e
+                break  # an earlier record failed; the next call raises its error
 
     def send_offsets(self, offsets: list[Any], membership: object) -> None:
         """Add the next offsets to read to the transaction, fenced by the membership.

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from interlock import event
 from interlock.engine.admin import redrive as module
+from interlock.engine.kafka.transactions import Transactions
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 
 from tests.integration.engine.conftest import Bench
@@ -94,7 +95,7 @@ def test_an_interrupted_redrive_says_what_was_sent_and_the_next_one_sends_the_re
         for n in range(5):
             send(bench, "event", b"rubbish %d" % n)
         dead_letters(bench, eventually, 5)
-    real, left = module.produce, iter(range(7))  # inside the second transaction
+    real, left = Transactions.produce, iter(range(7))  # inside the second transaction
 
     def produce(*arguments: Any) -> None:
         if next(left, None) is None:
@@ -102,14 +103,14 @@ def test_an_interrupted_redrive_says_what_was_sent_and_the_next_one_sends_the_re
         real(*arguments)
 
     monkeypatch.setattr(module, "MOST_DEAD_LETTERS", 2)
-    monkeypatch.setattr(module, "produce", produce)
+    monkeypatch.setattr(Transactions, "produce", produce)
     stopped = interlock("dead-letters", "redrive", "--all", "--yes")
     assert stopped.code == 1
     sent = json.loads(stopped.out)
     assert "Sent again: 2 of 5 dead letters." in stopped.err
     assert "Interrupted." in stopped.err
     assert [r.value for r in bench.records("event")][5:] == [b"rubbish 0", b"rubbish 1"]
-    monkeypatch.setattr(module, "produce", real)
+    monkeypatch.setattr(Transactions, "produce", real)
     rest = interlock("dead-letters", "redrive", "--all", "--yes").rows()
     assert len(rest) == 3
     assert not {row["place"] for row in sent} & {row["place"] for row in rest}
@@ -242,7 +243,7 @@ def test_a_redrive_that_the_cluster_refuses_says_why(
 
         raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
-    monkeypatch.setattr(module, "produce", refused)
+    monkeypatch.setattr(Transactions, "produce", refused)
     ran = interlock("dead-letters", "redrive", "--all", "--yes")
     assert ran.code == 1
     assert "Sent again: 0 of 1 dead letter." in ran.err

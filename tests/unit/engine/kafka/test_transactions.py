@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, TIMESTAMP_CREATE_TIME, KafkaError
 from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import TransactionAborted, UnreachableError
+from interlock.engine.errors import EngineError, TransactionAborted, UnreachableError
 from interlock.engine.kafka import transactions
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.lost_connections import LostConnections
@@ -162,6 +162,29 @@ def test_a_producer_that_may_have_sent_a_request_twice_is_replaced_when_its_tran
     assert made[1].settings["transactional_id"] == "b-engine-1"
     assert made[1].calls == ["init", *WELL]
     assert len(made) == 2
+
+
+def test_a_producer_that_may_have_sent_a_request_twice_is_replaced_before_a_transaction_without_offsets(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    bus.send(OUTPUTS[:1])
+    loses(made[0], "FAIL", LOST)
+    bus.send(OUTPUTS[:1])
+    sends = ["poll", "begin", "produce", "commit"]
+    assert made[0].calls == [*sends, "poll"]
+    assert made[1].settings["transactional_id"] == "b-engine-1"
+    assert made[1].calls == ["init", *sends[1:]]
+
+
+@pytest.mark.parametrize("step", ["begin", "produce", "commit"])
+def test_a_transaction_without_offsets_that_fails_says_why_and_is_aborted_at_the_end(
+    bus: Transactions, made: list[FakeProducer], step: str
+) -> None:
+    made[0].fails[step] = [failure(KafkaError.TOPIC_AUTHORIZATION_FAILED, abort=True, reason="no right")]
+    with pytest.raises(EngineError, match="failed: no right"):
+        bus.send(OUTPUTS[:1])
+    bus.close()
+    assert ("abort" in made[0].calls) == (step != "begin")
 
 
 def test_a_producer_that_lost_a_connection_and_aborts_is_replaced(

@@ -1,0 +1,50 @@
+"""Sending dead letters again: what a transaction has, and what happens when a connection is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from interlock.engine.admin import redrive as module
+from interlock.engine.admin.dead_letters import DeadLetter
+from interlock.engine.admin.redrive import redrive
+from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.kafka import transactions
+
+from tests.unit.engine.kafka.clients import CONFIG, FakeProducer
+
+ORDERS, DEAD_LETTERS = TopicPartition("orders", 1), TopicPartition("b-dead-letter", 0)
+LOST = "[thrd:1]: b/1: Disconnected: connection closed by peer (after 5ms in state UP)"
+
+
+def dead_letter(offset: int) -> tuple[DeadLetter, Record]:
+    found = DeadLetter(DEAD_LETTERS, offset, 0, "event", "rubbish", (ORDERS, 7), attempts=1)
+    return found, Record(DEAD_LETTERS, offset, 0, b"k", b"rubbish", ())
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
+    """The producers made so far."""
+    producers: list[FakeProducer] = []
+
+    def connect(kind: object, config: object, errors: object, **own: Any) -> FakeProducer:
+        producers.append(FakeProducer(own))
+        return producers[-1]
+
+    monkeypatch.setattr(module, "MOST_DEAD_LETTERS", 2)
+    monkeypatch.setattr(transactions, "connect", connect)
+    return producers
+
+
+def test_an_end_of_a_transaction_that_the_client_may_repeat_cannot_end_the_next_one(
+    made: list[FakeProducer],
+) -> None:
+    """Its epoch is over: a late copy would have committed half of the next dead letters."""
+    sent = redrive(CONFIG, [dead_letter(n) for n in range(3)])
+    assert [each.offset for each in next(sent)] == [0, 1]
+    [first] = made
+    first.on_poll.append(lambda: first.settings["logger"].log(20, "%s [%s] %s", "FAIL", "name", LOST))
+    assert [each.offset for each in next(sent)] == [2]
+    assert [producer.calls.count("commit") for producer in made] == [1, 1]
+    assert made[1].settings["transactional_id"] == first.settings["transactional_id"]
+    assert made[1].calls[0] == "init"
