@@ -47,6 +47,7 @@ class Fencing:
         self._bus, self._stats, self._monotonic = member.bus, member.stats, member.monotonic
         self._candidates: set[str] = set()
         self._fenced: set[str] = set()  # ids are never used again, so once is enough
+        self._unreadable: set[str] = set()  # what is wrong with metadata, as logged
         self._blocked_since: float | None = None
         self._last_round = self._monotonic() - ROUND_S
         self._ask_again_at: float | None = None  # when to ask for the members again, after a failure
@@ -77,7 +78,7 @@ class Fencing:
 
     def note_committers(self, committed: Iterable[Committed | None]) -> None:
         """Remember who made these commits, before the next commits replace their names."""
-        self._candidates |= _committers(committed)
+        self._candidates |= self._committers(committed)
 
     def unblocked(self) -> None:
         """No open transaction blocks this member."""
@@ -98,7 +99,7 @@ class Fencing:
         if members is None:
             return
         committed = self._bus.committed(partitions, stable=False) or {}
-        dead = (self._candidates | _committers(committed.values())) - members - self._fenced
+        dead = (self._candidates | self._committers(committed.values())) - members - self._fenced
         self._candidates = set(members)
         for committer in sorted(dead - {self._bus.transactional_id}):
             log.warning("%s has left the group: its open transaction, if any, is ended.", committer)
@@ -111,17 +112,20 @@ class Fencing:
             self._fenced.add(committer)
             self._stats.fenced += 1
 
-
-def _committers(all_committed: Iterable[Committed | None]) -> set[str]:
-    found = set()
-    for committed in all_committed:
-        if committed is None or not committed.metadata:
-            continue
-        try:
-            found.add(decode_json(Committer, committed.metadata, "An offset's metadata").committer)
-        except RecordError as e:
-            log.error("%s", e)
-    return found - {""}
+    def _committers(self, all_committed: Iterable[Committed | None]) -> set[str]:
+        """Who made these commits. Metadata that cannot be read are logged, but not again in each round."""
+        found, unreadable = set(), set()
+        for committed in all_committed:
+            if committed is None or not committed.metadata:
+                continue
+            try:
+                found.add(decode_json(Committer, committed.metadata, "An offset's metadata").committer)
+            except RecordError as e:
+                unreadable.add(str(e))
+        for text in sorted(unreadable - self._unreadable):
+            log.error("%s", text)
+        self._unreadable = unreadable
+        return found - {""}
 
 
 class Committer(msgspec.Struct):

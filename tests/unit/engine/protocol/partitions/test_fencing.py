@@ -223,6 +223,28 @@ def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(
     assert "metadata" in caplog.text
 
 
+def test_metadata_that_cannot_be_read_are_logged_once_until_they_change(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They were an ERROR in each second in which something was blocked."""
+
+    def errors_of_five_rounds() -> int:
+        caplog.clear()
+        for _ in range(6):
+            stage.fencing.blocked([EVENT, TRIGGER])
+            stage.now += 1
+        return len(caplog.records)
+
+    caplog.set_level(logging.ERROR, "interlock.engine")
+    stage.pool.commit_by_hand(EVENT, 0, "rubbish")
+    assert errors_of_five_rounds() == 1
+    assert errors_of_five_rounds() == 0
+    stage.pool.commit_by_hand(EVENT, 0, '{"v":1,"R":0,"c":"me"}')
+    assert errors_of_five_rounds() == 0
+    stage.pool.commit_by_hand(EVENT, 0, "rubbish")
+    assert errors_of_five_rounds() == 1
+
+
 def test_a_failed_query_for_the_group_is_repeated_and_ends_no_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
