@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 
 import msgspec
 
@@ -58,23 +59,28 @@ def write(
         if reason is not None:
             failed.append(reason)
 
+    deadline = monotonic() + timeout_s
+
+    def left_s() -> float:
+        return max(0.0, deadline - monotonic())
+
     writer = clients.writer(timeout_s)
     try:
         if actions:
             topic = config.topic("action")
-            partitions = writer.partitions(topic, timeout_s)
+            partitions = writer.partitions(topic, left_s())
             if not partitions:
                 raise TopicsError(f"Topic {topic!r} is missing.")
         for action in actions:
             partition = partition_of(action.kind, action.subscription, action.firing.key or "", partitions)
             value = encode_json(msgspec.structs.replace(fit_action(action), state="acked"))
             writer.write(Output(topic, partition, action.key, value), on_delivery)
-        left = writer.flush(timeout_s + 1)
+        left = writer.flush(left_s())
         # Registrations last: without its registration nothing would acknowledge an open firing again.
         if not left and not failed:
             for key in registration_keys:
                 writer.write(Output(config.topic("subscription"), 0, key.encode(), None), on_delivery)
-            left = writer.flush(timeout_s + 1)
+            left = writer.flush(left_s())
     except NotSent as e:
         raise clients.unreachable(str(e)) from e
     if TOO_LARGE in failed:
