@@ -326,10 +326,11 @@ def _look_for_open_transactions(
         tool = f"kafka-transactions.sh --bootstrap-server {config.bootstrap_servers}"
         place = f"--topic {tp.topic} --partition {tp.partition}"
         health.problems.append(
-            f"{tp}: a transaction of another producer has been open for more than {OPEN_MS // 1000} s and "
-            f"hides the records from offset {at} on from all readers. To see its producer: {tool} "
-            f"describe-producers {place}. To end it: {tool} abort {place} --start-offset {at}. On Kafka 4.3 "
-            'and 4.4 read "Brokers" in docs/operate/operating.md first: it may have been committed.'
+            f"{tp}: a transaction of another producer has been open for more than {OPEN_MS // 1000} s, if "
+            f"this machine's clock agrees with the brokers', and hides the records from offset {at} on from "
+            f"all readers. To see its producer: {tool} describe-producers {place}. To end it: {tool} abort "
+            f'{place} --start-offset {at}. On Kafka 4.3 and 4.4 read "Brokers" in docs/operate/operating.md '
+            "first: it may have been committed."
         )
 
 

@@ -210,6 +210,7 @@ def test_records_that_a_transaction_of_others_holds_back_for_long_are_named_with
     assert problem.startswith(
         "b-event[0]: a transaction of another producer has been open for more than 60 s"
     )
+    assert "if this machine's clock agrees with the brokers'" in problem
     assert "from offset 4 on" in problem
     assert "kafka-transactions.sh --bootstrap-server one:1 abort" in problem
     assert "--topic b-event --partition 0 --start-offset 4" in problem
