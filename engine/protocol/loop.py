@@ -161,18 +161,18 @@ class Engine:
         self._housekeeping.look_for_dead_engines(busy=taken > 0 or self._scanning.busy)
         return taken
 
-    def end(self) -> None:
+    def end(self) -> bool:
         """Commit, before `close`, that this engine stops cleanly: no record ended it.
 
-        Otherwise (also after an EngineError that this raises) the next owners suspect the next records, which
-        costs little.
+        Returns False if the transaction was aborted. Then, and after an EngineError that this raises, the
+        next owners suspect the next records (SUSPECTS), which costs little.
         """
         tasks = self.ownership.tasks()
         if self.ownership.taking_over or not tasks or self.membership is None:
-            return
+            return True  # nothing to commit
         for task in tasks:
             task.suspects.ends_cleanly = True
-        self._commit(self._commits.offsets_of([task.tp for task in tasks]), self.membership)
+        return self._commit(self._commits.offsets_of([task.tp for task in tasks]), self.membership)
 
     def close(self) -> None:
         """Leave the group, so that others take over at once, and close all clients."""

@@ -23,6 +23,7 @@ from ..kafka.admin import Admin
 from ..kafka.topics import check
 from ..log import log
 from ..protocol.loop import Engine
+from ..protocol.poison.suspects import SUSPECTS
 from ..waiting.notices import NoticeBoard
 from ..waiting.waits import COMPONENT as WAITS
 from ..waiting.waits import Waits
@@ -225,6 +226,14 @@ def run_engine(
 def _record_stop(engine: Engine) -> None:
     """Record that the engine was stopped, so that the next owners do not look for a crash."""
     try:
-        engine.end()
+        if engine.end():
+            return
+        reason = "The transaction was aborted."
     except EngineError as e:
-        log.info("The engine could not record that it was stopped: %s", e)
+        reason = str(e)
+    log.warning(
+        "The engine could not record that it was stopped. The next owners of its partitions take that for a "
+        "crash: up to %s records of each become suspects, which costs little. %s",
+        f"{SUSPECTS:,}",
+        reason,
+    )

@@ -59,8 +59,9 @@ class _Engine:
     def run_pass(self) -> None:
         self.bus.cluster.run_pass()
 
-    def end(self) -> None:
+    def end(self) -> bool:
         self.bus.cluster.ended.append(self.bus.transactional_id)
+        return True
 
     def close(self) -> None:
         self.bus.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 from interlock import event
@@ -285,3 +286,23 @@ def test_an_engine_without_triggers_retries_for_ever(
     """`airflow interlock engine`."""
     runtime.end_if_unused(UnreachableError("refused"))
     assert not runtime._stopped.is_set()
+
+
+@pytest.mark.parametrize("failure", [None, UnreachableError("The broker is gone.")])
+def test_a_stop_that_could_not_be_recorded_is_a_warning_that_says_what_follows(
+    failure: UnreachableError | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An aborted transaction was only a line of level INFO, which did not say that the stop was not clean."""
+
+    class Unclean:
+        def end(self) -> bool:
+            if failure is not None:
+                raise failure
+            return False
+
+    caplog.set_level(logging.WARNING, "interlock.engine")
+    module._record_stop(cast("Any", Unclean()))
+    [line] = caplog.records
+    assert "could not record that it was stopped" in line.getMessage()
+    assert "up to 10,000 records" in line.getMessage()
+    assert (str(failure) if failure else "aborted") in line.getMessage()

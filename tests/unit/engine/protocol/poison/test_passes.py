@@ -111,6 +111,18 @@ def test_nothing_else_runs_in_the_pass_that_tries_a_record_alone(
     assert not any("alone" in each and "scans" in each for each in passes)
 
 
+def test_an_orderly_end_whose_transaction_is_aborted_says_that_it_is_not_committed() -> None:
+    pool = Pool()
+    engine = pool.boot("b-engine-d-a.1")
+    pool.emit("x")
+    pool.run()
+    pool.buses["b-engine-d-a.1"].aborts = 1
+    assert engine.end() is False
+    assert not pool.metadata(EVENT).ended_cleanly
+    assert engine.end() is True
+    assert pool.metadata(EVENT).ended_cleanly is True
+
+
 def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
     pool = Pool()
     pool.boot("b-engine-d-a.1")
