@@ -139,7 +139,11 @@ class Completion:
         use = next(_USES.setdefault(self.name, itertools.count(1)))
         begun = Report(self.name, application, required=self.required, use=use)
         tracker = Tracker(begun, settings, lambda: self.data)
-        tracker.listen(self._spark)
+        try:
+            tracker.listen(self._spark)
+        except BaseException:
+            tracker.close()  # __exit__ will not be called
+            raise
         BLOCK_NAMES.add(self.name)
         self._tracker = tracker
         return self

@@ -52,11 +52,21 @@ class ProgressEvents:
             self._started()
 
     def listen(self, spark: SparkSession) -> None:
-        """Listens to the session for the kinds of events in `settings.kinds`."""
+        """Listens to the session for the kinds of events in `settings.kinds`.
+
+        An error of Spark's is raised; `close` then ends what has begun.
+        """
         if not self._settings.kinds:
             return
         block = OpenBlock(session_of(spark))
-        if self._settings.kinds & {"write", "query"} and not is_connect(spark):
+        try:
+            self._listen(spark, block)
+        finally:
+            self._close.append(lambda _timeout_s: block.close())  # the last one: the others need it open
+
+    def _listen(self, spark: SparkSession, block: OpenBlock) -> None:
+        classic = not is_connect(spark)
+        if self._settings.kinds & {"write", "query"} and classic:
             self._close.append(QueryListener(spark, self._query_ended, block.emits_query).close)
         if "streaming" in self._settings.kinds:
 
@@ -65,11 +75,9 @@ class ProgressEvents:
                     self._streaming_query(query)
 
             streams, stop = listen(spark, on_stream)
-            if not is_connect(spark):
+            if classic:
                 self._close.append(lambda timeout_s: wait_until_delivered(spark.sparkContext, timeout_s))
-            classic = not is_connect(spark)
             self._close.append(lambda _timeout_s: _stop(block, streams, stop, may_listen_on=classic))
-        self._close.append(lambda _timeout_s: block.close())
 
     def written(self) -> dict[str, Any] | None:
         """What queries have written so far; None if no write is known."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,9 @@ from interlock.events import outbox
 from interlock.events.errors import EmitError
 from interlock.events.event import Event
 from interlock.spark import CompletionError, completion_event, with_completion_event
-from interlock.spark.completion import completion, process_exit, sender, tracker
+from interlock.spark.completion import completion, process_exit, progress, sender, tracker
 from interlock.spark.completion.application import Application
+from interlock.spark.completion.open_blocks import OpenBlock
 from interlock.spark.completion.process_exit import ProcessExit
 from interlock.spark.completion.report import reports_in
 
@@ -266,6 +268,24 @@ def test_a_configuration_without_a_broker_is_refused_before_the_work() -> None:
         completion_event(spark, "orders"),
     ):
         pytest.fail("the work began")
+
+
+def test_a_block_that_cannot_listen_to_its_session_raises_and_is_not_left_open(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("the JVM is gone")
+
+    monkeypatch.setattr(progress, "session_of", lambda _: "that refuses listeners")
+    monkeypatch.setattr(progress, "listen", refuse)
+    with (
+        pytest.raises(RuntimeError, match="the JVM is gone"),
+        completion_event(session(events="streaming"), "orders"),
+    ):
+        pytest.fail("the work began")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: OpenBlock("that refuses listeners").close()).result()
+    assert "several threads" not in caplog.text
 
 
 def test_an_empty_name_is_refused() -> None:

@@ -18,6 +18,7 @@ from interlock.events.taxonomy import (
 )
 from interlock.spark.completion import progress as module
 from interlock.spark.completion.application import Application
+from interlock.spark.completion.open_blocks import OpenBlock
 from interlock.spark.completion.outcome import Failure
 from interlock.spark.completion.process_exit import ProcessExit
 from interlock.spark.completion.progress import MAX_OUTPUTS, ProgressEvents
@@ -152,6 +153,31 @@ def test_a_stream_that_still_runs_at_the_end_of_the_process_gets_its_end_event_o
     assert ("error" in payloads[2]) is failed
     jsonschema.validate(last.payload, data_schema(last.type))
     assert stopped == []
+
+
+@pytest.mark.parametrize("fails", ["QueryListener", "listen"])
+def test_a_block_that_cannot_listen_is_closed_and_changes_nothing_for_later_blocks(
+    monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    session, run = f"refuses {fails}", f"run beside {fails}"
+    closed: list[float] = []
+    monkeypatch.setattr(module, "QueryListener", lambda *_: SimpleNamespace(close=closed.append))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("the JVM is gone")
+
+    monkeypatch.setattr(module, fails, fail)
+    monkeypatch.setattr(module, "is_connect", lambda _: False)
+    monkeypatch.setattr(module, "session_of", lambda _: session)
+    events = progress("write", "streaming")
+    with pytest.raises(RuntimeError, match="the JVM is gone"):
+        events.listen(SimpleNamespace())  # type: ignore[arg-type]
+    events.close()
+    assert len(closed) == (fails == "listen")
+    later = OpenBlock(session)
+    later.emits_stream(run, ended=False)
+    assert later.keep_streams([run])
+    later.close()
 
 
 def test_starts_are_not_emitted_by_default(sent: list[Event]) -> None:
