@@ -13,6 +13,7 @@ log = visible_logger(__name__)
 _LOCK: Final = threading.Lock()
 _OPEN: Final[list[OpenBlock]] = []  # in order of their start
 _STREAMS: Final[dict[str, OpenBlock]] = {}  # run of a stream: the closed block that still emits its end
+_ENDED: Final[set[str]] = set()  # runs of _STREAMS whose end was emitted, of sessions with an open block
 
 
 class OpenBlock:
@@ -35,6 +36,9 @@ class OpenBlock:
     def close(self) -> None:
         with _LOCK:
             _OPEN.remove(self)
+            if not self._session_is_open():
+                for run_id in [each for each in _ENDED if _STREAMS[each]._session == self._session]:
+                    _forget(run_id)
 
     def keep_streams(self, running: Iterable[str]) -> bool:
         """Lets this block, which closes, emit the end events of streams that are still running.
@@ -62,7 +66,16 @@ class OpenBlock:
                 if innermost := self._innermost():
                     self._streams.add(run_id)
                 return innermost
-            return self._emits_end(run_id)
+            emits = self._emits_end(run_id)
+            if run_id in _STREAMS and emits:
+                # Open blocks may hear of this end after this one: they must find that it is not theirs.
+                _ENDED.add(run_id)
+                if not self._session_is_open():
+                    _forget(run_id)
+            return emits
+
+    def _session_is_open(self) -> bool:
+        return any(each._session == self._session for each in _OPEN)
 
     def _emits_end(self, run_id: str) -> bool:
         if run_id in _STREAMS:
@@ -74,3 +87,8 @@ class OpenBlock:
 
     def _innermost(self) -> bool:
         return next((each for each in reversed(_OPEN) if each._session == self._session), None) is self
+
+
+def _forget(run_id: str) -> None:
+    del _STREAMS[run_id]
+    _ENDED.discard(run_id)

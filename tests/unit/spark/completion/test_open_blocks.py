@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from interlock.spark.completion import open_blocks
 from interlock.spark.completion.open_blocks import OpenBlock
 
 
@@ -91,3 +92,22 @@ def test_a_block_inside_another_leaves_its_running_streams_to_that_one() -> None
 def test_a_block_without_running_streams_keeps_none() -> None:
     with listening("a") as block:
         assert not block.keep_streams([])
+
+
+def test_the_end_of_a_closed_blocks_stream_is_forgotten_when_no_open_block_can_still_hear_of_it() -> None:
+    names = [f"stream {number} that outlives its block" for number in range(3)]
+    with listening("a") as block:
+        for name in names:
+            block.emits_stream(name, ended=False)
+        assert block.keep_streams(names)
+    assert block.emits_stream(names[0], ended=True)
+    assert names[0] not in open_blocks._STREAMS
+    with listening("b"), listening("a") as later:
+        with listening("a"):
+            assert block.emits_stream(names[1], ended=True)
+        assert not later.emits_stream(names[1], ended=True)
+    assert not block.emits_stream(names[0], ended=True)
+    assert [name for name in names if name in open_blocks._STREAMS] == names[2:]
+    assert block.emits_stream(names[2], ended=True)
+    assert not open_blocks._STREAMS.keys() & names
+    assert not open_blocks._ENDED & set(names)
