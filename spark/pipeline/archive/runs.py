@@ -10,6 +10,7 @@ import getpass
 import json
 import os
 import platform
+import re
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ from .files import Files
 
 # How many files of earlier runs are kept, only for administrators to read.
 _KEPT: Final = 20
+_NAME: Final = re.compile(r"(\d{6,})-[0-9a-f]{8}")
+_HIDDEN: Final = (".", "_")  # names that begin so: Spark ignores such files too
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class Run:
 
     def check(self) -> None:
         """PipelineError if a later run has begun."""
-        latest = max(self.files.files(self.folder), default=self.name)
+        # Only `begin` refuses other files: one that appears meanwhile does not end this run.
+        names = [name for name in self.files.files(self.folder) if _NAME.fullmatch(name)]
+        latest = max(names, default=self.name)
         if latest > self.name:
             who = self.files.read(f"{self.folder}/{latest}") or "unknown"
             raise PipelineError(
@@ -42,9 +47,19 @@ class Run:
 
 
 def begin(files: Files, folder: str) -> Run:
-    """Begins a run, which ends the current ones. folder: where the job records its runs."""
-    earlier = sorted(files.files(folder))
-    number = int(earlier[-1].partition("-")[0]) + 1 if earlier else 1
+    """Begins a run, which ends the current ones. folder: where the job records its runs.
+
+    PipelineError names a file in the folder that is neither a run's nor hidden.
+    """
+    earlier = sorted(name for name in files.files(folder) if not name.startswith(_HIDDEN))
+    number = 1
+    for name in earlier:
+        if (match := _NAME.fullmatch(name)) is None:
+            raise PipelineError(
+                f"{files.path(folder)} records the runs of this job, and {name!r} in it is not a run's file:"
+                " move it to another folder, or give it its old name if you renamed it"
+            )
+        number = int(match[1]) + 1
     run = Run(files, folder, f"{number:08d}-{uuid.uuid4().hex[:8]}")
     began = datetime.now(UTC).isoformat(timespec="seconds")
     who = {"host": platform.node(), "pid": os.getpid(), "user": getpass.getuser(), "began": began}

@@ -38,3 +38,26 @@ def test_files_of_old_runs_are_removed(files: LocalFiles) -> None:
     names = [begin(files, "_runs").name for _ in range(40)]
     assert names == sorted(names)
     assert set(files.files("_runs")) == set(names[-21:])
+
+
+def test_hidden_files_in_the_folder_of_runs_are_ignored_and_stay(files: LocalFiles) -> None:
+    for name in (".DS_Store", "_SUCCESS"):
+        files.write(f"_runs/{name}", "")
+    first = begin(files, "_runs")
+    first.check()
+    names = [begin(files, "_runs").name for _ in range(30)]
+    assert set(files.files("_runs")) == {".DS_Store", "_SUCCESS", *names[-21:]}
+
+
+@pytest.mark.parametrize("stray", ["copy of {}", "{} copy", "notes.txt"])
+def test_another_file_in_the_folder_of_runs_is_named_and_does_not_end_a_run(
+    files: LocalFiles, stray: str
+) -> None:
+    run = begin(files, "_runs")
+    name = stray.format(run.name)
+    files.write(f"_runs/{name}", "{}")
+    run.check()
+    with pytest.raises(PipelineError, match=rf"/_runs records .*'{name}' in it is not a run's file: move it"):
+        begin(files, "_runs")
+    files.remove(f"_runs/{name}")
+    assert begin(files, "_runs").name > run.name
