@@ -62,8 +62,15 @@ def begin(files: Files, folder: str) -> Run:
         number = int(match[1]) + 1
     run = Run(files, folder, f"{number:08d}-{uuid.uuid4().hex[:8]}")
     began = datetime.now(UTC).isoformat(timespec="seconds")
-    who = {"host": platform.node(), "pid": os.getpid(), "user": getpass.getuser(), "began": began}
+    who = {"host": platform.node(), "pid": os.getpid(), "user": _user(), "began": began}
     files.write(f"{folder}/{run.name}", json.dumps(who))
     for name in earlier[:-_KEPT]:
         files.remove(f"{folder}/{name}")
     return run
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no such user, as in many containers
+        return "unknown"

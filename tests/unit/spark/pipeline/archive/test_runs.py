@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import pytest
 from interlock.spark.pipeline import PipelineError
 from interlock.spark.pipeline.archive.runs import begin
@@ -61,3 +64,14 @@ def test_another_file_in_the_folder_of_runs_is_named_and_does_not_end_a_run(
         begin(files, "_runs")
     files.remove(f"_runs/{name}")
     assert begin(files, "_runs").name > run.name
+
+
+def test_a_process_without_a_user_name_begins_runs(
+    files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many containers run with a user id that has no entry in /etc/passwd."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 5)
+    run = begin(files, "_runs")
+    assert json.loads(files.read(f"_runs/{run.name}") or "")["user"] == "unknown"
