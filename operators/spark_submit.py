@@ -171,7 +171,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         """Prepares what the driver needs: settings, a file with the client's properties, the wrapper."""
         client = folder / "client.properties"
         client.touch(mode=0o600)
-        client.write_text(client_file_text(config.client))
+        client.write_text(client_file_text(config.client), encoding="utf-8")
         ours = {
             BOOTSTRAP: "",  # a value in spark-defaults.conf must not override the file
             BUS: config.name,

@@ -60,6 +60,7 @@ NAMES: Final = frozenset(
 RESERVED: Final = frozenset({"airflow", "application", "error", "written"})
 KINDS: Final = frozenset({"write", "query", "streaming"})
 _NEW_LINE: Final = "\\n"
+_MULTILINE: Final = ".pem"  # names of properties that end so have line ends; others may have a backslash
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
 
 
@@ -156,11 +157,11 @@ def kinds_of(text: str | None) -> frozenset[str]:
 
 def _read_client_file(path: Path) -> dict[str, str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes().decode()  # read_text would take a carriage return for a line end
     except (OSError, UnicodeDecodeError) as error:
         raise CompletionError(f"{CLIENT_FILE}: {path} cannot be read: {error}") from error
     properties: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()
         if not line or line.startswith(("#", "!")):
             continue
@@ -173,13 +174,25 @@ def _read_client_file(path: Path) -> dict[str, str]:
             raise CompletionError(
                 f"{CLIENT_FILE}: line {number} of {path} sets {name}, which is not allowed here"
             )
-        properties[name] = value.replace(_NEW_LINE, "\n") if name.endswith(".pem") else value
+        properties[name] = value.replace(_NEW_LINE, "\n") if name.endswith(_MULTILINE) else value
     return properties
 
 
 def client_file_text(client: Mapping[str, str]) -> str:
-    """The text of a client file with these properties, each on one line."""
-    return "".join(f"{name}={value.replace(chr(10), _NEW_LINE)}\n" for name, value in client.items())
+    """The text of a client file with these properties, each on one line.
+
+    CompletionError names a property with a line end that is no key or certificate, and shows no value.
+    """
+    lines = []
+    for name, value in client.items():
+        text = value.replace("\n", _NEW_LINE) if name.endswith(_MULTILINE) else value
+        if "\n" in text:
+            raise CompletionError(
+                f"the value of the property {name} contains a line end, which only names with {_MULTILINE} at"
+                " their end may have in a client file: remove it from the Kafka connection's extra"
+            )
+        lines.append(f"{name}={text}\n")
+    return "".join(lines)
 
 
 def _seconds(text: str) -> float:

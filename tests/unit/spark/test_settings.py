@@ -105,6 +105,35 @@ def test_a_key_in_the_client_file_may_have_its_lines_escaped(tmp_path: Path) -> 
     assert read_settings(conf).client["ssl.key.pem"] == "-----BEGIN\nabc\n-----END"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ssl.key.pem", "-----BEGIN\nabc\n-----END\n"),
+        ("ssl.key.pem", "-----BEGIN\r\nabc\r\n-----END\r\n"),
+        ("sasl.password", r"C:\new"),
+        ("sasl.password", "p\rw\u2028p\x85w\x0cp=#"),
+    ],
+)
+def test_the_driver_reads_the_value_that_the_submitting_task_wrote(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    (tmp_path / "client").write_text(client_file_text({"bootstrap.servers": "a:9092", name: value}))
+    settings = read_settings({FILE: str(tmp_path / "client")})
+    assert settings.client == {"bootstrap.servers": "a:9092", name: value}
+
+
+def test_a_file_with_the_line_ends_of_windows_is_read(tmp_path: Path) -> None:
+    (tmp_path / "client").write_bytes(b"# ours\r\n\r\nbootstrap.servers=a:9092\r\nclient.id=x\r\n")
+    settings = read_settings({FILE: str(tmp_path / "client")})
+    assert settings.client == {"bootstrap.servers": "a:9092", "client.id": "x"}
+
+
+def test_a_line_end_in_another_property_than_a_key_is_refused_without_its_value() -> None:
+    with pytest.raises(CompletionError, match=r"sasl\.password contains a line end.*remove it") as caught:
+        client_file_text({"bootstrap.servers": "a:9092", "sasl.password": "canary\nsecret"})
+    assert "canary" not in str(caught.value)
+
+
 CANARY = "canary-secret-" + "c" * 32
 
 
