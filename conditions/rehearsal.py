@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,7 +13,7 @@ from ..events.event import Event
 from .errors import ConditionError
 from .evaluate.firing import Firing, decided_ms
 from .evaluate.state import EMPTY, Match, State
-from .evaluate.step import Tick, opened, step
+from .evaluate.step import Tick, next_due, opened, step
 from .explanation import Explanation, Seen, explain
 from .explanation.explain import MAX_NEAR_MISSES, moment_of
 from .nodes.condition import Condition, not_a_condition
@@ -125,7 +126,7 @@ def played(
     key: Key | None,
     moments: Mapping[str, Moment | None],
 ) -> Played:
-    """Gives the events to `step`, with a tick before each and one at the end.
+    """Gives the events to `step`, before each a tick to the keys that it may fire, and one to all at the end.
 
     name: the call, for errors. moments: its `start`, `since` and `until`, in this order, or None for each.
     """
@@ -153,16 +154,26 @@ def played(
         states[own or _UNKEYED] = opened(condition, start_ms, since_ms)
     firings: list[Rehearsed] = []
 
-    def tick(time_ms: int) -> None:
-        fired: list[Rehearsed] = []
-        for each in states:
-            states[each], found = step(condition, states[each], Tick(time_ms))
-            fired += (_rehearsed(firing, each, decided_ms(firing, time_ms)) for firing in found)
+    due = _DueKeys()
+
+    def take(key: str, state: State, taken: Match | Tick) -> tuple[Firing, ...]:
+        states[key], fired = step(condition, state, taken)
+        due.add(key, next_due(condition, states[key]))
+        return fired
+
+    def tick(keys: Iterable[str], time_ms: int) -> None:
+        fired = [
+            _rehearsed(firing, key, decided_ms(firing, time_ms))
+            for key in keys
+            for firing in take(key, states[key], Tick(time_ms))
+        ]
         firings.extend(sorted(fired, key=lambda firing: firing.fired_at))
 
+    for each, state in states.items():
+        due.add(each, next_due(condition, state))
     for index, seen in enumerate(read):
         stamp = _stamp(seen)
-        tick(stamp)
+        tick(due.pop_until(stamp), stamp)
         for found, accepted in _reached(condition, own, seen.event).items():
             numbers, values = counting_matchers(condition.distinct_paths, accepted, seen.event)
             if not numbers:
@@ -176,11 +187,32 @@ def played(
                 stamp,
                 values,
             )
-            states[found], fired = step(condition, states.get(found, first), match)
+            fired = take(found, states.get(found, first), match)
             firings.extend(_rehearsed(firing, found, stamp) for firing in fired)
     if end_ms is not None:
-        tick(end_ms)
+        tick(list(states), end_ms)
     return Played(firings, states, first, read, end_ms)
+
+
+class _DueKeys:
+    """The keys that a tick may fire, by its time: a tick of every key at each event would be quadratic."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[int, str]] = []  # a heap; a key whose time has changed has outdated entries
+        self._number: dict[str, int] = {}  # of each key, in the order in which they came
+
+    def add(self, key: str, time_ms: int | None) -> None:
+        """time_ms: `next_due` of the key's state."""
+        self._number.setdefault(key, len(self._number))
+        if time_ms is not None:
+            heappush(self._due, (time_ms, key))
+
+    def pop_until(self, time_ms: int) -> list[str]:
+        """The keys that are due by then, the oldest first; some may not be due any more."""
+        found: set[str] = set()
+        while self._due and self._due[0][0] <= time_ms:
+            found.add(heappop(self._due)[1])
+        return sorted(found, key=self._number.__getitem__)
 
 
 def _check_parts(name: str, argument: str, condition: Condition, key: Key | None) -> None:

@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 from interlock.conditions import (
+    Condition,
     ConditionError,
     Firing,
     Seen,
+    State,
     absent,
     event,
     explain_rehearsal,
+    rehearsal,
     rehearse,
     sequence,
+    step,
 )
 from interlock.events import Event
 
@@ -251,3 +255,19 @@ def test_a_condition_that_cannot_be_rehearsed_is_an_error() -> None:
         for naive in (datetime(2026, 11, 20), "2026-11-20"):  # noqa: DTZ001
             with pytest.raises(ConditionError, match=rf"rehearse\({name}=2026-11-20.*has no time zone"):
                 rehearse(a, [], **{name: naive})  # type: ignore[arg-type]
+
+
+def test_an_event_steps_no_other_keys_than_those_that_it_or_a_due_tick_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[object] = []
+
+    def counted(condition: Condition, state: State, given: Any) -> tuple[State, Sequence[Firing]]:
+        taken.append(given)
+        return step(condition, state, given)
+
+    monkeypatch.setattr(rehearsal, "step", counted)
+    events = [sent(name, minute, f"{minute}") for minute in range(100) for name in ("a1", "b1")]
+    assert len(rehearse((keyed_a & keyed_b).within("2h"), events)) == 100
+    # Each of 100 keys takes two matches and the tick at the end. Only the ticks of before would be 9,900.
+    assert len(taken) <= 400
