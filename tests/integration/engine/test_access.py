@@ -228,7 +228,7 @@ def test_a_deliverer_delivers_gives_up_and_writes_replies_with_the_rights_listed
     user: Any, unique_name: Callable[[str], str], eventually: Any
 ) -> None:
     name, deliverer = unique_name("t"), user("deliverer")
-    record = SinkRecord(subscription=f"airflow/deliver/{name}", connection="any", send="event")
+    record = SinkRecord(subscription=f"airflow/deliver/{name}", connection="any", send="event", replies=True)
     durable = Durable(
         subscription=record.subscription, condition=event(name, by="subject").to_json(), since_ms=0,
         since_given=False, max_keys=10, at_limit="dead-letter", sink=msgspec.to_builtins(record),

@@ -326,7 +326,7 @@ def dag_test(row: Row) -> dict[str, Any]:
     row.emit("tested")
     before = row.eventually("an engine runs", lambda: _own_members(row), deadline_s=120)
     for _ in range(3):
-        done = row.site.airflow.cli("dags", "test", "tested", timeout_s=150)
+        done = row.site.airflow.cli("dags", "test", "tested", timeout_s=400)
         if "PendingRollbackError" not in done.stdout and "database is locked" not in done.stdout:
             break  # else the command and the DAG processor wrote the DAG to SQLite at the same moment
     after = _own_members(row)

@@ -227,7 +227,7 @@ def test_runs_of_a_target_whose_tasks_depend_on_the_past_wait_for_one_that_faile
 def test_dag_test_of_a_dispatcher_creates_the_runs_of_what_fired_and_ends(site: Any, eventually: Any) -> None:
     emit(site, *(Event.of("tried", "/test", subject=market) for market in ("lse", "nyse")))
     for _ in range(3):
-        done = site.airflow.cli("dags", "test", "dispatch_tried", timeout_s=150)
+        done = site.airflow.cli("dags", "test", "dispatch_tried", timeout_s=400)
         if "PendingRollbackError" not in done.stdout and "database is locked" not in done.stdout:
             break  # else the command and the DAG processor wrote the DAG to SQLite at the same moment
     assert done.returncode == 0, done.stdout[-3000:]
