@@ -98,7 +98,7 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 # of files, runs in one process (tests/kit/scheduling.py).
 TEST_PROCESSES ?= 4
 # Tests start some hundred brokers: with an archive of their classes each takes two thirds of the time.
-TESTED := KAFKA_OPTS="$$($(PY) -m tests.kit.class_data)" $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
+TESTED = KAFKA_OPTS="$$($(PY) -m tests.kit.class_data)" $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
 # In a clean clone one process compiles the modules first: all of TEST_PROCESSES would, each for itself.
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts brokers, Airflow and Spark by itself)

@@ -4,7 +4,9 @@
 test-long: java $(VENV)/.interlock ## All that takes long, hours; a table of what ran, its result and time (ONLY=ha,chaos: some of it; RESUME=1: what has not passed at this commit)
 	@$(PY) -m tests.long $(if $(RESUME),--resume) $(subst $(comma), ,$(ONLY))
 
-test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: every way a Spark job can end, whole demos, a minute of chaos
+# Nearly each of them keeps a core busy with an Airflow, a Spark or an engine.
+test-marked-long: TEST_PROCESSES = 2
+test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: every way a Spark job can end, whole demos
 	$(TESTED) -m long tests
 
 # An environment for each, beside that of `make venv`.

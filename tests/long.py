@@ -97,9 +97,7 @@ def starts(python: str) -> bool:
 def steps() -> list[Step]:
     pythons = other_pythons()
     return [
-        Step(
-            "marked", ("test-marked-long",), "tests marked `long`: all Spark exits, whole demos, chaos minute"
-        ),
+        Step("marked", ("test-marked-long",), "tests marked `long`: all Spark exits, whole demos"),
         Step("simulate", ("simulate", "SEEDS=100000"), "100,000 simulated worlds keep the invariants", True),
         Step(
             "simulate-deliveries",
