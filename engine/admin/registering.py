@@ -8,11 +8,10 @@ from typing import Final
 from ..errors import EngineError
 from ..kafka.wait_clients import KafkaClients
 from ..waiting.dispatching import Durable
-from ..waiting.registration_writer import RegistrationWriter
+from ..waiting.registration_writer import ProcessLeases, RegistrationWriter
 from .subscriptions import Subscriptions
 
 TIMEOUT_S: Final = 10.0
-_PROCESS: Final = "command"  # it writes no leases
 
 
 def register(subscriptions: Subscriptions, wanted: Sequence[Durable]) -> list[bool]:
@@ -25,7 +24,9 @@ def register(subscriptions: Subscriptions, wanted: Sequence[Durable]) -> list[bo
     missing = [_is_missing(subscriptions, each) for each in wanted]
     clients, failed = KafkaClients(subscriptions.config), list[str]()
     writer, version = clients.writer(TIMEOUT_S), subscriptions.registry.version
-    registrations = RegistrationWriter(subscriptions.config, writer, _PROCESS)
+    registrations = RegistrationWriter(
+        subscriptions.config, writer, ProcessLeases("command")
+    )  # it writes none
     for each, write in zip(wanted, missing, strict=True):
         if not write:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -21,27 +22,38 @@ FLUSH_S = 1.0
 _NEVER = -LEASE_S
 
 
+@dataclass
+class ProcessLeases:
+    """The lease records of a process, which every writer of the process renews or removes.
+
+    process: the name in their keys. count: how many the registry has; their numbers begin at 0.
+    """
+
+    process: str
+    count: int = 0
+
+    def key(self, number: int) -> bytes:
+        """The key of a lease record."""
+        return f"lease/{self.process}/{number}".encode()
+
+
 class RegistrationWriter:
     """Writes registry records. Not thread-safe.
 
-    process: the name in the keys of this process's leases. `leases`: how many lease records of this process
-    the registry has; pass those of the process's earlier writer, so that this one renews or removes them.
+    leases: those of this process, by this writer and earlier ones.
     """
 
     def __init__(
         self,
         config: BusConfig,
         writer: Writer,
-        process: str,
+        leases: ProcessLeases,
         environment: Environment = Environment(),  # noqa: B008  # immutable
-        *,
-        leases: int = 0,
     ) -> None:
         self._config, self._writer = config, writer
         self._topic = config.topic("subscription")
-        self._process = process
+        self._leases = leases
         self._monotonic, self._nonce = environment.monotonic, environment.nonce
-        self.leases = leases
         self._leased_at = _NEVER  # when the leases last named all waits of this process
         self._named: set[str] = set()  # the incarnations that leases have named since then
 
@@ -102,7 +114,7 @@ class RegistrationWriter:
         waited = set(incarnations)
         named = sorted(waited if renew_all else waited - self._named)
         parts = [named[at : at + MOST_NAMED] for at in range(0, len(named), MOST_NAMED)]
-        first = 0 if renew_all else self.leases
+        first = 0 if renew_all else self._leases.count
         for number, part in enumerate(parts, first):
             lease = LeaseRecord(
                 v=version,
@@ -110,9 +122,9 @@ class RegistrationWriter:
                 incarnations=part,
                 host=socket.gethostname(),
             )
-            if not self._produce(self._lease_key(number), encode_json(lease)):
+            if not self._produce(self._leases.key(number), encode_json(lease)):
                 return
-            self.leases = max(self.leases, number + 1)
+            self._leases.count = max(self._leases.count, number + 1)
             self._named.update(part)
         if renew_all and self._end_leases(len(parts)):
             self._leased_at, self._named = now, waited
@@ -124,14 +136,11 @@ class RegistrationWriter:
 
     def _end_leases(self, first: int) -> bool:
         """Remove the lease records from number `first` on. Returns False if it must be retried."""
-        while self.leases > first:
-            if not self._produce(self._lease_key(self.leases - 1), None):
+        while self._leases.count > first:
+            if not self._produce(self._leases.key(self._leases.count - 1), None):
                 return False
-            self.leases -= 1
+            self._leases.count -= 1
         return True
-
-    def _lease_key(self, number: int) -> bytes:
-        return f"lease/{self._process}/{number}".encode()
 
     def _produce(self, key: bytes, value: bytes | None) -> bool:
         """Write a record that may be lost, since it is written again. Returns False if it was refused."""

@@ -24,7 +24,7 @@ from .dispatching import Dispatching
 from .environment import Environment
 from .latest_firings import FiringRef, LatestFirings, fetch
 from .notices import Notice, NoticeBoard
-from .registration_writer import RegistrationWriter
+from .registration_writer import ProcessLeases, RegistrationWriter
 
 TAKE = 2000
 TAKE_TIMEOUT_S = 0.05  # the longest that a new wait is queued before it is registered
@@ -113,8 +113,7 @@ class Waits:
         self._waits: dict[str, list[Wait]] = {}  # by incarnation
         self._topics = _TopicsRead()
         self.delivered = 0
-        self._process = f"{config.deployment}-{environment.nonce()}"
-        self._leases = 0  # see `RegistrationWriter`
+        self._leases = ProcessLeases(f"{config.deployment}-{environment.nonce()}")
 
     def open(self, registration: Registration, deliver: Deliver, accepts: Accepts | None = None) -> Wait:
         """Register the subscription unless it is registered, and deliver its firing.
@@ -179,9 +178,8 @@ class Waits:
             registrations = RegistrationWriter(
                 self._config,
                 clients.writer(),
-                self._process,
+                self._leases,
                 self._environment,
-                leases=self._leases,
             )
             reader.read(dict.fromkeys(partitions, 0))
             with self._lock:
@@ -213,7 +211,6 @@ class Waits:
                     self.register_again()
                     self._lease(registrations)
             registrations.close()
-            self._leases = registrations.leases
         finally:
             reader.close()
 
@@ -328,7 +325,6 @@ class Waits:
             incarnations = list(self._waits)
         incarnations += self.dispatching.dispatched_incarnations()
         registrations.lease(incarnations, self._topics.registry.version)
-        self._leases = registrations.leases
 
     def _not_registered(self, wait: Wait, reason: str) -> None:
         text = f"{wait.registration.subscription!r} could not be registered: {reason}. Interlock retries it."

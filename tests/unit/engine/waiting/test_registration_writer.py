@@ -8,7 +8,12 @@ from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.wait_clients import KafkaWriter
 from interlock.engine.records import LeaseRecord, decode_json
 from interlock.engine.waiting.environment import Environment
-from interlock.engine.waiting.registration_writer import LEASE_S, MOST_NAMED, RegistrationWriter
+from interlock.engine.waiting.registration_writer import (
+    LEASE_S,
+    MOST_NAMED,
+    ProcessLeases,
+    RegistrationWriter,
+)
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 MOST_BYTES = 1_000_000  # of a record, by the client's default
@@ -24,7 +29,9 @@ class Bench:
         self.written: list[tuple[bytes, bool]] = []
         monkeypatch.setattr("confluent_kafka.Producer", lambda _: self)
         writer = KafkaWriter(CONFIG, ClientErrors())
-        self.registering = RegistrationWriter(CONFIG, writer, "p", Environment(monotonic=lambda: self.now))
+        self.registering = RegistrationWriter(
+            CONFIG, writer, ProcessLeases("p"), Environment(monotonic=lambda: self.now)
+        )
 
     def produce(
         self, topic: str, value: bytes | None, key: bytes, partition: int, on_delivery: object
