@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -28,24 +27,9 @@ from interlock.conditions.filters import Any as AnyFilter
 from interlock.conditions.filters import Exact, Prefix, Sql
 from interlock.events import Event
 
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-NOON_MS = int(NOON.timestamp() * 1000)
-DAY = "2026-11-20"
-rates = event("com.bank.rates", by="data.day", label="rates")
+from .near_noon import DAY, NOON, NOON_MS, misses_of, rates, sent
+
 other = event("com.shop.orders", by="subject", label="orders")
-
-
-def sent(id_: str = "r1", type_: str = "com.bank.rates", minutes: int = 0, **given: Any) -> Event:
-    return Event.of(type_, "/bank", id=id_, time=NOON + timedelta(minutes=minutes), **given)
-
-
-def misses_of(
-    matcher: Matcher, events: Iterable[Any], key: str | None = None, state: State = EMPTY, most: int = 5
-) -> tuple[NearMiss, ...]:
-    explanation = explain(matcher, state, NOON_MS, events, key, near_misses=most)
-    [found] = explanation.near_misses
-    assert found.label == matcher.labels[0]
-    return found.misses
 
 
 def miss_of(matcher: Matcher, seen: object, key: str | None = None, state: State = EMPTY) -> NearMiss:

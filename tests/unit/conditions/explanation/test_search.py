@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
 from interlock.conditions import (
     EMPTY,
     Matcher,
     Seen,
-    State,
     event,
     explain,
 )
 from interlock.conditions.explanation import search
-from interlock.conditions.explanation.near_miss import NearMiss
 from interlock.conditions.filters import Prefix
 from interlock.events import Event
 
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-NOON_MS = int(NOON.timestamp() * 1000)
-DAY = "2026-11-20"
-rates = event("com.bank.rates", by="data.day", label="rates")
-
-
-def sent(id_: str = "r1", type_: str = "com.bank.rates", minutes: int = 0, **given: Any) -> Event:
-    return Event.of(type_, "/bank", id=id_, time=NOON + timedelta(minutes=minutes), **given)
-
-
-def misses_of(
-    matcher: Matcher, events: Iterable[Any], key: str | None = None, state: State = EMPTY, most: int = 5
-) -> tuple[NearMiss, ...]:
-    explanation = explain(matcher, state, NOON_MS, events, key, near_misses=most)
-    [found] = explanation.near_misses
-    assert found.label == matcher.labels[0]
-    return found.misses
+from .near_noon import DAY, NOON, NOON_MS, misses_of, rates, sent
 
 
 def test_events_that_counted_before_do_not_crowd_out_the_one_that_a_term_refused() -> None:

@@ -19,18 +19,9 @@ from interlock.conditions import (
     task_instance,
     week,
 )
-from interlock.events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
+from interlock.events.completions import TaskInstanceCompletion
 
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-
-
-def run_of(day: datetime | None = NOON, dag_id: str = "ingest", **given: Any) -> DagRun:
-    about = {"deployment": "airflow", "run_id": "r", "run_type": "scheduled", "run_after": NOON}
-    return DagRun(dag_id=dag_id, logical_date=day, **(about | given))
-
-
-def ended(day: datetime | None = NOON, state: str = "success", **given: Any) -> Event:
-    return DagRunCompletion(run=run_of(day, **given), state=state, started_at=NOON, ended_at=NOON).event()
+from .ends import NOON, ended, run_of
 
 
 def task_ended(state: str = "success", task_id: str = "load", map_index: int = -1) -> Event:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from interlock import Condition, ConditionError, Event, event
@@ -23,19 +21,9 @@ from interlock.conditions import (
 from interlock.conditions.filters import Any as AnyFilter
 from interlock.conditions.filters import Exact, Prefix, Sql
 from interlock.conditions.nodes.matcher import Matcher
-from interlock.events.completions import DagRun, DagRunCompletion
 from interlock.testing import dag_run_end, fires, task_instance_end
 
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-
-
-def run_of(day: datetime | None = NOON, dag_id: str = "ingest", **given: Any) -> DagRun:
-    about = {"deployment": "airflow", "run_id": "r", "run_type": "scheduled", "run_after": NOON}
-    return DagRun(dag_id=dag_id, logical_date=day, **(about | given))
-
-
-def ended(day: datetime | None = NOON, state: str = "success", **given: Any) -> Event:
-    return DagRunCompletion(run=run_of(day, **given), state=state, started_at=NOON, ended_at=NOON).event()
+from .ends import ended
 
 
 def hourly(hours: Iterable[int], clear_number: int = 0) -> list[Event]:

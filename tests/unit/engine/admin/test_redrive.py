@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from interlock.engine.admin import redrive as module
 from interlock.engine.admin.dead_letters import DeadLetter
 from interlock.engine.admin.redrive import redrive
 from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.kafka import transactions
 
-from tests.unit.engine.kafka.clients import CONFIG, FakeProducer
+from tests.unit.engine.kafka.clients import CONFIG, FakeProducer, fake_producers
 
 ORDERS, DEAD_LETTERS = TopicPartition("orders", 1), TopicPartition("b-dead-letter", 0)
 LOST = "[thrd:1]: b/1: Disconnected: connection closed by peer (after 5ms in state UP)"
@@ -25,15 +22,8 @@ def dead_letter(offset: int) -> tuple[DeadLetter, Record]:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
     """The producers made so far."""
-    producers: list[FakeProducer] = []
-
-    def connect(kind: object, config: object, errors: object, **own: Any) -> FakeProducer:
-        producers.append(FakeProducer(own))
-        return producers[-1]
-
     monkeypatch.setattr(module, "MOST_DEAD_LETTERS", 2)
-    monkeypatch.setattr(transactions, "connect", connect)
-    return producers
+    return fake_producers(monkeypatch)
 
 
 def test_an_end_of_a_transaction_that_the_client_may_repeat_cannot_end_the_next_one(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 from interlock.engine.config import BusConfig
+from interlock.engine.kafka import transactions
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 
@@ -110,3 +112,15 @@ class FakeProducer:
 
     def close(self) -> None:
         self._called("close")
+
+
+def fake_producers(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
+    """The producers that `Transactions` makes from now on, in their order."""
+    producers: list[FakeProducer] = []
+
+    def connect(kind: object, config: object, errors: object, **own: Any) -> FakeProducer:
+        producers.append(FakeProducer(own))
+        return producers[-1]
+
+    monkeypatch.setattr(transactions, "connect", connect)
+    return producers

@@ -15,7 +15,7 @@ from interlock.engine.kafka.lost_connections import LostConnections
 from interlock.engine.kafka.transactions import Transactions
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 
-from .clients import CONFIG, FakeProducer, failure
+from .clients import CONFIG, FakeProducer, failure, fake_producers
 
 OUTPUTS = [
     Output("b-trigger", 0, None, b"m"),
@@ -31,14 +31,7 @@ LOST = "[thrd:1]: b/1: Disconnected: connection closed by peer (after 5ms in sta
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
     """The producers made so far."""
-    producers: list[FakeProducer] = []
-
-    def connect(kind: object, config: object, errors: object, **own: Any) -> FakeProducer:
-        producers.append(FakeProducer(own))
-        return producers[-1]
-
-    monkeypatch.setattr(transactions, "connect", connect)
-    return producers
+    return fake_producers(monkeypatch)
 
 
 @pytest.fixture
