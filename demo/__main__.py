@@ -27,9 +27,10 @@ from typing import Any
 import httpx
 from interlock.events.errors import InterlockError
 from interlock.plugin.broker import LocalBroker
+from interlock.plugin.broker.java import find_java
 
 from local import spark_conf
-from local.airflow import LocalAirflow, free_port
+from local.airflow import MIGRATED, LocalAirflow, free_port
 from local.processes import ServiceError
 from local.rest import RestError
 
@@ -99,6 +100,7 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
         settings={("interlock", "delivery_networks"): "127.0.0.0/8"},
         environment=spark_conf.write(folder / "spark"),
         port=int(os.environ.get("DEMO_PORT") or 0),
+        migrated=MIGRATED,
     )
     feed = RatesFeed(airflow, folder / "feed", folder / "data")
     try:
@@ -117,6 +119,8 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
 
 
 def _start(broker: LocalBroker, airflow: LocalAirflow, feed: RatesFeed, progress: Progress) -> None:
+    find_java()  # what is missing is said before anything starts
+    airflow.require_port()
     progress.say("starting a Kafka broker, and creating Airflow's database")
     with ThreadPoolExecutor(max_workers=1) as pool:
         database = pool.submit(airflow.prepare)

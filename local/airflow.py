@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -36,6 +37,8 @@ from .rest import AirflowRest
 
 USER = "admin"
 DATABASE = "airflow.db"
+# An empty database of the installed version, for `LocalAirflow(migrated=...)`: a checkout makes it once.
+MIGRATED = Path(__file__).parents[1] / ".build" / f"airflow-{version('apache-airflow-core')}.db"
 # Short intervals, so that a local Airflow reacts quickly; it polls more often.
 QUICK = {
     ("scheduler", "scheduler_idle_sleep_time"): "0.4",
@@ -134,13 +137,17 @@ class LocalAirflow:
 
     def start(self) -> None:
         """Starts all components at once; they are not ready yet."""
-        if not port_is_free(self.port):
-            raise ServiceError(f"port {self.port} of 127.0.0.1 is in use; free it or choose another one")
+        self.require_port()
         self._component("api-server", "--workers", "1")
         self._component("scheduler", "--skip-serve-logs")
         self._component("dag-processor")
         for _ in range(self._wanted_triggerers):
             self._start_triggerer()
+
+    def require_port(self) -> None:
+        """Raises ServiceError if something listens on the port. `start` calls it too."""
+        if not port_is_free(self.port):
+            raise ServiceError(f"port {self.port} of 127.0.0.1 is in use; free it or choose another one")
 
     def wait_ready(self, timeout_s: float = 240.0, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Returns when the REST API answers and every component is healthy.

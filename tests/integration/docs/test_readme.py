@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from local.airflow import LocalAirflow, free_port
-from tests.kit.airflow import MIGRATED
+from local.airflow import MIGRATED, LocalAirflow, free_port
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()

@@ -16,9 +16,8 @@ import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 
-from local.airflow import LocalAirflow
+from local.airflow import MIGRATED, LocalAirflow
 from local.topics import read_all
-from tests.kit.airflow import MIGRATED
 
 pytestmark = pytest.mark.long
 TYPE = "com.shop.orders.done"

@@ -21,10 +21,9 @@ from interlock.events.completions import DagRun, DagRunCompletion, TaskInstanceC
 from interlock.events.schemas import data_schema
 from interlock.plugin.broker import LocalBroker
 
-from local.airflow import LocalAirflow
+from local.airflow import MIGRATED, LocalAirflow
 from local.rest import instant
 from local.topics import Record, read_all
-from tests.kit.airflow import MIGRATED
 
 ROOT = Path(__file__).parents[3]
 DAY = datetime(2026, 11, 20, tzinfo=UTC)

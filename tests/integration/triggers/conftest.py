@@ -14,8 +14,7 @@ from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
 
-from local.airflow import LocalAirflow, free_port
-from tests.kit.airflow import MIGRATED
+from local.airflow import MIGRATED, LocalAirflow, free_port
 
 HERE = Path(__file__).parent
 DAGS = {

@@ -24,10 +24,9 @@ from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
 from interlock.testing import spark_application_end
 
-from local.airflow import LocalAirflow
+from local.airflow import MIGRATED, LocalAirflow
 from local.topics import read_all
 from tests.integration.triggers.test_dispatch import registered
-from tests.kit.airflow import MIGRATED
 from tests.kit.sinks import Sink
 
 pytestmark = pytest.mark.long  # an Airflow of its own; in `make test` the examples run without one

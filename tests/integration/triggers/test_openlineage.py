@@ -22,10 +22,9 @@ from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.jars import cache_directory, class_path
 
-from local.airflow import LocalAirflow, free_port
+from local.airflow import MIGRATED, LocalAirflow, free_port
 from local.receiver import LocalReceiver
 from local.topics import Record, read_all
-from tests.kit.airflow import MIGRATED
 
 pytestmark = pytest.mark.long  # an Airflow of its own, and a jar of 43 MB
 

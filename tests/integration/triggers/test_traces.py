@@ -13,8 +13,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
 
-from local.airflow import LocalAirflow
-from tests.kit.airflow import MIGRATED
+from local.airflow import MIGRATED, LocalAirflow
 from tests.kit.sinks import Sink
 from tests.kit.trace_receiver import TraceReceiver
 

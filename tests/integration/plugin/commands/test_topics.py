@@ -14,10 +14,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from interlock import event
 
-from local.airflow import LocalAirflow
+from local.airflow import MIGRATED, LocalAirflow
 from tests.integration.engine.conftest import Bench
 from tests.integration.plugin.commands.conftest import Ran
-from tests.kit.airflow import MIGRATED
 
 
 @pytest.fixture(scope="module")
