@@ -29,7 +29,7 @@ from interlock.plugin.broker.jars import KAFKA_VERSION, versions
 from . import deliverers
 from .cluster import Cluster
 from .deliverers import Delivery
-from .faults import QUOTAS, Pool, rests, schedule
+from .faults import LONG_S, QUOTAS, Pool, rests, schedule
 from .load import Load, Plan, orders_topic
 from .processes import ROOT, STEPS
 
@@ -40,7 +40,7 @@ NODES = (
     *("Matcher", "AllOf", "AnyOf", "AtLeast", "Count", "Within"),
     *("Sequence", "Ordered", "Absent", "Quiet", "Expires"),
 )
-RATE = 110.0
+RATE = 110.0  # events per second
 MORE_S = 180.0  # in addition to a quarter of the time, for faults that a busy machine has not reached yet
 SETTLE_S, LEAKS_S = 600.0, 60.0  # time limits, for a busy machine
 # Load without faults at the end, so long that a firing which waits for an idle partition counts as late
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
     drawn = draw(args.seed)
     plan = Plan(
-        rate=RATE,
+        rate=args.rate,
         durables=drawn["durables"],
         keys=drawn["keys"],
         waits_per_s=4.0,
@@ -130,6 +130,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         bus = {"name": name, "client": {"bootstrap.servers": cluster.proxied}}
         oracle = OracleProcess(cluster.direct, config, folder)
         pool = Pool(cluster, bus, folder, drawn["replicas"][0], args.seed, say, args.plant)
+        pool.repeats_rules = args.seconds >= LONG_S
         load = Load(cluster.direct, config, plan, args.seed, drawn["partitions"])
         delivery = Delivery(bus, folder, args.seed, say) if args.deliver else None
         if delivery is not None:
@@ -282,7 +283,7 @@ def failures(result: dict[str, Any]) -> list[str]:
     for step in STEPS:
         if result["kills_by_step"][step] < max(1, least["kills_by_step"]):
             wrong.append(f"too few kills at {step!r}: {result['kills_by_step'][step]}")
-    if result["seconds"] >= 120:
+    if result["seconds"] >= LONG_S:
         kinds = (*QUOTAS, "duplicate", "poison", "out of order")
         wrong += [
             f"too few of {kind!r}"
@@ -300,6 +301,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--rate", type=float, default=RATE, help="events per second")
     parser.add_argument(
         "--quiet",
         type=float,

@@ -47,6 +47,7 @@ BURST_EVERY_S, BURST_SHARE = 45.0, 0.55
 APART_S = 8.0  # before a rule without effect is tried again: starting engines must be able to join the group
 WORKED_S = 3.0  # an engine that has owned partitions for this long has done some work
 AT_WORK = 0.7  # share of kills that hit working engines only; the others may also hit one that takes over
+LONG_S = 120.0  # a run from then on must have had each kind of fault
 MOST_LATE = 3  # how many kills may wait for the next burst
 NEED_A_LONG_RUN = frozenset(
     {"clock skew", "coordinator delay", "coordinator loading", "drop replies", "broker restart TERM"}
@@ -73,7 +74,7 @@ def schedule(seed: int, seconds: float) -> list[Planned]:
     for step in STEPS:
         wanted += [(f"kill at {step}", step)] * max(1, round(KILLS_PER_STEP * share))
     for kind, quota in QUOTAS.items():
-        if seconds >= 120 or kind not in NEED_A_LONG_RUN:
+        if seconds >= LONG_S or kind not in NEED_A_LONG_RUN:
             wanted += [(kind, "")] * max(1, round(quota * share))
     r.shuffle(wanted)
     # a zombie must continue before the end
@@ -154,6 +155,7 @@ class Pool:
         self._later: list[tuple[float, Callable[[], None]]] = []
         self.beside: list[Callable[[], None]] = []  # what else must be tended
         self.resting = False  # between bursts: only few late kills are repeated
+        self.repeats_rules = True  # whether a rule of the proxy without effect is tried again
         self._over = False
         self._ordered: dict[EngineProcess, float] = {}
         self._again: list[tuple[str, bool]] = []  # kills without effect, to try again
@@ -239,7 +241,8 @@ class Pool:
                 self.done.by_kind[given.kind] += 1
             elif now > given.rule.until:  # it had no effect: try it on another engine
                 self._rules.remove(given)
-                self._in(APART_S, lambda given=given: self._try_again(given))
+                if self.repeats_rules:
+                    self._in(APART_S, lambda given=given: self._try_again(given))
 
     def _take_away(self, engine: EngineProcess) -> None:
         """Sends SIGKILL; counts as a kill, but for no step."""
