@@ -97,8 +97,8 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 # Two cores: three processes whose tests wait for services, and one that computes meanwhile. A file, or a group
 # of files, runs in one process (tests/kit/scheduling.py).
 TEST_PROCESSES ?= 4
-# Tests start some hundred brokers: with an archive of their classes each takes two thirds of the time.
-TESTED = KAFKA_OPTS="$$($(PY) -m tests.kit.class_data)" $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
+# Tests start dozens of brokers and Spark drivers: with an archive of its classes each takes two thirds of the time.
+TESTED = KAFKA_OPTS="$$($(PY) -m tests.kit.class_data broker)" SPARK_SUBMIT_OPTS="$$($(PY) -m tests.kit.class_data spark)" $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
 # In a clean clone one process compiles the modules first: all of TEST_PROCESSES would, each for itself.
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts brokers, Airflow and Spark by itself)

@@ -7,7 +7,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-_DEFAULTS = {
+DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     # Generating and compiling code takes longer than interpreting a thousand rows.
@@ -40,20 +40,24 @@ def jvm_options() -> str:
 
 
 def write(folder: Path) -> dict[str, str]:
-    """Writes the files; returns the environment with which Spark uses them, bound to 127.0.0.1."""
-    conf = folder / "conf"
-    conf.mkdir(parents=True)
-    (conf / "spark-defaults.conf").write_text(
-        "".join(f"{name} {value}\n" for name, value in _DEFAULTS.items())
-    )
-    (conf / "log4j2.properties").write_text(_LOG4J)
+    """Writes the file; returns the environment with which Spark uses the configuration, bound to 127.0.0.1.
+
+    All is given as options of the driver's JVM, which come behind those of the environment. A folder with a
+    configuration would be a part of the class path: the JVM takes an archive of classes only without it.
+    """
+    folder.mkdir(parents=True)
+    log4j = folder / "log4j2.properties"
+    log4j.write_text(_LOG4J)
     pyspark = find_spec("pyspark")
     home = str(Path(pyspark.origin).parent) if pyspark and pyspark.origin else ""
+    options = " ".join(f"-D{name}={value}" for name, value in DEFAULTS.items())
+    own = os.environ.get("SPARK_SUBMIT_OPTS", "")
     return {
         # PySpark does not find it if the path contains a space.
         "SPARK_HOME": home,
         "JDK_JAVA_OPTIONS": jvm_options(),
-        "SPARK_CONF_DIR": str(conf),
+        "SPARK_SUBMIT_OPTS": f"{own} {options} -Dlog4j2.configurationFile={log4j.as_uri()}".strip(),
+        "SPARK_CONF_DIR": "",  # not that of whoever starts this
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

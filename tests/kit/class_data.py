@@ -1,7 +1,8 @@
-"""An archive of the classes of a broker's JVM (JEP 350): with it a broker starts in two thirds of the time.
+"""Archives of a JVM's classes (JEP 350): a broker or a Spark driver starts in two thirds of the time.
 
-`python -m tests.kit.class_data` makes it in `.build`, once for each Java and class path, and prints
-KAFKA_OPTS for brokers that use it. Only tests do: to make it takes as long as to start three brokers.
+`python -m tests.kit.class_data broker` or `spark` makes the archive in `.build`, once for each Java and class
+path, and prints the options with which a JVM uses it: KAFKA_OPTS of brokers, SPARK_SUBMIT_OPTS of Spark's
+drivers. Only tests do: to make one takes as long as to start three of these JVMs.
 """
 
 from __future__ import annotations
@@ -10,48 +11,90 @@ import hashlib
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
+import pyspark
 from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.jars import class_path
 from interlock.plugin.broker.java import find_java, version_of
 
-from local.spark_conf import jvm_options
+from local import spark_conf
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITTEN_WITHIN_S = 120.0
 SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+# A longer job would make the archive twice as large, and no other job faster.
+JOB = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.range(9).count()
+spark.stop()
+"""
 
 
-def archive() -> Path:
-    """The path of the archive for this Java and these jars, whether it exists or not. Fetches the jars."""
-    made_for = f"{version_of(find_java())} {class_path(_to_stderr)}"
-    return ROOT / ".build" / f"broker-{hashlib.sha256(made_for.encode()).hexdigest()[:12]}.jsa"
+def broker_options() -> list[str]:
+    """The options of a broker's JVM. Fetches the jars, and makes the archive if it is missing."""
+    return _options("broker", class_path(_to_stderr), _write_for_a_broker)
 
 
-def make(made: Path) -> None:
-    """Makes the archive: a broker's JVM writes it when it ends."""
-    made.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-        written = Path(folder) / "broker.jsa"
-        node = LocalBroker(Path(folder) / "broker")
-        node.start().stop()  # formats the directory: only the JVM started next shall write the archive
-        with mock.patch.dict(
-            os.environ, KAFKA_OPTS=shlex.join([f"-XX:ArchiveClassesAtExit={written}", *SILENT])
-        ):
-            node.start()
-        assert node.pid is not None
-        os.kill(node.pid, signal.SIGTERM)  # stop() would kill a node that writes for longer than 15 s
-        ended = node.wait(WRITTEN_WITHIN_S)
-        node.kill()
-        if not ended:
-            raise TimeoutError(
-                f"The broker's archive of classes was not written within {WRITTEN_WITHIN_S} s."
-            )
-        written.rename(made)
+def spark_options() -> list[str]:
+    """The options of a Spark driver's JVM. Makes the archive if it is missing."""
+    jars = sorted(path.name for path in (Path(pyspark.__file__).parent / "jars").iterdir())
+    return _options("spark", f"{pyspark.__file__} {jars}", _write_for_spark)
+
+
+def _options(name: str, made_for: str, write: Callable[[Path, Path], None]) -> list[str]:
+    made_for = f"{version_of(find_java())} {made_for}"
+    archive = ROOT / ".build" / f"{name}-{hashlib.sha256(made_for.encode()).hexdigest()[:12]}.jsa"
+    if not archive.exists():
+        archive.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+            written = Path(folder) / "new.jsa"
+            write(Path(folder), written)
+            written.rename(archive)
+    return [f"-XX:SharedArchiveFile={archive}", *SILENT]
+
+
+def _at_exit(written: Path) -> str:
+    """The options with which a JVM writes an archive when it ends."""
+    return shlex.join([f"-XX:ArchiveClassesAtExit={written}", *SILENT])
+
+
+def _write_for_a_broker(folder: Path, written: Path) -> None:
+    node = LocalBroker(folder / "broker")
+    node.start().stop()  # formats the directory: only the JVM started next shall write the archive
+    with mock.patch.dict(os.environ, KAFKA_OPTS=_at_exit(written)):
+        node.start()
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGTERM)  # stop() would kill a node that writes for longer than 15 s
+    ended = node.wait(WRITTEN_WITHIN_S)
+    node.kill()
+    if not ended:
+        raise TimeoutError(f"The broker's archive of classes was not written within {WRITTEN_WITHIN_S} s.")
+
+
+def _write_for_spark(folder: Path, written: Path) -> None:
+    (folder / "job.py").write_text(JOB)
+    environment = spark_conf.write(folder / "spark")
+    options = f"{_at_exit(written)} {environment['SPARK_SUBMIT_OPTS']}"
+    subprocess.run(
+        [
+            Path(sys.executable).parent / "spark-submit",
+            "--master",
+            "local[1]",
+            folder / "job.py",
+            folder / "rows",
+        ],
+        env={**os.environ, **environment, "SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable},
+        cwd=folder,
+        check=True,
+        stdout=sys.stderr,
+    )
 
 
 def _to_stderr(line: str) -> None:
@@ -59,11 +102,13 @@ def _to_stderr(line: str) -> None:
 
 
 def main() -> None:
-    os.environ["JDK_JAVA_OPTIONS"] = jvm_options()  # those of the tests: an archive belongs to one collector
-    made = archive()
-    if not made.exists():
-        make(made)
-    print(os.environ.get("KAFKA_OPTS", ""), shlex.join([f"-XX:SharedArchiveFile={made}", *SILENT]))
+    # Those of the tests: an archive belongs to one collector.
+    os.environ["JDK_JAVA_OPTIONS"] = spark_conf.jvm_options()
+    name, options = {
+        "broker": ("KAFKA_OPTS", broker_options),
+        "spark": ("SPARK_SUBMIT_OPTS", spark_options),
+    }[sys.argv[1]]
+    print(os.environ.get(name, ""), shlex.join(options()))
 
 
 if __name__ == "__main__":
