@@ -159,6 +159,12 @@ class Waiting:
         return last if last and re.search(words, last) else None
 
 
+IN_BOTH_TIERS = (
+    "another authority",
+    "a wrong password",
+    "a wrong client secret",
+    "no TLS where it is wanted",
+)
 REFUSALS = {
     "another authority": r"certificate is refused, (self-signed certificate|unable to get)",
     "another host's certificate": r"certificate is refused, .*not valid for '127\.0\.0\.1'",
@@ -172,8 +178,8 @@ REFUSALS = {
 
 
 @pytest.fixture(scope="module")
-def refused(site: Listeners, eventually: Any) -> dict[str, Waiting]:
-    """A waiting task for each case, with its notices; stopped, since each tries again for ever.
+def refused(request: pytest.FixtureRequest, site: Listeners, eventually: Any) -> dict[str, Waiting]:
+    """A waiting task for each case of this run, with its notices; stopped, since each tries again for ever.
 
     They wait at the same time: it takes a client 10 s to give up.
     """
@@ -188,6 +194,8 @@ def refused(site: Listeners, eventually: Any) -> dict[str, Waiting]:
         "a token endpoint of another authority": client(site, "OAUTH", https_ca_location=stranger),
         "no TLS where it is wanted": site.client("TLS", security_protocol="PLAINTEXT"),
     }
+    if request.config.option.markexpr == "not long":
+        clients = {what: clients[what] for what in IN_BOTH_TIERS}
     create(BusConfig(name="refused", client=site.client("PLAINTEXT")), partitions=2)
     with ExitStack() as stack, ThreadPoolExecutor(len(clients)) as pool:  # they stop together
         tasks = {
@@ -200,7 +208,10 @@ def refused(site: Listeners, eventually: Any) -> dict[str, Waiting]:
     return tasks
 
 
-@pytest.mark.parametrize("what", REFUSALS)
+@pytest.mark.parametrize(
+    "what",
+    [what if what in IN_BOTH_TIERS else pytest.param(what, marks=pytest.mark.long) for what in REFUSALS],
+)
 def test_the_waiting_task_sees_why_the_connection_is_refused(what: str, refused: dict[str, Waiting]) -> None:
     notices = refused[what].notices
     assert notices[0] is not None

@@ -240,12 +240,15 @@ def crash(site: Site, eventually: Callable[..., Any]) -> Crash:
 
 
 @pytest.fixture(scope="module")
-def dying(site: Site, crash: Crash) -> str:
+def dying(site: Site, request: pytest.FixtureRequest) -> str:
     """The run of `dies`, which continues beside the tests until Airflow has found its tasks dead."""
+    if any("crash" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("crash")  # which kills the scheduler: not while this runs
     site.airflow.api.unpause("dies")
     return site.airflow.api.trigger("dies")
 
 
+@pytest.mark.long
 def test_tasks_that_end_while_kafka_is_away_have_their_states_and_one_warning_within_the_bound(
     site: Site, crash: Crash
 ) -> None:
@@ -445,6 +448,7 @@ def test_the_scheduler_emits_the_event_of_a_task_killed_with_its_worker_and_not_
     assert states == {"alone": "failed", "with_its_worker": "failed", "mended": "success"}
 
 
+@pytest.mark.long
 def test_reconcile_emits_events_that_an_outage_and_killed_processes_prevented(
     site: Site, crash: Crash, dying: str
 ) -> None:

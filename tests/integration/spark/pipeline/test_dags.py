@@ -70,11 +70,10 @@ def submitted(
     return run
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_events_are_archived_compacted_backtested_and_reported_by_the_example_dags(
-    site: Site, submitted: Callable[..., None], spark: Any, tmp_path: Path, whole: bool
+    site: Site, submitted: Callable[..., None], spark: Any, tmp_path: Path
 ) -> None:
-    """`make test` only archives: each submission takes ten seconds of a core."""
     producer = site.producer()
     for day in range(20):
         for kind in ("orders.done", "rates.published"):
@@ -87,20 +86,19 @@ def test_events_are_archived_compacted_backtested_and_reported_by_the_example_da
     submitted("archive_events", "archive")
     archive = tmp_path / "archive"
     assert read(spark, str(archive)).where("source = '/tests'").count() == 40
-    if whole:
-        submitted("compact_archive", "compact")
-        submitted("backtest_condition", "backtest")
-        output = tmp_path / "archive_backtests" / "by_hand"
-        assert spark.read.parquet(str(output / "firings")).count() == 20
-        changes = spark.read.parquet(str(output / "changes")).groupBy("change").count().collect()
-        assert [row.asDict() for row in changes] == [{"change": "same", "count": 20}]
-        submitted("event_report", "report")
-        page = (tmp_path / "archive_reports" / "2026-11-20" / "report.html").read_text()
-        assert "com.example.orders.done" in page
+    submitted("compact_archive", "compact")
+    submitted("backtest_condition", "backtest")
+    output = tmp_path / "archive_backtests" / "by_hand"
+    assert spark.read.parquet(str(output / "firings")).count() == 20
+    changes = spark.read.parquet(str(output / "changes")).groupBy("change").count().collect()
+    assert [row.asDict() for row in changes] == [{"change": "same", "count": 20}]
+    submitted("event_report", "report")
+    page = (tmp_path / "archive_reports" / "2026-11-20" / "report.html").read_text()
+    assert "com.example.orders.done" in page
 
     ended = [
         record.header("ce_subject")
         for record in read_all(site.servers, site.topic())
         if record.header("ce_type") == "interlock.spark.application.succeeded"
     ]
-    assert ended == ["archive", *(("compact_archive", "backtest", "event_report") if whole else ())]
+    assert ended == ["archive", "compact_archive", "backtest", "event_report"]
