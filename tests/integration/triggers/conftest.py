@@ -97,9 +97,10 @@ DAGS = {
             )
 
         class Timed(EventSensor):
-            # deferred with a time of Airflow's own, as no wait is
+            # deferred with a time of Airflow's own, as no wait is; a shorter one may end before a scheduler
+            # that lags behind has noted the deferral, and then the task fails for another reason (ADR 6)
             def defer(self, **arguments):
-                super().defer(timeout=timedelta(seconds=1), **arguments)
+                super().defer(timeout=timedelta(seconds=8), **arguments)
 
         with DAG("timed_by_airflow", schedule=None):
             Timed(task_id="wait", condition=row, key="timed_by_airflow")

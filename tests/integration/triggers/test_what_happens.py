@@ -34,7 +34,7 @@ from tests.integration.triggers.plays import (
 )
 
 LOOKBACK = timedelta(hours=24)
-AT_ONCE = 6  # more make Airflow wait for SQLite's lock, which it answers with errors
+AT_ONCE = 4  # more make Airflow wait for SQLite's lock, which it answers with errors
 
 
 def _to_the_millisecond(moment: datetime) -> datetime:
