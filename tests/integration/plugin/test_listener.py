@@ -438,20 +438,25 @@ DEATHS = Counter(
 )
 
 
-def test_the_scheduler_emits_the_event_of_a_task_killed_with_its_worker_and_not_of_one_killed_alone(
-    site: Site, dying: str, eventually: Callable[..., Any]
-) -> None:
+def _all_are_dead(site: Site, dying: str, eventually: Callable[..., Any]) -> None:
     assert site.airflow.api.wait_for_run("dies", dying) == "failed"
     # The process of the last task may emit its event behind the scheduler's.
     eventually("all ends have their events", lambda: site.emitted(dying) == DEATHS)
+
+
+def test_the_scheduler_emits_the_event_of_a_task_killed_with_its_worker_and_not_of_one_killed_alone(
+    site: Site, dying: str, eventually: Callable[..., Any]
+) -> None:
+    _all_are_dead(site, dying, eventually)
     states = {task["task_id"]: task["state"] for task in site.airflow.api.tasks("dies", dying)}
     assert states == {"alone": "failed", "with_its_worker": "failed", "mended": "success"}
 
 
 @pytest.mark.long
 def test_reconcile_emits_events_that_an_outage_and_killed_processes_prevented(
-    site: Site, crash: Crash, dying: str
+    site: Site, crash: Crash, dying: str, eventually: Callable[..., Any]
 ) -> None:
+    _all_are_dead(site, dying, eventually)
     everywhere = ("--dags", "away,dies,excluded")  # tags are as the listener's
     done = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", *everywhere)
     assert (done.returncode, "6 events emitted" in done.stdout) == (0, True), done.stdout
