@@ -2,8 +2,9 @@
 # All paths are relative to this folder, whose name may hold spaces.
 
 # A distribution's Python where it will do: it is built with profile-guided optimisation, which pyenv leaves out,
-# and needs two thirds of the time. Else the first one on PATH.
-will-do = import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+# and needs two thirds of the time. Else the first one on PATH. Before 3.11.5, ast.parse fails now and then when
+# garbage is collected meanwhile (python/cpython#106905).
+will-do = import sys, ensurepip, venv; sys.exit(not (3, 11, 5) <= sys.version_info < (3, 15))
 PYTHON ?= $(shell /usr/bin/python3 -c '$(will-do)' 2>/dev/null && echo /usr/bin/python3 || echo python3)
 VENV := .venv
 PY := $(VENV)/bin/python
