@@ -24,9 +24,8 @@ def register(subscriptions: Subscriptions, wanted: Sequence[Durable]) -> list[bo
     missing = [_is_missing(subscriptions, each) for each in wanted]
     clients, failed = KafkaClients(subscriptions.config), list[str]()
     writer, version = clients.writer(TIMEOUT_S), subscriptions.registry.version
-    registrations = RegistrationWriter(
-        subscriptions.config, writer, ProcessLeases("command")
-    )  # it writes none
+    leases = ProcessLeases("command")  # a command writes none
+    registrations = RegistrationWriter(subscriptions.config, writer, leases)
     for each, write in zip(wanted, missing, strict=True):
         if not write:
             continue
