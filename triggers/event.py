@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..engine.records import ActionRecord, Registration
     from ..engine.runtime.runtime import Runtime
     from ..engine.waiting.notices import Notice
-    from ..engine.waiting.waits import FiringDelivery, Wait
+    from ..engine.waiting.waits import FiringForWait, Wait
 
 STATE_S = 25.0  # `on_kill` waits at most this long for the task's state; Airflow allows it 30 s
 # The query then continues in the background: the first one took 36 s on a busy machine.
@@ -90,7 +90,7 @@ class EventTrigger(BaseTrigger):
         return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        from ..engine.waiting.waits import FiringDelivery  # a heavy import, not needed to parse a DAG file
+        from ..engine.waiting.waits import FiringForWait  # a heavy import, not needed to parse a DAG file
 
         loop = asyncio.get_running_loop()
         config = await self._readable_bus_config()
@@ -99,9 +99,9 @@ class EventTrigger(BaseTrigger):
             return
         runtime = await self._runtime(config)
         condition = from_json(self.condition)
-        arrived: asyncio.Queue[FiringDelivery | Notice] = asyncio.Queue()
+        arrived: asyncio.Queue[FiringForWait | Notice] = asyncio.Queue()
 
-        def deliver(item: FiringDelivery | Notice) -> None:  # runs in the waits' thread
+        def deliver(item: FiringForWait | Notice) -> None:  # runs in the waits' thread
             loop.call_soon_threadsafe(arrived.put_nowait, item)
 
         look_until = loop.time() + LOOK_S
@@ -114,7 +114,7 @@ class EventTrigger(BaseTrigger):
                 if item is None:
                     yield await self._timeout(runtime.waits.registration_keys(wait))
                     return
-                if isinstance(item, FiringDelivery):
+                if isinstance(item, FiringForWait):
                     await asyncio.sleep(_seconds_left(self.resume_not_before) or 0)
                     # In a thread: shrinking a large firing would block the event loop of all triggers.
                     payload = await asyncio.to_thread(_payload, item)
@@ -226,23 +226,23 @@ class EventTrigger(BaseTrigger):
         return accepts
 
     async def next_item(
-        self, arrived: asyncio.Queue[FiringDelivery | Notice], wait: Wait, look_until: float
-    ) -> FiringDelivery | Notice | None:
-        """Returns the next delivery; None after the timeout."""
+        self, arrived: asyncio.Queue[FiringForWait | Notice], wait: Wait, look_until: float
+    ) -> FiringForWait | Notice | None:
+        """Returns the next firing or notice; None after the timeout."""
         with suppress(asyncio.TimeoutError):
             return await asyncio.wait_for(arrived.get(), _seconds_left(self.timeout_at))
         # Perhaps no triggerer ran at the timeout: a firing from before it still counts.
         clock = asyncio.get_running_loop().time
         while not wait.checked_firings and arrived.empty() and clock() < look_until:  # noqa: ASYNC110  # a thread's flag
             await asyncio.sleep(0.1)
-        await asyncio.sleep(0)  # let a delivery from just before `checked_firings` arrive in the queue
+        await asyncio.sleep(0)  # let a firing from just before `checked_firings` arrive in the queue
         return None if arrived.empty() else arrived.get_nowait()
 
     async def _bus_config(self) -> BusConfig:
         return await read_bus_config(self.kafka_conn_id, self.bus, self.deployment)
 
 
-def _payload(item: FiringDelivery) -> Payload:
+def _payload(item: FiringForWait) -> Payload:
     return Payload.of_firing(item.action, item.registration_keys, record_firing(item.action))
 
 

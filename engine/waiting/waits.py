@@ -34,14 +34,14 @@ PROBE_S = 5.0
 COMPONENT = "The waits"  # on the notice board; the runtime uses it for the same thread
 
 
-class FiringDelivery(NamedTuple):
+class FiringForWait(NamedTuple):
     """A firing for a wait, and the registry keys to write tombstones for when it is acknowledged."""
 
     action: ActionRecord
     registration_keys: tuple[str, ...]
 
 
-Deliver: TypeAlias = Callable[[FiringDelivery | Notice], None]
+Deliver: TypeAlias = Callable[[FiringForWait | Notice], None]
 Accepts: TypeAlias = Callable[[ActionRecord], bool]
 
 
@@ -357,10 +357,10 @@ class Waits:
             self._deliver(wait, Notice(str(e)))
             return
         self.delivered += 1
-        self._deliver(wait, FiringDelivery(action, self.registration_keys(wait)))
+        self._deliver(wait, FiringForWait(action, self.registration_keys(wait)))
 
     @staticmethod
-    def _deliver(wait: Wait, item: FiringDelivery | Notice) -> None:
+    def _deliver(wait: Wait, item: FiringForWait | Notice) -> None:
         try:
             wait.deliver(item)
         except Exception as e:  # noqa: BLE001  # its event loop may be closed; the other waits continue

@@ -23,7 +23,7 @@ from interlock.engine.runtime.watchdog import START_S, Watchdog
 from interlock.engine.waiting import waits
 from interlock.engine.waiting.acknowledge import acknowledge
 from interlock.engine.waiting.notices import Notice, NoticeBoard
-from interlock.engine.waiting.waits import FiringDelivery, Waits
+from interlock.engine.waiting.waits import FiringForWait, Waits
 from interlock.triggers import event as trigger_module
 from interlock.triggers import payload as payload_module
 from interlock.triggers.event import EventTrigger
@@ -224,7 +224,7 @@ def test_i8_a_waiter_that_cannot_be_notified_keeps_nobody_else_waiting() -> None
     pool.start()
     notified: list[str] = []
 
-    def gone(item: FiringDelivery | Notice) -> None:
+    def gone(item: FiringForWait | Notice) -> None:
         notified.append("gone")
         raise RuntimeError("Event loop is closed")
 

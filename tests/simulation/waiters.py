@@ -17,7 +17,7 @@ from interlock.engine.records import ActionRecord, Registration, RegistrationKey
 from interlock.engine.waiting.acknowledge import write
 from interlock.engine.waiting.environment import Environment
 from interlock.engine.waiting.notices import Notice, NoticeBoard
-from interlock.engine.waiting.waits import FiringDelivery, Wait
+from interlock.engine.waiting.waits import FiringForWait, Wait
 
 from tests.kit.clients import SimulatedClients
 from tests.kit.kafka import Cluster
@@ -55,7 +55,7 @@ class YieldedEvent(NamedTuple):
     """A trigger's event. known: the registry keys of the wait that its triggerer had read."""
 
     trigger: int
-    delivery: FiringDelivery
+    firing: FiringForWait
     known: frozenset[bytes]
 
 
@@ -131,8 +131,8 @@ class Triggerer(Process):
         if number in self.open:
             return
 
-        def deliver(item: FiringDelivery | Notice) -> None:
-            if isinstance(item, FiringDelivery):
+        def deliver(item: FiringForWait | Notice) -> None:
+            if isinstance(item, FiringForWait):
                 known = keys_in_force(self.cluster, incarnation, self.registry_read)
                 self.yielded.append(YieldedEvent(number, item, frozenset(known)))
                 self.say(f"gets the firing {item.action.firing.id[:6]} of {task.name}")

@@ -146,7 +146,7 @@ class Waiting:
             self.world.seen["firing for a task that was resumed already"] += 1
             return True
         ends = tuple(log.end for log in self.world.cluster.topics[ACTION].logs)
-        action, keys = event.delivery
+        action, keys = event.firing
         incarnation = task.registration.incarnation
         task.resumed = Resumed(task.name, incarnation, action, ends, keys, event.known)
         self.resumptions.append(task.resumed)

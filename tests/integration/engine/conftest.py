@@ -26,7 +26,7 @@ from interlock.engine.kafka.topics import bus_record, create, write_bus_record, 
 from interlock.engine.records import Registration, RegistrationKey, ResumeRecord, encode_json, registry_key
 from interlock.engine.runtime.runtime import Runtime, run_engine
 from interlock.engine.waiting.notices import Notice, NoticeBoard
-from interlock.engine.waiting.waits import FiringDelivery, Waits
+from interlock.engine.waiting.waits import FiringForWait, Waits
 from interlock.events import Emitter
 
 from local.topics import Record, read_all
@@ -49,17 +49,17 @@ class OpenWait:
     registration: Registration
     eventually: Callable[..., Any]
     notices: list[str | None] = field(default_factory=list)
-    deliveries: list[FiringDelivery] = field(default_factory=list)
+    firings: list[FiringForWait] = field(default_factory=list)
 
-    def __call__(self, item: FiringDelivery | Notice) -> None:
+    def __call__(self, item: FiringForWait | Notice) -> None:
         if isinstance(item, Notice):
             self.notices.append(item.text)
         else:
-            self.deliveries.append(item)
+            self.firings.append(item)
 
-    def firing(self) -> FiringDelivery:
+    def firing(self) -> FiringForWait:
         return self.eventually(
-            f"{self.registration.subscription} fires", lambda: self.deliveries and self.deliveries[0]
+            f"{self.registration.subscription} fires", lambda: self.firings and self.firings[0]
         )
 
 

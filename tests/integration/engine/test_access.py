@@ -46,7 +46,7 @@ from interlock.engine.waiting.acknowledge import acknowledge, acknowledge_all, r
 from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.open_firings import read
-from interlock.engine.waiting.waits import FiringDelivery
+from interlock.engine.waiting.waits import FiringForWait
 from interlock.events import Emitter
 from interlock.events.errors import EmitError
 from interlock.plugin.broker import LocalBroker
@@ -168,8 +168,8 @@ class Received:
     def notices(self) -> list[Notice]:
         return [item for item in self.items if isinstance(item, Notice)]
 
-    def delivery(self) -> FiringDelivery | None:
-        return next((item for item in self.items if isinstance(item, FiringDelivery)), None)
+    def firing(self) -> FiringForWait | None:
+        return next((item for item in self.items if isinstance(item, FiringForWait)), None)
 
 
 def test_emitter_triggerer_and_worker_work_with_the_rights_listed(user: Any, eventually: Any) -> None:
@@ -178,10 +178,10 @@ def test_emitter_triggerer_and_worker_work_with_the_rights_listed(user: Any, eve
         runtime.waits.open(Registration.of("w", event("x"), None, 0), received)
         with Emitter(user("emitter").client, "bus-event") as emitter:
             emitter.emit(Event.of("x", "/test"))
-        eventually("the wait fires", received.delivery)
-        delivery = received.delivery()
-        acknowledge(user("worker"), delivery.action, delivery.registration_keys)
-    assert [item.text for item in received.items if not isinstance(item, FiringDelivery)] == []
+        eventually("the wait fires", received.firing)
+        firing = received.firing()
+        acknowledge(user("worker"), firing.action, firing.registration_keys)
+    assert [item.text for item in received.items if not isinstance(item, FiringForWait)] == []
 
 
 def registered(user: Any) -> set[str]:
@@ -251,7 +251,7 @@ def test_a_deliverer_delivers_gives_up_and_writes_replies_with_the_rights_listed
             with Emitter(user("emitter").client, "bus-event") as emitter:
                 sink.answer(answer(200, reply))
                 emitter.emit(Event.of(name, "/test", subject="a", data=large))
-                eventually("the reply is an event", replied.delivery)
+                eventually("the reply is an event", replied.firing)
                 assert json.loads(sink.received[0].body) == large
                 sink.answer(answer(400))
                 emitter.emit(Event.of(name, "/test", subject="b"))
@@ -325,7 +325,7 @@ def test_a_wrong_password_is_reported_without_it_and_mended_in_place(user: Any, 
         runtime.use(user("triggerer"))
         with Emitter(user("emitter").client, "bus-event") as emitter:
             emitter.emit(Event.of("y", "/test"))
-        eventually("the wait fires", received.delivery)
+        eventually("the wait fires", received.firing)
     left = set(threading.enumerate()) - before
     assert not [thread.name for thread in left if thread.name.startswith("interlock-")]
 
@@ -368,7 +368,7 @@ def test_a_right_that_is_taken_away_is_reported_and_work_continues_once_it_is_gi
         with Emitter(reached_by("emitter").client, "bus-event") as emitter:
             runtime.waits.open(Registration.of(f"{event_type}-before", event(event_type), None, 0), before)
             emitter.emit(Event.of(event_type, "/test"))
-            eventually("the wait fires", before.delivery)
+            eventually("the wait fires", before.firing)
             runtime.waits.open(
                 Registration.of(f"{event_type}-after", event(f"{event_type}2"), None, 0), after
             )
@@ -380,8 +380,8 @@ def test_a_right_that_is_taken_away_is_reported_and_work_continues_once_it_is_gi
                     "the wait gets a notice",
                     lambda: any(re.search(notice, item.text or "") for item in after.notices()),
                 )
-                assert after.delivery() is None
-            eventually("the wait fires", after.delivery)
+                assert after.firing() is None
+            eventually("the wait fires", after.firing)
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def test_a_listed_topic_that_may_not_be_read_is_reported_and_continues_once_it_m
         with Emitter(reached_by("emitter").client, "bus-event") as emitter:
             producer.produce(LISTED, b"{}", f"{name}-first")
             emitter.emit(Event.of(f"{name}-before", "/test"))
-            eventually("both fire", lambda: waits["first"].delivery() and waits["before"].delivery())
+            eventually("both fire", lambda: waits["first"].firing() and waits["before"].firing())
             with without(admin, *rights):
                 producer.produce(LISTED, b"{}", f"{name}-second")
                 assert producer.flush(30) == 0
@@ -421,7 +421,7 @@ def test_a_listed_topic_that_may_not_be_read_is_reported_and_continues_once_it_m
                     lambda: any(expected_text in (notice.text or "") for notice in waits["after"].notices()),
                 )
                 emitter.emit(Event.of(f"{name}-after", "/test"))
-                eventually("the other topics continue", waits["after"].delivery)
-                assert waits["second"].delivery() is None
-            eventually("it continues", waits["second"].delivery)
+                eventually("the other topics continue", waits["after"].firing)
+                assert waits["second"].firing() is None
+            eventually("it continues", waits["second"].firing)
         assert runtime._counts()["restarts"] == 0

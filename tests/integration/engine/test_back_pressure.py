@@ -21,7 +21,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 from interlock.engine.records import CLOCK_KEY, Registration, partition_of
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
-from interlock.engine.waiting.waits import FiringDelivery
+from interlock.engine.waiting.waits import FiringForWait
 from interlock.events.errors import EmitError
 from interlock.events.kafka import encode
 from interlock.events.sizes import MAX_EVENT_BYTES
@@ -39,10 +39,10 @@ from interlock import event
 from interlock.engine.config import BusConfig
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.records import Registration
-from interlock.engine.waiting.waits import FiringDelivery, Waits
+from interlock.engine.waiting.waits import FiringForWait, Waits
 waits = Waits(BusConfig(**json.loads(sys.argv[1])), NoticeBoard())
 def deliver(item):
-    if isinstance(item, FiringDelivery):
+    if isinstance(item, FiringForWait):
         print(item.action.subscription, flush=True)
 for n in range(int(sys.argv[2])):
     waits.open(Registration.of(f"slow{n}", event("large", by="subject"), f"k{n}", 0), deliver)
@@ -262,8 +262,8 @@ def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_gets_a_not
         assert len(_open(bench)) == 20
         kept = _open(bench)[7]
         bench.emit("right", subject=kept)
-        [delivery] = eventually("it fires", lambda: [i for i in received if isinstance(i, FiringDelivery)])
-        assert delivery.action.firing.key == kept
+        [firing] = eventually("it fires", lambda: [i for i in received if isinstance(i, FiringForWait)])
+        assert firing.action.firing.key == kept
         runtime.waits.close(wait)
 
 

@@ -24,7 +24,7 @@ from interlock.engine.kafka.topics import check, create
 from interlock.engine.records import Registration
 from interlock.engine.runtime.runtime import Runtime
 from interlock.engine.waiting.notices import Notice
-from interlock.engine.waiting.waits import FiringDelivery
+from interlock.engine.waiting.waits import FiringForWait
 from interlock.events import Emitter
 from interlock.events.errors import EmitError
 
@@ -138,7 +138,7 @@ class Waiting:
     def __init__(self, config: BusConfig, stack: ExitStack, subscription: str, event_type: str) -> None:
         self.subscription, self.event_type = subscription, event_type
         self.notices: list[str | None] = []
-        self.delivered: list[FiringDelivery] = []
+        self.delivered: list[FiringForWait] = []
         self.runtime = Runtime(config)
         self.runtime.start()
         stack.callback(self.runtime.stop)  # nothing to do where it was stopped before
@@ -147,7 +147,7 @@ class Waiting:
     def open(self) -> None:
         self.runtime.waits.open(Registration.of(self.subscription, event(self.event_type), None, 0), self)
 
-    def __call__(self, item: FiringDelivery | Notice) -> None:
+    def __call__(self, item: FiringForWait | Notice) -> None:
         if isinstance(item, Notice):
             self.notices.append(item.text)
         else:

@@ -44,7 +44,7 @@ def test_a_pair_does_not_fire_when_the_keys_differ(bench: Any, eventually: Any) 
         other = waiting("other", event("marker"))
         bench.emit("marker")
         other.firing()
-        assert wait.deliveries == []
+        assert wait.firings == []
         bench.emit("rates", data={"day": "2026-11-20"})
         wait.firing()
 

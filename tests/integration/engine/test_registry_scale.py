@@ -44,8 +44,8 @@ def test_three_thousand_waits_fire_once_each_and_leave_nothing_behind(bench: Any
     with counted_engine(bench.config) as account, bench.waiting() as waiting:
         waits = [waiting(f"w-{subject}", SOLO, subject) for subject in subjects]
         produce(bench.config, (an_event("orders", n, s) for n, s in enumerate(subjects)))
-        eventually("all are delivered", lambda: all(wait.deliveries for wait in waits))
-        delivered = [wait.deliveries[0] for wait in waits]
+        eventually("all are delivered", lambda: all(wait.firings for wait in waits))
+        delivered = [wait.firings[0] for wait in waits]
         fired = Counter(firing["subscription"] for firing in bench.firings())
         acked = (msgspec.structs.replace(found.action, state="acked") for found in delivered)
         write(bench.config, "action", ((found.key, encode_json(found), None) for found in acked))

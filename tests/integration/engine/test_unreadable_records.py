@@ -70,7 +70,7 @@ def test_each_reader_of_each_topic_gets_past_a_record_that_the_client_cannot_unp
     assert [p for p in health.problems if "failing" in p or "not read" in p] == []
     of_listed = [d for d in dead if d.header("interlock_origin") == f"{listed}[0]@0"]
     assert [d.header("interlock_missing") for d in of_listed] == ["headers"]
-    assert half.deliveries == []
+    assert half.firings == []
     _walk(bench, config, listed)
 
 

@@ -15,7 +15,7 @@ from interlock.engine.records import Registration
 from interlock.engine.runtime import watchdog
 from interlock.engine.runtime.runtime import Runtime
 from interlock.engine.waiting.notices import Notice
-from interlock.engine.waiting.waits import FiringDelivery
+from interlock.engine.waiting.waits import FiringForWait
 
 
 class Hang:
@@ -64,13 +64,13 @@ def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_i
     hang = Hang(bench)
     monkeypatch.setattr(Transactions, "commit", hang.around(Transactions.commit))
     notices: list[str | None] = []
-    deliveries: list[FiringDelivery] = []
+    firings: list[FiringForWait] = []
 
-    def deliver(item: FiringDelivery | Notice) -> None:
+    def deliver(item: FiringForWait | Notice) -> None:
         if isinstance(item, Notice):
             notices.append(item.text)
         else:
-            deliveries.append(item)
+            firings.append(item)
 
     runtime = Runtime(bench.config)
     try:
@@ -78,7 +78,7 @@ def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_i
         runtime.waits.open(Registration.of("w", event("go"), None, 0), deliver)
         bench.emit("go")
         assert hang.hangs.wait(60)
-        eventually("the wait is resumed by another engine", lambda: deliveries)
+        eventually("the wait is resumed by another engine", lambda: firings)
         assert "made no progress" in str(notices[0])
         eventually("the problem passes", lambda: notices[-1] is None)
         assert not hang.refused.is_set()
@@ -88,7 +88,7 @@ def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_i
         [loop, _] = runtime._loops
         eventually("the old thread ends", lambda: loop.hung == 0)
         runtime.waits.open(Registration.of("after", event("go"), None, 0), deliver)
-        eventually("the new engine continues", lambda: len(deliveries) == 2)
+        eventually("the new engine continues", lambda: len(firings) == 2)
         assert sorted(f["subscription"] for f in bench.firings()) == ["after", "w"]
         assert (loop.replaced, loop.failures) == (1, 0)
         assert notices[-1] is None

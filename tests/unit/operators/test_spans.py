@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from interlock import event
 from interlock.engine.records import ActionRecord, FiringRecord
-from interlock.engine.waiting.waits import FiringDelivery
+from interlock.engine.waiting.waits import FiringForWait
 from interlock.operators import EventSensor, dispatch_dag
 from interlock.operators import dispatch as dispatching
 from interlock.operators import wait as waiting
@@ -63,7 +63,7 @@ def resume(monkeypatch: pytest.MonkeyPatch, payload: Any) -> Any:
 
 
 def handed_over(record: ActionRecord) -> Any:
-    return _payload(FiringDelivery(record, ("i:n",)))
+    return _payload(FiringForWait(record, ("i:n",)))
 
 
 def test_without_a_tracer_a_payload_has_no_trace() -> None:

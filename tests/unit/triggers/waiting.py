@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from interlock import event
 from interlock.engine.records import ActionRecord, FiringRecord, Registration
-from interlock.engine.waiting.waits import FiringDelivery, Wait
+from interlock.engine.waiting.waits import FiringForWait, Wait
 from interlock.triggers.event import EventTrigger
 
 from tests.unit.triggers.connecting import GOOD, Connections
@@ -44,7 +44,7 @@ def firing_of(registration: Registration, outcome: Any = "met", label: str = "x"
 
 
 def deliver(wait: Wait) -> None:
-    wait.deliver(FiringDelivery(firing_of(wait.registration), ("i:n",)))
+    wait.deliver(FiringForWait(firing_of(wait.registration), ("i:n",)))
 
 
 class FakeWaits:

@@ -24,7 +24,7 @@ from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.latest_firings import KEPT_MS, LatestFirings
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.registration_writer import LEASE_S
-from interlock.engine.waiting.waits import MOST_MISSES, PROBE_S, FiringDelivery
+from interlock.engine.waiting.waits import MOST_MISSES, PROBE_S, FiringForWait
 
 from tests.unit.engine.waiting.waits_stage import ENDS, REGISTRY, Stage, V, W, action, bus_record
 
@@ -144,10 +144,10 @@ def test_a_wait_that_is_registered_already_is_not_registered_again(stage: Stage)
 def test_a_firing_is_delivered_with_the_keys_of_its_registration(stage: Stage) -> None:
     _, received = stage.open(W)
     stage.run(ENDS, lambda: [stage.registered()], [action(W)])
-    [delivery] = received
-    assert isinstance(delivery, FiringDelivery)
-    assert delivery.action.incarnation == W.incarnation
-    assert [key.encode() for key in delivery.registration_keys] == [stage.produced[0][0]]
+    [firing] = received
+    assert isinstance(firing, FiringForWait)
+    assert firing.action.incarnation == W.incarnation
+    assert [key.encode() for key in firing.registration_keys] == [stage.produced[0][0]]
 
 
 @pytest.mark.parametrize("accepts", [True, False])
@@ -290,8 +290,8 @@ def test_a_firing_read_before_the_registry_waits_for_the_keys_it_must_null(stage
     stage.waits = stage.new_waits()  # another triggerer's, which did not register this wait itself
     _, received = stage.open(W)
     stage.run([action(W)], [shown, *ENDS])
-    [delivery] = received
-    assert [key.encode() for key in delivery.registration_keys] == [shown.key]
+    [firing] = received
+    assert [key.encode() for key in firing.registration_keys] == [shown.key]
 
 
 def test_a_wait_knows_the_key_it_registered_before_the_registry_shows_it(stage: Stage) -> None:
@@ -344,7 +344,7 @@ def test_an_action_record_that_cannot_be_read_stops_no_other_wait(
         stage.run(ENDS, [bad, action(V, 1)])
         stage.run([bad, action(V, 1), *ENDS])
     assert len(others) == 2
-    assert not [item for item in mine if isinstance(item, FiringDelivery)]
+    assert not [item for item in mine if isinstance(item, FiringForWait)]
     assert "'w'" in caplog.text or "b-action[0]@0" in caplog.text
 
 
