@@ -53,10 +53,17 @@ def bus_of(args: Namespace) -> BusConfig:
     # this way too.
     from airflow.models.connection import Connection
 
+    from ...engine.errors import ConfigError
     from ...triggers.settings import bus_config, listener_settings
 
     conn_id = listener_settings().connection if args.conn_id is None else args.conn_id
-    return bus_config(Connection.get_connection_from_secrets(conn_id), bus=args.bus)
+    try:
+        found = Connection.get_connection_from_secrets(conn_id)
+    except PermissionError as e:  # of Airflow, if a secrets backend refuses it
+        raise ConfigError(
+            f"This process may not read connection {conn_id!r}: {e}. Allow it in the secrets backend."
+        ) from None
+    return bus_config(found, bus=args.bus)
 
 
 def bus_until(args: Namespace, stop: threading.Event) -> BusConfig | None:

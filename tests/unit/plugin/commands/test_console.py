@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from airflow.models.connection import Connection
 from interlock import Event, InterlockError
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
@@ -80,6 +81,19 @@ def test_a_connection_is_read_with_its_errors(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(console, "bus_of", fail)
     with pytest.raises(ConfigError, match="no host"):
         bus_until(Namespace(), threading.Event())
+
+
+def test_a_connection_that_a_secrets_backend_refuses_is_an_error_of_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was a PermissionError: a traceback, and the end of an engine that read its connection again."""
+
+    def refuse(conn_id: str) -> None:
+        raise PermissionError("not this machine")
+
+    monkeypatch.setattr(Connection, "get_connection_from_secrets", refuse)
+    with pytest.raises(ConfigError, match=r"may not read connection 'crm': not this machine\. Allow it"):
+        console.bus_of(Namespace(conn_id="crm", bus=None))
 
 
 class Terminal(io.StringIO):
