@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG
 from airflow.sdk.api.datamodels._generated import DagRun, TIRunContext
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from ..triggers.argument_checks import ArgumentChecks
@@ -22,18 +23,34 @@ class _TaskInstance(RuntimeTaskInstance):
 
     _upstream: Mapping[str, Any]
 
-    def xcom_pull(self, task_ids: Any = None, *_: Any, **__: Any) -> Any:
+    def xcom_pull(
+        self,
+        task_ids: Any = None,
+        dag_id: Any = None,  # noqa: ARG002
+        key: str = BaseXCom.XCOM_RETURN_KEY,
+        *_: Any,
+        **__: Any,
+    ) -> Any:
         if isinstance(task_ids, (list, tuple)):
-            return [self._returned(task_id) for task_id in task_ids]
-        return self._returned(task_ids)
+            return [self._given(task_id, key) for task_id in task_ids]
+        return self._given(task_ids, key)
 
-    def _returned(self, task_id: Any) -> Any:
+    def _given(self, task_id: Any, key: str) -> Any:
         if task_id not in self._upstream:
             raise AssertionError(
                 f"The task reads the result of {task_id!r}, which the test does not give: add "
                 f"upstream={{{task_id!r}: ...}}."
             )
-        return self._upstream[task_id]
+        result = self._upstream[task_id]
+        if key == BaseXCom.XCOM_RETURN_KEY:
+            return result
+        # Another key: with multiple_outputs each member of a result is an XCom as well.
+        if not isinstance(result, Mapping) or key not in result:
+            raise AssertionError(
+                f"The task reads the XCom {key!r} of {task_id!r}, which the test does not give: add "
+                f"upstream={{{task_id!r}: {{{key!r}: ...}}}}."
+            )
+        return result[key]
 
 
 class _StateStore(dict[str, Any]):

@@ -161,6 +161,17 @@ def test_results_of_upstream_tasks_are_given_and_missing_ones_are_named() -> Non
         wait_of(dag, "ready", logical_date=MIDNIGHT)
 
 
+def test_an_xcom_of_another_key_is_that_member_of_the_upstreams_result() -> None:
+    """It was the whole result, whatever the key."""
+    template = "{{ ti.xcom_pull(task_ids='prepare', key='day') }}"
+    with DAG("report", schedule=None) as dag:
+        EventSensor(task_id="ready", condition=pair, key=template)
+    given = {"prepare": {"day": "20261120", "rows": 7}}
+    assert wait_of(dag, "ready", logical_date=MIDNIGHT, upstream=given).key == "2026-11-20"
+    with pytest.raises(AssertionError, match=r"upstream=\{'prepare': \{'day': \.\.\.\}\}"):
+        wait_of(dag, "ready", logical_date=MIDNIGHT, upstream={"prepare": "20261120"})
+
+
 def test_a_mapped_task_is_rendered_for_its_map_index() -> None:
     with DAG("report", schedule=None) as dag:
         EventSensor.partial(task_id="ready", condition=pair).expand(key=["{{ ds }}", "20261231"])
