@@ -114,7 +114,7 @@ def create(args: Namespace) -> None:
 
 
 def _show_plan(args: Namespace, config: BusConfig) -> None:
-    """Shows the topics that `create` would create, and the ACLs that emitters, waits and engines need."""
+    """Shows the topics that `create` would create, and the ACLs that each role needs."""
     from ...engine.admin.access import needed
     from ...engine.config import DEFAULT_PARTITIONS
     from ...engine.kafka.topics import specs
@@ -137,8 +137,9 @@ def _show_plan(args: Namespace, config: BusConfig) -> None:
     show(args, [{**acl, "operations": ", ".join(acl["operations"])} for acl in acls])
     say(
         "Roles: emit is for tasks and jobs that emit; wait for workers whose tasks wait or dispatch; engine "
-        f"for triggerers and 'airflow interlock engine'. On each topic that {config.command('topics add')} "
-        "adds, wait and engine need Read and Describe, and engine needs DescribeConfigs. Nothing was created."
+        "for triggerers and 'airflow interlock engine'; deliver for triggerers of an installation with sinks "
+        f"and 'airflow interlock deliver'. On each topic that {config.command('topics add')} adds, wait, "
+        "engine and deliver need Read and Describe, and engine needs DescribeConfigs. Nothing was created."
     )
 
 
