@@ -164,7 +164,7 @@ class _Retry:
 class _Handed:
     """A firing that was handed over to the shared stream.
 
-    queued: how many triggers yielded its event and were continued, so that the triggerer has queued it.
+    queued: how many triggers continued after they had yielded its event: the triggerer has queued it by then.
     Airflow 3.3.2 counts an event as stored even if its trigger ended before the event was queued.
     """
 
@@ -186,7 +186,7 @@ class _Producer(SharedStreamProducer):
         self._handed: dict[tuple[int, int], _Handed] = {}  # handed over, not acknowledged
         # {place: when it was acknowledged}, the oldest first; readers of the topic may not have seen it yet.
         self._acknowledged: dict[tuple[int, int], float] = {}
-        # Of Kafka's answers to reads, Airflow's storing of asset events, and Kafka's to acknowledgements.
+        # Of what is retried: reading firings, storing asset events (by Airflow), acknowledging.
         self._reading, self._storing, self._acknowledging = (_Retry(trigger.log) for _ in range(3))
         self._not_before = 0.0  # monotonic time before which nothing is handed over
         self._report_replaced_at: float | None = None
@@ -208,6 +208,7 @@ class _Producer(SharedStreamProducer):
         )
         read_config = partial(read_bus_config, trigger.kafka_conn_id, trigger.bus, trigger.deployment)
         self._firings = firings = Firings(durable, read_config, trigger.log)
+        gone: set[tuple[int, int]] = set()  # places without a record, to be forgotten at the next `take`
         try:
             await self._open(firings)
             while True:
@@ -217,7 +218,8 @@ class _Producer(SharedStreamProducer):
                 if len(self._handed) >= MAX_UNSTORED:
                     await firings.wait_for_more(FULL_S)
                     continue
-                places = firings.take(MAX_BATCH, self._excluded())
+                places = firings.take(MAX_BATCH, self._excluded(), gone)
+                gone.clear()
                 if not places:
                     await firings.wait_for_more(POLL_S)
                     continue
@@ -228,8 +230,8 @@ class _Producer(SharedStreamProducer):
                     continue
                 self._reading.succeeded("Firings are read again.")
                 for place, action, payload in found:
-                    if payload is None:  # its record is gone: leave it out until the readers have seen that
-                        self._acknowledged[place] = time.monotonic()
+                    if payload is None:
+                        gone.add(place)
                         continue
                     self._handed[place] = handed = _Handed(action, payload)
                     yield handed, place
