@@ -100,10 +100,10 @@ class DurableOperator(BaseOperator):
         }
 
     def _default_since(self, context: Context, now: datetime) -> datetime:
-        """Returns the default of `since` if nothing is registered: the start of the run, in all its tries.
+        """Returns the `since` to register with if none is given: the start of the run, in all its tries.
 
-        Returns `now` if a try of this task has found it registered: then it was cancelled since, and whoever
-        did that does not want earlier events.
+        Returns `now` if a try of this task has found the subscription registered. If it is not any more,
+        somebody has cancelled it, and does not want earlier events.
         """
         with suppress(Exception):  # an error of the store must not lose events
             if context["task_state_store"].get(self._state_key):

@@ -11,8 +11,8 @@ _MOST_CHARS: Final = 500  # of each part: anybody with a right to write may choo
 def details(form: Mapping[str, Any]) -> str:
     """Returns what failed, from an event's JSON form; "" if the event does not say.
 
-    An application of Spark has its error, and the Airflow task that submitted it. A DAG run or a task
-    instance has its own names.
+    For a Spark application: its error, and the Airflow task that submitted it. For a DAG run or a task
+    instance: which one it is.
     """
     data = form.get("data")
     if not isinstance(data, Mapping):  # too large for the firing, or of another producer

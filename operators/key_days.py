@@ -24,8 +24,8 @@ from .key_shapes import EDGES, rendered_at_edges
 from .time_zone import zone_of
 
 _MOST: Final = {"day": 366, "week": 53, "month": 12}  # as for offset=
-# {a name in a template: (a template of the moment that it names, how many days after the logical date that is
-# in a daily run, such as those of EDGES)}
+# {a name in a template: (a template for the moment it names, and how many days that is after the logical date
+# in the daily runs for which templates are rendered)}
 _MOMENTS: Final = {
     "data_interval_end": ("{{ data_interval_end }}", 1),
     "data_interval_start": ("{{ data_interval_start }}", 0),

@@ -72,7 +72,10 @@ class RunCreator:
     def _try_others(
         self, failed: OpenFiring, todo: list[OpenFiring], error: TargetFails
     ) -> Iterator[ActionRecord]:
-        """Tries other firings, then `failed` again. Holds it if it fails again; raises if all others fail."""
+        """Tries others until one gets a new run, then `failed` again, which is held if it fails again.
+
+        Raises `error` if none of the others gets a new run: then the target may be the cause.
+        """
         for other in self._probes(failed, todo):
             try:
                 new = self._run(other)

@@ -42,7 +42,7 @@ class Target:
 
     def __init__(self, dag_id: str) -> None:
         self.dag_id = dag_id
-        # {logical date: how many of it and the microseconds after it have a run}
+        # {logical date: how many microseconds after it the next run is tried}
         self._used: dict[datetime, int] = {}
 
     def in_flight(self) -> int:

@@ -50,8 +50,8 @@ def record(
     if key is not None and not (isinstance(key, str) and is_unicode(key)):
         checks.fail("key", key, "the record's key as text")
     data = json_of("record(): value", value)
-    text = None if key is None else key.encode()
-    return event_of_record(topic, partition, offset, moment_of("record(at=", at), text, data, None)
+    raw_key = None if key is None else key.encode()
+    return event_of_record(topic, partition, offset, moment_of("record(at=", at), raw_key, data, None)
 
 
 @takes_plain_text

@@ -92,9 +92,9 @@ class ArgumentChecks:
                     "what Airflow renders, such as {{ logical_date.in_timezone('Europe/Berlin') | ds }};"
                     " day(), hour(), week() and month() are for by=, distinct= and the key of a wait",
                 )
-            error = _error_of(text)
+            error = _plain_compile_error(text)
             if error is not None and environment is not None:
-                error = _compiled(environment(), text)  # the DAG may have filters, tests and extensions
+                error = _compile_error(environment(), text)  # the DAG may have filters, tests and extensions
             elif error is not None and error.unknown_name:
                 error = None
             if error is not None:
@@ -239,12 +239,12 @@ class _TemplateError(NamedTuple):
 
 
 @lru_cache(1000)
-def _error_of(text: str) -> _TemplateError | None:
-    """As `_compiled`, for a DAG without filters and extensions of its own."""
-    return _compiled(_plain_jinja(), text)
+def _plain_compile_error(text: str) -> _TemplateError | None:
+    """As `_compile_error`, for a DAG without filters and extensions of its own."""
+    return _compile_error(_plain_jinja(), text)
 
 
-def _compiled(environment: Environment, text: str) -> _TemplateError | None:
+def _compile_error(environment: Environment, text: str) -> _TemplateError | None:
     """Returns why Jinja cannot compile the template; None if it can."""
     try:
         environment.compile(text)

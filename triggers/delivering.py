@@ -31,9 +31,9 @@ loops: Final[dict[_Key, asyncio.AbstractEventLoop]] = {}
 def deliver_here(config: BusConfig, loop: asyncio.AbstractEventLoop) -> Delivering | None:
     """Starts this process's deliverer, unless it runs, and returns it.
 
-    loop: the one that runs the triggers. Returns None if `deliveries_in_triggerer` is 0. It runs until the
-    process ends, also for sinks whose triggers run elsewhere. If the connection's content has changed, it
-    makes new clients. May take a second: call it in another thread. Raises ConfigError for an invalid
+    Returns None if `deliveries_in_triggerer` is 0. The deliverer runs until the process ends, also for sinks
+    whose triggers run elsewhere. If the connection's content has changed, it makes new clients. loop: the one
+    that runs the triggers. May take a second: call it in another thread. Raises ConfigError for an invalid
     setting.
     """
     chosen = delivery_settings()

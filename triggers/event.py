@@ -53,7 +53,7 @@ class EventTrigger(BaseTrigger):
     timeout_at, resume_not_before: ISO 8601. An earlier firing is delivered at resume_not_before (ADR 6).
     """
 
-    _withdrawing: ClassVar[set[asyncio.Future[None]]] = set()  # tasks that may continue after `on_kill`
+    _withdrawing: ClassVar[set[asyncio.Future[None]]] = set()  # asyncio tasks that may outlast `on_kill`
     # Airflow answers one state query at a time. Queries must not occupy the threads of the event loop, which
     # other waits need.
     _state_queries: ClassVar[ThreadPoolExecutor] = ThreadPoolExecutor(1, "interlock-states")

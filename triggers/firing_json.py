@@ -24,9 +24,9 @@ def json_text(value: Any) -> str:
 
 
 def asset_payload(firing: FiringRecord) -> dict[str, Any]:
-    """Returns the payload of the asset event: the firing, without what the database would refuse.
+    """Returns the payload of the asset event: the firing in a form that the database accepts.
 
-    That is first the content of the events, then the events and the key.
+    If it would refuse the whole firing, the content of the events is left out; then also the events and key.
     """
     for most_bytes in (MAX_FIRING_BYTES, 1):  # 1: as short as `fit` can make it
         form = firing_form(fit(firing, most_bytes))

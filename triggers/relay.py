@@ -137,7 +137,7 @@ class RelayTrigger(BaseTrigger):
                 except Exception as e:
                     if limit.expired():
                         return
-                    if relayed < 2:  # the inner trigger failed before it had finished a message
+                    if relayed < 2:  # its first message is finished only when it fires the second one
                         raise
                     self._counts.add("trigger_failures")
                     self.log.warning("The inner trigger failed, and starts again: %s", visible(repr(e)))

@@ -219,7 +219,7 @@ class EventMaker:
 
 
 def imported(path: str) -> Callable[..., Any]:
-    """Returns the function of an import path. Raises ConfigError if there is none."""
+    """Returns the function or class of an import path. Raises ConfigError if there is none."""
     module, _, name = path.rpartition(".")
     try:
         found = getattr(import_module(module), name)

@@ -38,9 +38,9 @@ async def fired_by(trigger: BaseTrigger) -> AsyncGenerator[Fired, None]:
 
 
 async def _of_stream(trigger: BaseEventTrigger) -> AsyncGenerator[Fired, None]:
+    """As `fired_by`, for a trigger that reads from a shared stream: opens a stream for it alone."""
     from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome
 
-    """Runs a trigger of a shared stream by itself."""
     arguments = trigger.serialize()[1]
     kind = type(trigger)
     # Without a producer of its own, the trigger's stream is never told what is stored.

@@ -61,7 +61,7 @@ def actions_of(bus: BusConfig, run_id: str) -> list[dict[str, Any]]:
     return [form for form in forms if form and run_id in form["subscription"]]
 
 
-def test_killed_triggerers_leave_a_wait_that_survives_them_without_its_first_half(
+def test_a_half_met_wait_survives_a_killed_triggerer_and_the_loss_of_its_first_event(
     site: Any, eventually: Any
 ) -> None:
     """Half an hour of a real pipeline in a minute: nothing but the state topic can complete the condition."""
