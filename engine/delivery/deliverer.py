@@ -23,7 +23,7 @@ from .context import DelivererContext
 from .firings import OpenFiring
 from .lanes import Finished
 from .partition import ActionPartition
-from .posts import Attempt, Ended, Posts
+from .posts import Delivery, Ended, Posts
 from .reports import SinkReports
 from .scans import Scans
 from .without_sink import WithoutSink
@@ -50,7 +50,7 @@ class Deliverer:
         self.reports = SinkReports(context.monotonic)
         self._removed: set[str] = set()  # subscriptions whose sink was removed while this deliverer ran
         self._without_sink = WithoutSink(self.sinks)
-        self.attempts: dict[int, Attempt] = {}
+        self.deliveries: dict[int, Delivery] = {}  # in flight, by number
         self._number = 0
         self.stopping = False
         self.dead_deliverers = parts.dead_deliverers(context, self.ownership)
@@ -105,7 +105,7 @@ class Deliverer:
 
     def _expected_by(self) -> float:
         """Until when an answer to a delivery of its partitions is likely."""
-        firings = [attempt.firing for attempt in self.attempts.values()]
+        firings = [delivery.firing for delivery in self.deliveries.values()]
         return max(
             (
                 self.schedule.sinks[firing.subscription].expected_by(firing)
@@ -128,7 +128,7 @@ class Deliverer:
     @property
     def in_flight(self) -> int:
         """How many deliveries have begun and not ended."""
-        return len(self.attempts)
+        return len(self.deliveries)
 
     @property
     def is_idle(self) -> bool:
@@ -137,7 +137,7 @@ class Deliverer:
         A firing that no partition holds any more does not count: somebody else may have acknowledged it.
         """
         dones = self.acknowledgements.done.values()
-        return not self.attempts and not any(self.ownership.may_hold(done.firing) for done in dones)
+        return not self.deliveries and not any(self.ownership.may_hold(done.firing) for done in dones)
 
     def close(self) -> None:
         """Closes its readers, not the bus."""
@@ -237,7 +237,7 @@ class Deliverer:
     # -- 4: answers
 
     def _take_answer(self, ended: Ended) -> None:
-        firing = self.attempts.pop(ended.number).firing
+        firing = self.deliveries.pop(ended.number).firing
         lanes = self.schedule.sinks[firing.subscription]
         over = lanes.answer(firing, ended.answer, self._monotonic(), self.clock.now_ms())
         self.reports.pause(firing.subscription, lanes.pace.paused_by)
@@ -299,6 +299,6 @@ class Deliverer:
             return
         for subscription, firing in self.schedule.start(self._monotonic()):
             self._number += 1
-            attempt = Attempt(self._number, self.sinks.records[subscription], firing)
-            self.attempts[self._number] = attempt
-            self._posts.start(attempt)
+            delivery = Delivery(self._number, self.sinks.records[subscription], firing)
+            self.deliveries[self._number] = delivery
+            self._posts.start(delivery)

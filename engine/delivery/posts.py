@@ -11,8 +11,8 @@ from .firings import OpenFiring
 from .sinks import SinkRecord
 
 
-class Attempt(NamedTuple):
-    """A delivery to make. number: unique in this deliverer."""
+class Delivery(NamedTuple):
+    """One request with one firing. number: unique in this deliverer."""
 
     number: int
     sink: SinkRecord
@@ -30,7 +30,7 @@ class Ended(NamedTuple):
 class Posts(Protocol):
     """Makes deliveries. Neither method blocks."""
 
-    def start(self, attempt: Attempt) -> None: ...
+    def start(self, delivery: Delivery) -> None: ...
 
     def ended(self) -> Sequence[Ended]:
         """The deliveries that have ended since the last call."""

@@ -21,7 +21,7 @@ from ..bus import Output
 from ..config import BusConfig
 from ..delivery.addresses import Network
 from ..delivery.answers import Answer, Verdict
-from ..delivery.posts import Attempt, Ended
+from ..delivery.posts import Delivery, Ended
 from ..errors import EngineError
 from ..log import log
 from .connector import new_session
@@ -72,7 +72,7 @@ class HttpPosts:
         self._allowed, self._on_ended = tuple(options.allowed), on_ended
         self._tracing = process_tracing()
         self._data = ReferredData(config, options.fetch, options.room_bytes, self._tracing)
-        self._waiting: deque[Attempt] = deque()
+        self._waiting: deque[Delivery] = deque()
         self._over: deque[Ended] = deque()
         self._is_woken = self._is_reported = False
         self._failure: BaseException | None = None
@@ -95,8 +95,8 @@ class HttpPosts:
     ) -> None:
         self.close()
 
-    def start(self, attempt: Attempt) -> None:
-        self._waiting.append(attempt)
+    def start(self, delivery: Delivery) -> None:
+        self._waiting.append(delivery)
         if not self._is_woken:
             self._is_woken = True
             try:
@@ -159,30 +159,30 @@ class HttpPosts:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _deliver(self, attempt: Attempt) -> None:
+    async def _deliver(self, delivery: Delivery) -> None:
         try:
-            answer, reply = await self._answer(attempt)
+            answer, reply = await self._answer(delivery)
         except Exception as e:  # noqa: BLE001  # an error in this code stops no other delivery
-            log.exception("A delivery to %s failed", attempt.sink.subscription)
+            log.exception("A delivery to %s failed", delivery.sink.subscription)
             text = f"the request could not be made: {type(e).__name__}"
             answer, reply = Answer(None, text, ruling=Verdict.RETRY), None
-        self._over.append(Ended(attempt.number, answer, reply))
+        self._over.append(Ended(delivery.number, answer, reply))
         if not self._is_reported:
             self._is_reported = True
             self._loop.call_soon(self._on_ended)  # once for all that end in this turn of the loop
 
-    async def _answer(self, attempt: Attempt) -> tuple[Answer, Output | None]:
+    async def _answer(self, delivery: Delivery) -> tuple[Answer, Output | None]:
         try:
-            sink = await self._sink(attempt)
+            sink = await self._sink(delivery)
         except TargetError as e:
             return Answer(None, str(e), connected=False), None
         sink.in_flight += 1
         try:
-            request = _request(attempt, self._tracing)
+            request = _request(delivery, self._tracing)
             if request is not None:
                 answer, reply = await sink.post(*request)
             else:
-                async with self._data.request(attempt) as found:
+                async with self._data.request(delivery) as found:
                     if isinstance(found, Answer):
                         return found, None
                     answer, reply = await sink.post(*found)
@@ -190,15 +190,15 @@ class HttpPosts:
             sink.in_flight -= 1
             self._retire(sink)
         if answer.verdict is Verdict.DENIED:
-            self._targets.doubt(attempt.sink.connection)
+            self._targets.doubt(delivery.sink.connection)
         return answer, reply
 
     def _open_session(self, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
         return new_session(self._allowed, tls, self._names)
 
-    async def _sink(self, attempt: Attempt) -> HttpSink:
-        """The sink with the attempt's record, and with its connection as it is now. Raises TargetError."""
-        record = attempt.sink
+    async def _sink(self, delivery: Delivery) -> HttpSink:
+        """The sink with the delivery's record, and with its connection as it is now. Raises TargetError."""
+        record = delivery.sink
         found = await self._targets.get(record.connection)
         sink = self._sinks.get(record.subscription)
         is_same = sink is not None and (sink.record is record or sink.record == record)
@@ -227,10 +227,10 @@ class HttpPosts:
                 self._retire(sink)
 
 
-def _request(attempt: Attempt, tracing: Tracing | None) -> Request | None:
+def _request(delivery: Delivery, tracing: Tracing | None) -> Request | None:
     """What is sent of a firing; None if its data must be read first."""
-    content = Content(attempt.sink, attempt.firing)
-    return None if any(content.references()) else request_of(attempt.firing, content, tracing)
+    content = Content(delivery.sink, delivery.firing)
+    return None if any(content.references()) else request_of(delivery.firing, content, tracing)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

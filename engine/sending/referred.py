@@ -12,7 +12,7 @@ from ...events.event import Event
 from ...events.tracing import Tracing
 from ..config import BusConfig
 from ..delivery.answers import Answer, Verdict
-from ..delivery.posts import Attempt
+from ..delivery.posts import Delivery
 from ..errors import EngineError, FetchError
 from ..reading.references import SharedReferences
 from .content import MOST_RESOLVED_BYTES, Content
@@ -51,13 +51,13 @@ class ReferredData:
         self._tracing = tracing
 
     @asynccontextmanager
-    async def request(self, attempt: Attempt) -> AsyncIterator[Request | Answer]:
+    async def request(self, delivery: Delivery) -> AsyncIterator[Request | Answer]:
         """What is sent of a firing with references; an answer if its data cannot be read."""
-        content = Content(attempt.sink, attempt.firing)
+        content = Content(delivery.sink, delivery.firing)
         async with AsyncExitStack() as until_answered:
             try:
                 async with self._turns.admit({_partition(each.dataref) for each in content.references()}):
-                    room = self._room.hold(attempt.sink.subscription, MOST_BYTES)
+                    room = self._room.hold(delivery.sink.subscription, MOST_BYTES)
                     held = await until_answered.enter_async_context(room)
                     await self._resolve(content)
             except FetchError as e:
@@ -65,7 +65,7 @@ class ReferredData:
             except EngineError as e:
                 found = _unread(e, Verdict.RETRY)
             else:
-                found = request_of(attempt.firing, content, self._tracing)
+                found = request_of(delivery.firing, content, self._tracing)
                 held.keep(len(found.sent.body))
             yield found
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 import msgspec
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.firings import OpenFiring
-from interlock.engine.delivery.posts import Attempt, Ended
+from interlock.engine.delivery.posts import Delivery, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import FetchError
@@ -59,7 +59,7 @@ class Posting:
         given = {"connection": "c", "replies": True, "retry": Retry(timeout_s=timeout_s), **members}
         record = SinkRecord(subscription=firing.subscription, **given)
         number = next(self._numbers)
-        self.posts.start(Attempt(number, record, firing))
+        self.posts.start(Delivery(number, record, firing))
         return number
 
     def wait(self, number: int) -> Ended:

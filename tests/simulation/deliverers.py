@@ -13,7 +13,7 @@ from interlock.engine.delivery.answers import Answer
 from interlock.engine.delivery.context import DelivererContext, Limits, Surroundings
 from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.parts import PARTS, Parts
-from interlock.engine.delivery.posts import Attempt, Ended
+from interlock.engine.delivery.posts import Delivery, Ended
 from interlock.engine.delivery.window import Window
 from interlock.engine.errors import EngineError, TransactionAborted
 
@@ -58,7 +58,7 @@ class Flight:
 
     number: int
     life: str
-    attempt: Attempt
+    delivery: Delivery
     owner: bool
     generation: int
     host: Posts | None
@@ -67,11 +67,11 @@ class Flight:
 
     @property
     def key(self) -> bytes:
-        return self.attempt.firing.key
+        return self.delivery.firing.key
 
     @property
     def tp(self) -> TopicPartition:
-        return self.attempt.firing.record.source
+        return self.delivery.firing.record.source
 
 
 class Network(Protocol):
@@ -97,11 +97,11 @@ class Posts:
     life: str
     answers: list[Ended] = field(default_factory=list)
 
-    def start(self, attempt: Attempt) -> None:
+    def start(self, delivery: Delivery) -> None:
         process = self.process
         process.pause("sends")
-        owner, generation = process.owns(attempt.firing.record.source)
-        flight = Flight(attempt.number, self.life, attempt, owner, generation, self)
+        owner, generation = process.owns(delivery.firing.record.source)
+        flight = Flight(delivery.number, self.life, delivery, owner, generation, self)
         process.world.flights.append(flight)
         process.world.sent(flight)
 

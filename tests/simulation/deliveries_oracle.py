@@ -43,8 +43,8 @@ class DeliveriesOracle:
 
     def sent(self, flight: Flight) -> None:
         """A delivery leaves a process."""
-        firing = flight.attempt.firing
-        order = flight.attempt.sink.order
+        firing = flight.delivery.firing
+        order = flight.delivery.sink.order
         lane = firing.subscription, firing.lane(order)
         if not flight.owner:
             self._seen["delivery of a zombie"] += 1
@@ -80,10 +80,10 @@ class DeliveriesOracle:
             if order == "partition" or (order == "key" and f"key {action.firing.key}" == firing.by_key):
                 self._problem("order", f"{flight.key!r} is sent before {action.key!r}")
         together = [f for f in self._world.flights if f.host is flight.host]
-        of_sink = [f for f in together if f.attempt.firing.subscription == firing.subscription]
+        of_sink = [f for f in together if f.delivery.firing.subscription == firing.subscription]
         if len({f.key for f in of_sink}) != len(of_sink):
             self._problem("twice", f"{flight.key!r} is sent while it is in flight")
-        if len(of_sink) > flight.attempt.sink.max_in_flight:
+        if len(of_sink) > flight.delivery.sink.max_in_flight:
             self._problem("budget", f"{firing.subscription} has {len(of_sink)} deliveries at once")
 
     def acceptance_arrived(self, flight: Flight) -> None:
@@ -91,7 +91,7 @@ class DeliveriesOracle:
         known = flight.life, flight.key
         self._answers[known] += 1
         # With other lanes, one that is known may not be the first of its lane: it keeps its turn.
-        changed = self._sinks.of(flight.attempt.firing.subscription).has_changed
+        changed = self._sinks.of(flight.delivery.firing.subscription).has_changed
         if self._answers[known] > 1 and len(self._world.processes) == 1 and not changed:
             self._problem("known", f"{flight.key!r} was sent again although it was known as delivered")
 

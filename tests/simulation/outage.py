@@ -221,7 +221,7 @@ class Outage:
 
     def sent(self, flight: Flight) -> None:
         """A request leaves: here it is decided how it ends."""
-        record = flight.attempt.firing.record
+        record = flight.delivery.firing.record
         firing = decode_json(ActionRecord, record.value or b"", "").firing
         self.requests[firing.key or ""].append(record.offset)
         answer = Answer(200)

@@ -43,7 +43,7 @@ class Sink:
     def answer_to(self, flight: Flight) -> Answer:
         if self.mode == "down":
             return Answer(None, "refused", connected=False)
-        key = decode_json(ActionRecord, flight.attempt.firing.record.value or b"", "").firing.key or ""
+        key = decode_json(ActionRecord, flight.delivery.firing.record.value or b"", "").firing.key or ""
         status = {"up": 200, "failing": 500, "denying": 401}[self.mode]
         return Answer(self.bad_keys.get(key, status))
 
@@ -156,7 +156,7 @@ class Sinks:
         if flight.arrived:
             return
         flight.arrived = True
-        sink = self.of(flight.attempt.firing.subscription)
+        sink = self.of(flight.delivery.firing.subscription)
         answer = sink.answer_to(flight)
         flight.answer = answer
         self._say(f"{flight.key.decode()} of {flight.life} arrives: {answer}")
@@ -180,7 +180,7 @@ class Sinks:
             self._answer(flights[n % len(flights)], lost=True)
 
     def _answer(self, flight: Flight, *, lost: bool) -> None:
-        sink = self.of(flight.attempt.firing.subscription)
+        sink = self.of(flight.delivery.firing.subscription)
         answer, reply = flight.answer, None
         if lost or answer is None:
             answer = Answer(None, "timeout")

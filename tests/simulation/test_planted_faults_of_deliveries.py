@@ -40,9 +40,9 @@ def test_an_offset_beyond_an_open_firing_is_found() -> None:
 class AcknowledgesFirst(Deliverer):
     def start(self) -> None:
         super().start()
-        for attempt in self.attempts.values():
-            if self.ownership.held(attempt.firing) is not None:
-                self.acknowledgements.done.setdefault(attempt.firing.key, Done(attempt.firing))
+        for delivery in self.deliveries.values():
+            if self.ownership.held(delivery.firing) is not None:
+                self.acknowledgements.done.setdefault(delivery.firing.key, Done(delivery.firing))
 
 
 def test_an_acknowledgement_before_the_delivery_is_found() -> None:

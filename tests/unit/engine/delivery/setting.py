@@ -12,7 +12,7 @@ from interlock.engine.delivery.answers import Answer
 from interlock.engine.delivery.context import DelivererContext, Surroundings
 from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.parts import PARTS, Parts
-from interlock.engine.delivery.posts import Attempt, Ended
+from interlock.engine.delivery.posts import Delivery, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import TransactionAborted
@@ -30,11 +30,11 @@ class Posts:
     """Notes what is sent; a test answers."""
 
     def __init__(self) -> None:
-        self.sent: list[Attempt] = []
+        self.sent: list[Delivery] = []
         self.answers: list[Ended] = []
 
-    def start(self, attempt: Attempt) -> None:
-        self.sent.append(attempt)
+    def start(self, delivery: Delivery) -> None:
+        self.sent.append(delivery)
 
     def ended(self) -> list[Ended]:
         ended, self.answers = self.answers, []
@@ -103,7 +103,7 @@ class Setting:
 
     @property
     def sent(self) -> list[str]:
-        return [attempt.firing.key.decode().partition("\0")[2] for attempt in self.posts.sent]
+        return [delivery.firing.key.decode().partition("\0")[2] for delivery in self.posts.sent]
 
     def answer(self, name: str, answer: Answer) -> None:
         number = next(a.number for a in reversed(self.posts.sent) if a.firing.key.endswith(name.encode()))

@@ -215,7 +215,7 @@ def test_a_changed_policy_counts_for_firings_that_are_parked() -> None:
         encode_json(msgspec.structs.replace(record, path="/p")),
     )
     setting.passes(ms=1000)
-    assert [attempt.sink.connection for attempt in setting.posts.sent] == ["c", "other"]
+    assert [delivery.sink.connection for delivery in setting.posts.sent] == ["c", "other"]
 
 
 def test_a_scan_that_has_ended_fetches_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,7 +386,7 @@ def test_a_firing_that_was_given_up_and_is_written_again_is_delivered_again() ->
     setting.fire("f1")
     setting.passes()
     assert setting.sent == ["f1", "f1"]
-    first, again = (attempt.firing.record.offset for attempt in setting.posts.sent)
+    first, again = (delivery.firing.record.offset for delivery in setting.posts.sent)
     assert first < again
     setting.answer("f1", Answer(200))
     setting.passes(ms=1000)

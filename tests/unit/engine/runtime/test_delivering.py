@@ -11,7 +11,7 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.answers import Answer
 from interlock.engine.delivery.deliverer import Deliverer
-from interlock.engine.delivery.posts import Attempt, Ended
+from interlock.engine.delivery.posts import Delivery, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import EngineError
@@ -35,7 +35,7 @@ class Posts:
 
     def __init__(self, on_ended: Callable[[], None], answers_at: int | None) -> None:
         self.on_ended, self.answers_at = on_ended, answers_at
-        self.sent: list[Attempt] = []
+        self.sent: list[Delivery] = []
         self.calls = 0
         self.left = False
 
@@ -45,9 +45,9 @@ class Posts:
     def __exit__(self, *_: object) -> None:
         self.left = True
 
-    def start(self, attempt: Attempt) -> None:
+    def start(self, delivery: Delivery) -> None:
         assert not self.left
-        self.sent.append(attempt)
+        self.sent.append(delivery)
         self.on_ended()
 
     def ended(self) -> list[Ended]:
