@@ -197,6 +197,7 @@ class Target:
         """Texts that must not be in a log or record, longest first."""
         url = URL(self.url)
         found = [*self.headers.values(), *url.query.values()]
+        found += [each.partition(" ")[2] for each in self.headers.values()]  # without a scheme such as Bearer
         found += [each.partition("=")[2] for each in url.raw_query_string.split("&")]  # as they are sent
         found += [part for part in (*url.parts, *url.raw_parts) if len(part) >= _SECRET_PART]
         found += self.auth.secrets if self.auth is not None else ()

@@ -174,6 +174,13 @@ def test_no_secret_is_in_an_answer_that_repeats_the_request(
     assert ended.answer.destination == f"{sink.url}/y"
 
 
+def test_a_token_of_a_header_is_not_shown_without_its_scheme_either(sink: Sink) -> None:
+    sink.behave = lambda got: answer(500, {}, got.headers["authorization"].partition(" ")[2].encode())
+    target = Target(url=sink.url, headers={"Authorization": f"Bearer {CANARY}"})
+    with Posting({"c": target}) as posting:
+        assert posting.deliver(ordered()).answer.excerpt == b"***"
+
+
 def test_a_secret_at_the_end_of_an_excerpt_is_not_cut_in_two(sink: Sink) -> None:
     secret = f"{CANARY}-{'s' * 40}"
     sink.answer(answer(500, {}, b"x" * 1000 + secret.encode() + b"y" * 1000))
