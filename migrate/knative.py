@@ -73,7 +73,7 @@ def subscriptions(resources: Iterable[Resource]) -> list[Subscription | Unread]:
         if _is(each, "Trigger"):
             made = _Trigger(each, brokers).read()
             if made.name in taken and not made.refused:
-                reason = Note("metadata.name", "another Trigger of the file has this name and namespace")
+                reason = Note("metadata.name", "another Trigger of the file becomes the same DAG name")
                 made = Subscription(resource=made.resource, name=made.name, refused=(reason,))
             taken.add(made.name)
             found.append(made)

@@ -200,7 +200,7 @@ def test_a_field_without_a_counterpart_is_named_with_its_reason(field: str) -> N
 @pytest.mark.parametrize(
     "field", ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"]
 )
-def test_what_the_cluster_writes_is_no_wish(field: str) -> None:
+def test_fields_that_the_cluster_writes_change_nothing(field: str) -> None:
     assert one(changed(TRIGGER, **{f"metadata_{field}": "1"}, status={"conditions": []})) == one(TRIGGER)
 
 
