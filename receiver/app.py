@@ -84,7 +84,7 @@ class Receiver:
         self._memory = Memory(limits.held_bytes, limits.unproven_bytes)
         self._probes = ("/healthz", "/readyz") if has_probes else ()
         self._faults = Faults()  # why Kafka did not acknowledge
-        # One thread, so that large bodies take at most half of the time from the event loop.
+        # One thread: it shares the interpreter's lock with the event loop, which so keeps half of the time.
         self._large_bodies = ThreadPoolExecutor(1, "interlock-large-bodies")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -25,7 +25,7 @@ class LateProducer:
         self._opening: asyncio.Task[EventProducer] | None = None  # the latest; all writes share it
 
     async def write(self, events: Sequence[Event]) -> None:
-        """As EventProducer's. Raises UnreachableError also if the bus cannot be read or used."""
+        """As EventProducer's. Raises UnreachableError also if the connection cannot be read or used."""
         try:
             producer = await asyncio.shield(self._opened())
         except ConfigError as error:

@@ -62,10 +62,10 @@ class OpenKey:
 class SubscriptionReport:
     """Why a subscription has not fired.
 
-    explanation: for its only key, or the requested one; None if it has several keys. `keys` then has at most
-    MOST_KEYS of the `key_count` keys, those with the least missing first. notes: what else delays it. unread:
-    how many of the records that were searched hold no CloudEvent. sink: where it delivers, as a text; "" for
-    others.
+    closed: it has fired, and is not acknowledged. explanation: for its only key, or the requested one; None
+    if it has several keys. `keys` then has at most MOST_KEYS of the `key_count` keys, those with the least
+    missing first. notes: what else delays it. unread: how many of the records that were searched hold no
+    CloudEvent. sink: where it delivers, as a text; "" for others.
     """
 
     registered: Registered

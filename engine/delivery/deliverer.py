@@ -160,7 +160,10 @@ class Deliverer:
     # -- 3: sinks and firings
 
     def _note_time(self, record: Record) -> None:
-        """Move the brokers' clock up to a record's time. So no firing ever counts as older than it is."""
+        """Move the brokers' clock up to a record's time.
+
+        It may be behind, never ahead: a firing may count as younger than it is, never as older.
+        """
         if not self.clock.known or record.timestamp_ms > self.clock.now_ms():
             self.clock.observe(record.timestamp_ms)
 

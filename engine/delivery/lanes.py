@@ -236,7 +236,7 @@ class SinkLanes:
         A firing that was sent before proves nothing: the sink's password may have changed in between.
         """
         before, firing.denied_at = firing.denied_at, now
-        return before is not None and self.pace.accepted > before
+        return before is not None and self.pace.accepted_start > before
 
     def _is_exhausted(self, firing: OpenFiring, now_ms: int) -> bool:
         seen = firing.tries + self.pace.failures - firing.uncounted

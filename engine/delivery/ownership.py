@@ -35,7 +35,7 @@ class Ownership:
         self.lifecycle = Lifecycle(context.monotonic)
         self.partitions: dict[TopicPartition, ActionPartition] = {}
         self.committed: dict[TopicPartition, int] = {}  # as this deliverer committed them
-        self.problems: dict[TopicPartition, str] = {}  # committed with the offsets, without ""
+        self.problems: dict[TopicPartition, str] = {}  # as committed with the offsets; "" for none
         self.registry_end = 0
         self._topic_id = ""
 

@@ -22,8 +22,8 @@ class Pace:
     `limit`: how many deliveries may be in flight. Answers that are a sign of congestion halve it, and each
     delivered firing raises it again, up to `max_in_flight`.
 
-    failures: how often the sink itself failed. accepted: when the latest of the accepted deliveries was
-    started. took_s: how long the sink took to accept the last one.
+    failures: how often the sink itself failed. accepted_start: the latest start of a delivery that the sink
+    accepted. took_s: how long the sink took to accept the last one.
     """
 
     def __init__(self, retry: Retry, max_in_flight: int, chance: Callable[[], float]) -> None:
@@ -34,7 +34,7 @@ class Pace:
         self.paused_by = ""
         self._failed_in_a_row = 0
         self.failures = 0
-        self.accepted = float("-inf")
+        self.accepted_start = float("-inf")
         self.took_s = 0.0
 
     @property
@@ -78,7 +78,7 @@ class Pace:
         if self.paused_until is not None and started >= self.paused_until:
             self.paused_until, self.paused_by, self._failed_in_a_row = None, "", 0
         if verdict is Verdict.DELIVERED:
-            self.accepted = max(self.accepted, started)
+            self.accepted_start = max(self.accepted_start, started)
             self.took_s = now - started
             self.limit = min(float(self._max_in_flight), self.limit + 1 / max(self.limit, LEAST_LIMIT))
         elif answer.is_congestion and started >= self._halved_at:

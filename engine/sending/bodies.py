@@ -14,7 +14,7 @@ EXCERPT_BYTES: Final = 1024  # of a refusal's body, as in Knative's dead letters
 _DRAINED_BYTES: Final = 64 * 1024  # a body up to here is read to its end, to use its connection again
 _SPARE_S: Final = 1.0  # how long a body is read that decides nothing
 _BLANK: Final = b"***"
-_HEAD: Final = 8  # a text that begins like a secret is blanked if so many bytes are the same
+_HEAD: Final = 8  # the beginning of a secret is blanked too, from so many bytes on
 
 
 async def excerpt(response: aiohttp.ClientResponse, secrets: Iterable[str]) -> bytes:

@@ -1,8 +1,8 @@
 """Durable subscriptions whose firings this process dispatches: registering them, and finding open firings.
 
 A dispatcher takes references to open firings, reads the firings (`open_firings.read`), and acknowledges them.
-Until then it gets the same references again. A subscription with a sink is only registered here, after its
-sink record; deliverers take its firings (docs/understand/engine/sinks.md).
+Until then it gets the same references again. Of a subscription with a sink, only the sink record and then the
+registration are written here; deliverers take its firings (docs/understand/engine/sinks.md).
 """
 
 from __future__ import annotations
@@ -310,4 +310,4 @@ def _deliver(stream: Stream, item: MoreFirings | Notice) -> None:
     try:
         stream.deliver(item)
     except Exception as e:  # noqa: BLE001  # its event loop may be closed; the others continue
-        log.warning("Delivery to the dispatcher of %r failed: %s", stream.durable.subscription, e)
+        log.warning("A message did not reach the trigger of %r: %s", stream.durable.subscription, e)

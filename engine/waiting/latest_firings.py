@@ -42,7 +42,7 @@ class _Head(msgspec.Struct):
 
 
 class LatestFirings:
-    """References to the latest firing of each one-shot subscription; the firings need too much memory.
+    """References to the latest firing of each one-shot subscription: the firings would need too much memory.
 
     References older than KEPT_MS are dropped, as the topic drops their records.
     """

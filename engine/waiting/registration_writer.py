@@ -106,8 +106,8 @@ class RegistrationWriter:
     def lease(self, incarnations: Iterable[str], version: int) -> None:
         """Write leases for what this process waits for; registrations without a lease end after a day.
 
-        A call writes leases for new waits only, but every LEASE_S for all. After an outage of more than a day
-        only these leases show that the waits still exist.
+        A call writes leases for new waits only; the first one, and one every LEASE_S, for all. After an
+        outage of more than a day nothing else shows that the waits still exist.
         """
         now = self._monotonic()
         renew_all = now - self._leased_at >= LEASE_S
@@ -130,7 +130,7 @@ class RegistrationWriter:
             self._leased_at, self._named = now, waited
 
     def close(self) -> None:
-        """End the leases, and wait at most FLUSH_S for deliveries."""
+        """End the leases, and wait at most FLUSH_S until the brokers have all records."""
         self._end_leases(0)
         self._writer.flush(FLUSH_S)
 

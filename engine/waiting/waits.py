@@ -262,13 +262,13 @@ class Waits:
                 self._register(wait, registrations)
             wait.checked_firings = True
         if fired:
-            self._deliver_again(fired)
+            self._deliver_earlier(fired)
 
     def newest_firing(self, subscription: str) -> FiringRef | None:
         """The subscription's newest firing in the action topic, of any incarnation."""
         return self._topics.firings.newest(subscription)
 
-    def _deliver_again(self, fired: dict[FiringRef, list[Wait]]) -> None:
+    def _deliver_earlier(self, fired: dict[FiringRef, list[Wait]]) -> None:
         """Deliver firings that were written before these waits were opened."""
         for ref, value in fetch(self.clients, fired, self._monotonic):
             for wait in fired[ref]:
@@ -364,7 +364,9 @@ class Waits:
         try:
             wait.deliver(item)
         except Exception as e:  # noqa: BLE001  # its event loop may be closed; the other waits continue
-            log.warning("Delivery to the wait of %r failed: %s", wait.registration.subscription, e)
+            log.warning(
+                "A firing or notice did not reach the wait of %r: %s", wait.registration.subscription, e
+            )
 
     def _probe(self, registrations: RegistrationWriter) -> None:
         """If a client has reported an error, check the cluster and post the outage, or its end."""

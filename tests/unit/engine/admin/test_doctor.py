@@ -134,7 +134,7 @@ def test_each_missing_right_is_reported_with_its_role_and_topic() -> None:
     assert [found.level for found in doctor.access(acls, everything)] == ["ok"]
 
 
-def test_a_cluster_that_does_not_answer_ends_the_visit_with_its_reason(
+def test_a_cluster_that_does_not_answer_ends_the_checks_with_its_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def silent(_config: BusConfig) -> Any:

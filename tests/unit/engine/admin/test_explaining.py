@@ -82,7 +82,7 @@ def test_the_open_keys_nearest_to_firing_come_first_and_no_more_than_requested()
     assert len(open_keys(registered(ALL, kind="durable"), pending, 1)) == 1
 
 
-def test_a_key_of_which_nothing_is_kept_is_in_the_state_with_which_it_begins() -> None:
+def test_a_key_without_a_stored_state_has_its_initial_state() -> None:
     plain = registered(BOTH, "k")
     assert Pending().state(plain, "k") == EMPTY
     assert missing(plain, EMPTY) == ("orders", "rates")

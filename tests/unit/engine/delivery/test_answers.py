@@ -27,7 +27,7 @@ def test_each_status_has_its_verdict() -> None:
     assert [status for status in range(1000) if Answer(status).verdict is not verdict(status)] == []
 
 
-def test_no_answer_is_retried_and_no_connection_is_the_sinks() -> None:
+def test_without_an_answer_it_is_retried_and_without_a_connection_the_sink_is_unreachable() -> None:
     assert Answer(None, "timeout").verdict is Verdict.RETRY
     assert Answer(None, "connection refused", connected=False).verdict is Verdict.UNREACHABLE
 

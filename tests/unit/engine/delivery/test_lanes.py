@@ -54,7 +54,7 @@ def test_firings_of_a_key_go_one_by_one_and_keys_do_not_wait_for_each_other() ->
 
 
 @pytest.mark.parametrize(("order", "first"), [("key", 2), ("partition", 1), ("none", 3)])
-def test_the_order_says_what_may_fly_at_once(order: Order, first: int) -> None:
+def test_the_order_says_what_may_be_in_flight_at_once(order: Order, first: int) -> None:
     lanes = Lanes(firing(1, "a"), firing(2, "a"), firing(3, "b"), order=order)
     assert len(lanes.start()) == first
 
