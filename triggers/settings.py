@@ -189,6 +189,11 @@ def bus_config(connection: Connection, bus: str | None = None, deployment: str |
         )
     default = settings()
     extra, allowed = connection.extra_dejson, default.allowed_client_properties
+    if not isinstance(extra, dict):  # JSON of another kind, such as an object that was encoded twice
+        raise ConfigError(
+            f"The extra of connection {connection.conn_id!r} is not a JSON object; give one, "
+            'such as {"bootstrap.servers": "broker:9092"}.'
+        )
     callback = extra.get("oauth_cb")
     if isinstance(callback, str) and callback in _trusted_callbacks():
         allowed |= {"oauth_cb"}

@@ -95,6 +95,13 @@ def test_a_connection_of_another_type_is_refused() -> None:
         bus_config(Connection(conn_id="c", conn_type="http"))
 
 
+@pytest.mark.parametrize("extra", ["[1]", json.dumps('{"bootstrap.servers": "x:1"}')])
+def test_a_connection_whose_extra_is_no_object_is_refused_by_name(extra: str) -> None:
+    """It was an AttributeError that named no connection, and that ended an engine in the foreground."""
+    with pytest.raises(ConfigError, match="extra of connection 'c' is not a JSON object"):
+        bus_config(Connection(conn_id="c", conn_type="kafka", extra=extra))
+
+
 def test_a_connection_without_servers_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"'c' has no 'bootstrap.servers'"):
         bus_config(kafka())
