@@ -238,12 +238,18 @@ def a_trigger(condition: Condition, *, timed_out: bool = False, name: str = "d/d
 
 
 async def until(what: str, fact: Callable[[], object], *given: asyncio.Future[Any]) -> None:
-    """Waits until `fact` is true. AssertionError after the deadline, or if a given wait ends before."""
+    """Waits until `fact` is true. AssertionError after the deadline, or if a given wait ends before.
+
+    TypeError if one ended with that, as in `unharmed`.
+    """
     loop = asyncio.get_running_loop()
     end = loop.time() + DEADLINE_S
     while not fact():
-        for wait in given:
-            assert not wait.done(), f"the wait ended before {what}: {wait}"
+        ended = [wait for wait in given if wait.done()]
+        for wait in ended:
+            if isinstance(wait.exception(), TypeError):
+                wait.result()
+        assert not ended, f"the wait ended before {what}: {ended}"
         assert loop.time() < end, f"not within {DEADLINE_S:.0f} s: {what}"
         await asyncio.sleep(0.001)
 

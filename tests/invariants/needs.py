@@ -41,8 +41,8 @@ class NeverRaised(BaseException):
 def needs(*rules: Without | Rule) -> Callable[[Check], Callable[..., None]]:
     """Runs the decorated check with all rules, and once without each: then its own assertion must fail.
 
-    A check with an argument `made_of` makes its engines and waits of it. Any other rule is a function that
-    patches public names, so that the rule it is named after no longer holds.
+    A rule is a `Without`, for a check that makes its engines and waits of its argument `made_of`; or a
+    function that patches public names, so that the rule after which it is named no longer holds.
     """
 
     def decorate(check: Check) -> Callable[..., None]:
@@ -80,10 +80,13 @@ def needs(*rules: Without | Rule) -> Callable[[Check], Callable[..., None]]:
 
 @contextmanager
 def unharmed(what: str) -> Iterator[None]:
-    """Turns every exception inside into a failed assertion: `what` must continue."""
+    """Turns every exception inside into a failed assertion: `what` must continue.
+
+    Not a TypeError: most likely planted code does not fit what it replaces, and nothing was checked.
+    """
     try:
         yield
-    except (AssertionError, pytest.fail.Exception):
+    except (AssertionError, TypeError, pytest.fail.Exception):
         raise
     except (Exception, NeverRaised) as e:
         raise AssertionError(f"{what} was ended by {type(e).__name__}: {e}") from e

@@ -379,9 +379,9 @@ def _calling_kafka_in_other_threads(patch: Patch) -> None:
     """Lets the trigger check first whether the brokers are reachable."""
     of = Runtime.of.__func__  # type: ignore[attr-defined]
 
-    def looks_first(cls: type[Runtime], config: BusConfig, sink: Any = None) -> Any:
+    def looks_first(cls: type[Runtime], config: BusConfig, *given: Any, **named: Any) -> Any:
         runtime.check(config)
-        return of(cls, config, sink)
+        return of(cls, config, *given, **named)
 
     patch.setattr(Runtime, "of", classmethod(looks_first))
 
