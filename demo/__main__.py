@@ -38,7 +38,7 @@ from . import check, timeline
 from .evidence import ACTION_TOPIC, gather
 from .feed import RatesFeed
 from .folder import FolderError, own_folder
-from .progress import Progress, complain
+from .progress import ProgressPrinter, complain
 from .readers import ReportReaders
 from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
 
@@ -55,7 +55,7 @@ class DemoError(RuntimeError):
 def main() -> int:
     # SIGTERM acts like Ctrl-C, so that every `finally` runs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    progress = Progress()
+    progress = ProgressPrinter()
     try:
         faults = _chosen_faults(os.environ.get("FAULT", ""))
         folder = Path(os.environ.get("DEMO_DIR") or ROOT / ".build" / "demo").resolve()
@@ -78,7 +78,7 @@ def main() -> int:
         return 1
 
 
-def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) -> int:
+def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: ProgressPrinter) -> int:
     for fault in faults:
         if fault is not NONE:
             progress.plain(f"FAULT={fault.name}: {fault.description}")
@@ -118,7 +118,7 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
     return 1 if any(verdict.problems for verdict in verdicts.values()) else 0
 
 
-def _start(broker: LocalBroker, airflow: LocalAirflow, feed: RatesFeed, progress: Progress) -> None:
+def _start(broker: LocalBroker, airflow: LocalAirflow, feed: RatesFeed, progress: ProgressPrinter) -> None:
     find_java()  # what is missing is said before anything starts
     airflow.require_port()
     progress.say("starting a Kafka broker, and creating Airflow's database")
@@ -130,7 +130,7 @@ def _start(broker: LocalBroker, airflow: LocalAirflow, feed: RatesFeed, progress
         airflow.start()
         progress.say("starting Airflow: API server, scheduler, DAG processor, triggerer")
         topics = pool.submit(airflow.cli, "interlock", "topics", "create")
-        ready = time.monotonic()
+        began = time.monotonic()
         _until_done(topics, "for the topics", progress)
         created = topics.result()
         if created.returncode:
@@ -140,10 +140,10 @@ def _start(broker: LocalBroker, airflow: LocalAirflow, feed: RatesFeed, progress
     airflow.wait_ready(meanwhile=lambda: progress.waiting("for Airflow"))
     airflow.api.wait_for_dags(*DAGS)
     feed.receiver.wait_ready(meanwhile=lambda: progress.waiting("for the receiver"))
-    progress.say(f"Airflow up at {airflow.url} ({time.monotonic() - ready:.0f} s)")
+    progress.say(f"Airflow up at {airflow.url} ({time.monotonic() - began:.0f} s)")
 
 
-def _until_done(future: Any, what: str, progress: Progress) -> None:
+def _until_done(future: Any, what: str, progress: ProgressPrinter) -> None:
     while not future.done():
         progress.waiting(what)
         time.sleep(0.1)
@@ -157,7 +157,7 @@ def _play(
     readers: ReportReaders,
     faults: Sequence[Fault],
     data: Path,
-    progress: Progress,
+    progress: ProgressPrinter,
 ) -> dict[str, check.Verdict]:
     """Plays a story for each fault, two at a time and on their own dates. Returns {fault's name: verdict}."""
     ended = threading.Event()
@@ -217,16 +217,16 @@ def _judge(
         time.sleep(0.5)
 
 
-def _print(verdict: check.Verdict, progress: Progress) -> None:
+def _print(verdict: check.Verdict, progress: ProgressPrinter) -> None:
     progress.plain()
-    for line in timeline.lines(verdict.steps):
+    for line in timeline.lines(verdict.waits):
         progress.plain(line)
     progress.plain()
     for problem in verdict.problems:
         complain(f"demo: {problem}")
 
 
-def _summary(verdicts: Mapping[str, check.Verdict], progress: Progress) -> dict[str, Any]:
+def _summary(verdicts: Mapping[str, check.Verdict], progress: ProgressPrinter) -> dict[str, Any]:
     """Returns the totals of all stories; of several stories also the counts of each, by its fault's name."""
     total: dict[str, Any] = {"reports": 0, "duplicates": 0, "missing": 0, "announced": 0, "resume_ms": []}
     for verdict in verdicts.values():
@@ -241,7 +241,7 @@ def _summary(verdicts: Mapping[str, check.Verdict], progress: Progress) -> dict[
     return total
 
 
-def _keep_up(airflow: LocalAirflow, broker: LocalBroker, progress: Progress) -> None:
+def _keep_up(airflow: LocalAirflow, broker: LocalBroker, progress: ProgressPrinter) -> None:
     progress.plain(f"Everything keeps running.  UI: {airflow.url}")
     progress.plain(f"  login: {airflow.login.user}  password: {airflow.login.password}")
     progress.plain(f"  broker: {broker.bootstrap_servers}   files and logs: {airflow.home.parent}")
@@ -252,7 +252,7 @@ def _keep_up(airflow: LocalAirflow, broker: LocalBroker, progress: Progress) -> 
             time.sleep(1.0)
 
 
-def _stop(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> None:
+def _stop(broker: LocalBroker, airflow: LocalAirflow, progress: ProgressPrinter) -> None:
     # A second Ctrl-C must not interrupt this; stopping has its own time limits.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -14,8 +14,8 @@ from .evidence import WAITED_FOR, Action, Evidence, ReportRun, StoredEvent
 
 
 @dataclass(frozen=True)
-class Step:
-    """The end of a wait: its events, the firing, the resumed task (times in ms since the epoch)."""
+class EndedWait:
+    """A wait that has ended: its events, the firing, the resumed task (times in ms since the epoch)."""
 
     date: str
     parts: tuple[tuple[str, StoredEvent], ...]  # (label, event), in order of append times
@@ -38,41 +38,41 @@ class Verdict:
     missing: int
     announced: int
     problems: tuple[str, ...]
-    steps: tuple[Step, ...]
+    waits: tuple[EndedWait, ...]
 
     @property
     def resume_ms(self) -> list[int]:
-        return [step.resume_ms for step in self.steps]
+        return [wait.resume_ms for wait in self.waits]
 
 
 def judge(evidence: Evidence) -> Verdict:
     """Checks each date. A problem is a sentence with the date, what was found and what was expected."""
-    found = [_Date(evidence, name) for name in evidence.dates]
-    problems = [problem for day in found for problem in day.problems]
+    found = [_Date(evidence, day) for day in evidence.dates]
+    problems = [problem for each in found for problem in each.problems]
     problems += _unexpected(evidence)
     return Verdict(
-        reports=sum(1 for day in found if day.reported),
-        duplicates=sum(day.duplicates for day in found),
-        missing=sum(1 for day in found if not day.reported),
-        announced=sum(1 for day in found if day.announced),
+        reports=sum(1 for each in found if each.reported),
+        duplicates=sum(each.duplicates for each in found),
+        missing=sum(1 for each in found if not each.reported),
+        announced=sum(1 for each in found if each.announced),
         problems=tuple(problems),
-        steps=tuple(day.step for day in found if day.step is not None),
+        waits=tuple(each.wait for each in found if each.wait is not None),
     )
 
 
-def absent(events: Sequence[StoredEvent], name: str) -> list[str]:
-    """Returns the labels of a date's events that are not in the event topic."""
-    return [label for label in WAITED_FOR if not _of(events, label, name)]
+def absent(events: Sequence[StoredEvent], day: str) -> list[str]:
+    """Returns the labels of the events of `day` that are not in the event topic; day: a date in ISO 8601."""
+    return [label for label in WAITED_FOR if not _of(events, label, day)]
 
 
 class _Date:
-    """Checks one business date; `problems` is empty if everything is right."""
+    """Checks one business date, `day` in ISO 8601; `problems` is empty if everything is right."""
 
-    def __init__(self, evidence: Evidence, name: str) -> None:
-        self.name = name
+    def __init__(self, evidence: Evidence, day: str) -> None:
+        self.day = day
         self.problems: list[str] = []
         self.duplicates = 0
-        self.step: Step | None = None
+        self.wait: EndedWait | None = None
         self._evidence = evidence
         self._parts = self._find_parts()
         self._firing = self._find_firing()
@@ -80,10 +80,10 @@ class _Date:
         self.reported = self._find_report()
         self.announced = self._find_announcement()
         if self._firing and self._run:
-            self._find_step(self._firing, self._run)
+            self._find_wait(self._firing, self._run)
 
     def _problem(self, text: str) -> None:
-        self.problems.append(f"{self.name}: {text}")
+        self.problems.append(f"{self.day}: {text}")
 
     def _once(self, what: str, found: int) -> None:
         if found > 1:
@@ -94,9 +94,9 @@ class _Date:
         """Returns {label: first copy} of the events that the wait needs; copies have the same identity."""
         parts = {}
         for label in WAITED_FOR:
-            copies = _of(self._evidence.events, label, self.name)
+            copies = _of(self._evidence.events, label, self.day)
             if not copies:
-                self._problem(f"no {label} event in the topic{_instead(self._evidence, label, self.name)}")
+                self._problem(f"no {label} event in the topic{_instead(self._evidence, label, self.day)}")
                 continue
             if len({event.identity for event in copies}) > 1:
                 self._problem(
@@ -106,7 +106,7 @@ class _Date:
         return parts
 
     def _find_firing(self) -> Action | None:
-        actions = [action for action in self._evidence.actions if action.key == self.name]
+        actions = [action for action in self._evidence.actions if action.key == self.day]
         fired = [action for action in actions if action.state == "fired"]
         self._once("firings", len(fired))
         if not fired:
@@ -129,7 +129,7 @@ class _Date:
         return firing
 
     def _find_run(self) -> ReportRun | None:
-        runs = [run for run in self._evidence.runs if run.date == self.name]
+        runs = [run for run in self._evidence.runs if run.date == self.day]
         self._once("runs of daily_report", len(runs))
         if not runs:
             self._problem("daily_report did not run")
@@ -146,7 +146,7 @@ class _Date:
 
     def _find_report(self) -> bool:
         """Returns whether a report with the right content exists."""
-        reports = self._evidence.reports.get(self.name, [])
+        reports = self._evidence.reports.get(self.day, [])
         ended = self._ended()
         self._once("report files", len(reports))
         self._once("Spark applications with a completion event", len(ended))
@@ -157,10 +157,10 @@ class _Date:
         inputs = {label: part.output for label, part in self._parts.items()}
         right = True
         for what, got, wanted in (
-            ("date", report.get("date"), self.name),
+            ("date", report.get("date"), self.day),
             ("inputs", report.get("inputs"), inputs),
-            ("rates' dates", report.get("rates_of"), [self.name]),
-            ("turnover", report.get("turnover"), expected.turnover(date.fromisoformat(self.name))),
+            ("rates' dates", report.get("rates_of"), [self.day]),
+            ("turnover", report.get("turnover"), expected.turnover(date.fromisoformat(self.day))),
             ("firing", report.get("firing"), self._firing.firing["id"] if self._firing else None),
         ):
             if got != wanted:
@@ -175,36 +175,36 @@ class _Date:
         return {
             event.identity
             for event in self._evidence.events
-            if event.subject == "daily_report" and event.date == self.name
+            if event.subject == "daily_report" and event.date == self.day
         }
 
     def _find_announcement(self) -> bool:
         """Returns whether the readers were told of the report, by its own event."""
-        announced = [each.identity for each in self._evidence.announced if each.date == self.name]
+        announced = [each.identity for each in self._evidence.announced if each.date == self.day]
         self._once("deliveries of its report's event", len(announced))
         if set(announced) != self._ended():
             self._problem(f"the readers got {sorted(set(announced))}, the topic has {sorted(self._ended())}")
         return bool(announced)
 
-    def _find_step(self, firing: Action, run: ReportRun) -> None:
+    def _find_wait(self, firing: Action, run: ReportRun) -> None:
         if not run.resumed_ms or len(self._parts) < len(WAITED_FOR):
             return
         parts = tuple(sorted(self._parts.items(), key=lambda part: part[1].at_ms))
-        self.step = Step(self.name, parts, firing.record.timestamp_ms, run.resumed_ms[0])
-        if self.step.resume_ms < 0:
-            self._problem(f"its wait was resumed {-self.step.resume_ms} ms before the last event was stored")
+        self.wait = EndedWait(self.day, parts, firing.record.timestamp_ms, run.resumed_ms[0])
+        if self.wait.resume_ms < 0:
+            self._problem(f"its wait was resumed {-self.wait.resume_ms} ms before the last event was stored")
 
 
-def _of(events: Sequence[StoredEvent], label: str, name: str) -> list[StoredEvent]:
-    return [e for e in events if (e.type, e.subject) == WAITED_FOR[label] and e.date == name]
+def _of(events: Sequence[StoredEvent], label: str, day: str) -> list[StoredEvent]:
+    return [e for e in events if (e.type, e.subject) == WAITED_FOR[label] and e.date == day]
 
 
-def _instead(evidence: Evidence, label: str, name: str) -> str:
+def _instead(evidence: Evidence, label: str, day: str) -> str:
     """Returns a text about events that announce this date's output under another date."""
     strays = [
         f"{event.record.place} has the date {event.date or 'none'} instead"
         for event in evidence.events
-        if (event.type, event.subject) == WAITED_FOR[label] and event.date != name and name in event.output
+        if (event.type, event.subject) == WAITED_FOR[label] and event.date != day and day in event.output
     ]
     return f"; {', '.join(strays)}" if strays else ""
 

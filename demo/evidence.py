@@ -192,6 +192,6 @@ def business_date(run: dict[str, Any]) -> str:
     return datetime.fromisoformat(run["logical_date"].replace("Z", "+00:00")).date().isoformat()
 
 
-def _reports(data: Path, name: str) -> list[dict[str, Any]]:
-    folder = data / "reports" / name
+def _reports(data: Path, day: str) -> list[dict[str, Any]]:
+    folder = data / "reports" / day
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]

@@ -6,7 +6,7 @@ import sys
 import time
 
 
-class Progress:
+class ProgressPrinter:
     """Prints lines to standard output. `waiting` may be called often: it prints only every few seconds."""
 
     def __init__(self, every_s: float = 5.0) -> None:

@@ -19,7 +19,7 @@ from local.topics import Record, send_again, wait_for
 from .check import absent
 from .evidence import EVENT_TOPIC, WAITED_FOR, StoredEvent, read_events
 from .feed import RatesFeed
-from .progress import Progress
+from .progress import ProgressPrinter
 
 DAGS = ("announce_report", "orders_spark", "rates_ingest", "daily_report")
 # How long to wait for a step. Spark needs 8 to 15 s for a job on two busy cores.
@@ -83,7 +83,7 @@ class Story:
         feed: RatesFeed,
         fault: Fault,
         dates: tuple[date, date],
-        progress: Progress,
+        progress: ProgressPrinter,
         check_services: Callable[[], None],
     ) -> None:
         self.dates, self.fault = dates, fault

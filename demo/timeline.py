@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from .check import Step
+from .check import EndedWait
 
 
-def lines(steps: Sequence[Step]) -> Iterator[str]:
+def lines(waits: Sequence[EndedWait]) -> Iterator[str]:
     """Yields lines. stored: the event's append time. met: the firing's. resumed: from the task's log."""
-    for step in steps:
-        yield f"{step.date}"
-        for label, event in step.parts:
-            last = event is step.parts[-1][1]
+    for wait in waits:
+        yield f"{wait.date}"
+        for label, event in wait.parts:
+            last = event is wait.parts[-1][1]
             yield _line(event.at_ms, f"{label} stored in {event.record.place}", "completes" if last else "")
-        yield _line(step.fired_ms, "condition met", f"+{step.fired_ms - step.completed_ms} ms")
-        yield _line(step.resumed_ms, "task resumed", f"+{step.resumed_ms - step.fired_ms} ms")
-        yield f"    {'':12}  resume_ms {step.resume_ms}"
+        yield _line(wait.fired_ms, "condition met", f"+{wait.fired_ms - wait.completed_ms} ms")
+        yield _line(wait.resumed_ms, "task resumed", f"+{wait.resumed_ms - wait.fired_ms} ms")
+        yield f"    {'':12}  resume_ms {wait.resume_ms}"
 
 
 def _line(at_ms: int, what: str, remark: str) -> str:

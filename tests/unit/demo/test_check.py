@@ -80,14 +80,14 @@ def test_the_recorded_story_is_right(story: Story) -> None:
     found = verdict(story)
     assert found.problems == ()
     assert (found.reports, found.duplicates, found.missing, found.announced) == (2, 0, 0, 2)
-    assert [step.date for step in found.steps] == [FIRST, SECOND]
+    assert [wait.date for wait in found.waits] == [FIRST, SECOND]
     assert all(0 < resume_ms < 60_000 for resume_ms in found.resume_ms)
 
 
 def test_resume_ms_counts_from_the_event_that_completed_the_condition(story: Story) -> None:
-    step = verdict(story).steps[0]
-    assert [label for label, _ in step.parts] == ["orders", "rates"]
-    assert step.resume_ms == step.resumed_ms - find_event(story, "published", FIRST)["timestamp_ms"]
+    wait = verdict(story).waits[0]
+    assert [label for label, _ in wait.parts] == ["orders", "rates"]
+    assert wait.resume_ms == wait.resumed_ms - find_event(story, "published", FIRST)["timestamp_ms"]
 
 
 def test_a_repeated_event_with_the_same_identity_is_not_a_problem(story: Story) -> None:
