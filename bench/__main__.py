@@ -56,18 +56,18 @@ def main() -> None:
     parser.add_argument(
         "--output", choices=("table", "json"), help="default: a table on a terminal, else json"
     )
-    parser.add_argument("--ask", metavar="NAME", help=argparse.SUPPRESS)  # run it in this process
-    parser.add_argument("--at", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--run-here", metavar="NAME", help=argparse.SUPPRESS)  # run it in this process
+    parser.add_argument("--bootstrap-servers", default="", help=argparse.SUPPRESS)  # of its broker
     given = parser.parse_args()
     if given.list:
         rows = [("group", "name", "measures", "sizes"), *(_listed(each) for each in BENCHMARKS.values())]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for listed in rows:
             print("  ".join(map(str.ljust, listed, widths)).rstrip())
-    elif given.ask:
+    elif given.run_here:
         if os.getpgrp() == os.getpid():  # otherwise a user runs it, with other processes in its group
             threading.Thread(target=_end_with_parent, daemon=True).start()
-        BENCHMARKS[given.ask].function()(given.at)
+        BENCHMARKS[given.run_here].function()(given.bootstrap_servers)
     else:
         benchmarks = chosen(given.names, parser)
         require_sizes(benchmarks, parser)
@@ -134,9 +134,9 @@ def _run(benchmark: Benchmark, output: str) -> bool:
     began, circumstances = time.monotonic(), _circumstances(benchmark)
     lines: list[dict[str, Any]] = []
     with ExitStack() as stack:
-        at = stack.enter_context(brokers.started()) if benchmark.needs_broker else ""
+        servers = stack.enter_context(brokers.started()) if benchmark.start_broker else ""
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench", "--ask", benchmark.name, "--at", at],
+            [sys.executable, "-m", "bench", "--run-here", benchmark.name, "--bootstrap-servers", servers],
             cwd=ROOT,
             stdin=subprocess.PIPE,  # see _end_with_parent
             stdout=subprocess.PIPE,
@@ -214,7 +214,7 @@ def _circumstances(benchmark: Benchmark) -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
-        **({"files": WHERE} if benchmark.has_broker else {}),
+        **({"files": WHERE} if benchmark.uses_broker else {}),
     }
 
 

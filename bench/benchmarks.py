@@ -12,11 +12,11 @@ from typing import Final
 class Benchmark:
     """A benchmark.
 
-    code: its module and the function that runs it, `run` if none is named. That gets the address of its own
-    broker, or "" if it needs none, and prints lines (lines.py).
-    seconds: time limit. sizes: names of the sizes it takes. needs_broker: whether to start one for it;
-    has_broker: whether it uses one. ratio: what its ratios compare with. axis: the horizontal axis of its
-    pictures.
+    code: its module and the function that runs it, `run` if none is named. The function gets the address of
+    the broker that was started for it, or "", and prints lines (lines.py).
+    seconds: time limit. sizes: names of the sizes it takes. start_broker: whether a broker is started for it.
+    uses_broker: whether it uses any, also one that it starts itself. ratio: what its ratios compare with.
+    axis: the horizontal axis of its pictures.
     """
 
     name: str
@@ -25,8 +25,8 @@ class Benchmark:
     code: str
     seconds: int = 180
     sizes: tuple[str, ...] = ()
-    needs_broker: bool = True
-    has_broker: bool = True
+    start_broker: bool = True
+    uses_broker: bool = True
     by_name: bool = False  # run only when named
     ratio: str = ""
     axis: str = "size"
@@ -46,8 +46,8 @@ BENCHMARKS: Final = {
             "index, step, filters",
             "conditions",
             sizes=("SUBSCRIPTIONS", "HISTORY"),
-            needs_broker=False,
-            has_broker=False,
+            start_broker=False,
+            uses_broker=False,
             ratio="to the smallest size of the same kind; 1 is a cost that does not grow."
             " In rows with `events of 16 of them` the events match only 16 of the subscriptions, in rows with"
             " `events of any of them` all of them, in random order",
@@ -68,8 +68,8 @@ BENCHMARKS: Final = {
             "engine",
             "the engine's two hops on records in memory",
             "engine.hops",
-            needs_broker=False,
-            has_broker=False,
+            start_broker=False,
+            uses_broker=False,
             ratio="to an event that matches nothing",
         ),
         Benchmark(
@@ -91,7 +91,7 @@ BENCHMARKS: Final = {
             "engine.replicas",
             240,
             sizes=("EVENTS",),
-            needs_broker=False,
+            start_broker=False,
             ratio="to one replica, in turns with it; more is better",
             axis="replicas",
         ),
@@ -202,7 +202,7 @@ BENCHMARKS: Final = {
             "failover of a bare consumer group, by group protocol",
             "engine.protocols",
             300,
-            needs_broker=False,
+            start_broker=False,
             ratio="to the classic protocol with the range assignor, in turns with it; less is better",
         ),
         Benchmark(
@@ -238,8 +238,8 @@ BENCHMARKS: Final = {
             "backtest.scale",
             1800,
             sizes=("EVENTS", "KEYS", "CORES", "CONDITION"),
-            needs_broker=False,
-            has_broker=False,
+            start_broker=False,
+            uses_broker=False,
             ratio="to the plain loop; more is better",
         ),
     )

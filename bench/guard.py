@@ -18,7 +18,7 @@ from typing import Any, Final
 from interlock.conditions import EMPTY, Match, MatcherIndex, State, event, step
 from interlock.events import Event, kafka
 
-from .engine.hops import PROVING, Work, event_hop, own, trigger_hop
+from .engine.hops import PROVING, Work, event_hop, own_event, trigger_hop
 from .engine.load import PAIR
 
 BOUNDS: Final = Path(__file__).with_name("guard.json")
@@ -130,8 +130,8 @@ WORKS: Final[dict[str, Callable[[], Work]]] = {
     "event hop, an event that matches nothing": event_hop([event_of(n) for n in range(MANY)], 0),
     "event hop, an event of a pair": event_hop(pairs(), 0),
     "event hop, an event of a pair among 10,000 others": event_hop(pairs(), 10_000),
-    "event hop, an own event without a proof": event_hop([own(n) for n in range(MANY)], 0),
-    "event hop, an own event with its proof": event_hop([own(n) for n in range(MANY)], 0, PROVING),
+    "event hop, an own event without a proof": event_hop([own_event(n) for n in range(MANY)], 0),
+    "event hop, an own event with its proof": event_hop([own_event(n) for n in range(MANY)], 0, PROVING),
     "event hop, another event on a bus with proofs": event_hop(
         [event_of(n) for n in range(MANY)], 0, PROVING
     ),

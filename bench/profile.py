@@ -22,7 +22,7 @@ from interlock.engine.runtime.loop_thread import frames
 
 from . import brokers
 from .engine.load import hidden
-from .engine.points import Bus, Point
+from .engine.points import Point, PointBus
 from .lines import report
 
 SAMPLE_S = 0.001
@@ -82,7 +82,7 @@ def profiled(bootstrap_servers: str, point: Point, events: int) -> tuple[float, 
     Samples the second turn.
     """
     config = BusConfig(name="profile", client={"bootstrap.servers": bootstrap_servers})
-    bus = Bus(config, point)
+    bus = PointBus(config, point)
     engine = Engine(KafkaBus(config), config)
     while not (engine.is_open and engine.up_to_date):
         engine.run_pass()

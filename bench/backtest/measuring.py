@@ -20,7 +20,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
-class Run:
+class Measured:
     """The result of a run. checksum: see `Checksum`. took_s: without the start of its process."""
 
     firings: int
@@ -37,12 +37,12 @@ class Run:
         return self.events / self.took_s
 
 
-def loop(archive: Path, condition: str) -> Run:
+def loop(archive: Path, condition: str) -> Measured:
     """Runs the plain loop, with unlimited memory."""
-    return Run(**_run([sys.executable, "-m", "bench.backtest.loop", str(archive), condition]))
+    return Measured(**_run([sys.executable, "-m", "bench.backtest.loop", str(archive), condition]))
 
 
-def backtest(folder: Path, output: Path, condition: str, cores: int) -> Run:
+def backtest(folder: Path, output: Path, condition: str, cores: int) -> Measured:
     """Runs the job on `folder`/archive, in a JVM of 512 MB."""
     submit = Path(sys.executable).parent / "spark-submit"
     settings = {
@@ -62,7 +62,7 @@ def backtest(folder: Path, output: Path, condition: str, cores: int) -> Run:
             parts = [tuple(part.values()) for part in row["events"]]
             due = (row["fired_ms"], row["timer_ms"])
             checksum.add(row["key"], row["outcome"], *due, row["missing"], parts)
-    return Run(checksum.firings, checksum.value, summary["events"], summary["duration_s"])
+    return Measured(checksum.firings, checksum.value, summary["events"], summary["duration_s"])
 
 
 def _run(command: list[str]) -> dict[str, Any]:

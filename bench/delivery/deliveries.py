@@ -16,7 +16,7 @@ from interlock.engine.config import BusConfig
 from ..engine.load import new_bus
 from ..lines import Aim, report
 from ..sizes import number
-from .load import IN_FLIGHT, KEYS, Firings, Sink, key_of, write_sinks
+from .load import IN_FLIGHT, KEYS, FiringWriter, Sink, key_of, write_sinks
 from .processes import HOST, Process
 from .sink import DEAD_KEY, PATHS
 
@@ -53,7 +53,7 @@ class Sides:
 
     def __init__(self, config: BusConfig, deliverer: Process, plain: Process, count: int) -> None:
         self._deliverer, self._plain, self._count = deliverer, plain, count
-        self._firings, self._acknowledged = Firings(config), 0
+        self._firings, self._acknowledged = FiringWriter(config), 0
 
     def delivered(self, sink: Sink) -> Turn:
         """Has firings delivered to this sink, until all are acknowledged but those of a key that it fails."""

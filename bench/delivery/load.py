@@ -80,7 +80,7 @@ def write_sinks(config: BusConfig, port: int, sinks: Iterable[Sink]) -> None:
     write_registry(config, {record.key: encode_json(record) for record in records})
 
 
-class Firings:
+class FiringWriter:
     """Writes firings in transactions; those of one become readable together. written: how many so far."""
 
     def __init__(self, config: BusConfig) -> None:

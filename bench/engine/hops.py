@@ -100,8 +100,8 @@ def records(events: list[Event]) -> list[Record]:
 Work = Callable[[], None]
 
 
-def own(number: int) -> Event:
-    """A completion event, as the listener emits one: 470 bytes of data."""
+def own_event(number: int) -> Event:
+    """An event of one of Interlock's own types, as the listener emits it: 470 bytes of data."""
     moment = datetime(2026, 11, 20, 6, 0, 0, number % 1_000_000, UTC)
     run = DagRun(
         deployment="prod",
@@ -155,7 +155,7 @@ def run(_at: str) -> None:
     """Measures microseconds of processor time per event, for each hop."""
     names = [f"{n}" for n in range(OPEN)]
     pairs = [event_of(f"pair.{half}", name, name) for half in ("first", "second") for name in names]
-    completions = [own(number) for number in range(len(pairs))]
+    completions = [own_event(number) for number in range(len(pairs))]
     works = {
         "event hop, an event that matches nothing": event_hop(list(unmatched(len(pairs))), 0),
         "event hop, an event of a pair": event_hop(pairs, 0),

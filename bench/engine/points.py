@@ -100,7 +100,7 @@ class Side:
 
     def __init__(self, bootstrap_servers: str, name: str, point: Point, events: int) -> None:
         progress(f"{name}: {point}")
-        self._bus = Bus(BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers}), point)
+        self._bus = PointBus(BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers}), point)
         self._events, self._sent = events, 0
         self._open = ExitStack()
         self.kib = 0.0
@@ -125,7 +125,7 @@ class Side:
         return self._bus.seconds(range(self._sent - events, self._sent))
 
 
-class Bus:
+class PointBus:
     """The bus of one point, with its registrations.
 
     `load(numbers)`: the events with these numbers. `keys(numbers)`: how many keys are complete among them.

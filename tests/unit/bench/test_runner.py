@@ -161,7 +161,7 @@ def benchmarks_of(bench: subprocess.Popen[str]) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(bench.pid).children():
         with suppress(psutil.Error):
-            if "--ask" in child.cmdline():
+            if "--run-here" in child.cmdline():
                 found.append(child)
     return found
 
