@@ -50,7 +50,7 @@ DATA: Final = PREFIX + "data."
 REQUIRED: Final = PREFIX + "required"
 REPORTS: Final = PREFIX + "report.dir"
 
-# Only for the pipeline's jobs.
+# Only for the jobs of the pipeline: docs/use/pipeline.md, "The connection".
 JAVA_FILE: Final = PREFIX + "java.client.config.file"
 FOLDER: Final = PREFIX + "client.folder"
 NAMES: Final = frozenset(

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ...events.errors import EventError
-from ...events.outbox import SHARE
 from ...events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY
 from ...events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
 from ...events.visible import visible_logger
@@ -84,8 +83,8 @@ class ProgressEvents:
         return self._written.to_data()
 
     def close(self) -> None:
-        """Stops listening. Waits up to the delivery timeout until all events so far are acknowledged."""
-        deadline = time.monotonic() + self._settings.timeout_s / SHARE
+        """Stops listening. Waits up to the sender's timeout until all events so far are acknowledged."""
+        deadline = time.monotonic() + self._sender.timeout_s
         for close in self._close:
             close(_left(deadline))
         self._close.clear()

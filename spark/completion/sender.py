@@ -34,15 +34,19 @@ class FinalEvent(NamedTuple):
 
 
 class EventSender:
-    """Sends events of this process to one topic."""
+    """Sends events of this process to one topic.
+
+    timeout_s: how long a wait for acknowledgements lasts: longer than the delivery timeout, after which the
+    client gives up, so that a wait that fails has the client's reason.
+    """
 
     def __init__(self, settings: Settings) -> None:
         # Created here, not by the first of the threads that use it.
         self._emitter = Emitter(settings.client, settings.topic)
-        self._timeout_s = settings.timeout_s / SHARE  # so that the client answers within settings.timeout_s
+        self.timeout_s = settings.timeout_s / SHARE
         self._outbox = Outbox(
             lambda: self._emitter,
-            self._timeout_s,
+            self.timeout_s,
             log=log,
             who=f"completion events for {settings.topic}",
             remedy=NO_EFFECT,
@@ -91,7 +95,7 @@ class EventSender:
                 f"{self._where} did not answer an earlier event; this one is sent if it answers before the"
                 " process ends"
             )
-        if problems := self._outbox.deliver([event], self._timeout_s):
+        if problems := self._outbox.deliver([event], self.timeout_s):
             if self._outbox.unacknowledged:  # otherwise the event was too large
                 self._acknowledged_then = self._outbox.acknowledged
             raise EmitError(f"{self._where}: {problems[event.identity]}", [event.identity])
@@ -106,8 +110,8 @@ class EventSender:
 
     def _finish(self) -> bool:
         """Sends all remaining events within one delivery timeout; False if a required one was not sent."""
-        problems = self._outbox.deliver([final.event for final in self._final], self._timeout_s)
-        self._outbox.flush(0.0 if problems else self._timeout_s)
+        problems = self._outbox.deliver([final.event for final in self._final], self.timeout_s)
+        self._outbox.flush(0.0 if problems else self.timeout_s)
         success = True
         for final in self._final:
             if (problem := problems.get(final.event.identity)) is None:

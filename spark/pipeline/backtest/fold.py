@@ -12,13 +12,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ....conditions import EMPTY, Firing, Match, State, Tick, closes_at, step
-from ....conditions.evaluate.firing import Part as FiringPart
-from ....conditions.evaluate.firing import decided_ms
+from ....conditions.evaluate.firing import Part, decided_ms
 from ....conditions.evaluate.half_met import half_met
 from ....conditions.evaluate.step import next_due
 from ....events.event import Event
 from .question import Question
-from .tables import MATCHED_ARROW, RESULT, Part, Results, rows_in
+from .tables import MATCHED_ARROW, RESULT, PartRow, Results, rows_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -130,8 +129,8 @@ class Folding:
             self._over = self._one_shot
 
 
-def _parts(parts: Iterable[FiringPart]) -> list[Part]:
-    found: list[Part] = []
+def _parts(parts: Iterable[Part]) -> list[PartRow]:
+    found: list[PartRow] = []
     for part in parts:
         match = part.match
         attributes = match.event.attributes

@@ -102,16 +102,16 @@ def _events(reads: ReadColumns, batch: Any) -> Iterator[tuple[Event, Place]]:
             yield Event(dict(pairs), data), place
         return
     names = reads.attributes
-    plain = zip(ids, sources, types, strict=True)
+    bases = zip(ids, sources, types, strict=True)
     if len(names) == 1:  # the most frequent case: only `time`
         [name], [values] = names, rest
-        for place, (id_, source, type_), value, data in zip(places, plain, values, datas, strict=True):
+        for place, (id_, source, type_), value, data in zip(places, bases, values, datas, strict=True):
             attributes = {"id": id_, "source": source, "type": type_}
             if value is not None:
                 attributes[name] = value
             yield Event(attributes, data), place
         return
-    for place, base, data, *values in zip(places, plain, datas, *rest, strict=True):
+    for place, base, data, *values in zip(places, bases, datas, *rest, strict=True):
         attributes = dict(zip(ALWAYS, base, strict=True))
         attributes |= {name: value for name, value in zip(names, values, strict=True) if value is not None}
         yield Event(attributes, data), place

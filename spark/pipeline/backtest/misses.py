@@ -65,7 +65,7 @@ class Misses:
         self._found: dict[Reason, _Found] = {}
 
     def near(self, event: Event) -> tuple[int, ...]:
-        """The numbers of the matchers that this event accepts or is near to."""
+        """The numbers of the matchers that accept this event or nearly do."""
         known, attributes = self._by_type, event.attributes
         if known is None:
             return self._near(event)

@@ -34,7 +34,7 @@ def _fields(columns: str) -> list[Any]:
 
 MATCHED_ARROW: Final = pa.schema(_fields(MATCHED))
 _PART_FIELDS: Final = _fields(_PART)
-_PLAIN: Final = [*_fields(_FIRST), *_fields(_LAST)]
+_NOT_NESTED: Final = [*_fields(_FIRST), *_fields(_LAST)]
 _RESULT: Final = pa.schema(
     [
         *_fields(_FIRST),
@@ -43,7 +43,7 @@ _RESULT: Final = pa.schema(
         *_fields(_LAST),
     ]
 )
-Part = tuple[str, str, str, str, str, int, int, int]
+PartRow = tuple[str, str, str, str, str, int, int, int]
 
 
 class Matches:
@@ -76,23 +76,24 @@ class Results:
         fired_ms: int,
         timer_ms: int | None,
         missing: tuple[str, ...],
-        parts: list[Part],
+        parts: list[PartRow],
     ) -> None:
         self._add(("firing", key, outcome, fired_ms, timer_ms, None, None, None, None, None), missing, parts)
 
-    def pending(self, key: str | None, found: HalfMet, parts: list[Part]) -> None:
+    def pending(self, key: str | None, found: HalfMet, parts: list[PartRow]) -> None:
         times = (found.waiting, found.since_ms, found.expires_ms, found.due_ms)
         self._add(("pending", key, None, None, None, *times, None), found.missing, parts)
 
-    def miss(self, stamp_ms: int | None, note: str, part: Part | None) -> None:
+    def miss(self, stamp_ms: int | None, note: str, part: PartRow | None) -> None:
         row = ("miss", None, None, stamp_ms, None, None, None, None, None, note)
         self._add(row, (), [] if part is None else [part])
 
     def pop_batch(self) -> Any:
         """Removes and returns the rows, as one Arrow batch."""
-        plain = zip(*self._rows, strict=True) if self._rows else ([] for _ in _PLAIN)
+        columns = zip(*self._rows, strict=True) if self._rows else ([] for _ in _NOT_NESTED)
         arrays = {
-            field.name: pa.array(column, field.type) for field, column in zip(_PLAIN, plain, strict=True)
+            field.name: pa.array(column, field.type)
+            for field, column in zip(_NOT_NESTED, columns, strict=True)
         }
         arrays["missing"] = pa.ListArray.from_arrays(
             pa.array(self._missing_ends, pa.int32()), pa.array(self._missing, pa.string())
@@ -105,7 +106,7 @@ class Results:
         self._clear()
         return pa.RecordBatch.from_arrays([arrays[name] for name in _RESULT.names], schema=_RESULT)
 
-    def _add(self, row: tuple[object, ...], missing: tuple[str, ...], parts: list[Part]) -> None:
+    def _add(self, row: tuple[object, ...], missing: tuple[str, ...], parts: list[PartRow]) -> None:
         self._rows.append(row)
         self._missing += missing
         self._missing_ends.append(len(self._missing))
@@ -116,7 +117,7 @@ class Results:
         self._rows: list[tuple[object, ...]] = []
         self._missing: list[str] = []
         self._missing_ends = [0]
-        self._parts: list[Part] = []
+        self._parts: list[PartRow] = []
         self._part_ends = [0]
 
 

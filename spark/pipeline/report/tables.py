@@ -108,7 +108,7 @@ def _firings(tables: Tables, fired: DataFrame, known: DataFrame) -> None:
     by_dag = tables.write("latencies_by_dag", latencies.by_dag(fired))
     place = ("waiter", "dag", "task")
     tables.show("latencies_by_dag", by_dag, slowest, *map(f.col, place))
-    # Also conditions not in force in the range: its first firings may be of waits that ended before it.
+    # Also conditions not in force in the range: the first firings in it may be of waits that ended before it.
     by_condition = latencies.by_condition(fired, registrations.conditions(known))
     by_condition = tables.write("latencies_by_condition", by_condition)
     tables.show("latencies_by_condition", by_condition, slowest, f.col("condition_id"))

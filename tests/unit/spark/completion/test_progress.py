@@ -36,6 +36,8 @@ NO = Failure("ValueError", "no")
 class FakeSender:
     """A sender that records events."""
 
+    timeout_s = 1.0
+
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.put = self.events.append

@@ -27,7 +27,7 @@ KEYS = ("k1", "k2", "k3")
 
 @dataclass(frozen=True)
 class Entry:
-    """A record of a topic. ascending: whether its topic's timestamps are the broker's."""
+    """A record of a topic."""
 
     event: Event
     topic: str
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Case:
-    """A question and the log to answer it from."""
+    """A question and the log to answer it from. ascending: whether brokers set all timestamps."""
 
     question: Question
     entries: tuple[Entry, ...]
