@@ -35,9 +35,8 @@ class OpenTransaction(Protocol):
 class Kafka(Protocol):
     """A cluster, a bus's name on it, and what a test needs beside the bus."""
 
-    def topic(
-        self, kind: str, partitions: int = 1, *, compact: bool = False, own_time: bool = False
-    ) -> str: ...
+    def topic(self, kind: str, partitions: int = 1, *, compact: bool = False, own_time: bool = False) -> str:
+        """Creates a topic. Returns its name. own_time: it has the producers' timestamps (CreateTime)."""
 
     def bus(self) -> Bus: ...
 

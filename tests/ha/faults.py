@@ -11,7 +11,7 @@ from .plan import DISTURBING, Fault, Plan
 
 
 @dataclass(frozen=True)
-class Held:
+class WaitCounts:
     """How many waits each triggerer has at a moment, and which one a fault then hits."""
 
     when: str
@@ -23,8 +23,8 @@ class Faults:
     """The faults of one run.
 
     happened: how often each kind was done. times: (begin, end) of disturbing faults, ms since the epoch.
-    moved: waits that moved to another triggerer while theirs was stopped. held: which triggerers had the
-    waits before the faults, and at each fault that hits a triggerer.
+    moved: waits that moved to another triggerer while theirs was stopped. wait_counts: before the faults, and
+    at each fault that hits a triggerer.
     """
 
     def __init__(self, site: Installation, say: Say, planned: Plan, waiting: str, *, target: bool) -> None:
@@ -34,7 +34,7 @@ class Faults:
         self.happened: Counter[str] = Counter()
         self.times: list[tuple[float, float]] = []
         self.moved = 0
-        self.held = [self._held("the load begins", None, self._places())]
+        self.wait_counts = [self._counted("the load begins", None, self._places())]
         self._stopped_ms = 0.0
         self._stopped: dict[int, str] = {}  # {wait: name of its triggerer, which was stopped}
 
@@ -61,11 +61,11 @@ class Faults:
     def _places(self) -> dict[int, str]:
         return self._site.places("ha_waits", self._waiting, "wait")
 
-    def _held(self, when: str, struck: str | None, places: dict[int, str]) -> Held:
+    def _counted(self, when: str, struck: str | None, places: dict[int, str]) -> WaitCounts:
         counts = Counter(places.values())
-        held = Held(when, struck, {name: counts[name] for name in self._site.airflow.triggerers})
-        self._say(f"{when}{f', {struck}' if struck else ''}: waits of {held.waits}")
-        return held
+        counted = WaitCounts(when, struck, {name: counts[name] for name in self._site.airflow.triggerers})
+        self._say(f"{when}{f', {struck}' if struck else ''}: waits of {counted.waits}")
+        return counted
 
     def _struck(self, fault: Fault, places: dict[int, str]) -> str:
         """Chooses the triggerer that a fault hits, and records who has the waits."""
@@ -73,7 +73,7 @@ class Faults:
         order = [running[number] for number in fault.victims]
         fit = [name for name in order if name in having] if fault.with_waits else order
         struck = (fit or order)[0]
-        self.held.append(self._held(fault.kind, struck, places))
+        self.wait_counts.append(self._counted(fault.kind, struck, places))
         return struck
 
     def _do(self, fault: Fault) -> None:

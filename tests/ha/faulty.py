@@ -258,7 +258,7 @@ class Run:
             "events": sum(len(records) for records in log.kind("event")),
             "faults": dict(faults.happened),
             "moved_from_the_stopped": faults.moved,
-            "waits_of_triggerers": [asdict(held) for held in faults.held],
+            "waits_of_triggerers": [asdict(each) for each in faults.wait_counts],
             **wrong.counts(),
             "left_deferred_ms": spread(calm),
             "floor_ms": spread(floors_away),

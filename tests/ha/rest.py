@@ -1,4 +1,4 @@
-"""Requests to the REST API that the demo's client lacks: mapped tasks, many runs, pools."""
+"""Requests to the REST API that `local.rest` lacks: mapped tasks, many runs, pools."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `python -m tests.kit.class_data broker` or `spark` makes the archive in `.build`, once for each Java and class
 path, and prints the options with which a JVM uses it: KAFKA_OPTS of brokers, SPARK_SUBMIT_OPTS of Spark's
-drivers. Only tests do: to make one takes as long as two or three starts.
+drivers. Only tests use archives: making one takes as long as two or three starts.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _to_stderr(line: str) -> None:
 
 
 def main() -> None:
-    # Those of the tests: an archive belongs to one collector.
+    # As in the tests: a JVM reads an archive only with the garbage collector with which it was made.
     os.environ["JDK_JAVA_OPTIONS"] = spark_conf.jvm_options()
     name, options = {
         "broker": ("KAFKA_OPTS", broker_options),

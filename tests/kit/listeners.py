@@ -76,7 +76,7 @@ class Listeners:
 
 @contextmanager
 def listeners(folder: Path, oauth_secrets: dict[str, str]) -> Iterator[Listeners]:
-    """Start them all, and stop them."""
+    """The broker with all its listeners, running inside the block. oauth_secrets: by client id."""
     authority = Authority(folder)
     server = authority.issue("server", HOST)
     with ExitStack() as stack:

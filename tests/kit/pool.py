@@ -41,7 +41,7 @@ EVENT, TRIGGER, STATE, ACTION, REGISTRY, DEAD = (
 PASS_MS = 60
 
 
-class Bus(SimulatedBus):
+class RecordingBus(SimulatedBus):
     """One member. `aborts`: how many commits will be refused. `calls`: the requests, in order."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
@@ -115,7 +115,8 @@ class Pool:
     ) -> None:
         self.cluster = made_of.cluster()
         self.made_of = made_of
-        self._bus = new_class("Bus", (Bus,) if made_of.bus is SimulatedBus else (Bus, made_of.bus))
+        planted = () if made_of.bus is SimulatedBus else (made_of.bus,)
+        self._bus = new_class("Bus", (RecordingBus, *planted))
         for kind in KINDS:
             count = {"event": events, "subscription": 1, "dead-letter": 1}.get(kind, partitions)
             self.cluster.create(
@@ -129,7 +130,7 @@ class Pool:
         for registration in registrations:
             self.register(registration)
         self.engines: dict[str, Engine] = {}
-        self.buses: dict[str, Bus] = {}
+        self.buses: dict[str, RecordingBus] = {}
         self._made = 0
 
     @classmethod

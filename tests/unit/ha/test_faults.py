@@ -62,7 +62,7 @@ def test_waits_that_another_triggerer_took_while_one_was_stopped_are_counted() -
 def test_the_triggerers_with_waits_are_recorded_at_the_start_and_at_each_fault_that_hits_one() -> None:
     places = [{0: "a", 1: "b", 2: "b"}, {1: "b", 2: "b"}]
     faults, _ = faults_of([Fault(0.0, "kill a triggerer", (2, 1, 0))], places, target=True)
-    assert [asdict(held) for held in faults.held] == [
+    assert [asdict(each) for each in faults.wait_counts] == [
         {"when": "the load begins", "struck": None, "waits": {"a": 1, "b": 2, "c": 0}},
         {"when": "kill a triggerer", "struck": "c", "waits": {"a": 0, "b": 2, "c": 0}},
     ]

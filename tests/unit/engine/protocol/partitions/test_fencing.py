@@ -14,7 +14,7 @@ from interlock.engine.protocol.partitions.fencing import Fencing
 from interlock.engine.protocol.parts import Parts
 from interlock.engine.records import Registration
 
-from tests.kit.pool import ACTION, CONFIG, EVENT, REGISTRY, STATE, TRIGGER, Bus, Pool
+from tests.kit.pool import ACTION, CONFIG, EVENT, REGISTRY, STATE, TRIGGER, Pool, RecordingBus
 
 ONE = Registration.of("one", event("x"), None, 0, kind="durable")
 
@@ -172,7 +172,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.pool, self.now = Pool(), 100.0
-        self.bus = Bus(self.pool.cluster, "me")
+        self.bus = RecordingBus(self.pool.cluster, "me")
         clocks = Clocks(monotonic=lambda: self.now)
         self.fencing = Fencing(EngineContext.of(self.bus, CONFIG, Parts(clocks=clocks)))
 

@@ -12,7 +12,7 @@ from interlock.engine.records import Registration
 from interlock.engine.registry.pause import MOST_PAUSE_S
 from interlock.engine.registry.registry import Registry
 
-from tests.kit.pool import CONFIG, REGISTRY, TRIGGER, Bus, Pool
+from tests.kit.pool import CONFIG, REGISTRY, TRIGGER, Pool, RecordingBus
 
 WAIT = Registration.of("wait", event("x") & event("y"), None, 0)
 
@@ -25,7 +25,7 @@ class Clocks:
 
     def follow(self, pool: Pool) -> tuple[RegistryReader, Registry]:
         parts = Parts(clocks=context.Clocks(lambda: self.wall_s, lambda: self.monotonic_s))
-        made = context.EngineContext.of(Bus(pool.cluster, "follower"), CONFIG, parts)
+        made = context.EngineContext.of(RecordingBus(pool.cluster, "follower"), CONFIG, parts)
         return RegistryReader(made), made.registry
 
 

@@ -13,7 +13,7 @@ from interlock.engine.errors import EngineError, TransactionAborted
 from interlock.engine.records import Registration
 from interlock.events.kafka import encode
 
-from tests.kit.pool import DEAD, EVENT, TRIGGER, Bus, Pool
+from tests.kit.pool import DEAD, EVENT, TRIGGER, Pool, RecordingBus
 from tests.unit.engine.protocol.dying import EACH, alone, dead_letters
 
 OTHER = TopicPartition(EVENT.topic, 1)
@@ -22,28 +22,31 @@ Refused = Callable[[Sequence[Output], Mapping[TopicPartition, Committed]], bool]
 
 def refusing(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
     """Aborts transactions for which `refused` is true, as if brokers refused one of their records."""
-    commit = Bus.commit
+    commit = RecordingBus.commit
 
     def asked(
-        bus: Bus, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
+        bus: RecordingBus,
+        outputs: Sequence[Output],
+        offsets: Mapping[TopicPartition, Committed],
+        membership: object,
     ) -> int | None:
         if refused(outputs, offsets):
             raise TransactionAborted("The brokers refuse it.")
         return commit(bus, outputs, offsets, membership)
 
-    monkeypatch.setattr(Bus, "commit", asked)
+    monkeypatch.setattr(RecordingBus, "commit", asked)
 
 
 def fetched_later(monkeypatch: pytest.MonkeyPatch, late: TopicPartition) -> None:
     """Where fetching starts, records of that partition come a poll later than those of the others."""
-    start, poll = Bus.start, Bus.poll
-    late_items: dict[Bus, list[Record | End] | None] = {}
+    start, poll = RecordingBus.start, RecordingBus.poll
+    late_items: dict[RecordingBus, list[Record | End] | None] = {}
 
-    def started(bus: Bus, positions: Mapping[TopicPartition, int]) -> None:
+    def started(bus: RecordingBus, positions: Mapping[TopicPartition, int]) -> None:
         start(bus, positions)
         late_items[bus] = None
 
-    def polled(bus: Bus, most: int, timeout_s: float) -> Batch:
+    def polled(bus: RecordingBus, most: int, timeout_s: float) -> Batch:
         batch = poll(bus, most, timeout_s)
         if bus not in late_items:
             return batch
@@ -56,8 +59,8 @@ def fetched_later(monkeypatch: pytest.MonkeyPatch, late: TopicPartition) -> None
             late_items[bus] = [item for item in items if item.source == late]
         return replace(batch, records=[item for item in items if item.source != late])
 
-    monkeypatch.setattr(Bus, "start", started)
-    monkeypatch.setattr(Bus, "poll", polled)
+    monkeypatch.setattr(RecordingBus, "start", started)
+    monkeypatch.setattr(RecordingBus, "poll", polled)
 
 
 def passes(pool: Pool, count: int) -> None:
