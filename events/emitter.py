@@ -108,7 +108,7 @@ class Emitter:
         """Sends events in order and waits for all acknowledgements; returns deliveries in the same order.
 
         Raises EmitError; its `undelivered` lists the events without an acknowledgement. The others are in the
-        topic.
+        topic, but if it is empty, nothing was sent.
         """
         return self._emitted("Emitter.emit_all()", events, timeout_s)
 

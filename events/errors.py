@@ -29,7 +29,8 @@ class EmitError(InterlockError):
     """The broker did not acknowledge an event; the message names topic, bootstrap.servers and cause.
 
     undelivered: (source, id) of the events without an acknowledgement. Some of them may be in the topic, if
-    only the answer was lost: emit them again with the same id; a repeat counts once.
+    only the answer was lost: emit them again with the same id; a repeat counts once. Empty if nothing was
+    sent, because an argument or a property of the client is wrong.
     too_large: those of them that are too large for the topic, so that a retry cannot succeed.
     """
 

@@ -135,7 +135,7 @@ class Outbox:
                 emitter.emit_all(batch, timeout_s=self._timeout_s * SHARE)
             except EmitError as e:
                 problem, too_large = str(e), set(e.too_large)
-                lost = set(e.undelivered) - too_large
+                lost = set(e.undelivered or (event.identity for event in batch)) - too_large
             except Exception as e:  # noqa: BLE001  # Airflow's errors when a connection cannot be read
                 problem, lost = f"{type(e).__name__}: {e}", {event.identity for event in batch}
             with self._changed:

@@ -16,10 +16,14 @@ from interlock.events.errors import EmitError
 
 
 class Broker:
-    """A fake broker. down: refuses all events; refused: refuses these ids; free not set: emits block."""
+    """A fake broker, and the client for it.
+
+    down: refuses all events; refused: refuses these ids; free not set: emits block.
+    unreadable: the connection cannot be read. wrong: the client refuses its properties.
+    """
 
     def __init__(self) -> None:
-        self.down = self.unreadable = False
+        self.down = self.unreadable = self.wrong = False
         self.refused: set[str] = set()
         self.free = threading.Event()
         self.free.set()
@@ -34,6 +38,8 @@ class Broker:
 
     def emit_all(self, events: list[Event], timeout_s: float) -> None:
         self.free.wait(10)
+        if self.wrong:
+            raise EmitError("the client refuses its properties")
         large = [e.identity for e in events if e.id.startswith("large")]
         lost = [e.identity for e in events if self.down or e.id in self.refused or e.identity in large]
         self.taken += [e.id for e in events if e.identity not in lost]
@@ -46,7 +52,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     monkeypatch.setattr(module, "RETRY_S", 0.01)
     made = Broker()
     yield made
-    made.down = made.unreadable = False  # so that the threads become idle
+    made.down = made.unreadable = made.wrong = False  # so that the threads become idle
     made.refused.clear()
     made.free.set()
 
@@ -132,6 +138,20 @@ def test_a_connection_that_cannot_be_read_is_read_again(
     assert outbox.flush()
     [warning] = warnings(caplog)
     assert "KeyError: 'connection'" in warning
+
+
+def test_an_error_that_concerns_all_events_loses_none(
+    broker: Broker, caplog: pytest.LogCaptureFixture, eventually: Callable[..., Any]
+) -> None:
+    broker.wrong = True
+    outbox = outbox_of(broker.open, 5)
+    assert outbox.deliver([event("a"), event("b")], 0.05).keys() == {("/s", "a"), ("/s", "b")}
+    eventually("several attempts", lambda: broker.opened > 2)
+    broker.wrong = False
+    assert outbox.flush()
+    assert (broker.taken, outbox.acknowledged) == (["a", "b"], 2)
+    [warning] = warnings(caplog)
+    assert "the client refuses its properties" in warning
 
 
 def test_a_full_queue_drops_new_events_and_logs_how_many(
