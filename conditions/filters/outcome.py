@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ...events.attributes import CORE
 from .cel.where import Where
 from .dialects import All, Any, Comparison, Not, Prefix, Sql, Suffix
 from .filter import Filter
@@ -34,11 +35,12 @@ def _of_sql(term: Sql, known: Mapping[str, str]) -> bool | None:
     from .cesql import compile, could_be_true  # noqa: A004  # loads the parser, which few conditions need
 
     compiled = compile(term.expression)
-    read = known.keys() & set(compiled.attributes)
-    if len(read) == len(compiled.attributes):
+    if known.keys() >= set(compiled.attributes):
         result = compiled.evaluate(known)
         return result.error is None and result.value is True
-    return None if not read or could_be_true(term.expression, known) else False
+    # Of an extension a text would say less: the attribute may also stand for an Integer or a Boolean.
+    core = {name: value for name, value in known.items() if name in CORE and name in compiled.attributes}
+    return None if not core or could_be_true(term.expression, core) else False
 
 
 def excluding(terms: Iterable[Filter]) -> tuple[Filter, Filter] | None:

@@ -84,6 +84,12 @@ MAY: dict[str, Callable[[], Condition]] = {
     ),
     "a parameter and Sql": lambda: event("t", subject=param("p"), filters=[Sql("subject = 'x'")]),
     "an empty extension": lambda: event("t", filters=[Sql("level = ''")]),
+    "an extension that stands for a number": lambda: event(
+        "t", level="5", filters=[Sql("'05' = level AND EXISTS foo")]
+    ),
+    "an extension that stands for a Boolean": lambda: event(
+        "t", level="1", filters=[Sql("level AND EXISTS foo")]
+    ),
 }
 
 
