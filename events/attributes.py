@@ -39,7 +39,7 @@ _USUAL_TIMESTAMP = re.compile(
 )
 _DAY_IN_EVERY_MONTH = "28"
 # RFC 3986, appendix A. `source` is a URI reference, `dataschema` a URI: no spaces, nothing but ASCII.
-# A source may have a megabyte, so runs are possessive: they take no memory for steps back.
+# A source may have a megabyte, so the quantifiers are possessive: backtracking would take memory.
 _CHARS = r"A-Za-z0-9\-._~!$&'()*+,;="  # unreserved and sub-delims
 
 

@@ -20,7 +20,7 @@ MOST_LEVELS: Final = 500
 _SHORT: Final = 2 * MOST_LEVELS  # valid JSON up to this length has no more levels
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # 1 and -1 as signed bytes
 _NEITHER: Final = bytes(set(range(256)) - set(b'[{]}"'))  # bracket nor quotation mark
-_LEAVES: Final = 4  # so often the innermost brackets are removed, before the levels are counted
+_REMOVALS: Final = 4  # how often the innermost brackets are removed, before the levels are counted
 # "*/json" or "*/*+json" once parameters are stripped (CloudEvents JSON format 1.0.2, section 3.1.1).
 _JSON_TYPE = re.compile(r"\s*[^/;\s]+/(?:[^/;\s]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
 _TEXT_TYPE = re.compile(r"\s*text/", re.IGNORECASE)
@@ -100,10 +100,10 @@ def is_deep(text: bytes) -> bool:
     steps = text.translate(_STEPS, _NEITHER).replace(b'""', b"")
     if b'"' in steps:
         steps = b"".join(steps.split(b'"')[::2])  # brackets in strings do not count
-    # Counting the levels is slow, and few texts need it: what is left after n removals has as many levels
-    # as pairs of brackets at most, and the whole text n levels more.
+    # Counting the levels is slow, and few texts need it. After n removals of the innermost brackets, what is
+    # left has at most as many levels as pairs of brackets, and the whole text has at most n levels more.
     left = steps
-    for removed in range(1, _LEAVES + 1):
+    for removed in range(1, _REMOVALS + 1):
         left = left.replace(b"\x01\xff", b"")
         if len(left) // 2 + removed <= MOST_LEVELS:
             return False

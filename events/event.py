@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 5  # members in an error
-# Gives an object as its pairs. int() refuses more than 4,300 digits.
+# Gives an object as its pairs, so that repeated names are seen. Numbers stay texts: int() refuses more than
+# 4,300 digits.
 _PAIRS = json.JSONDecoder(object_pairs_hook=list, parse_int=str)
 _TYPES = "_types"  # in the instance's dictionary: {extension: the boolean or integer that was given}
 
@@ -216,7 +217,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
             raw = members.pop("data", None)
             rest: dict[str, object] = {name: msgspec.json.decode(value) for name, value in members.items()}
             stated = rest.get("datacontenttype")
-            if raw is not None and not (isinstance(stated, str) and not content.is_json(stated)):
+            if raw is not None and (not isinstance(stated, str) or content.is_json(stated)):
                 # Only to check that it can be read.
                 content.parse_json(bytes(raw))
             elif raw is not None:

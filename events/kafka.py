@@ -23,7 +23,7 @@ _STRUCTURED_PREFIX = _CLOUDEVENTS.decode()
 # {header name: attribute} of the usual attributes.
 _USUAL = {_PREFIX + name: name for name in USUAL_NAMES - {"datacontenttype"}}
 _USUAL[CONTENT_TYPE] = "datacontenttype"
-_STRUCTURED = ("application/cloudevents+json",)
+_STRUCTURED = "application/cloudevents+json"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 TOPIC_RULE = "a topic's name: letters, digits, '.', '_' and '-', at most 249"
 
@@ -104,7 +104,7 @@ def encode(event: Event) -> tuple[bytes | None, bytes | None, list[tuple[str, by
     key = attributes.get("partitionkey") or attributes.get("subject") or attributes["source"]
     stated = attributes.get("datacontenttype", JSON)
     if stated not in USUAL_TYPES and stated[:23].lower() == _STRUCTURED_PREFIX:
-        return key.encode(), event.to_json_bytes(), [(CONTENT_TYPE, _STRUCTURED[0].encode())]
+        return key.encode(), event.to_json_bytes(), [(CONTENT_TYPE, _STRUCTURED.encode())]
     headers = [
         (CONTENT_TYPE if name == "datacontenttype" else _PREFIX + name, text.encode())
         for name, text in attributes.items()
@@ -119,9 +119,9 @@ def _decode_structured(content_type: bytes, value: bytes | None) -> Event:
             "the record is a batch of CloudEvents, which the Kafka binding does not support: send one record"
             " for each event"
         )
-    if media_type not in _STRUCTURED:
+    if media_type != _STRUCTURED:
         raise EventError(
-            f"content-type {shown(media_type)} is not supported: use {_STRUCTURED[0]} or the binary mode"
+            f"content-type {shown(media_type)} is not supported: use {_STRUCTURED} or the binary mode"
         )
     if value is None:
         raise EventError(f"the record has no value, although its content-type is {media_type}")
@@ -138,6 +138,6 @@ def _explained(
     missing = [name for name in REQUIRED if name not in attributes]
     mistakes = likely_mistakes(headers, value, missing) if missing else []
     if not attributes.keys() - {"datacontenttype"} and not problems:
-        head = f"the record is not a CloudEvent: it has no ce_ headers and no content-type {_STRUCTURED[0]}"
+        head = f"the record is not a CloudEvent: it has no ce_ headers and no content-type {_STRUCTURED}"
         return [head, *mistakes, *found]
     return problems + mistakes + found

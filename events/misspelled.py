@@ -16,6 +16,7 @@ from .attributes import REQUIRED, shown
 
 Headers = Sequence[tuple[str, bytes | None]]
 
+# Also CE_id: on Kafka the prefix is in lower case.
 _OTHER_BINDING: Final = re.compile(r"(?:ce[-:._]|cloudevents[-:._])([a-z0-9]+)", re.IGNORECASE)
 _CONTENT_TYPE: Final = re.compile(r"(?:ce[-:._])?(?:data)?content[-_]?type", re.IGNORECASE)
 _CLOUDEVENTS: Final = b"application/cloudevents"
@@ -23,7 +24,7 @@ _SHOWN: Final = 4  # headers in a sentence
 
 
 def is_misspelled(headers: Headers | None) -> bool:
-    """Returns whether a header has the name of an attribute in another binding, or of one without a prefix.
+    """Whether a header of a plain record names an attribute as another binding does, or without a prefix.
 
     Without a prefix only `specversion` counts: other names, such as `type`, are usual in other records.
     """

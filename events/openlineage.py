@@ -36,8 +36,8 @@ MEASURED: Final = "measured"
 
 _RUN_ID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _DATE_AND_TIME: Final = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[Tt][0-9]{2}[0-9:.,]*(?:[Zz]|[+-][0-9:]+)?")
-_MARK: Final = b'"'
-_ESCAPED_MARK: Final = b"\\u0022"  # which is encoded as one
+_QUOTE: Final = b'"'
+_ESCAPED_QUOTE: Final = b"\\u0022"
 _DIGEST_CHARS: Final = 32
 _MOST_PROBLEMS: Final = 20
 _READABLE: Final = "/:@!$&()*+,;="  # in a URI's path beside letters, digits and -._~; no quote, for CEL
@@ -63,20 +63,22 @@ def from_openlineage(text: bytes) -> Event:
     with a member twice. Unknown members and facets are kept and not checked.
     """
     form = parse_json(text)
-    content = msgspec.json.encode(form, order="sorted")
-    if text.count(_MARK) != content.count(_MARK) or _ESCAPED_MARK in text:  # else no name is lost
+    canonical = msgspec.json.encode(form, order="sorted")
+    # `form` keeps one of two members of the same name, so `canonical` has fewer quotation marks than `text`.
+    # An escaped one in `text` could hide that: it counts in `canonical` alone.
+    if text.count(_QUOTE) != canonical.count(_QUOTE) or _ESCAPED_QUOTE in text:
         refuse_repeated(text)
     if not isinstance(form, dict):
         raise EventError(f"an OpenLineage event is a JSON object, not {kind(form)}")
     read = _Members(form)
     attributes = _about(form, read)
     attributes["specversion"] = "1.0"
-    attributes["id"] = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARS]
+    attributes["id"] = hashlib.sha256(canonical).hexdigest()[:_DIGEST_CHARS]
     attributes["datacontenttype"] = JSON
     read.text(form, "producer")
     read.text(form, "schemaURL")
     stated = read.text(form, "eventTime")
-    time = _time(stated, read) if form.get("eventTime") == stated else None
+    time = _time(stated, read) if isinstance(form.get("eventTime"), str) else None
     if time is not None:
         attributes["time"] = time
     if not read.problems:

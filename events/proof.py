@@ -59,7 +59,7 @@ class Proof:
         if SECRET not in names:
             raise ProofError(f"{min(names)} is set without {SECRET}: set that too, to {_RULE}")
         secrets: dict[str, bytes] = {}
-        for name in (SECRET, ACCEPTED):  # in this order: equal ones are one
+        for name in (SECRET, ACCEPTED):  # in this order: the first one signs
             if name in names:
                 secret = _secret(name, client[name])
                 secrets.setdefault(_key_id(secret), secret)

@@ -37,7 +37,7 @@ def to_cloudevent(event: Event) -> CloudEvent:
 
 
 def from_cloudevent(cloudevent: CloudEvent) -> Event:
-    """Returns the validated event of an SDK event; dict or str data becomes JSON without a content type."""
+    """Returns the validated event of an SDK event; dict or str data without a content type becomes JSON."""
     attributes = dict(cloudevent.get_attributes())
     missing = [f"attribute {name} is missing" for name in REQUIRED if attributes.get(name) is None]
     if missing:

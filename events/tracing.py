@@ -31,7 +31,7 @@ _PROOF_BYTES: Final = 256  # at most, of the proof that an emitter may add to an
 
 
 class Ids(NamedTuple):
-    """Ids of a span that is the same whoever records it. trace: of a span without a parent."""
+    """The ids that a span gets, instead of random ones. trace: used only if the span has no parent."""
 
     trace: int
     span: int

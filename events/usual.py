@@ -18,7 +18,7 @@ from .content import JSON, parse_json
 USUAL_TYPES: Final = frozenset(
     {JSON, "text/plain", "application/json; charset=utf-8", "application/octet-stream"}
 )
-# A sender has few sources and schemas, each on many events: those that were found valid.
+# Sources and schemas that were found valid: a sender has few, each on many events.
 _NO_SCHEMA: Final = "urn:none"
 _valid_sources: set[str] = set()
 _valid_schemas = {_NO_SCHEMA}

@@ -35,7 +35,7 @@ def used_by(text: str) -> str | None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_no_charset_chooses_a_codec_that_is_not_listed(name: str) -> None:
-    """`charset=punycode` or `idna` took 0.7 s for 64 kB (an attacker's content type)."""
+    """`charset=punycode` or `idna` took 0.7 s for 64 kB."""
     for spelled in (name, name.upper(), name.replace("_", "-"), f'"{name}"'):
         assert used_by(spelled) in LINEAR | {None}
 

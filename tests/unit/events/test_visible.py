@@ -50,7 +50,7 @@ def is_safe(text: str) -> bool:
     ],
 )
 def test_what_does_not_print_as_itself_is_escaped(text: str, shown: str) -> None:
-    """A key with line breaks and ANSI codes forged log lines; U+202E passed raw (an attacker)."""
+    """A key with line breaks and ANSI codes forged log lines, and U+202E passed as it is."""
     assert visible(text) == shown
 
 
@@ -166,7 +166,7 @@ def modules() -> list[tuple[str, ast.Module]]:
 
 
 def test_each_logger_of_the_package_escapes() -> None:
-    """The wide kind: whichever room logs, what an event holds forges no line."""
+    """Whichever room logs, what an event holds forges no line."""
     plain = [
         f"{name}:{call.lineno}"
         for name, tree in modules()
