@@ -126,7 +126,7 @@ def played(
     key: Key | None,
     moments: Mapping[str, Moment | None],
 ) -> Played:
-    """Gives the events to `step`, before each a tick to the keys that it may fire, and one to all at the end.
+    """Gives the events to `step`; before each one a tick to the keys that it may fire, at the end one to all.
 
     name: the call, for errors. moments: its `start`, `since` and `until`, in this order, or None for each.
     """

@@ -225,7 +225,9 @@ class Builder:
 
     def _expression(self, item: Any, name: str) -> None:
         if isinstance(item.value, str):
-            self._expressions.add(**{"where": None, "sql": None, str(name): item.value})
+            self._expressions.add(
+                where=item.value if name == "where" else None, sql=item.value if name == "sql" else None
+            )
             if self._expressions.are_too_large:
                 self._fail(
                     item.at,

@@ -143,7 +143,7 @@ class _Calendar:
         now = _UNIX_EPOCH + micros * _MICROSECOND
         local = self._zone.fromutc(now.replace(tzinfo=self._zone))
         wall = local.replace(tzinfo=None, fold=0)
-        # overlap: the change that repeats this time, if one does. again: the same, if this is the second time
+        # overlap: the change that repeats this wall time, or None. again: that change, if it has happened
         overlap = self._change(wall)
         again = overlap if local.fold else None
         start = (self._start(now, wall, again) - _UNIX_EPOCH) // _MICROSECOND

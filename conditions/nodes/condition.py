@@ -116,8 +116,8 @@ class Condition:
     def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
         """{matcher: the paths whose values make its events different}.
 
-        (): count() counts every event. None: the matcher stands in no count(), which agrees with () and with
-        the default of count().
+        (): count() counts every event. None: the matcher stands in no count(). ConditionError if it also
+        stands in a count() with other paths than () or the default, or in two with different paths (Q8).
         """
         found: dict[Matcher, str | tuple[str, ...] | None] = {}
         for operand in self.operands:

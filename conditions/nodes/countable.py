@@ -20,8 +20,11 @@ from .zoned import Zoned
 
 Paths: TypeAlias = tuple[str, ...]
 
-_LENGTHS: Final = ("hour", "day", "week", "month")  # a longer one is known from a shorter one
-_MOST: Final[Mapping[tuple[str, str], int]] = {  # {(period, a shorter one): how many it has at the most}
+# From the shortest to the longest. A period lies in one of each longer kind, but a week may be in two months.
+_LENGTHS: Final = ("hour", "day", "week", "month")
+# {(period of the key, period that is counted): of how many of the latter the key may have events}. A day may
+# have 27 hours: Antarctica/Casey sets its clock back by three.
+_MOST: Final[Mapping[tuple[str, str], int]] = {
     ("day", "hour"): 27,
     ("week", "hour"): 171,
     ("month", "hour"): 747,
@@ -97,7 +100,10 @@ def _check_at_least(condition: AtLeast, paths: Paths, matchers: list[Matcher]) -
 
 
 def _value(paths: Paths, matcher: Matcher) -> tuple[str, ...] | None:
-    """One text for each value that all events of one key have, equal for equal values; None if unknown."""
+    """What is known of the values that an event of one key has at the paths; None if one may be any.
+
+    A text for each path: matchers with the same texts always have the same values.
+    """
     found = []
     for path in paths:
         exact = [value for name, value in matcher.exact if name == path]

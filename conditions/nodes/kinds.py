@@ -21,7 +21,8 @@ _RUN: Final = "data.run_id"
 _INSTANCE: Final = (_RUN, "data.map_index")
 _OF_AIRFLOW: Final = "interlock.airflow."  # no other types begin with this
 _COMPLETIONS: Final = (*DAG_RUN.values(), *TASK_INSTANCE.values())
-# Types that a predicate for the completion events of Airflow alone refuses: of other events, with these ends.
+# Types of other events, some with the same ends. A predicate that refuses them all is taken for one that asks
+# for completion events of Airflow alone.
 _OTHERS: Final = ("x", *SPARK_APPLICATION.values(), *(f"x{each}" for each in _COMPLETIONS))
 _TEXTS: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _PATHS: Final[Mapping[str, tuple[str, ...]]] = {"dag_run": (_RUN,), "task_instance": _INSTANCE}
@@ -97,7 +98,7 @@ def _tried(predicate: Sql | Where) -> frozenset[str] | None:
 
 
 def _started(prefix: str) -> Iterator[str]:
-    """The completion types of Airflow with this prefix; the prefix itself if there are others."""
+    """The completion types of Airflow with this prefix; and the prefix, for the other types that have it."""
     known = [each for each in _COMPLETIONS if each.startswith(prefix)]
     return iter(known if prefix.startswith(_OF_AIRFLOW) else [*known, prefix])
 

@@ -141,7 +141,7 @@ class Matcher(Condition):
     def operands(self) -> tuple[Condition, ...]:
         return ()
 
-    @property  # not cached: a copy of the matcher would be in its own dict before it has a hash
+    @property  # not cached: to unpickle the cached dict, the matcher would be hashed before it has its fields
     def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
         return {self: None}
 
@@ -234,12 +234,12 @@ def event(
         "data.order.date"; several paths make a composite key; "data.day + 1d" adds a day to the date or time.
     label: the name of its events in firings.
     where: a predicate in CEL over `data` and `event`, e.g. "data.amount > 100".
-    A value that the waiting task gives is param("customer") instead of an attribute's value, and
-        `param.customer` in `where`. Templates such as {{ ds }} are not rendered here, and are errors.
     filters: further filters, all of which must pass, such as Prefix(subject="orders/"), or their JSON form.
-    keep: which of repeated matches takes part: "latest" (the default), "first", or "all", one after the
-        other; of these at most the latest `limit` (100) are held.
+    keep: which of repeated matches takes part: "latest" (the default) or "first"; or "all": each in a firing
+        of its own, and at most the latest `limit` (100) are held.
 
+    Templates such as {{ ds }} are not rendered here, and are errors. For a value that the waiting task gives
+    write param("customer") as an attribute's value, and `param.customer` in `where`.
     Raises ConditionError, which names the wrong argument.
     """
     given: dict[str, object] = {"type": type, "source": source, "subject": subject}

@@ -124,7 +124,8 @@ class ParamWhere(Where):
     def bound(self, values: Mapping[str, object]) -> Where:
         """The predicate with the values as literals of CEL, which keep their type.
 
-        If some are known later, the types are checked, and the result stands in for the predicate.
+        If some are known later, only the types are checked. The result is then a placeholder: it accepts any
+        event, and differs from that of any other predicate.
         """
         given = {name: values[name] for name in self.params}
         if not any(isinstance(value, Later) for value in given.values()):

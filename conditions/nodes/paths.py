@@ -36,9 +36,9 @@ class Path(NamedTuple):
 
     @property
     def reach(self) -> timedelta:
-        """How long before its key's moment an event may have happened, which a look-back must add."""
+        """How far an event may lie before the moment of its key; a look-back must reach further by that."""
         if self.zoned is not None:
-            return self.zoned.before + self.zoned.after
+            return self.zoned.before + self.zoned.longest
         return timedelta(milliseconds=max(self.offset_ms, 0))
 
 

@@ -74,7 +74,7 @@ class Zoned(NamedTuple):
         return max(self.offset, 0) * each
 
     @property
-    def after(self) -> timedelta:
+    def longest(self) -> timedelta:
         """How long the period of a key may be."""
         return _LONGEST[self.name]
 
@@ -251,7 +251,7 @@ def check_zoned_key(key: object) -> None:
 
 
 def key_offset(key: object) -> timedelta:
-    """How far before the moment in a wait's key its period lies, which a look-back must add."""
+    """How far its period lies before the moment in a wait's key; a look-back must reach further by that."""
     if isinstance(key, (list, tuple)):
         return max((key_offset(each) for each in key), default=timedelta(0))
     found = zoned(str.__str__(key)) if isinstance(key, str) else None

@@ -16,7 +16,7 @@ Day: TypeAlias = str | date
 Dates: TypeAlias = Mapping[Day, Day | Sequence[Day]]
 
 MAX_DATES: Final = 1000
-_MAX_FILTERED: Final = 200  # a matcher has at most 256 filters
+_MAX_FILTERED: Final = 200  # the filters of a matcher have at most 256 terms
 _MAX_WHERE_CHARS: Final = 1000  # `where` has at most 1,024
 _NUMBER_CHARS: Final = len("2026323, ")
 

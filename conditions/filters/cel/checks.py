@@ -113,7 +113,7 @@ class _Checker:
         )
 
     def _try(self, source: str, shown: str) -> None:
-        value = self._evaluate(f"[{source}].size() == 1")
+        value = self._evaluate(f"[{source}].size() == 1")  # not the value itself, which may be null
         if isinstance(value, str):
             reason = value.split(": ", 1)[-1]
             raise ConditionError(f"{shown} fails on every event: {reason}")

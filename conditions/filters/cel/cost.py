@@ -2,9 +2,9 @@
 
 It is computed from the syntax tree when the expression is compiled. Every node has a price for each time it
 is evaluated; a node that reads, compares or copies values has a price for their size. A loop (all, exists,
-exists_one, filter, map) multiplies the cost of its body; but over one pass, reading the loop's variable costs
-no more than reading the whole list once. Prices are in nanoseconds, measured with cel-expr-python 0.1.3 and
-about doubled (figures: docs/decide/adr/0009-cel-by-cel-cpp.md).
+exists_one, filter, map) multiplies the cost of its body; but in one run of the loop, reading its variable
+costs no more than reading the whole list once. Prices are in nanoseconds, measured with cel-expr-python 0.1.3
+and about doubled (figures: docs/decide/adr/0009-cel-by-cel-cpp.md).
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class _Size(NamedTuple):
 
 
 class _Variable(NamedTuple):
-    """text, values, items: its size. passes: how often a loop goes over it. steps: those of all passes."""
+    """The size of a variable's value.
+
+    Of the variable of a loop also: passes, how often the loop is run; steps, its steps in all these runs.
+    """
 
     text: float
     values: float
@@ -82,7 +85,7 @@ class _Variable(NamedTuple):
     steps: float = 0.0
 
     def size(self, times: float) -> _Size:
-        if self.steps:  # each step of a pass reads another part; loops further inside read it again
+        if self.steps:  # each step of a run reads another part; loops further inside read it again
             times = min(times, self.passes * max(1.0, times / self.steps))
         return _Size(self.text, self.values, self.text * times, self.values * times, self.items)
 

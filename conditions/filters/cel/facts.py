@@ -59,7 +59,7 @@ def solved_facts(term: Node, relation: str, constant: Node) -> Iterator[Fact]:
 
 
 def numbers_equal_to(number: float) -> tuple[Node, ...]:
-    """The values of JSON that equal this number, as arguments of functions that check types when they run."""
+    """The values of JSON that equal this number, as dyn(...): so types are checked only in the evaluation."""
     texts = [repr(float(number))] + (["-0.0"] if number == 0 else [])
     texts += [str(int(number))] if number == int(number) else []
     return tuple(Node("call", "dyn", children=(Node("const", literal=each),)) for each in texts)

@@ -115,7 +115,7 @@ class Reader:
             return self._whole(value, depth)
         if isinstance(value, Mapping):
             return {
-                self._key(name): self.read(value[name], below, depth + 1)
+                self._counted(name): self.read(value[name], below, depth + 1)
                 for name, below in tree.items()
                 if name in value
             }
@@ -127,7 +127,7 @@ class Reader:
         if self._values < 0:
             raise Unreadable(f"it reads more than {self._max_values} values, which is its limit")
         if isinstance(value, str):
-            return self._key(value)
+            return self._counted(value)
         if value is None or isinstance(value, (bool, float)):
             return value
         if isinstance(value, int):
@@ -137,10 +137,10 @@ class Reader:
         if isinstance(value, list):
             return [self._whole(item, depth + 1) for item in value]
         if isinstance(value, Mapping):
-            return {self._key(name): self._whole(item, depth + 1) for name, item in value.items()}
+            return {self._counted(name): self._whole(item, depth + 1) for name, item in value.items()}
         raise Unreadable(f"it reads a {type(value).__name__}, which is not JSON")
 
-    def _key(self, text: str) -> str:
+    def _counted(self, text: str) -> str:
         self._text -= len(text) if text.isascii() else _UTF8_BYTES * len(text)
         if self._text < 0:
             raise Unreadable(f"it reads texts of more than {self._max_text} bytes, which is its limit")

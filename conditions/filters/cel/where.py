@@ -308,7 +308,10 @@ def _check_patterns(node: Node) -> None:
 
 
 def _constant_value(source: str) -> object:
-    """The value of a constant expression, which is not null; the text of its error."""
+    """The value of a constant expression, or the text of its error; None if the library refuses it.
+
+    The expression must not give null (see `_program`), nor a text.
+    """
     try:
         return _environment().compile(source).eval(data={}).value()
     except RuntimeError:  # a part of a valid expression, but not valid by itself

@@ -215,7 +215,7 @@ def test_an_error_in_a_short_line_points_to_the_place() -> None:
     "name", ["webhook-gateway:orders", "a:b", "1:a", "a:1", "gate_way:a-b:c_d", "a--b", "9a", "_"]
 )
 def test_a_name_may_have_argos_form_of_a_dependency(name: str) -> None:
-    """Reference: dependency names as gateway:event (Argo Events)."""
+    """Argo Events joins the names of a gateway and an event so."""
     names = {name: a, "rates": b}
     assert parse(f"({name}&&rates) || {name}", names) == (a & b) | a
     assert parse(f"at_least(1, {name}, rates)", names) == a | b
@@ -228,7 +228,6 @@ def test_a_name_may_have_argos_form_of_a_dependency(name: str) -> None:
     "name", ["orders.eu", "", "7", "-a", "a:", ":a", "a::b", "a: b", "a b", "a/b", "\u00e9", 7, None]
 )
 def test_a_name_that_no_text_can_use_is_refused_by_the_rule(name: str) -> None:
-    """Reference: dependency names as gateway:event (Argo Events)."""
     with pytest.raises(ConditionError, match="no text can use the name"):
         parse("rates", {"rates": b, name: a})
 
@@ -243,7 +242,7 @@ def test_a_name_that_no_text_can_use_is_refused_by_the_rule(name: str) -> None:
     ],
 )  # fmt: skip
 def test_an_error_in_a_name_with_a_colon_says_what_is_expected(source: str, message: str) -> None:
-    """Reference: dependency names as gateway:event (Argo Events)."""
+    """Argo Events joins the names of a gateway and an event so."""
     with pytest.raises(ConditionError) as caught:
         parse(source, {"gateway": a, "gateway:orders": a, "rates": b})
     assert message in str(caught.value)

@@ -26,7 +26,7 @@ from interlock.events import Event
 def test_the_error_about_a_wildcard_shows_the_event_that_accepts_them(
     call: Callable[[], Condition], accepted: list[str], refused: list[str]
 ) -> None:
-    """The error named filters=, which dag_run() does not have (a newcomer's first minutes)."""
+    """The error named filters=, which dag_run() does not have."""
     with pytest.raises(ConditionError, match=r"\* is not a wildcard") as raised:
         call()
     written = re.search(r"event\(.*\)(?=,)", str(raised.value))

@@ -67,7 +67,7 @@ def test_an_expression_names_its_parts_that_fail_on_every_event(expression: str,
     ],
 )  # fmt: skip
 def test_an_expression_says_that_no_event_gives_true(expression: str) -> None:
-    """Reference: a filter that was accepted and could not pass (CloudEvents SQL)."""
+    """They were accepted, and no event could pass."""
     assert compile(expression).never_true
 
 

@@ -86,7 +86,7 @@ MAYBE_TRUE = [
 
 @pytest.mark.parametrize(("source", "reason"), NEVER_TRUE, ids=[source for source, _ in NEVER_TRUE])
 def test_an_expression_that_no_event_makes_true_is_refused_with_the_reason(source: str, reason: str) -> None:
-    """Reference: filters that were accepted and could not pass (CloudEvents SQL)."""
+    """They were accepted, and no event could pass."""
     with pytest.raises(ConditionError) as caught:
         Sql(source)
     assert "is never true: " in str(caught.value)
