@@ -100,7 +100,7 @@ def create(
     """Create the missing topics. Returns (names created, names that existed). Safe to repeat.
 
     `partitions`: of each topic but the registry, which has one. `replication_factor` -1: the broker's
-    default. Raises TopicsError if the cluster refuses a topic, UnreachableError if it does not answer.
+    default. Raises TopicsError if a topic cannot be created, UnreachableError if the cluster does not answer.
     """
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
@@ -118,6 +118,7 @@ def create(
             for s in wanted
         ],
         operation_timeout=TIMEOUT_S,
+        request_timeout=TIMEOUT_S + 2,  # less than `result` waits, so that an error names the topic
     )
     created: list[str] = []
     existing: list[str] = []

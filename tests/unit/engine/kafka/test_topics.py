@@ -136,6 +136,28 @@ class SilentAdmin(FakeAdmin):
         raise failure(KafkaError._TRANSPORT)
 
 
+class StuckAdmin(FakeAdmin):
+    """A cluster that does not answer a request to create topics."""
+
+    def create_topics(
+        self, wanted: list[Any], *, operation_timeout: float, request_timeout: float = 60.0
+    ) -> dict[str, Any]:
+        """Like the client: a request fails after its timeout, 60 s by default."""
+
+        def result(timeout: float) -> None:
+            raise failure(KafkaError._TIMED_OUT) if timeout > request_timeout else TimeoutError
+
+        return {topic.topic: SimpleNamespace(result=result) for topic in wanted}
+
+
+def test_a_request_to_create_topics_that_gets_no_answer_is_an_error_that_names_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "admin_client", lambda *_: StuckAdmin())
+    with pytest.raises(TopicsError, match="Topic 'b-event' cannot be created: why"):
+        create(CONFIG)
+
+
 @pytest.mark.parametrize(
     "admin", [SilentAdmin(), FakeAdmin(missing="b-trigger")], ids=["no answer", "without a topic"]
 )
