@@ -91,8 +91,13 @@ class Transactions:
         return producer, losses
 
     def _replace_if_lost_connection(self) -> None:
-        """Call it between transactions. Raises UnreachableError if that takes longer than TIMEOUT_S."""
-        self._producer.poll(0)  # delivers the client's log lines
+        """Between transactions. Raises UnreachableError if it fails or takes longer than TIMEOUT_S."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.poll(0)  # delivers the client's log lines
+        except KafkaException as e:  # the poll reports a fatal error
+            raise self._errors.unreachable(self._config, e) from e
         if not self._losses.seen:
             return
         log.info("The producer of %s lost a connection and is replaced.", self._id)

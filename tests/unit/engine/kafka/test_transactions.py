@@ -202,6 +202,17 @@ def test_a_producer_that_cannot_be_replaced_makes_new_clients(
         bus.commit(OUTPUTS, OFFSETS, MEMBER)
 
 
+def test_a_fatal_error_that_the_client_reports_between_transactions_makes_new_clients(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].fails["poll"] = [failure(KafkaError._FATAL, fatal=True), failure(KafkaError._FATAL, fatal=True)]
+    with pytest.raises(UnreachableError):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert made[0].calls == WELL
+    with pytest.raises(UnreachableError):
+        bus.send(OUTPUTS[:1])
+
+
 @pytest.mark.parametrize(
     ("facility", "line"),
     [
