@@ -149,7 +149,7 @@ class BusConfig:
         return Proof.of(self.client, self.topic("event"))
 
     @cached_property
-    def identity(self) -> str:
+    def contents(self) -> str:
         """Equal for equal buses with equal client properties. Contains secrets: never show it."""
         return json.dumps([self.name, self.deployment, sorted(self.client.items())])
 

@@ -171,7 +171,10 @@ class EventProducer:
         return records
 
     async def _written(self, way: _Way, records: Sequence[_Record]) -> KafkaError | None:
-        """Returns the error of a record that is not written, when the client holds none of them."""
+        """Sends the records, and returns when the client holds none of them any more.
+
+        Returns the error of one that is not written; None if all are.
+        """
         request = _Request(len(records), self._loop.create_future())
         client = self._client(way)
         self._writing += 1

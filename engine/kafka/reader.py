@@ -124,8 +124,9 @@ def consume(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
 class Chunk(list["Message"]):
     """Messages that the client handed over at once. `size`: the bytes of their values, keys and headers.
 
-    Reading the keys and headers of all would take longer than all else here. So one message, which no
-    producer can predict, stands for all: of many large ones about one chunk is held before it is noticed.
+    Reading the keys and headers of all would take longer than all else here. So one message stands for all,
+    chosen at random so that no producer can predict it. If many are large, about one chunk of them is in
+    memory before this is noticed.
     """
 
     def __init__(self, messages: Iterable[Message]) -> None:

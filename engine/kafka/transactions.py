@@ -308,7 +308,7 @@ def _is_retriable(error: BaseException) -> bool:
 def repeated(deadline: float, call: Callable[..., T], *args: object) -> T:
     """Call with a timeout as the last argument, and repeat retriable errors until the deadline.
 
-    Repeating resumes the call that failed with a retriable error; until then its outcome is open.
+    A repeated call continues the one that failed, whose outcome is open until then.
     """
     retrying = Retrying(
         retry=retry_if_exception(_is_retriable),

@@ -11,7 +11,8 @@ FRESH_S: Final = 30.0
 class BrokerClock:
     """The brokers' time. Decisions that others see use it, never the machine's own clock.
 
-    Between observations it advances with the monotonic clock. It never runs backwards.
+    Between observations it advances with the monotonic clock. From the first observation on it never runs
+    backwards.
     """
 
     def __init__(self, wall: Callable[[], float], monotonic: Callable[[], float]) -> None:

@@ -73,7 +73,7 @@ class Engine:
             self._commits = Commits(context, self.ownership, self.cuts)
             self.problems = parts.problems(context, self.ownership, gaps, self.cuts)
             self._housekeeping = parts.housekeeping(context, self.ownership, self._fencing, self.open_again)
-            self._passes = parts.passes(self.ownership, self.stats)
+            self._suspect_passes = parts.passes(self.ownership, self.stats)
             self.membership: object = None  # of the last poll
             self._backlog = Backlog()  # taken, and not processed yet
             self._aborts = Aborts()
@@ -140,13 +140,13 @@ class Engine:
         taken -= len(self._backlog)
         sources, triggers = self.ownership.sources, self.ownership.triggers
         touched: set[TopicPartition] = set()
-        if not self._passes.alone:
+        if not self._suspect_passes.alone:
             touched = self._scanning.advance(sources, outputs, self.clock.now_ms(), alone=taken == 0)
             touched |= self.cuts.advance(triggers, outputs)
             self._housekeeping.sweep(outputs)
             self.problems.write(outputs)
         # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
-        if self._commits.gather(outputs, touched | self._passes.to_commit):
+        if self._commits.gather(outputs, touched | self._suspect_passes.to_commit):
             self._commit(outputs, batch.membership, touched)
         if self._doubted:
             self._fetch_again()
@@ -165,7 +165,7 @@ class Engine:
         """Commit, before `close`, that this engine stops cleanly: no record ended it.
 
         Returns False if the transaction was aborted. Then, and after an EngineError that this raises, the
-        next owners suspect the next records (SUSPECTS), which costs little.
+        next owners treat the next records as suspects, which costs little.
         """
         tasks = self.ownership.tasks()
         if self.ownership.taking_over or not tasks or self.membership is None:
@@ -226,13 +226,13 @@ class Engine:
 
     def begin_suspects(self) -> bool:
         """Commit what others must know if a record ends this process in this pass. False ends the pass."""
-        to_commit = self._passes.begin(self._backlog.first())
+        to_commit = self._suspect_passes.begin(self._backlog.first())
         if to_commit and not self._commit(self._commits.offsets_of(to_commit), self.membership):
             return False
-        if self._passes.must_stop:
+        if self._suspect_passes.must_stop:
             self.open_again()  # the takeover stops the partition
             return False
-        self._passes.watch()
+        self._suspect_passes.watch()
         return True
 
     def _process(self, outputs: Outputs) -> None:
@@ -241,7 +241,7 @@ class Engine:
         now_ms = self.clock.now_ms()
         until = self._monotonic() + MOST_S
         consumed = filtered = 0
-        passes, watched, refused = self._passes, self._passes.watched, False
+        passes, watched, refused = self._suspect_passes, self._suspect_passes.watched, False
         # For the next pass: suspects that this one does not admit, and what follows them in their partitions.
         postponed: list[Record | End] = []
         postponed_of: set[TopicPartition] = set()
@@ -286,10 +286,10 @@ class Engine:
 
     def _fetch_again(self) -> None:
         """Fetch again where records were refused: the client continues after the offset that one claims."""
-        if self._backlog and not self._passes.watched:
+        if self._backlog and not self._suspect_passes.watched:
             return  # it still has records that were fetched before
         self._backlog.clear()
-        if not self._doubted.fetch_again(self.ownership.sources) or self._passes.watched:
+        if not self._doubted.fetch_again(self.ownership.sources) or self._suspect_passes.watched:
             self.ownership.start()
 
     def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> bool:
@@ -303,7 +303,7 @@ class Engine:
                     return True
         except UnknownVersion as e:
             if not self.registry.is_known:
-                raise  # of the registry: it ends the engine
+                raise  # the unknown record is in the registry, which ends the engine
             if trigger.worked:
                 return False
             self.ownership.note_unreadable_match(trigger.tp, str(e))

@@ -27,8 +27,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A registered condition (JSON in the subscription topic). Immutable.
 
     `subscription`: its name, derived from the waiting task instance or chosen for a durable subscription.
-    `incarnation`: a hash of its meaning. It changes with the kind, condition, key and `since`, and with the
-    generation (of a cleared task) and instance (of a task whose run was deleted and created again).
+    `incarnation`: a hash of its meaning. It changes with the kind, condition, key, `since` and `fresh`, and
+    with the generation (of a cleared task) and instance (of a task whose run was deleted and created again).
     `condition`: its JSON form. `since_ms`: events with an earlier record timestamp do not count. `fresh`:
     numbers of the matchers that ignore events from before the registration. `max_keys`: how many keys may be
     open; each trigger partition has an equal share of a durable subscription's limit, while a one-shot one

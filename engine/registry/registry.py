@@ -361,10 +361,10 @@ class Registry:
             self._leftovers.setdefault(key, (subscription, at_ms))
 
     def _begin_later(self, incarnation: str, change: Change) -> None:
-        """After a leftover's null: a registration that has the leftover's offset gets its next record's.
+        """After a leftover's null: a registration that began with the leftover begins with its next record.
 
-        That happens only to a reader that began after compaction removed the null which made the record a
-        leftover. For all other readers the registration already has the later offset.
+        It began with the leftover only for a reader that started after compaction had removed the null which
+        made the record a leftover. For all other readers it already has the later offset.
         """
         registered = self._by_incarnation.get(incarnation)
         if registered is None:

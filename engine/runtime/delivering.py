@@ -58,8 +58,8 @@ class Delivering(Loops):
     """The deliverer of one deployment in this process: `start`, and `stop` when the process ends.
 
     make_posts: makes the `Posts` of each deliverer, as a context manager. It gets the config, and a function
-    that the `Posts` call, from any thread, when `ended` has something new. Its exit, when the deliverer ends,
-    cancels what is in flight.
+    that the `Posts` call, from any thread, when `Posts.ended` has something new. The exit of the context
+    manager, when the deliverer ends, cancels what is in flight.
 
     What holds (docs/understand/engine/sinks.md):
 

@@ -28,7 +28,7 @@ CHECK_S: Final = 600.0  # between two checks of the topics' settings
 class MemberProcess:
     """What the successive engines, or deliverers, of a process share.
 
-    open_ids: the transactional ids of those that were not closed yet. end_process: see `Watchdog`.
+    open_ids: the transactional ids of the buses that were not closed yet. end_process: see `Watchdog`.
     """
 
     identity: ProcessName = field(default_factory=ProcessName)
@@ -39,12 +39,13 @@ class MemberProcess:
         return KafkaBus(config, identity=self.identity)
 
     def open_bus(self, config: BusConfig) -> Bus:
-        """The bus of the next one. Call `closed` when it is closed.
+        """The bus of the process's next engine or deliverer. Call `closed` when it is closed.
 
-        An earlier one that was not closed hangs. It is fenced first, so that it can commit nothing more. From
-        here on the thread's log lines carry the id, even the one about the error that ends it.
+        An earlier bus that was not closed is one whose thread hangs. Its id is fenced first, so that it can
+        commit nothing more. From here on the thread's log lines carry the new id, even the line about the
+        error that ends the run.
         """
-        if self.open_ids:  # a record on which one hangs is as suspect as one on which a process died
+        if self.open_ids:  # a record on which a thread hangs is as suspect as one on which a process died
             self.identity.renew()
         bus = self.make_bus(config)
         bind_contextvars(bus=config.name, **{config.members.removesuffix("s"): bus.transactional_id})
@@ -116,7 +117,7 @@ class Loops:
     def use(self, config: BusConfig) -> None:
         """Continue with this config. If it differs from the current one, all clients are created again."""
         with self._lock:
-            if config.identity == self.config.identity:
+            if config.contents == self.config.contents:
                 return
             with bound_contextvars(bus=config.name):
                 log.info("The connection of %s has changed; creating new clients.", config.describe())

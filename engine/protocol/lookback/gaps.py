@@ -54,11 +54,11 @@ class Gaps:
 
     def missing(self, source: SourceTask, start: int, end: int, left: Record | End) -> None:
         """Report a gap: the scan expected record `start` and found `left`, so [start, end) were removed."""
-        self._report_to(source, f"records {start} to {end - 1}", end - 1, left)
+        self._report_read(source, f"records {start} to {end - 1}", end - 1, left)
 
     def below(self, source: SourceTask, end: int, left: Record) -> None:
         """Report a gap: the scan begins at the partition's first record, `left` at offset `end`."""
-        self._report_to(source, f"records below {end}", end, left)
+        self._report_read(source, f"records below {end}", end, left)
 
     def nothing(self, source: SourceTask, new: Iterable[Registered]) -> None:
         """Report a gap: all records below the live position of this partition were removed."""
@@ -72,8 +72,8 @@ class Gaps:
             if not running and self._monotonic() >= gap.until:
                 del self._gaps[tp]
 
-    def _report_to(self, source: SourceTask, what: str, last: int, left: Record | End) -> None:
-        """Report a gap to the registrations of all groups at positions up to `last`."""
+    def _report_read(self, source: SourceTask, what: str, last: int, left: Record | End) -> None:
+        """Report a gap that concerns the registrations of all groups at positions up to `last`."""
         members = [
             registered
             for group in source.scans.front(left.offset)

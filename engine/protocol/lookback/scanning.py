@@ -52,7 +52,10 @@ class Scanning:
     def report_gaps(
         self, sources: Iterable[SourceTask], new: list[Registered], first: Mapping[TopicPartition, int | None]
     ) -> None:
-        """Report gaps for new registrations. first: the offset from which each partition must be read."""
+        """Report a gap where new registrations look back and no record is left, so that there is no scan.
+
+        first: the offset from which each partition must be read for them.
+        """
         if not any(map(beyond_retention, new)):
             return
         live = {s.tp: s for s in sources if s.position and not _is_below(first.get(s.tp), s.position)}

@@ -85,9 +85,9 @@ def inspect_commit(
     """The metadata of a committed offset, and whether the partition can continue from it.
 
     topic_id, low, high: the topic's present id, and the partition's first and next offset. in_use: the
-    partition has a source record. listed: its topic is a listed one. registry_end: of the registry, read
-    after the commit; None if it is not needed. Without readable metadata R is 0, so all
-    registrations are applied again.
+    partition has a source record. listed: its topic is a listed one. registry_end: where the registry ended
+    when it was read after the commit; None: R is not compared with it. Without readable metadata R is 0, so
+    all registrations are applied again.
     """
     if found is None or predates_listing(found, in_use=in_use, listed=listed):
         gone = "the group's committed offset no longer exists (groups without members lose theirs)."

@@ -20,8 +20,8 @@ class RegistryReader:
     """Keeps the registry and the index up to date. Calls `changed` for all but mere additions.
 
     All methods that read raise EngineError if the registry was not read for hours (see `ReadPause`): a new
-    engine must read it from its start. They raise UnknownVersion for `Registry.require_known`, which the
-    engine must not survive.
+    engine must read it from its start. They raise UnknownVersion like `Registry.require_known`: the engine
+    must end.
     """
 
     def __init__(self, context: EngineContext) -> None:
@@ -59,7 +59,8 @@ class RegistryReader:
     def catch_up(self, position: int) -> None:
         """Read at least up to `position`. Raises EngineError after 30 s without a record.
 
-        That is a RecordError if the registry ends before: no engine wrote what needs this position.
+        The error is a RecordError if the registry ends before `position`: then the record that names this
+        position is false, since no engine knew it.
         """
         deadline = self._monotonic() + STALL_S
         while self.registry.position < position:

@@ -1,6 +1,6 @@
-"""The offsets that refused records of a source partition claimed: its owners keep the latest in the metadata.
+"""False offsets: a refused record claimed one, and is at another. The latest are kept in the offset metadata.
 
-Brokers answer with such an offset when a look-back asks where it begins.
+Brokers answer with a claimed offset when a look-back asks where it begins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MOST_CLAIMS: Final = 6  # as many as the offset metadata have room for
 
 
 class Claims:
-    """{claimed offset: the record's own} of one partition. `committed` keeps what is new, `rollback` not."""
+    """{claimed offset: the record's own} of one source partition. `rollback` drops what is not committed."""
 
     def __init__(self, metadata: OffsetMetadata) -> None:
         self._true = self._committed = dict((metadata.claims or [])[-MOST_CLAIMS:])

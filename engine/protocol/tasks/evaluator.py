@@ -229,8 +229,8 @@ class Evaluator:
         ]
         for decision in wanted:
             self._count(decision, now_ms)
-        for name, value in actions:
-            outputs.write("action", self._tp.partition, name, value)
+        for record_key, value in actions:
+            outputs.write("action", self._tp.partition, record_key, value)
         if registered.one_shot:
             self._store.close_all(registered.incarnation, states)
             states.closed = True
@@ -290,11 +290,11 @@ def action_of(
     make_id: Callable[..., str] = firing_id,
 ) -> tuple[bytes, bytes]:
     """Key and value of a firing's action record, cut to the size limit of records (see `fit`)."""
-    name = make_id(registered.incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms)
-    action = _action(registered, key, decision, name, now_ms, incomplete, version, raw_form)
+    made_id = make_id(registered.incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms)
+    action = _action(registered, key, decision, made_id, now_ms, incomplete, version, raw_form)
     value = encode_json(action)
     if len(value) > MAX_VALUE_BYTES:
-        action = _action(registered, key, decision, name, now_ms, incomplete, version, json_form)
+        action = _action(registered, key, decision, made_id, now_ms, incomplete, version, json_form)
         firing = fit(action.firing, MAX_VALUE_BYTES // 2)
         value = encode_json(msgspec.structs.replace(action, firing=firing))
     return action.key, value
@@ -304,7 +304,7 @@ def _action(
     registered: Registered,
     key: str,
     decision: Firing,
-    name: str,
+    made_id: str,
     now_ms: int,
     incomplete: bool,
     version: int,
@@ -327,7 +327,7 @@ def _action(
         else:
             events[label], origins[label] = [event], [origin]
     firing = FiringRecord(
-        id=name,
+        id=made_id,
         outcome=decision.outcome,
         key=key or None,
         fired_at=_iso(now_ms),

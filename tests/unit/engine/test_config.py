@@ -211,8 +211,8 @@ def test_secrets_are_neither_in_repr_nor_in_the_description_but_distinguish_buse
     for text in (repr(one), str(one), one.describe()):
         assert "canary" not in text
     assert "broker:9092" in one.describe()
-    assert one.identity != other.identity
-    assert one.identity == made({"sasl.password": "canary-1"}).identity
+    assert one.contents != other.contents
+    assert one.contents == made({"sasl.password": "canary-1"}).contents
 
 
 def test_topics_and_group_are_named_after_the_bus() -> None:
@@ -223,7 +223,7 @@ def test_topics_and_group_are_named_after_the_bus() -> None:
 def test_the_deliverers_of_each_deployment_are_a_group_of_their_own() -> None:
     config = BusConfig("b", "prod", {"bootstrap.servers": "broker:9092"})
     deliverers = config.of_deliverers
-    assert (deliverers.group, deliverers.identity) == ("b-deliver-prod", config.identity)
+    assert (deliverers.group, deliverers.contents) == ("b-deliver-prod", config.contents)
     names = [ProcessName().next(each).rpartition("-")[0] for each in (config, deliverers)]
     assert names == ["b-engine-prod", "b-deliver-prod"]
 
@@ -257,6 +257,6 @@ def test_a_secret_that_cannot_be_used_is_refused_by_name(value: object) -> None:
 def test_a_connection_with_another_secret_is_another_one() -> None:
     """So the engine gets new clients, and with them the new secret."""
     assert (
-        made({"interlock.proof.secret": CANARY}).identity
-        != made({"interlock.proof.secret": "x" * 32}).identity
+        made({"interlock.proof.secret": CANARY}).contents
+        != made({"interlock.proof.secret": "x" * 32}).contents
     )

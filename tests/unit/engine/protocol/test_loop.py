@@ -270,7 +270,7 @@ def test_a_registration_applied_on_idle_partitions_is_committed_within_a_second(
     assert pool.metadata(EVENT).applied == pool.metadata(TRIGGER).applied == pool.log(REGISTRY).end
 
 
-def test_it_is_committed_on_idle_partitions_as_soon_while_others_are_busy() -> None:
+def test_a_registration_applied_on_idle_partitions_is_committed_as_soon_while_others_are_busy() -> None:
     """Timers of the registration wait for it."""
     pool = Pool.started(Registration.of("busy", event("x"), None, 0, kind="durable"), events=2)
     pool.register(PAIR)

@@ -49,7 +49,7 @@ def written(form: dict[str, Any]) -> object:
 @example('{"a":01}')
 @example("[" * 65 + "]" * 65)
 @example('{"a":1}{')
-def test_data_written_as_they_are_say_what_data_taken_apart_say(text: str) -> None:
+def test_data_that_stay_encoded_become_the_same_json_as_decoded_data(text: str) -> None:
     given_event = event(text.encode("utf-8", "surrogatepass"))
     assert written(raw_form(given_event)) == written(json_form(given_event))
 

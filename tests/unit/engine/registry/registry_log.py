@@ -1,4 +1,4 @@
-"""Records of a registry topic, for the tests of its fold and of its first read."""
+"""Records of a registry topic, for the tests of the registry and of its first read."""
 
 from __future__ import annotations
 

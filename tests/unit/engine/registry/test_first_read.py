@@ -101,7 +101,7 @@ def test_the_first_read_gives_what_applying_all_records_gives(
 
 @settings(max_examples=300)
 @given(STEPS, STEPS)
-def test_both_agree_after_later_records_too(
+def test_records_after_the_first_read_give_what_applying_all_records_gives(
     before: Sequence[tuple[str, Registration, str]], after: Sequence[tuple[str, Registration, str]]
 ) -> None:
     history = list(items([*before, *after]))

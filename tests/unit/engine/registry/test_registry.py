@@ -208,7 +208,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_the_fold_agrees_with_a_plain_reading_of_the_rules(
+def test_the_registry_agrees_with_a_plain_reading_of_the_rules(
     steps: Sequence[tuple[Registration, str, bool]],
 ) -> None:
     registry = Registry()

@@ -89,7 +89,7 @@ def test_a_runtime_for_which_no_thread_can_be_started_is_made_again_by_the_next_
     assert Runtime.of(CONFIG) is Runtime.of(CONFIG)
 
 
-def test_of_all_troubled_waits_one_reads_the_connection_now_and_then(
+def test_of_all_waits_with_an_error_one_reads_the_connection_now_and_then(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]

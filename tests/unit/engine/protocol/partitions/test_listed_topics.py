@@ -293,9 +293,7 @@ def test_the_engine_does_not_continue_without_the_buss_own_topics(monkeypatch: p
         engine.run_pass()
 
 
-def test_a_topic_whose_questions_fail_though_its_description_is_well_is_left_alone_for_longer_each_time() -> (
-    None
-):
+def test_a_topic_whose_reading_fails_although_its_description_is_good_pauses_for_longer_each_time() -> None:
     now, described = 0.0, Topic("t", 1)
     bus: Any = SimpleNamespace(topics=lambda names: dict.fromkeys(names, described))
     parts = Parts(clocks=Clocks(monotonic=lambda: now))

@@ -184,7 +184,7 @@ def test_a_record_far_behind_the_committed_offset_is_found_when_nothing_is_match
     assert dead_letter["interlock_origin"] == "b-event[0]@3250"
 
 
-def test_kills_that_no_record_is_to_blame_for_make_nothing_narrower() -> None:
+def test_kills_that_no_record_caused_make_no_group_smaller() -> None:
     pool = Pool(EACH)
     widths = []
     for n in range(6):

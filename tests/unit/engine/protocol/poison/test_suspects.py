@@ -104,7 +104,7 @@ def test_an_end_after_committed_records_keeps_the_group_size_the_first_time() ->
     ]
 
 
-def test_ends_that_each_came_behind_records_that_went_well_narrow_nothing_at_first() -> None:
+def test_ends_that_each_follow_progress_make_no_group_smaller() -> None:
     owners = owners_of(SuspectRecords(WIDTHS[0], SUSPECTS, 0), [3000, 6000, 9000, 9000])
     assert owners == [(WIDTHS[0], SUSPECTS, offset) for offset in (3000, 6000, 9000)] + [
         (300, SUSPECTS, 9000)
@@ -261,7 +261,7 @@ def test_without_suspects_nothing_is_written() -> None:
     assert encode_json(OffsetMetadata(applied=1)) == b'{"v":1,"R":1,"g":[],"c":"","n":0,"t":""}'
 
 
-def test_an_earlier_version_passes_the_count_over() -> None:
+def test_a_reader_that_knows_no_suspects_ignores_them() -> None:
     class Before(msgspec.Struct, frozen=True, kw_only=True):
         v: int
         R: int

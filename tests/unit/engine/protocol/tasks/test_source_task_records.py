@@ -80,7 +80,7 @@ def test_a_matcher_that_raises_makes_the_event_a_dead_letter_and_the_next_is_mat
 
 
 @pytest.mark.parametrize("size", [MAX_INLINE_BYTES, MAX_INLINE_BYTES + 1, MAX_INTERNAL_BYTES])
-def test_data_beyond_what_travels_stay_where_they_are(size: int) -> None:
+def test_data_too_large_for_a_match_are_referred_to(size: int) -> None:
     world = World()
     w = world.register("w", "a", 0)
     world.append("a", 5, value=b"0" * size)
@@ -94,7 +94,7 @@ def test_data_beyond_what_travels_stay_where_they_are(size: int) -> None:
         assert "dataref" not in made.attributes
 
 
-def test_a_value_to_count_is_read_from_data_that_do_not_travel() -> None:
+def test_a_value_to_count_is_read_from_data_that_the_match_does_not_hold() -> None:
     """Q5: the trigger partition gets the value, and the event without its data."""
     world = World()
     world.register("w", count(event("a"), 2, distinct="data.run"), 0)
@@ -106,7 +106,7 @@ def test_a_value_to_count_is_read_from_data_that_do_not_travel() -> None:
     assert (target.matchers, target.values) == ((0,), {0: "2026-11-20"})
 
 
-def test_a_key_is_passed_as_the_event_writes_it_if_its_data_do_not_travel() -> None:
+def test_a_key_is_passed_as_the_event_writes_it_if_the_match_does_not_hold_the_data() -> None:
     """K17"""
     world = World()
     condition = event("a", by="data.customer")
@@ -125,7 +125,7 @@ def test_a_key_is_passed_as_the_event_writes_it_if_its_data_do_not_travel() -> N
     ]
 
 
-def test_a_filter_sees_data_that_do_not_travel() -> None:
+def test_a_filter_sees_data_that_the_match_does_not_hold() -> None:
     world = World()
     w = world.register("w", event("a", where="data.k == 1"), 0)
     world.append("a", 5, value=json.dumps({"k": 1, "more": "x" * MAX_INLINE_BYTES}).encode())

@@ -142,7 +142,7 @@ def test_room_made_in_an_aborted_transaction_is_taken_back() -> None:
     assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "q", "r")}
 
 
-def test_an_event_that_cannot_be_judged_drops_no_key_at_the_limit() -> None:
+def test_an_event_that_cannot_be_evaluated_drops_no_key_at_the_limit() -> None:
     log, d = log_of_durable(max_keys=2, at_limit="drop-oldest")
     log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pq")))
     log.run(met(2, an_event("x", "2"), Target(0, d.incarnation, (7,), "r")))

@@ -355,7 +355,7 @@ def test_keys_that_are_not_ready_cost_a_cut_a_second_and_no_transaction() -> Non
     assert pool.buses["one"].calls.count("commit") - commits <= 1
 
 
-def test_matches_that_stand_in_the_trigger_topic_when_the_sources_are_reached_are_judged_first() -> None:
+def test_matches_in_the_trigger_topic_when_the_sources_are_reached_are_evaluated_before_the_tick() -> None:
     """Step 4 comes after step 3: another engine wrote the match in the transaction that reached the end."""
     pool = with_another_engine()
     w = waiting(pool)
