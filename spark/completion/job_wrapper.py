@@ -37,6 +37,7 @@ log = visible_logger(__name__)
 
 _OURS: Final = "__main__.py"
 _NAME: Final = "spark.app.name"
+_NO_QUERIES: Final = "no events for queries of this session: %s"
 
 
 def run_job(arguments: Sequence[str]) -> None:
@@ -103,7 +104,10 @@ class _JobTracker:
             self._begin(describe(spark, datetime.now(UTC)), configuration_of(spark))
         if self._tracker is not None and not self._listens:
             self._listens = True
-            self._tracker.listen(spark)
+            try:
+                self._tracker.listen(spark)
+            except OSError as e:  # `_with_callback` would take it for a required event's
+                log.warning(_NO_QUERIES, e)
 
     def end(self, error: BaseException | None) -> None:
         if not self._begun:
@@ -172,7 +176,7 @@ def _with_callback(init: Callable[..., None], call: Callable[[Any], None]) -> Ca
         except (InterlockError, OSError):
             raise  # the event is required
         except Exception as e:  # noqa: BLE001  # the job must get its session
-            log.warning("no events for queries of this session: %s", e)
+            log.warning(_NO_QUERIES, e)
 
     return __init__
 

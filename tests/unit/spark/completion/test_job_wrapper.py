@@ -1,8 +1,13 @@
-"""The name of a wrapped application."""
+"""The name of a wrapped application, and the hooks around the sessions that it creates."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from interlock.spark.completion import job_wrapper
+from interlock.spark.completion.application import Application
 from interlock.spark.completion.job_wrapper import name_of, rename
 
 
@@ -43,3 +48,23 @@ def test_the_subject_is_the_given_name_else_the_applications(
     configuration: dict[str, str], name: str
 ) -> None:
     assert name_of(configuration, "orders.py") == name
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError("py4j does not answer"), RuntimeError("no JVM")])
+def test_a_job_gets_its_session_although_nothing_can_listen_to_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    class Session:
+        """A session of which a job creates one."""
+
+    def refuse(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(job_wrapper, "describe", lambda *_: Application("local-1", "orders"))
+    settings = {"spark.interlock.bootstrap.servers": "broker:9092"}
+    monkeypatch.setattr(job_wrapper, "configuration_of", lambda _: settings)
+    monkeypatch.setattr(job_wrapper, "Tracker", lambda *_: SimpleNamespace(listen=refuse))
+    made: Any = job_wrapper._JobTracker("orders.py").session_made
+    monkeypatch.setattr(Session, "__init__", job_wrapper._with_callback(Session.__init__, made))
+    Session()
+    assert f"no events for queries of this session: {error}" in caplog.text
