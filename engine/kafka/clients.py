@@ -85,8 +85,10 @@ class ClientErrors:
         """Returns when the cluster answers. Raises UnreachableError after the timeout (ANSWER_TIMEOUT_S)."""
         from confluent_kafka import KafkaException
 
+        timeout_s = ANSWER_TIMEOUT_S if timeout_s is None else timeout_s
         try:
-            admin.list_topics(timeout=ANSWER_TIMEOUT_S if timeout_s is None else timeout_s)
+            # Not `list_topics`, whose answer names each partition of the cluster.
+            admin.describe_cluster(request_timeout=timeout_s).result()
         except KafkaException as e:
             admin.poll(0)  # the client reports the errors of its attempts only here
             raise self.unreachable(config, e.args[0].str()) from e

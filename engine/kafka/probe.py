@@ -74,8 +74,8 @@ def broker_version(config: BusConfig) -> str | None:
     properties["logger"] = versions.logger
     client = AdminClient(properties)
     with suppress(KafkaException):
-        client.list_topics(timeout=TIMEOUT_S)
-        client.poll(0)
+        client.describe_cluster(request_timeout=TIMEOUT_S).result()
+    client.poll(0)
     return _version(versions.highest)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -135,33 +135,44 @@ def create(
                 problems.append(f"Topic {name!r} cannot be created: {error.str()}.")
     if problems:
         raise TopicsError(*problems)
-    _wait_until_known(admin, config, created)
+    if created:
+        _wait_until_known(admin, config, created)
     if bus_record(config) is None:  # an earlier call may have created topics, and ended before it wrote this
         trigger = config.topic("trigger")
         if trigger in existing:
-            partitions = _partition_counts(admin, config).get(trigger, 0)
+            partitions = _partition_counts(admin, config, [trigger]).get(trigger, 0)
             if not partitions:
                 raise UnreachableError(f"The brokers do not describe topic {trigger!r} now. Run this again.")
         write_bus_record(config, BusRecord(partitions=partitions, topic_ids=topic_ids(config)))
     return created, existing
 
 
-def _partition_counts(admin: AdminClient, config: BusConfig) -> dict[str, int]:
-    """{topic: partition count} of the cluster. Raises UnreachableError if it does not answer."""
-    from confluent_kafka import KafkaException
+def _partition_counts(admin: AdminClient, config: BusConfig, names: Sequence[str]) -> dict[str, int]:
+    """{topic: partition count}, without topics that are missing or that this user may not describe.
 
-    try:
-        metadata = admin.list_topics(timeout=TIMEOUT_S)
-    except KafkaException as e:
-        raise UnreachableError(f"{config.describe()} does not answer: {e.args[0].str()}.") from e
-    return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+    Raises UnreachableError if the cluster does not answer.
+    """
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+    counts = {}
+    # Not `list_topics`, which is answered with each partition of the cluster.
+    for name, future in admin.describe_topics(
+        TopicCollection(list(names)), request_timeout=TIMEOUT_S
+    ).items():
+        try:
+            counts[name] = len(future.result().partitions)
+        except KafkaException as e:
+            error: KafkaError = e.args[0]
+            if error.code() < 0:  # of the client: the brokers did not answer
+                raise UnreachableError(f"{config.describe()} does not answer: {error.str()}.") from e
+    return counts
 
 
 def _wait_until_known(admin: AdminClient, config: BusConfig, names: list[str]) -> None:
     """Wait at most ten seconds until the created topics are in the brokers' metadata."""
 
     def unknown() -> bool:
-        counts = _partition_counts(admin, config)
+        counts = _partition_counts(admin, config, names)
         return not all(counts.get(name) for name in names)
 
     Retrying(
@@ -280,8 +291,8 @@ def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
     UnreachableError if the cluster does not answer.
     """
     admin = admin_client(config)
-    found = _partition_counts(admin, config)
     wanted = specs(config) if dead_letters else _without_dead_letters(config)
+    found = _partition_counts(admin, config, [s.name for s in wanted])
     missing = [s.name for s in wanted if s.name not in found]
     if missing:
         raise TopicsError(

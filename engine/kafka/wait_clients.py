@@ -77,7 +77,7 @@ class KafkaWriter:
         from confluent_kafka import KafkaException
 
         try:
-            self._producer.list_topics(timeout=PROBE_TIMEOUT_S)
+            self._producer.list_topics(self._config.topic("subscription"), timeout=PROBE_TIMEOUT_S)
         except KafkaException as e:
             return str(self._errors.unreachable(self._config, e.args[0].str()))
         self._errors.clear()

@@ -241,8 +241,8 @@ class Broker:
         self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
 
         def known() -> bool | None:
-            found = self._admin.list_topics(timeout=10).topics.get(name)
-            return True if found is not None and len(found.partitions) == partitions else None
+            found = self._admin.list_topics(name, timeout=10).topics[name]
+            return True if len(found.partitions) == partitions else None
 
         self.until(f"topic {name}", known)
 
@@ -326,7 +326,7 @@ class Broker:
         self._admin.delete_topics([topic])[topic].result(30)
 
         def gone() -> bool | None:
-            return True if topic not in self._admin.list_topics(timeout=10).topics else None
+            return True if self._admin.list_topics(topic, timeout=10).topics[topic].error else None
 
         self.until(f"no topic {topic}", gone)
         self._create(topic, partitions)

@@ -31,7 +31,10 @@ class FakeAdminClient:
         # The allowed operations of each described topic, or the brokers' refusal.
         self.described: dict[str, Any] = {"orders": [AclOperation.READ, AclOperation.DESCRIBE]}
 
-    def list_topics(self, timeout: float) -> None: ...
+    def describe_cluster(self, **_: object) -> Future[None]:
+        answer: Future[None] = Future()
+        answer.set_result(None)
+        return answer
 
     def list_offsets(self, asked: dict[Any, Any], **_: object) -> dict[Any, Future[Any]]:
         self.asked += 1

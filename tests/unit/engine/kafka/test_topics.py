@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import ConfigResource
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
@@ -104,12 +104,16 @@ class FakeAdmin:
         self.topics = {name: spec for name, spec in BY_NAME.items() if name != missing}
         self.altered = altered
 
-    def list_topics(self, timeout: float) -> Any:
-        topics = {
-            name: SimpleNamespace(partitions=[None] * spec.partitions, error=None)
-            for name, spec in self.topics.items()
-        }
-        return SimpleNamespace(topics=topics)
+    def describe_topics(self, asked: TopicCollection, **_: object) -> dict[str, Any]:
+        return {name: self._described(name) for name in asked.topic_names}
+
+    def _described(self, name: str) -> Future[Any]:
+        answer: Future[Any] = Future()
+        if spec := self.topics.get(name):
+            answer.set_result(SimpleNamespace(partitions=[None] * spec.partitions))
+        else:
+            answer.set_exception(failure(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        return answer
 
     def create_topics(self, wanted: list[Any], **_: object) -> dict[str, Future[None]]:
         """Creates none: all exist."""
@@ -132,8 +136,10 @@ class FakeAdmin:
 class SilentAdmin(FakeAdmin):
     """A cluster that no longer answers."""
 
-    def list_topics(self, timeout: float) -> Any:
-        raise failure(KafkaError._TRANSPORT)
+    def _described(self, name: str) -> Future[Any]:
+        answer: Future[Any] = Future()
+        answer.set_exception(failure(KafkaError._TIMED_OUT))
+        return answer
 
 
 class StuckAdmin(FakeAdmin):
