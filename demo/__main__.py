@@ -40,7 +40,7 @@ from .feed import RatesFeed
 from .folder import FolderError, own_folder
 from .progress import ProgressPrinter, complain
 from .readers import ReportReaders
-from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
+from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates, together
 
 ROOT = Path(__file__).resolve().parent.parent
 ACKNOWLEDGED_S = 10.0  # how long to wait for the acknowledgement, which follows the resumed task
@@ -173,7 +173,7 @@ def _play(
             broker.bootstrap_servers,
             feed,
             fault,
-            business_dates(number),
+            business_dates(number, fault),
             progress,
             check_services,
         )
@@ -272,12 +272,7 @@ def _chosen_fault(names: str) -> Fault:
     for name in names.split("+"):
         if name not in FAULTS:
             raise DemoError(f"unknown FAULT={name}; choose among {', '.join(FAULTS)}")
-    chosen = [FAULTS[name] for name in names.split("+")]
-    rates = [fault.rates for fault in chosen if fault.rates]
-    if len(rates) > 1:
-        raise DemoError(f"FAULT={names}: a story has one fault of its rates; put a comma between these")
-    description = "; ".join(fault.description for fault in chosen)
-    return Fault(names, description, *rates, twice=any(fault.twice for fault in chosen))
+    return together(names)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 The orders of D1 are stored before its report waits; the report of D2 waits before any of its events exists;
 the rates of D2 come before those of D1, and complete report D1 while the orders of D2 are still being made.
 A Spark job announces the orders, a DAG the rates of D2, and a service outside of Airflow those of D1 by HTTP.
-Another service is told of each report over HTTP.
+Another service is told of each report over HTTP. A fault of the rates is one of D2; a second one in the same
+story is one of D3, whose events come as those of D2.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ class StoryError(RuntimeError):
 
 @dataclass(frozen=True)
 class Fault:
-    """A deliberate fault.
+    """One or more deliberate faults.
 
-    rates: returns the conf of rates_ingest for the second date. twice: send each orders event twice.
+    rates: of each date from the second on, a function that returns the conf of its rates_ingest. twice: send
+    each orders event twice.
     """
 
     name: str
     description: str
-    rates: Callable[[date], dict[str, object]] | None = None
+    rates: tuple[Callable[[date], dict[str, object]], ...] = ()
     twice: bool = False
 
 
@@ -51,23 +53,39 @@ FAULTS = {
     for fault in (
         Fault(
             "drop-rates",
-            "the rates of the second date are written, but no event announces them",
-            rates=lambda _: {"dry_run": True},
+            "the rates of a later date are written, but no event announces them",
+            rates=(lambda _: {"dry_run": True},),
         ),
         Fault(
             "wrong-date",
-            "the event of the second date's rates has the next day's date",
-            rates=lambda day: {"business_date": (day + timedelta(days=1)).isoformat()},
+            "the event of the last date's rates has the next day's date",
+            rates=(lambda day: {"business_date": (day + timedelta(days=1)).isoformat()},),
         ),
         Fault("duplicate-orders", "every orders event is sent twice", twice=True),
     )
 }
 
 
-def business_dates(number: int) -> tuple[date, date]:
-    """Returns the two dates of story `number`; the day after them belongs to no story."""
-    today = datetime.now(UTC).date()
-    return today - timedelta(days=2 + 3 * number), today - timedelta(days=1 + 3 * number)
+def together(names: str) -> Fault:
+    """The fault of a story with several; `names` has + between them. KeyError for an unknown one."""
+    asked = [FAULTS[name] for name in names.split("+")]
+    chosen = [fault for fault in FAULTS.values() if fault in asked]  # a wrong date must be the last
+    return Fault(
+        names,
+        "; ".join(fault.description for fault in chosen),
+        tuple(rates for fault in chosen for rates in fault.rates),
+        any(fault.twice for fault in chosen),
+    )
+
+
+def business_dates(number: int, fault: Fault) -> tuple[date, ...]:
+    """Returns the dates of story `number`: two, or one more than the rates have faults.
+
+    The day after them belongs to no story.
+    """
+    last = datetime.now(UTC).date() - timedelta(days=1 + 4 * number)
+    later = max(1, len(fault.rates))
+    return tuple(last - timedelta(days=before) for before in range(later, -1, -1))
 
 
 class Story:
@@ -82,7 +100,7 @@ class Story:
         bootstrap_servers: str,
         feed: RatesFeed,
         fault: Fault,
-        dates: tuple[date, date],
+        dates: tuple[date, ...],
         progress: ProgressPrinter,
         check_services: Callable[[], None],
     ) -> None:
@@ -92,27 +110,32 @@ class Story:
         self._runs: dict[tuple[str, date], str] = {}
 
     def play(self) -> None:
-        first, second = self.dates
+        first, *later = self.dates
         for dag_id in DAGS:
             self._api.unpause(dag_id)
         self._start_run("orders_spark", first, "a Spark job makes its orders")
-        self._start_run("daily_report", second, "waits for orders and rates, neither of which exists yet")
+        for day in later:
+            self._start_run("daily_report", day, "waits for orders and rates, neither of which exists yet")
         self._await_event("orders", first)
         self._start_run("daily_report", first, "starts to wait after its orders were stored")
         if self.fault.rates:
-            self._start_run("rates_ingest", second, self.fault.description, self.fault.rates(second))
-            self._await_end("rates_ingest", second)
+            for day, conf in zip(later, self.fault.rates, strict=True):
+                self._start_run("rates_ingest", day, self.fault.description, conf(day))
+                self._await_end("rates_ingest", day)
         else:
-            self._start_run("rates_ingest", second, "the first event for that date's report")
-            self._await_event("rates", second)
+            for day in later:
+                self._start_run("rates_ingest", day, "the first event for that date's report")
+                self._await_event("rates", day)
         for day in self.dates:
             self._await_deferral(day)
         self._start_run("rates_ingest", first, "only writes them", {"dry_run": True})
-        self._start_run("orders_spark", second, "a Spark job makes its orders")
+        for day in later:
+            self._start_run("orders_spark", day, "a Spark job makes its orders")
         self._await_end("rates_ingest", first)
         self._progress.say(f"{first}  a feed announces the rates over HTTP: {self._feed.announce(first)}")
         self._await_event("rates", first)
-        self._await_event("orders", second)
+        for day in later:
+            self._await_event("orders", day)
         for dag_id in ("orders_spark", "rates_ingest"):
             for day in self.dates:
                 self._await_end(dag_id, day)
