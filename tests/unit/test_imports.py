@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+SPARK_PROVIDER = "airflow.providers.apache.spark.operators"
 CLIENTS = ("confluent_kafka", "pyspark", "py4j", "cloudevents", "aiohttp")
 
 
@@ -24,7 +25,7 @@ CLIENTS = ("confluent_kafka", "pyspark", "py4j", "cloudevents", "aiohttp")
         ("interlock.spark", (*CLIENTS, "airflow")),
         ("interlock.plugin.provider", (*CLIENTS, "airflow", "msgspec")),
         ("interlock.plugin.commands", (*CLIENTS, "airflow", "msgspec")),
-        ("interlock.operators", ("confluent_kafka", "pyspark", "py4j", "aiohttp")),
+        ("interlock.operators", (SPARK_PROVIDER, "confluent_kafka", "pyspark", "py4j", "aiohttp")),
     ],
 )
 def test_an_import_loads_no_heavy_library(module: str, heavy: tuple[str, ...]) -> None:
