@@ -9,7 +9,7 @@ from typing import TypeVar
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
 T = TypeVar("T")
-_PAUSES = wait_exponential(multiplier=0.05, exp_base=1.5, max=0.5)
+_PAUSES = wait_exponential(multiplier=0.05, exp_base=1.5, max=1.0)
 
 
 def poll(fact: Callable[[], T], timeout_s: float) -> T:

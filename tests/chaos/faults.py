@@ -50,7 +50,14 @@ AT_WORK = 0.7  # share of kills that hit working engines only; the others may al
 LONG_S = 120.0  # a run from then on must have had each kind of fault
 MOST_LATE = 3  # how many kills may wait for the next burst
 NEED_A_LONG_RUN = frozenset(
-    {"clock skew", "coordinator delay", "coordinator loading", "drop replies", "broker restart TERM"}
+    {
+        "clock skew",
+        "coordinator delay",
+        "coordinator loading",
+        "drop replies",
+        "broker restart TERM",
+        "zombie",
+    }
 )
 
 
