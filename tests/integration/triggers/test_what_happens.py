@@ -52,10 +52,17 @@ PLAYS = (
     retried,
     deleted,
     made_again,
+)
+LONG_PLAYS = (
+    dag_test,
+    edited,
+    edited_end,
+    paused,
+    mapped,
+    updated,
     backfilled,
     two_deployments,
-)
-LONG_PLAYS = (dag_test, edited, edited_end, paused, mapped, updated)  # of the tests marked long
+)  # of the tests marked long
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +186,7 @@ def test_killed_before_it_deferred_and_while_it_is_resumed_a_task_finds_its_firi
     assert [e["id"] for e in played["output"]["events"]["row"]] == ["first"]
 
 
+@pytest.mark.long
 def test_backfill_weeks_later_counts_events_since_its_logical_date(rows: Any) -> None:
     assert rows[backfilled].result() == {"type": "backfill", "state": "success", "since": {DAY - LOOKBACK}}
 
@@ -194,6 +202,7 @@ def test_asset_triggered_run_waits_as_a_manual_run_and_not_for_a_partition_that_
     assert since == _to_the_millisecond(instant(run["run_after"]) - LOOKBACK)
 
 
+@pytest.mark.long
 def test_two_deployments_on_one_bus_get_an_event_each_by_its_own_subscription(rows: Any) -> None:
     played = rows[two_deployments].result()
     assert played["state"] == "success"
