@@ -22,7 +22,7 @@ class Readers:
         self.most = 100
         self.refuses: set[int] = set()
 
-    def make(self, bus: pools.Bus) -> SimulatedReader:
+    def make(self, bus: pools.RecordingBus) -> SimulatedReader:
         if self.made == self.most:
             raise EngineError("There are no more clients.")
         self.made += 1
@@ -31,7 +31,7 @@ class Readers:
 
 
 class _Reader(SimulatedReader):
-    def __init__(self, bus: pools.Bus, readers: Readers, number: int) -> None:
+    def __init__(self, bus: pools.RecordingBus, readers: Readers, number: int) -> None:
         super().__init__(bus)
         self._readers, self._number = readers, number
 
@@ -45,7 +45,7 @@ class _Reader(SimulatedReader):
 @pytest.fixture
 def readers(monkeypatch: pytest.MonkeyPatch) -> Readers:
     made = Readers()
-    monkeypatch.setattr(pools.Bus, "reader", lambda bus: made.make(bus))
+    monkeypatch.setattr(pools.RecordingBus, "reader", lambda bus: made.make(bus))
     return made
 
 
@@ -85,10 +85,10 @@ def test_an_engine_that_gets_too_few_readers_leaves_none_open(readers: Readers, 
 def test_an_engine_that_cannot_subscribe_leaves_no_reader_open(
     readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuses(_bus: pools.Bus, _topics: object) -> None:
+    def refuses(_bus: pools.RecordingBus, _topics: object) -> None:
         raise EngineError("You may not.")
 
-    monkeypatch.setattr(pools.Bus, "subscribe", refuses)
+    monkeypatch.setattr(pools.RecordingBus, "subscribe", refuses)
     with pytest.raises(EngineError, match="You may not"):
         Pool().boot()
     assert readers.made == 2
@@ -100,15 +100,15 @@ def test_a_takeover_that_cannot_ask_for_ends_leaves_no_reader_open(
 ) -> None:
     pool = Pool()
     engine = pool.boot()
-    ends = pools.Bus.end_offsets
+    ends = pools.RecordingBus.end_offsets
 
-    def refuses(bus: pools.Bus, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+    def refuses(bus: pools.RecordingBus, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
         asked = list(partitions)
         if STATE in asked:
             raise EngineError("No answer.")
         return ends(bus, asked)
 
-    monkeypatch.setattr(pools.Bus, "end_offsets", refuses)
+    monkeypatch.setattr(pools.RecordingBus, "end_offsets", refuses)
     with pytest.raises(EngineError, match="No answer"):
         pool.run(10)
     engine.close()

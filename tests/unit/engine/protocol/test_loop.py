@@ -334,11 +334,11 @@ def test_a_registry_that_cannot_be_read_to_its_end_is_an_error_that_says_where_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = Pool()
-    monkeypatch.setattr(pools.Bus, "end_offsets", lambda self, tps: dict.fromkeys(tps, 5))
+    monkeypatch.setattr(pools.RecordingBus, "end_offsets", lambda self, tps: dict.fromkeys(tps, 5))
     ticks = iter(range(0, 10_000, 20))
     with pytest.raises(EngineError, match=r"b-subscription\[0\] could not be read up to offset 5: .* 1"):
         loop.Engine(
-            pools.Bus(pool.cluster, "one"),
+            pools.RecordingBus(pool.cluster, "one"),
             CONFIG,
             parts=Parts(clocks=Clocks(monotonic=lambda: float(next(ticks)))),
         )
