@@ -195,4 +195,8 @@ async def _probe(config: BusConfig, receiver: Receiver) -> None:
             if answers[0]:
                 log.warning("receiver: %s", error)
             answers[0] = False
+        except Exception:  # noqa: BLE001  # else readiness would stay as it was, for ever
+            if answers[0]:
+                log.exception("receiver: the check whether Kafka answers failed")
+            answers[0] = False
         await asyncio.sleep(PROBE_S if answers[0] else PROBE_AGAIN_S)

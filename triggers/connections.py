@@ -121,6 +121,8 @@ class NoticeHandler:
                     self._runtime.use(await self._read())
                 except ConfigError as e:
                     self._log.warning("%s The trigger continues with the earlier connection.", visible(e))
+                except Exception as e:  # noqa: BLE001  # of a secrets backend, say: the next reading may succeed
+                    self._log.warning("The connection cannot be read again: %s", visible(repr(e)))
 
 
 def _is_usable(read: asyncio.Task[_Read]) -> bool:

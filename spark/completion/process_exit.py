@@ -13,6 +13,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final
 
+from ...events.visible import visible_logger
+
+log = visible_logger(__name__)
+
 ExitCallback = Callable[[BaseException | None], None]
 
 _TERMINATED: Final = 128 + signal.SIGTERM  # a shell's exit code for it
@@ -99,7 +103,10 @@ class ProcessExit:
         if os.getpid() != self._pid:
             return  # the end of a fork is not the end of the job
         for callback in self._callbacks:
-            callback(self._error)
+            try:
+                callback(self._error)
+            except Exception:
+                log.exception("an event of this process's end was not made; the others follow")
         self._callbacks.clear()
         failed = [finish for finish in self._finishers if not finish()]
         if failed:

@@ -70,6 +70,7 @@ _KNOWN: Final = frozenset(
 )
 # Ignoring one of these silently could make the connection less safe than its author intended.
 _SECURITY: Final = ("ssl.", "sasl.", "enable.ssl.", "enable.sasl.", "https.")
+_TRUE: Final = ("true", "t", "1")  # in librdkafka
 _INSTEAD: Final = (
     "write the Java client's properties into a file, and set spark.interlock.java.client.config.file to its"
     " path"
@@ -100,7 +101,7 @@ def java_properties(client: Mapping[str, str]) -> dict[str, str]:
 
 
 def _tls(client: Mapping[str, str], java: dict[str, str]) -> None:
-    if client.get("enable.ssl.certificate.verification", "true").lower() != "true":
+    if client.get("enable.ssl.certificate.verification", "true").lower() not in _TRUE:
         raise ConnectorError(
             "enable.ssl.certificate.verification=false: the Java client always verifies certificates; set"
             " ssl.ca.location to the authority that signed them"

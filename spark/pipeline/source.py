@@ -121,8 +121,19 @@ class Bus:
 
 
 def bus_record_of(value: bytes, place: str) -> Mapping[str, Sequence[str]]:
-    """The bus record in this value. PipelineError if another version wrote it: its bus has other rules."""
-    record: dict[str, Any] = json.loads(value)
+    """The bus record in this value.
+
+    PipelineError if it is damaged, or if another version wrote it: its bus has other rules.
+    """
+    try:
+        record = json.loads(value)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise PipelineError(
+            f"{place} holds a damaged record of the bus, not a JSON object. Engines use the one before it;"
+            " airflow interlock topics add or remove writes it again"
+        )
     if record.get("v") not in READS:
         raise PipelineError(
             f"{place} holds a BusRecord of version {record.get('v')!r}; this Interlock reads "

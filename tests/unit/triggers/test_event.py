@@ -115,8 +115,15 @@ def test_during_a_problem_the_connection_is_read_again(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "READ_AGAIN_S", 0.01)
+    problems = [ConfigError("no servers"), KeyError("of a secrets backend")]
     read_again = threading.Event()
-    monkeypatch.setattr(waits.runtime, "use", lambda self, config: read_again.set())
+
+    def use(_runtime: Any, _config: Any) -> None:
+        if problems:
+            raise problems.pop()
+        read_again.set()
+
+    monkeypatch.setattr(waits.runtime, "use", use)
 
     def troubles(wait: Wait) -> None:
         wait.deliver(Notice("The password is wrong."))

@@ -41,6 +41,16 @@ def test_the_callback_gets_the_error_that_ended_the_process(code: str, error: st
     assert (done.stdout, done.returncode) == (f"end {error}\n", exit_code), done.stderr
 
 
+def test_a_callback_that_fails_leaves_out_no_other_callback_or_finisher() -> None:
+    done = run("""
+        PROCESS_EXIT.add_callback(lambda error: {}["x"])
+        PROCESS_EXIT.add_callback(lambda error: print("later"))
+        PROCESS_EXIT.add_finisher(lambda: False, watch=True)
+        """)
+    assert (done.stdout, done.returncode) == ("end NoneType None\nlater\n", 1)
+    assert "KeyError: 'x'" in done.stderr
+
+
 def test_a_raised_system_exit_is_not_seen_outside_a_block() -> None:
     assert run("raise SystemExit(3)").stdout == "end NoneType None\n"
 

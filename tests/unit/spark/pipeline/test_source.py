@@ -62,3 +62,9 @@ def test_a_bus_of_a_later_version_is_refused_with_what_to_do() -> None:
         PipelineError, match=r"b-subscription\[0\]@7 holds a BusRecord of version 9; .* Upgrade"
     ):
         bus_record_of(encode_json(BusRecord(v=9, partitions=1)), "b-subscription[0]@7")
+
+
+@pytest.mark.parametrize("value", [b"{", b"[]", b"null", b"\xff"])
+def test_a_damaged_record_of_the_bus_is_refused_with_its_place(value: bytes) -> None:
+    with pytest.raises(PipelineError, match=r"b-subscription\[0\]@7 holds a damaged record of the bus"):
+        bus_record_of(value, "b-subscription[0]@7")
