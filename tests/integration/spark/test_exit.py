@@ -112,7 +112,8 @@ def test_in_the_wrapper_block_and_application_have_the_outcome_that_the_process_
         assert ("error" in part) == ("error" in app) == (outcome == FAILED)
 
 
-@pytest.mark.parametrize("row", rows(short="SIGTERM"))
+@pytest.mark.long
+@pytest.mark.parametrize("row", ROWS)
 def test_without_the_wrapper_a_block_sends_its_event_when_its_process_ends(jobs: Jobs, row: str) -> None:
     *_, outcome, _, exit_code = ROWS[row]
     jobs.settings["spark.driver.memory"] = "600m"
