@@ -42,7 +42,7 @@ class Piece:
         return -1 if found is None else found.start()
 
 
-def matcher(pattern: str) -> Callable[[str], bool]:
+def compiled(pattern: str) -> Callable[[str], bool]:
     """The test whether a whole text matches `pattern`; a backslash makes % and _ literal."""
     pieces = [Piece(characters) for characters in _split(pattern)]
     head, tail = pieces[0], pieces[-1]

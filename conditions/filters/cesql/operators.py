@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import ge, gt, le, lt
 from typing import Final
 
-from .like import matcher
+from .like import compiled
 from .nodes import Node, as_kind, cast_error, operation, typed
 from .values import (
     CASTS,
@@ -231,7 +231,7 @@ def inverse(node: Node) -> Node:
 
 def like(node: Node, pattern: str) -> Node:
     """LIKE, on the operand as text; a text longer than MAX_STRING_CHARS is an error."""
-    evaluate, matches = node.evaluate, matcher(pattern)
+    evaluate, matches = node.evaluate, compiled(pattern)
 
     def test(attributes: Attributes) -> bool:
         text = to_string(evaluate(attributes))

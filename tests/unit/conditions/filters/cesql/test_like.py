@@ -1,11 +1,11 @@
-"""Patterns of LIKE, compared with a matcher that tries every possibility."""
+"""Patterns of LIKE, compared with a search that tries every possibility."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from interlock.conditions.filters.cesql.like import matcher
+from interlock.conditions.filters.cesql.like import compiled
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from interlock.conditions.filters.cesql.like import matcher
     ],
 )
 def test_a_pattern_distinguishes_like_from_unlike(pattern: str, like: list[str], unlike: list[str]) -> None:
-    matches = matcher(pattern)
+    matches = compiled(pattern)
     assert [text for text in like if not matches(text)] == []
     assert [text for text in unlike if matches(text)] == []
 
@@ -56,7 +56,7 @@ def naive(text: str, pattern: str) -> bool:
 @given(st.text("ab%_\\\n", max_size=10), st.text("ab%_\\", max_size=9))
 @example("aab", "%a_%b")
 def test_a_pattern_matches_what_trying_every_way_finds(text: str, pattern: str) -> None:
-    assert matcher(pattern)(text) is naive(text, pattern)
+    assert compiled(pattern)(text) is naive(text, pattern)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_a_pattern_matches_what_trying_every_way_finds(text: str, pattern: str) 
 )
 def test_a_pattern_made_to_be_slow_ends(pattern: str) -> None:
     """Trying every possibility would take far too long."""
-    assert matcher(pattern)("a" * 16_384) is False
+    assert compiled(pattern)("a" * 16_384) is False

@@ -12,7 +12,7 @@ from interlock.conditions import ConditionError
 from interlock.conditions.filters import Sql
 from interlock.conditions.filters.cesql import compile  # noqa: A004
 from interlock.conditions.filters.cesql.functions import WHITE_SPACE
-from interlock.conditions.filters.cesql.like import covers, matcher, overlap, tokens
+from interlock.conditions.filters.cesql.like import compiled, covers, overlap, tokens
 
 NEVER_TRUE = [
     ("EXISTS foo AND NOT EXISTS foo", "EXISTS foo and NOT EXISTS foo exclude each other: join them by OR"),
@@ -159,7 +159,7 @@ WORDS = ["".join(each) for size in range(6) for each in product("abc", repeat=si
 @given(PATTERNS, PATTERNS)
 @settings(max_examples=60, deadline=None)
 def test_two_patterns_overlap_or_cover_as_the_texts_that_match_them(one: str, other: str) -> None:
-    first, second = matcher(one), matcher(other)
+    first, second = compiled(one), compiled(other)
     if any(first(word) and second(word) for word in WORDS):
         assert overlap(tokens(one), tokens(other))
     if covers(tokens(one), tokens(other)):
