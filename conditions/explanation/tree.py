@@ -26,7 +26,7 @@ from ..evaluate.run import Run
 from ..evaluate.state import Match
 from ..evaluate.view import BEGINNING, END, Found, View
 from ..evaluate.windowing import NegatedWindowNode, WindowNode
-from ..nodes.combinations import AllOf, AnyOf, AtLeast, Count
+from ..nodes.combinations import AnyOf, AtLeast, Count
 from ..nodes.condition import Condition
 from ..nodes.duration import duration_text
 from ..nodes.timers import Absent, Expires, Ordered, Quiet, moment_text
@@ -270,7 +270,8 @@ class Explainer:
             is_refuted = _refuted(node, scope.view, node.bounds(match.time_us))
             refuted += is_refuted
             chance = _REFUTED if is_refuted else _OPEN if node.of.met(opened.view) is None else _MAY_FIRE
-            if chance > best or (chance == best and chance < _MAY_FIRE):  # of those, the first fires first
+            # of windows that may fire, the first is shown; of others, the latest
+            if chance > best or (chance == best and chance < _MAY_FIRE):
                 best, inside, span, opener = chance, opened, node.bounds(match.time_us), match
         if span is None:
             notes.append(Note("no_window"))
@@ -309,9 +310,7 @@ class Explainer:
             for operand in operands
         ]
         met = span is not None and all(each.met for each in below)
-        return self._of_combination(
-            AllOf(*positive) if len(positive) > 1 else condition, len(below), met, below
-        )
+        return self._of_combination(condition, len(below), met, below)
 
     def _negation(self, condition: Not, view: View, span: tuple[int, int] | None) -> Explained:
         labels = tuple(self._labels[self._numbers[matcher]] for matcher in condition.matchers)

@@ -99,7 +99,7 @@ def _conjunction(filters: Iterable[Filter]) -> list[Route]:
             checks.append(each)
     routes = [Route(tuple(exact.items()), tuple(affixes), tuple(checks))]
     for each, alternatives in sorted(choices, key=lambda choice: len(choice[1])):
-        if 1 < len(routes) > MAX_ROUTES // max(len(alternatives), 1):
+        if len(routes) > max(1, MAX_ROUTES // max(1, len(alternatives))):
             routes = [route._replace(checks=(*route.checks, each)) for route in routes]
         else:
             joined = [_joined(one, other) for one in routes for other in alternatives]
