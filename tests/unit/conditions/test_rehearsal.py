@@ -269,5 +269,5 @@ def test_an_event_steps_no_other_keys_than_those_that_it_or_a_due_tick_changes(
     monkeypatch.setattr(rehearsal, "step", counted)
     events = [sent(name, minute, f"{minute}") for minute in range(100) for name in ("a1", "b1")]
     assert len(rehearse((keyed_a & keyed_b).within("2h"), events)) == 100
-    # Each of 100 keys takes two matches and the tick at the end. Only the ticks of before would be 9,900.
+    # Each of 100 keys takes two matches and the last tick; a tick of all keys at each event would add 9,900.
     assert len(taken) <= 400

@@ -64,7 +64,7 @@ W9  (a & b).expires(after="1h"):   opened(0:00)  a1(0:05)  b1(1:30, waits)  canc
 W9  a & b:   a1  cancel  b1   {b1}
 W9  a:   a1 ! a1   cancel  a1 ! a1   {}
 """))  # fmt: skip
-def test_look_back_and_cancel(line: str) -> None:
+def test_look_back_and_cancel_do_as_the_timeline_shows(line: str) -> None:
     timeline(line)
 
 

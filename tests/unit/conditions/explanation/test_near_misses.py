@@ -309,7 +309,7 @@ def test_a_refusing_term_is_shown_with_both_keys_for_an_event_of_another_key() -
     assert str(miss).endswith("refused it; key 2026-11-19 (written 20261119) here, 2026-11-20 wanted")
 
 
-def test_coordinates_are_shown_if_they_are_known() -> None:
+def test_a_position_is_shown_if_it_is_known() -> None:
     matcher = event("com.bank.rates", subject="eur")
     known = miss_of(matcher, Seen(sent(), "events", 3, 17, NOON_MS + 5))
     assert "r1 of /bank at 2026-11-20T12:00:00Z (events[3]@17)" in str(known)

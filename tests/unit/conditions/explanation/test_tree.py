@@ -43,7 +43,7 @@ def test_all_of_shows_held_events_and_what_is_missing() -> None:
     assert (missing.title, missing.met, ids(missing)) == ("b", False, [])
 
 
-def test_an_event_is_shown_with_its_coordinates_time_and_stamp() -> None:
+def test_an_event_is_shown_with_its_position_time_and_stamp() -> None:
     [ref] = explained(a & b, "a1@2@1").tree.of[0].events
     assert ref == ("a1", "/s", "a", at(1), "events", 0, 0, at(2))
 

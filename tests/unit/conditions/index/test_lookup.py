@@ -164,7 +164,7 @@ def _asked_nothing() -> None:
 SENT = Event.of("t", "/s", subject="orders/7/x.csv", tenant="x", data={"k": "v"})
 
 
-# {what they are subscribed by: the subscription with this number}
+# {in what subscriptions differ: the subscription with this number}
 SUBSCRIBED: dict[str, Callable[[int], Subscription]] = {
     "types": lambda n: (event(f"other{n}"), None),
     "subjects": lambda n: (event("t", subject=f"s{n}"), None),

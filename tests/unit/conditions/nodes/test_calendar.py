@@ -151,7 +151,7 @@ BOUNDARIES = {
 
 
 @pytest.mark.parametrize(("cron", "zone", "expected"), BOUNDARIES.values(), ids=BOUNDARIES)
-def test_boundaries_around_a_change_of_the_clock(cron: str, zone: str, expected: list[str]) -> None:
+def test_boundaries_around_a_clock_change_are_as_listed(cron: str, zone: str, expected: list[str]) -> None:
     assert boundaries(cron, zone, expected[0], len(expected)) == expected
     # the same, from the last instant of each period
     ends = [unasked(cron, zone).of(micros(after) - 1) for after in expected[1:]]

@@ -97,7 +97,7 @@ B5  at_least(2, absent(a, "10m"), b, c):   a1(0:00)  tick(0:10)  c1(0:11) ! a1 c
 B6  absent(a, "10m"):   a1(0:00)  a2(0:10, waits)  tick(0:30) ! a1 at 0:10 ! a2 at 0:20   {}
 B6  absent(a, "10m"):   a1(0:00)  a2(0:12, waits)  a3(0:05)  tick(0:15)  tick(0:22) ! a2   {}
 """))  # fmt: skip
-def test_an_absence(line: str) -> None:
+def test_an_absence_fires_as_the_timeline_shows(line: str) -> None:
     timeline(line)
 
 
@@ -115,7 +115,7 @@ U3  (a & b).within("1h").quiet("5m"):   a1(0:00)  b1(0:30)  tick(0:35) ! a1 b1  
 U3  count(a, 2).quiet("5m"):   a1(0:00)  tick(0:10)  a2(0:11)  tick(0:16) ! a1 a2   {}
 U4  a.quiet("5m"):   a1(0:00)  a2(0:05, waits)  tick(0:20) ! a1 at 0:05 ! a2 at 0:10   {}
 """))  # fmt: skip
-def test_a_quiet_period(line: str) -> None:
+def test_a_quiet_period_fires_as_the_timeline_shows(line: str) -> None:
     timeline(line)
 
 
@@ -153,7 +153,7 @@ X8  (a & b).quiet("10m").expires(after="5m"):   a1(0:00)  tick(0:05) ! expired a
 X8  (a & b).quiet("10m").expires(after="5m"):   a1(0:00)  b1(0:04)  tick(0:05) ! expired a1 b1   {}
 X8  (absent(a, "10m") & b).expires(after="5m"):   a1(0:00)  tick(0:05) ! expired a1, missing b   {}
 """))  # fmt: skip
-def test_an_expiry(line: str) -> None:
+def test_an_expiry_fires_as_the_timeline_shows(line: str) -> None:
     timeline(line)
 
 
@@ -163,5 +163,5 @@ W5  (a | b).ordered():   b1(0:02, waits)  a1(0:01, waits)  tick(0:03) ! a1 ! b1 
 W5  a.ordered().expires(after="1h"):   a1(0:00, waits)  tick(0:00)  tick(0:01) ! a1   {}
 W5  (a & b).ordered():   a1(0:01, waits)  a1(waits)  b1(0:02, waits)  tick(1:00) ! a1 b1   {}
 """))  # fmt: skip
-def test_a_total_order(line: str) -> None:
+def test_a_total_order_fires_as_the_timeline_shows(line: str) -> None:
     timeline(line)

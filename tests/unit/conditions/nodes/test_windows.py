@@ -114,7 +114,7 @@ A1  (a & b).within("1h") & c:   c1(0:00)  a1(1:00)  b1(2:00) ! a1 b1 c1   {}
 O2  (a | (b & c)).within("1h"):   b1(0:00)  a1(0:01) ! a1   c1(0:30) ! b1 c1   {}
 D1  (a & b).within("1h"):   a1(0:00)  b1(0:10) ! a1 b1   a1   {}
 """))  # fmt: skip
-def test_a_sliding_window(line: str) -> None:
+def test_a_sliding_window_fires_as_the_timeline_shows(line: str) -> None:
     timeline(line)
 
 
@@ -135,7 +135,7 @@ R5  (a & b).resets("@daily").expires(after="1d"):   a1(Mon 23:00)  tick(Tue 23:0
 R6  (a & b).resets("@daily"):   a1(Mon 1:00)  a2(Mon 2:00)  b1(Mon 3:00) ! a2 b1   b2(Mon 4:00)   {b2}
 R6  (a & b).within("1h").resets("@daily"):   a1(Mon 23:30)  b1(Tue 0:10)  a2(Tue 0:20) ! a2 b1   {}
 """))  # fmt: skip
-def test_a_period(line: str) -> None:
+def test_a_period_fires_as_the_timeline_shows(line: str) -> None:
     timeline(line)
 
 
@@ -172,5 +172,5 @@ R5  (a & ~b).resets("@daily"):
       a1(Mon 6:00)  b1(Mon 23:59:59.999)  a2(Tue 1:00, waits)  tick(Wed 1:00) ! a2   {}
 W6  (a & ~b).within("1h"):   tick(3:00)  a1(0:00)  tick(4:00)   {}
 """))  # fmt: skip
-def test_a_window_with_a_negation(line: str) -> None:
+def test_a_window_with_a_negation_fires_as_the_timeline_shows(line: str) -> None:
     timeline(line)

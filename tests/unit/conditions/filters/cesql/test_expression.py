@@ -248,7 +248,7 @@ def case(expression: str, value: str | int | bool, error: str | None = None, id:
         case("TRUE OR NOW()", True),
     ],
 )  # fmt: skip
-def test_an_expression_gives(expression: str, value: str | int | bool, error: str | None) -> None:
+def test_an_expression_has_its_result(expression: str, value: str | int | bool, error: str | None) -> None:
     result = compile(expression).evaluate(EVENT)
     assert (type(result.value), result.value) == (type(value), value)
     assert (result.error or "None").split(":")[0] == (error or "None")
