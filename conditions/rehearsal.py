@@ -195,7 +195,7 @@ def played(
 
 
 class _DueKeys:
-    """The keys that a tick may fire, by its time: a tick of every key at each event would be quadratic."""
+    """The keys that a tick of a given time may fire; a tick of every key at each event would be quadratic."""
 
     def __init__(self) -> None:
         self._due: list[tuple[int, str]] = []  # a heap; a key whose time has changed has outdated entries

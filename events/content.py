@@ -19,7 +19,7 @@ JSON = "application/json"
 MOST_LEVELS: Final = 500
 _SHORT: Final = 2 * MOST_LEVELS  # valid JSON up to this length has no more levels
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # 1 and -1 as signed bytes
-_NEITHER: Final = bytes(set(range(256)) - set(b'[{]}"'))  # bracket nor quotation mark
+_NEITHER: Final = bytes(set(range(256)) - set(b'[{]}"'))  # bytes that are no bracket and no quotation mark
 _REMOVALS: Final = 4  # how often the innermost brackets are removed, before the levels are counted
 # "*/json" or "*/*+json" once parameters are stripped (CloudEvents JSON format 1.0.2, section 3.1.1).
 _JSON_TYPE = re.compile(r"\s*[^/;\s]+/(?:[^/;\s]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)

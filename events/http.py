@@ -52,8 +52,8 @@ def decode(
     application/cloudevents-batch+json is a batch and application/cloudevents+json is structured, where `ce-`
     headers are ignored; anything else is binary. In binary mode an empty body means no data.
     Raises MediaTypeError for another event format, BatchTooLargeError for a batch of more than `most_events`
-    before it reads them, and EventError for anything else that is not an event. If
-    an event of a batch is wrong, the error names it, and no event is returned.
+    before it reads them, and EventError for anything else that is not an event. If an event of a batch is
+    wrong, the error names it, and no event is returned.
     """
     headers = list(headers)
     if (usual := of_http(headers)) is not None:

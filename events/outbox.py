@@ -82,18 +82,18 @@ class Outbox:
         Events without an acknowledgement stay in the queue unless they are too large.
         """
         deadline = time.monotonic() + timeout_s
-        too_large = dict.fromkeys((event.identity for event in events), "")
+        answers = dict.fromkeys((event.identity for event in events), "")
         with self._changed:
-            self._delivering.append(too_large)
+            self._delivering.append(answers)
             for event in events:
                 self.put(event, always=True)
-            while (waiting := too_large.keys() & {event.identity for event in self._events}) and (
+            while (waiting := answers.keys() & {event.identity for event in self._events}) and (
                 (left := deadline - time.monotonic()) > 0
             ):
                 self._changed.wait(left)
-            self._delivering = [each for each in self._delivering if each is not too_large]
+            self._delivering = [each for each in self._delivering if each is not answers]
             reason = self._problem or f"no acknowledgement within {timeout_s:.3g} s"
-            return {each: text for each, text in too_large.items() if text} | dict.fromkeys(waiting, reason)
+            return {each: text for each, text in answers.items() if text} | dict.fromkeys(waiting, reason)
 
     @property
     def unacknowledged(self) -> int:

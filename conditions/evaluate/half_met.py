@@ -31,7 +31,7 @@ class HalfMet:
 def half_met(condition: Condition, state: State) -> HalfMet | None:
     """The held part of a condition for one key; None if no event is held and no timer may fire.
 
-    The state may then still have the time at which its expiry was armed: `expires(at=)` had passed (X3).
+    With None the state may still have `armed_ms`, if its `expires(at=)` had passed (X3).
     """
     began = [match.timestamp_ms for match in (*state.matches, *state.waiting)]
     timers = (state.opened_ms, state.armed_ms, *state.timer_starts.values())

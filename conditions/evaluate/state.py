@@ -117,7 +117,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
             state = _decoder.decode(data)
             for match in (*state.matches, *state.waiting) if state.waiting else state.matches:
                 attributes = match.event.attributes
-                attributes["source"], attributes["id"]
+                attributes["source"], attributes["id"]  # KeyError if one is missing
         except (msgspec.MsgspecError, RecursionError, ValueError, KeyError) as error:
             raise ConditionError(f"the stored state cannot be read: {error}") from error
         return state

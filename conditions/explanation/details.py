@@ -21,7 +21,7 @@ from .wording import clean
 
 MAX_VALUE_CHARS: Final = 80
 MAX_TERM_CHARS: Final = 512
-# In the CEL library's errors for a member that is not there, or of a value that has none.
+# Parts of the CEL library's errors: a member is missing, or the value above it has no members.
 _NO_MEMBER: Final = ("Key not found", "Applying SELECT")
 
 

@@ -31,7 +31,7 @@ _QUOTED: Final = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")  # te
 def difference(here: str, wanted: str, start: bool = True, end: bool = True) -> str | None:
     """How a text differs from the wanted one that it looks like; None if they are equal or look different.
 
-    start, end: whether a text that fits must start, and must end, with `wanted`.
+    start, end: False if other characters may stand before `wanted` (a suffix), or after it (a prefix).
     """
     if here == wanted or not wanted:
         return None

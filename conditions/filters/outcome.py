@@ -38,7 +38,7 @@ def _of_sql(term: Sql, known: Mapping[str, str]) -> bool | None:
     if known.keys() >= set(compiled.attributes):
         result = compiled.evaluate(known)
         return result.error is None and result.value is True
-    # Of an extension a text would say less: the attribute may also stand for an Integer or a Boolean.
+    # Not extensions: a text in their place says less, because they may also stand for an Integer or Boolean.
     core = {name: value for name, value in known.items() if name in CORE and name in compiled.attributes}
     return None if not core or could_be_true(term.expression, core) else False
 

@@ -301,7 +301,7 @@ def _built(path: str, build: Callable[[], _Built]) -> _Built:
 
 
 class _Member(NamedTuple):
-    """A member of a form; attribute: of the node. An optional one is not written if it has the default."""
+    """A member of a form. attribute: its name in the node. optional: left out if it has the default."""
 
     name: str
     read: Callable[[object, str], object]
@@ -314,7 +314,7 @@ class _Member(NamedTuple):
 class _Form(NamedTuple):
     """The form of one kind of node: {name: {"of": operands} | members}, or {name: operands} without members.
 
-    several: it has a list of operands. build: called with the operands and the members; None for the kind.
+    several: it has a list of operands. build: called with the operands and the members; None: `kind` is.
     """
 
     name: str

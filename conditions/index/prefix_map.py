@@ -103,7 +103,7 @@ class PrefixMap(Generic[V]):
     def __delitem__(self, text: str) -> None:
         """Remove a text that is in the map, and every level that becomes empty."""
         level, trail = self._root, list[tuple[_Level[V], str]]()
-        left: V | _Level[V] | None = None
+        left: V | _Level[V] | None = None  # what stays at the end of the trail
         while text:
             head, text = text[: level.size], text[level.size :]
             trail.append((level, head))

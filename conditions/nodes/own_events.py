@@ -52,7 +52,7 @@ def check_own_event(matcher: Matcher) -> None:
 
 
 def members_of(matcher: Matcher) -> frozenset[str] | None:
-    """The members of the data of its events; None if they are not known: they are for Airflow's events."""
+    """The members of the data of its events; None if it may accept other events than those of Airflow."""
     kinds = kinds_of(matcher)
     if not kinds or not kinds <= MEMBERS.keys():
         return None

@@ -36,7 +36,7 @@ class Path(NamedTuple):
 
     @property
     def reach(self) -> timedelta:
-        """How far an event may lie before the moment of its key; a look-back must reach further by that."""
+        """How long before the moment of its key an event may lie; a look-back must start so much earlier."""
         if self.zoned is not None:
             return self.zoned.before + self.zoned.longest
         return timedelta(milliseconds=max(self.offset_ms, 0))

@@ -251,7 +251,7 @@ def check_zoned_key(key: object) -> None:
 
 
 def key_offset(key: object) -> timedelta:
-    """How far its period lies before the moment in a wait's key; a look-back must reach further by that."""
+    """How long before its moment the period of a wait's key lies; a look-back must start so much earlier."""
     if isinstance(key, (list, tuple)):
         return max((key_offset(each) for each in key), default=timedelta(0))
     found = zoned(str.__str__(key)) if isinstance(key, str) else None

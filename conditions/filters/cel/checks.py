@@ -120,7 +120,7 @@ class _Checker:
 
 
 def constant_source(node: Node) -> str | None:
-    """The constant expression in CEL; None for one that reads a variable, and for a member or a loop."""
+    """The constant expression in CEL; None for one that reads a variable, or has a loop or has()."""
     if node.kind == "const":
         return node.literal
     parts = [constant_source(child) for child in node.children]

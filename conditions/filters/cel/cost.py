@@ -178,7 +178,7 @@ class _Meter:
         self.nanoseconds += times * (15_000 + _BUILD * build) + text.all_text * _MATCH * states
 
     def _loop(self, node: Node, times: float, variables: dict[str, _Variable]) -> _Size:
-        """As `size`, for a loop: its body counts for each element, in all loops together at most so often."""
+        """As `size`, for a loop: its body counts once for each element, but at most MAX_ITERATIONS times."""
         over, start, condition, step, result = node.children
         over_size = self.size(over, times, variables)
         count = over_size.items

@@ -109,7 +109,10 @@ def _of_dividend(low: Bound, high: Bound, by: Fraction) -> tuple[Bound, Bound]:
 
 
 def _number(bound: Bound, *, is_float: bool, away: float) -> int | float | None:
-    """The bound, rounded away from the values in it; None if the library cannot compare it exactly."""
+    """The bound, rounded so that it excludes no more values; None if the library cannot compare it exactly.
+
+    away: the direction to round to, -inf for a lower bound and inf for an upper one.
+    """
     if bound is None or not abs(bound) < _EXACT:
         return None
     if not is_float:

@@ -169,7 +169,7 @@ def _concatenated(parts: Sequence[Node]) -> TextBounds:
 
 
 def bounds(node: Node) -> Range:
-    """The least and greatest Integer to which the node can be cast; if none can, the least is above."""
+    """The least and the greatest Integer that the node can be cast to; if there is none, least > greatest."""
     node = unwrapped(node)
     none = (1, 0)
     if node.error is not None or cast_error(node, int) is not None:
