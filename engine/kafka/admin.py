@@ -360,7 +360,7 @@ def _assigned(form: bytes) -> Iterator[TopicPartition]:
 
 
 class _WithoutWarnings:
-    """Hides the deprecation warning of `list_groups`; the replacements can end the process ("the group")."""
+    """Hides the deprecation warning of `list_groups`; its replacements can end the process, see `Admin`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # warning filters are shared by the whole process

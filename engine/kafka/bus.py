@@ -178,7 +178,7 @@ class KafkaBus:
         if error.code() == error._AUTO_OFFSET_RESET:
             self._pending_errors.append(LostRange(partition_and_offset(message)[0], error.str()))
         elif error.code() == error.UNKNOWN_TOPIC_OR_PART:
-            # Deleting a listed topic stops only its own partitions; the engine sees it in `topics`.
+            # Deleting a listed topic pauses only its own partitions; the engine sees it in `topics`.
             log.warning("%s", error.str())
         elif not is_transient(error):
             topic = message.topic()

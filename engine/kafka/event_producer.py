@@ -32,7 +32,7 @@ _TOO_LARGE: Final = frozenset({10, 18})  # MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_L
 _FORBIDDEN: Final = frozenset({29, 31})  # TOPIC_ and CLUSTER_AUTHORIZATION_FAILED
 _MISSING: Final = frozenset({3, -188})  # UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC
 _FATAL: Final = -150
-_PURGED: Final = frozenset({-151, -152})  # of a client that failed: from its queue, under way
+_PURGED: Final = frozenset({-151, -152})  # _PURGE_INFLIGHT, _PURGE_QUEUE: the client failed
 
 _Record = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
 _Way = Literal["at once", "together", "alone"]
@@ -92,7 +92,7 @@ class EventProducer:
         self._tracing = process_tracing()
         self._writing = 0  # writes whose records a client has
         self._done: deque[_Request] = deque()
-        self._is_woken = False  # the event loop will take what is done
+        self._is_woken = False  # whether the event loop is to call `_answer`
         self._clients: dict[_Way, _Client] = {}
         self._ending: list[threading.Thread] = []  # of clients that are replaced
         self._client("at once")
@@ -101,7 +101,7 @@ class EventProducer:
         client = self._clients.get(way)
         if client is not None and client.failure is not None:
             client.end()
-            # Its thread frees it, because that may take a while.
+            # Its own thread frees it: that may take a while.
             self._ending = [*(each for each in self._ending if each.is_alive()), client.thread]
             client = None
         if client is None:
@@ -125,11 +125,11 @@ class EventProducer:
     async def write(self, events: Sequence[Event]) -> None:
         """Returns when all in-sync replicas have every event.
 
-        Raises NotSent if an event exceeds the limit of every event topic (then nothing is written), or the
-        lower limit of this one. Raises NoRoom if the client's queue is full; UnreachableError if the client
-        refuses a record, or Kafka has not acknowledged in time. Except in the first case some of the
-        events may be written. When it has returned or raised, the client holds no record of these events. If
-        the task is cancelled, the client may hold and write them all the same.
+        Raises NotSent if an event exceeds MAX_EVENT_BYTES (then nothing is written), or a lower limit of the
+        topic. Raises NoRoom if the client's queue is full; UnreachableError if the client refuses a record,
+        or Kafka has not acknowledged in time. Except in the first case some of the events may be written.
+        When it has returned or raised, the client holds no record of these events. If the task is cancelled,
+        the client may hold and write them all the same.
         """
         if self._tracing is None:
             await self._write(events)

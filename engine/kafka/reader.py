@@ -64,7 +64,7 @@ def record(message: Message) -> Record:
     try:
         return Record(
             _partition(message.topic(), message.partition()),
-            message.offset(),  # type: ignore[arg-type]  # the stub serves messages that were never sent
+            message.offset(),  # type: ignore[arg-type]  # the stub allows None: not all messages were sent
             message.timestamp()[1],
             message.key(),
             message.value(),

@@ -11,7 +11,7 @@ from ..bus import End, Polled, Record
 class Backlog:
     """Records and ends in order of arrival. Iteration removes each item.
 
-    Records stay in their batch until their turn: a batch that makes them on demand holds one at a time.
+    Items stay in their batch until their turn: a batch may make each record only then, to save memory.
     """
 
     def __init__(self) -> None:

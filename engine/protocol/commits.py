@@ -80,7 +80,7 @@ class Commits:
                 outputs.write("subscription", 0, key, encode_json(record))
 
     def send(self, outputs: Outputs, membership: object) -> None:
-        """Steps 3 to 6. Raises TransactionAborted if nothing is committed."""
+        """Steps 3 to 6 of a pass (see `loop`). Raises TransactionAborted if nothing is committed."""
         began = self._monotonic()
         stamped = self._bus.commit(outputs.records, outputs.offsets, membership)
         # 6. Only now the states in memory are those in Kafka.

@@ -24,8 +24,8 @@ ORPHAN_MS: Final = 24 * 3600 * 1000  # all engines may be off for a night; a wai
 # After a long outage all leases are old. So a new engine gives waiting processes more time than the interval
 # of their leases (`registration_writer.LEASE_S`) to renew them.
 SETTLED_S: Final = 360.0
-# Leftovers must be removed before the brokers compact, after a day. Kept for an hour, they show a new owner
-# that a durable subscription was changed, not removed.
+# Leftovers must be removed within a day: then brokers may compact what made them leftovers. Kept for an hour,
+# they show a new owner that a durable subscription was changed, not removed.
 LEFTOVER_MS: Final = 3600 * 1000
 IDLE_CHECK_S: Final = 0.5
 BUSY_CHECK_S: Final = 2.0

@@ -115,7 +115,7 @@ class Engine:
         """Run one pass. Returns the number of processed records. Waits at most 0.1 s for records."""
         try:
             return self._pass()
-        except NotReadable as e:  # never from a commit: the pass is rolled back
+        except NotReadable as e:  # no commit raises it, so the pass can be undone
             if not self.ownership.listed.set_unreadable(e):
                 raise
             self.open_again()

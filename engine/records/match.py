@@ -11,7 +11,8 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
     """A registration, and the numbers of its matchers that accept an event for a key.
 
     values: {number of a matcher with `distinct`: the event's value there}; None without one. They are read on
-    the source partition, because large data do not reach the trigger partition. written: as in Match.
+    the source partition, because large data do not reach the trigger partition. written: the key as the
+    event writes it, if that differs and the match does not contain the data.
     """
 
     registry_offset: int

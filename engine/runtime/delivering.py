@@ -40,8 +40,8 @@ MakePosts: TypeAlias = Callable[[BusConfig, Callable[[], None]], AbstractContext
 class DelivererProcess(MemberProcess):
     """What the successive deliverers of a process share, and how they are made.
 
-    stats: what all of them have counted. parts: what each is made of, with its limits of deliveries at a time
-    and of memory. drain_s: how long deliveries in flight may take when the process stops.
+    stats: what all of them have counted. parts: what each is made of, and how many deliveries and how much
+    memory it may have at a time. drain_s: how long deliveries in flight may take when the process stops.
 
     Tests inject faults by other `parts`, or by a subclass that makes another `Deliverer`.
     """

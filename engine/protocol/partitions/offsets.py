@@ -47,8 +47,8 @@ class OffsetChecks:
     def __init__(self, context: EngineContext) -> None:
         self._bus, self._monotonic = context.bus, context.monotonic
         self._reader: Reader | None = None
-        self._usual: dict[TopicPartition, int] = {}  # the longest jump that was looked up
-        self._began, self._took = 0.0, 0.0  # when the present IN_S began, and its share used
+        self._usual: dict[TopicPartition, int] = {}  # the longest jump looked up, at most MOST_HIDDEN
+        self._began, self._took = 0.0, 0.0  # when the present IN_S began, and seconds of look-ups in it
 
     def refusal(self, record: Record, position: int) -> Refusal | None:
         """Why this record cannot be at its offset; None if it is, or if MOST_S is used up.
@@ -98,9 +98,9 @@ class OffsetChecks:
         return self._took >= MOST_S
 
     def _other(self, record: Record, position: int) -> int | None:
-        """An offset of the jump, or the record's own, where another record is; None if none is found.
+        """An offset of the jump, or the claimed one, where another record is; None if none is found.
 
-        A record that is equal to this one may be at the claimed offset. So look at the jump's first and last
+        A record that is equal to this one may be at the claimed offset. So look at the jump's second and last
         offset too, and at the offset of a record that a reader returns after this one.
         """
         tp, offset = record.source, record.offset

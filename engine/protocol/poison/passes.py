@@ -55,7 +55,7 @@ class SuspectPasses:
         self.alone = False
 
     def begin(self, first: Record | End | None) -> list[TopicPartition]:
-        """Begin a pass with this record. Returns the partitions to commit first, so that a crash shows."""
+        """Begin a pass with this record. Returns the partitions to commit before it is tried."""
         self._first, self._admitted, self.alone = None, set(), False
         self._taken.clear()
         self.watch()

@@ -36,7 +36,7 @@ class Cut:
     tasks: list[TriggerTask]
     registry_end: int  # to be read before the source topics are listed
     started: float
-    listed_sources: bool = False  # step 2 is done
+    has_source_ends: bool = False  # step 2 is done
     sources: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)  # registry offsets of registrations whose keys stay due
@@ -205,14 +205,14 @@ class Cuts:
 
     def sources_reached(self, cut: Cut) -> bool:
         """Step 3: whether the committed offsets have reached the ends. Updates `progress`."""
-        if not cut.listed_sources:
+        if not cut.has_source_ends:
             position = self.registry.position
             if position < cut.registry_end:
                 cut.missing = f"{self._registry_topic}, which is read up to {position} of {cut.registry_end}"
                 return False
             # 2. A new list of source partitions, and their ends.
             self._find_ends(cut)
-            cut.listed_sources = True
+            cut.has_source_ends = True
         if cut.unreadable:
             cut.missing = f"topic {cut.unreadable!r}, which cannot be read"
             if self._monotonic() - cut.asked >= UNREAD_S:

@@ -43,7 +43,7 @@ class _Partition:
         return self.applied <= offset or any(start <= offset < end for start, end, _ in self.scans)
 
     def unmoved_since(self, offset: int) -> float:
-        # Scans are read in turns, and R waits for running scans if a further one has no room.
+        # Each move of a scan counts: scans take turns, and R waits for them if another has no room.
         since = [self.scans_since[start, at] for start, end, at in self.scans if start <= offset < end]
         if self.applied <= offset:
             since.append(self.applied_since)
