@@ -148,7 +148,7 @@ REFUSED = failure(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     ],
     ids=["read", "all", "no operations", "none", "describe alone", "refused"],
 )
-def test_what_a_broker_refuses_of_a_topic_of_others_is_part_of_the_answer(
+def test_what_a_broker_refuses_of_a_listed_topic_is_part_of_the_answer(
     admin: Admin, client: FakeAdminClient, operations: Any, topic: Topic
 ) -> None:
     client.described = {"orders": operations}

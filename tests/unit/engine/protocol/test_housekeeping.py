@@ -90,7 +90,7 @@ def test_a_wait_that_a_lease_names_is_kept_with_the_lease_and_so_is_a_durable_su
     assert [key for key, value in pool.records(REGISTRY) if value is None] == []
 
 
-def test_waits_of_a_pool_that_comes_back_after_a_day_have_a_lease_interval_to_say_so() -> None:
+def test_waits_whose_processes_come_back_after_a_day_have_a_lease_interval_to_renew_their_lease() -> None:
     pool = Pool(WAIT, GONE)
     pool.cluster.now_ms += 3 * housekeeping.ORPHAN_MS
     engine = pool.boot()

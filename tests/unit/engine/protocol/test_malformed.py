@@ -22,7 +22,7 @@ OTHER = TopicPartition(EVENT.topic, 1)
 FAR = 2**31 - 2
 
 
-def emit_forged(pool: Pool, delta: int, partition: int = 0) -> int:
+def emit_malformed(pool: Pool, delta: int, partition: int = 0) -> int:
     """An event that claims to be so many offsets after its own, which is returned."""
     at = pool.emit("x", partition=partition)
     pool.log(TopicPartition(EVENT.topic, partition)).claims[at] = at + delta
@@ -30,23 +30,23 @@ def emit_forged(pool: Pool, delta: int, partition: int = 0) -> int:
 
 
 @pytest.mark.parametrize("delta", [1, 3, 30, FAR])
-def test_the_events_behind_a_forged_record_fire_and_it_is_a_dead_letter(delta: int) -> None:
+def test_the_events_behind_a_malformed_record_fire_and_it_is_a_dead_letter(delta: int) -> None:
     pool = Pool(LIVE)
     pool.emit("x", times=5)
-    emit_forged(pool, delta)
+    emit_malformed(pool, delta)
     pool.emit("x", times=60)
     pool.start()
     assert len(pool.fired()) == 65
     assert len(pool.records(DEAD)) == 1
 
 
-def test_a_flood_of_forged_records_is_fetched_again_for_its_partition_alone() -> None:
+def test_a_flood_of_malformed_records_is_fetched_again_for_its_partition_alone() -> None:
     pool = Pool(LIVE, events=2)
     pool.start()
     bus = pool.buses["one"]
     bus.calls.clear()
     for number in range(60):
-        emit_forged(pool, 7 + number % 5)
+        emit_malformed(pool, 7 + number % 5)
         pool.emit("x")
         pool.emit("x", partition=1)
     pool.run(60)
@@ -55,11 +55,11 @@ def test_a_flood_of_forged_records_is_fetched_again_for_its_partition_alone() ->
     assert {call for call in bus.calls if call.startswith(("seek", "start"))} == {f"seek {EVENT}"}
 
 
-def test_many_forged_records_are_refused_in_one_transaction() -> None:
+def test_many_malformed_records_are_refused_in_one_transaction() -> None:
     pool = Pool(LIVE)
     pool.emit("x")
     for _ in range(15):
-        emit_forged(pool, 40)
+        emit_malformed(pool, 40)
     pool.emit("x", times=60)
     pool.boot()
     bus = pool.buses["one"]
@@ -76,7 +76,7 @@ def test_a_client_that_cannot_fetch_one_partition_again_fetches_all(monkeypatch:
     pool.start()
     bus = pool.buses["one"]
     monkeypatch.setattr(bus, "seek", lambda tp, offset: False)
-    emit_forged(pool, 5)
+    emit_malformed(pool, 5)
     pool.emit("x", times=20)
     pool.run()
     assert len(pool.fired()) == 20
@@ -97,12 +97,12 @@ def test_a_transaction_marker_costs_no_request_for_the_end() -> None:
 
 
 @pytest.mark.parametrize("delta", [3, 30])
-def test_a_scan_reads_the_events_behind_forged_records(delta: int) -> None:
+def test_a_scan_reads_the_events_behind_malformed_records(delta: int) -> None:
     pool = Pool()
     pool.start()
     pool.emit("x")
     for _ in range(4):
-        emit_forged(pool, delta)
+        emit_malformed(pool, delta)
     pool.emit("z", times=40)
     pool.emit("y")
     pool.run()
@@ -122,7 +122,7 @@ def test_a_look_back_begins_at_the_true_offset_of_a_record_that_was_refused(
     pool = Pool()
     pool.start()
     pool.emit("z")
-    at = emit_forged(pool, 5)
+    at = emit_malformed(pool, 5)
     pool.emit("x")
     pool.emit("z", times=10)
     pool.run()
@@ -145,7 +145,7 @@ def test_the_claims_of_records_that_a_scan_refused_are_kept_too() -> None:
     pool = Pool()
     pool.start()
     pool.emit("x")
-    places = [emit_forged(pool, 30) for _ in range(MOST_CLAIMS + 2)]
+    places = [emit_malformed(pool, 30) for _ in range(MOST_CLAIMS + 2)]
     pool.emit("z", times=40)
     pool.run()
     kept = [(at + 30, at) for at in places][-MOST_CLAIMS:]

@@ -28,7 +28,7 @@ def cleared_away(offset: int, key: bytes) -> Record:
     return at(offset, key, None)._replace(headers=LEFTOVER)
 
 
-def test_what_a_removal_leaves_is_a_leftover_until_it_is_nulled_as_one_and_nobodys_else_goes() -> None:
+def test_a_key_that_a_removal_left_is_a_leftover_until_its_own_null_which_removes_nothing_else() -> None:
     registry = read(
         registered(3, A, "n1"), registered(4, A, "n2"), removed(5, A, "n1"), registered(6, A, "n3")
     )

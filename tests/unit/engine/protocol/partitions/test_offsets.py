@@ -154,7 +154,7 @@ def test_the_end_is_queried_where_the_client_does_not_know_it() -> None:
     ],
     ids=["alone", "hides the last", "hides the first", "behind a marker", "hides one", "hides hundreds"],
 )
-def test_a_twin_at_the_claimed_offset_does_not_make_a_forged_record_believed(
+def test_a_twin_at_the_claimed_offset_does_not_make_a_malformed_record_believed(
     claims: dict[int, int], bad: int, twin: int, position: int, fetch_most: int
 ) -> None:
     """Two equal records (CreateTime, the same timestamp), of which the first claims the second's offset."""

@@ -75,7 +75,7 @@ def test_a_topic_that_is_listed_again_is_read_from_its_end() -> None:
 
 
 @pytest.mark.parametrize("tp", [EVENT, ORDERS])
-def test_an_offset_without_a_source_record_counts_but_for_an_engines_on_a_topic_of_others(
+def test_an_offset_without_a_source_record_counts_unless_an_engine_committed_it_on_a_listed_topic(
     tp: TopicPartition,
 ) -> None:
     """An administrator may have committed where a topic that is about to be listed is to begin."""
