@@ -141,7 +141,7 @@ def test_a_look_back_begins_at_the_true_offset_of_a_record_that_was_refused(
 
 
 def test_the_claims_of_records_that_a_scan_refused_are_kept_too() -> None:
-    """They were refused live by an owner that kept other claims since."""
+    """They were refused when they were read live, and the metadata have lost their claims since."""
     pool = Pool()
     pool.start()
     pool.emit("x")

@@ -68,7 +68,7 @@ def test_the_incarnation_of_a_one_shot_registration_never_changes() -> None:
 
 
 def test_the_json_of_offset_metadata_has_single_letters_in_a_fixed_order() -> None:
-    """What another engine of the pool reads, byte for byte."""
+    """What another engine of the bus reads, byte for byte."""
     metadata = OffsetMetadata(
         applied=7,
         scans=[(0, 3, 5)],

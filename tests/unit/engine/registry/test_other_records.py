@@ -95,7 +95,7 @@ def test_a_record_of_a_later_version_that_only_tells_something_is_named_and_ends
 @pytest.mark.parametrize("key", [*FOR_ENGINES, *NOT_FOR_ENGINES])
 @pytest.mark.parametrize("first_read", [False, True])
 def test_a_null_for_its_key_ends_what_a_record_of_a_later_version_did(key: bytes, first_read: bool) -> None:
-    """What the text says; and an administrator may have written the record by mistake."""
+    """As the error says: an administrator may have written the record by mistake."""
     last = at(3, key, encode_json(BusRecord(partitions=4)) if key == BUS_KEY else None)
     records = (
         registered(0, A),

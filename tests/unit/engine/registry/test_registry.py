@@ -195,7 +195,7 @@ def test_a_removed_incarnation_has_no_successor() -> None:
 
 
 def test_a_record_of_a_replaced_incarnation_puts_it_in_force_again_at_a_new_place() -> None:
-    """Another pool still runs the earlier DAG file: the last registration wins, and that is logged."""
+    """Another triggerer still has the earlier DAG file: the last registration wins."""
     registry = read(registered(0, D), registered(1, D2))
     change = registry.apply(registered(2, D, "n2"))
     assert [gone.incarnation for gone in change.removed] == [D2.incarnation]

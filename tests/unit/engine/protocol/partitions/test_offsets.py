@@ -114,7 +114,7 @@ def test_a_record_that_was_removed_after_it_was_fetched_is_processed() -> None:
 
 
 def test_a_long_jump_is_looked_up_although_the_time_for_look_ups_is_used_up() -> None:
-    """Taken as it comes it could hide as many events."""
+    """Believed without a look-up, it could hide as many events."""
     log = Log({0: 0, 1: 500, **{at: at for at in range(2, 502)}}, 502)
     log.checks._took = MOST_S
     assert log.checks.refusal(log.record(1), 1) is not None
@@ -174,7 +174,7 @@ def test_a_twin_with_markers_on_both_sides_of_what_it_hides_is_found_in_one_resp
 
 
 def test_a_jump_that_is_longer_than_those_before_is_looked_up_although_the_time_is_used_up() -> None:
-    """Behind jumps of one offset it would hide the events of others."""
+    """The jumps of one offset before it were markers; a longer one may hide events."""
     log = Log({0: 0, 2: 2, 3: 60, **{at: at for at in range(4, 62)}}, 62)
     assert log.checks.refusal(log.record(2), 1) is None
     log.checks._took = MOST_S

@@ -35,7 +35,7 @@ def test_a_partition_resumes_within_its_existing_offsets(chosen: int, first: int
 
 
 def test_a_resumption_counts_once() -> None:
-    """The source record that the first commit writes stands behind it."""
+    """The source record that the first commit writes comes after the resume record."""
     pool = used()
     del pool.cluster.group.offsets[EVENT]
     pool.resume(EVENT, 0)

@@ -137,7 +137,7 @@ def test_engines_that_end_in_order_beside_a_partition_that_waits_leave_nothing_s
 def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_without_a_word(
     lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is committed in between, that it is tried and of another partition, does not hide the aborts."""
+    """Commits in between, of its try and of another partition, do not hide the aborts."""
     pool = Pool(EACH, events=2)
     pool.emit("x", partition=1)
     alone(pool, lethal, OTHER)

@@ -30,7 +30,7 @@ def test_a_registration_without_past_events_is_live_at_once() -> None:
 
 
 def test_an_event_stamped_before_since_does_not_count_wherever_it_stands() -> None:
-    """Topics of others keep their producers' times, which may go back."""
+    """Records of listed topics keep their producers' times, which may go back."""
     world = World.after(("a", 50), ("a", 9))
     w = world.register("w", "a", 10)
     world.append_all(("a", 8), ("a", 10))
