@@ -52,7 +52,7 @@ _BROKER_CONFIG: Final = "the bus is Kafka, and `airflow interlock topics create`
 _THE_BUS: Final = "the bus takes its place; its delivery is used for its Triggers that have none"
 _ORDERED: Final = (
     "Knative keeps the order of a partition of its topic. Here deliveries of one partitionkey (else subject,"
-    " else source) keep their order. There too, senders can rely on no more"
+    " else source) keep their order, and in Knative too senders can rely on no more"
 )
 
 

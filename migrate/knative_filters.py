@@ -92,12 +92,12 @@ def _listed(given: Sequence[object], path: str, depth: int, notes: list[Note]) -
 
 def _joined(group: type[All | Any], parts: Sequence[Part], path: str) -> Part:
     """The parts in an All or Any, without those that are the same for each event."""
-    ends = group is Any  # one part with this outcome decides
-    if any(part is ends for part in parts):
-        return ends
+    deciding = group is Any  # a part that is always this decides the group
+    if any(part is deciding for part in parts):
+        return deciding
     filters = [part for part in parts if not isinstance(part, bool)]
     if len(filters) < 2:
-        return filters[0] if filters else not ends
+        return filters[0] if filters else not deciding
     return _built(path, lambda: group(*filters))
 
 

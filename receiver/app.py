@@ -246,8 +246,8 @@ class Receiver:
 def _beside_body(events: Sequence[Event], body: bytes) -> int:
     """How many bytes the events take in memory beside what was counted before they were read.
 
-    That was the body and one event. Their data counts as far as it is more than the body, which was
-    compressed then.
+    Before, the body and one event were counted. So the data count only as far as they are larger than the
+    body, as after decompression.
     """
     size = -len(body)
     for event in events:

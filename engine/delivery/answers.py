@@ -52,7 +52,7 @@ class Answer(NamedTuple):
     def verdict(self) -> Verdict:
         """What follows from the answer.
 
-        Knative's data plane says nothing about 401, 403 and 410; its dispatcher retries none of them.
+        Knative's data-plane specification names neither 401, 403 nor 410; its dispatcher retries none.
 
         Redirects are not followed, as CloudEvents' webhook specification demands: 3xx is a refusal.
         """

@@ -29,7 +29,7 @@ async def excerpt(response: aiohttp.ClientResponse, secrets: Iterable[str]) -> b
 
 
 def blanked(text: bytes, secrets: Iterable[str]) -> bytes:
-    """The text without these secrets, and without parts of them that begin as they do."""
+    """The text without these secrets, and without beginnings of them that have _HEAD bytes or more."""
     for secret in sorted(secrets, key=len, reverse=True):  # a long one may contain a short one
         known = secret.encode()
         at = text.find(known[:_HEAD])

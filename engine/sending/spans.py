@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 class DeliverySpans:
-    """The spans of one delivery. firing: the trace context of the firing's span.
+    """The spans of one delivery of `firing`. carrier: the trace context of the firing's span.
 
     The firing's span is recorded with the first try that a deliverer makes, not again with each retry.
     """
 
-    def __init__(self, tracing: Tracing, delivered: OpenFiring, content: Content) -> None:
+    def __init__(self, tracing: Tracing, firing: OpenFiring, content: Content) -> None:
         self._tracing = tracing
-        self._subscription, self._number = delivered.subscription, delivered.tries + 1
-        self._attributes = firing_attributes(delivered.subscription, content.firing)
-        span = start_firing_span(tracing, delivered.subscription, content.firing, content.traces)
-        if delivered.tries == 0:
+        self._subscription, self._number = firing.subscription, firing.tries + 1
+        self._attributes = firing_attributes(firing.subscription, content.firing)
+        span = start_firing_span(tracing, firing.subscription, content.firing, content.traces)
+        if firing.tries == 0:
             end_firing_span(span, content.firing)
-        self.firing: Carrier = tracing.carrier(span)
+        self.carrier: Carrier = tracing.carrier(span)
 
     @contextmanager
     def request(self) -> Iterator[RequestSpan]:
@@ -38,7 +38,7 @@ class DeliverySpans:
             f"deliver {self._subscription}",
             "client",
             {**self._attributes, "interlock.attempt": self._number, "http.request.method": "POST"},
-            parent=self.firing,
+            parent=self.carrier,
         )
         try:
             yield RequestSpan(self._tracing, span)
@@ -77,4 +77,4 @@ def request_of(firing: OpenFiring, content: Content, tracing: Tracing | None) ->
     if tracing is None:
         return Request(content.encoded(), None)
     spans = DeliverySpans(tracing, firing, content)
-    return Request(content.encoded(spans.firing), spans)
+    return Request(content.encoded(spans.carrier), spans)

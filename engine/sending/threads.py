@@ -16,7 +16,7 @@ T = TypeVar("T")
 class DaemonThreads(Executor):
     """Runs calls in at most `most` threads; further ones wait, first come, first served.
 
-    A process ends while calls of it hang. With a ThreadPoolExecutor it would not: the interpreter waits for
+    The process can end although a call hangs. With a ThreadPoolExecutor it cannot: the interpreter waits for
     each of its threads, however long that takes.
     """
 

@@ -71,7 +71,7 @@ class Signing:
 
 
 def after(prefix: str) -> Callable[[bytes], tuple[Sequence[bytes], bytes | None]]:
-    """Splits a header that is a prefix and one signature."""
+    """A `Signing.split` for a header that is this prefix and one signature."""
     start = prefix.encode()
 
     def split(value: bytes) -> tuple[Sequence[bytes], bytes | None]:

@@ -42,8 +42,8 @@ class Posts:
 
 
 class Bus(SimulatedBus):
-    """refused: the topic to which nothing can be written, which takes so long. take_one: polls return one
-    record at a time."""
+    """refused: the topic to which nothing can be written. takes_ms: how long such a refusal takes. take_one:
+    polls return one record at a time."""
 
     refused = ""
     takes_ms = 0

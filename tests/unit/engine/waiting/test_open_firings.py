@@ -1,4 +1,4 @@
-"""Where the open firings of durable subscriptions stand: pure folding of the action topic."""
+"""Which firings of durable subscriptions are open, as the records of the action topic are read."""
 
 from __future__ import annotations
 
