@@ -1,6 +1,6 @@
 """Interlock: holds an Airflow task until a condition over events on Kafka is met.
 
-These are the public names. Operators are in `interlock.operators`, the Spark hook is in `interlock.spark`.
+These are the public names. Operators are in `interlock.operators`, what Spark jobs call in `interlock.spark`.
 Names are imported at first use: DAG files are parsed often, and Spark executors have no Airflow.
 """
 

@@ -306,7 +306,7 @@ class DispatchOperator(DurableOperator):
 def _read(config: BusConfig, places: Sequence[tuple[int, int]]) -> tuple[list[OpenFiring], list[list[int]]]:
     """Returns the open firings at these places, and the places without one.
 
-    Leaves out the firings from the first one on that a later version wrote: they stay open.
+    Ends before the first firing that a later version wrote: that one and those after it stay open.
     """
     from ..engine.waiting.open_firings import read
 

@@ -21,8 +21,8 @@ _BY_LABEL: Final = ("events", "recorded")
 def unknown_member(text: str, labels: Collection[str]) -> str | None:
     """A sentence about the first member that no firing of a condition with these labels has.
 
-    None if there is none, and for a template that decides something, or has a default: it may expect that a
-    member is missing.
+    None if there is none, and for a template with a default, an `if`, an `or` or the like: it may expect that
+    a member is missing.
     """
     if not is_template(text) or "firing" not in text:
         return None

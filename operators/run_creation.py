@@ -109,7 +109,7 @@ class RunCreator:
                 yield failed.action
 
     def _probes(self, failed: OpenFiring, todo: list[OpenFiring]) -> list[OpenFiring]:
-        """Returns random firings, each the first of its key, so that the same bad ones do not recur."""
+        """Returns firings, each the first of its key; random ones, so that the same bad ones do not recur."""
         skipped = {failed.key, *self.blocked} - {None}
         candidates = []
         for each in todo:

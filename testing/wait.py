@@ -232,9 +232,9 @@ def wait_of(
 def _run(task: EventSensor, call: Callable[[], Any]) -> Any:
     """Calls the task's code as Airflow's task runner does."""
     with _connection(task.kafka_conn_id):
-        airflow = copy_context()
-        airflow.run(ExecutorSafeguard.tracker.set, task)
-        return airflow.run(call)
+        copied = copy_context()
+        copied.run(ExecutorSafeguard.tracker.set, task)
+        return copied.run(call)
 
 
 @contextmanager

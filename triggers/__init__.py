@@ -1,1 +1,1 @@
-"""Airflow triggers, which are thin wrappers around the process's runtime; and the settings."""
+"""Airflow triggers, and what operators share with them: settings, connections, checks of arguments."""

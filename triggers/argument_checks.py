@@ -45,7 +45,7 @@ class ArgumentChecks:
         raise ValueError(f"{self.who}: {name} is {described(value)}; give {give}.{hint}")
 
     def refuse(self, name: str, template: str, give: str) -> NoReturn:
-        """Raises ValueError for a template in an argument that is rendered."""
+        """As `fail`, for a template in an argument that Airflow renders, so without the hint about that."""
         raise ValueError(f"{self.who}: {name} is {described(template)}; give {give}.")
 
     def is_unknown(self, name: str, value: object) -> bool:

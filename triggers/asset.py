@@ -164,7 +164,7 @@ class _Retry:
 class _Handed:
     """A firing that was handed over to the shared stream.
 
-    queued: how many triggers continued after they had yielded its event: the triggerer has queued it by then.
+    queued: how many triggers have continued after yielding its event, which the triggerer has queued by then.
     Airflow 3.3.2 counts an event as stored even if its trigger ended before the event was queued.
     """
 

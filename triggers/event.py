@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..engine.waiting.waits import FiringForWait, Wait
 
 STATE_S = 25.0  # `on_kill` waits at most this long for the task's state; Airflow allows it 30 s
-# The query then continues in the background: the first one took 36 s on a busy machine.
+# After STATE_S the query continues in the background: a first one took 36 s on a busy machine.
 MAX_STATE_S = 600.0
 STATE_RETRY_S = 2.0  # a locked or restarted database answers soon
 # States in Airflow's API in which a task still waits; a retry will register the same wait again.

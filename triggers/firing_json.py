@@ -26,7 +26,8 @@ def json_text(value: Any) -> str:
 def asset_payload(firing: FiringRecord) -> dict[str, Any]:
     """Returns the payload of the asset event: the firing in a form that the database accepts.
 
-    If it would refuse the whole firing, the content of the events is left out; then also the events and key.
+    If it would refuse the whole firing, the content of the events is left out; if it still would, also events
+    and key.
     """
     for most_bytes in (MAX_FIRING_BYTES, 1):  # 1: as short as `fit` can make it
         form = firing_form(fit(firing, most_bytes))

@@ -81,7 +81,7 @@ def _position_text(position: Any) -> str | None:
 
 
 def _generator(iterator: AsyncIterator[Any]) -> Any:
-    """Airflow declares iterators; triggers are async generators, which can be closed."""
+    """Returns an async generator, which can be closed. Most triggers return one; Airflow asks for less."""
     return iterator if hasattr(iterator, "aclose") else _closable(iterator)
 
 

@@ -143,7 +143,7 @@ def printable(value: object) -> str:
 
 
 def print_lines(text: str, file: TextIO | None = None) -> None:
-    """Prints a text of several lines, each of them visible."""
+    """Prints a text of several lines, each of them as `printable` returns it."""
     from ...events.visible import visible_lines
 
     print(visible_lines(text), file=file)

@@ -84,7 +84,7 @@ def _data(text: str | None) -> Any:
         found = json.loads(text)
     except (ValueError, RecursionError):
         raise SystemExit("--data is not valid JSON; write a text with its own quotes: '\"done\"'.") from None
-    return b"null" if found is None else found
+    return b"null" if found is None else found  # data=None means no data
 
 
 def _extensions(given: Iterable[str]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def _is_sentence(field: str) -> bool:
 
 
 def _widths(columns: Sequence[_Column], available: int) -> list[int]:
-    """The width of each column: all on one line if they fit, else what is left goes to the longest cells."""
+    """Returns each column's width: its longest text if all fit, else its least width and part of the rest."""
     wanted = sum(column.whole for column in columns)
     least = sum(column.least for column in columns)
     if wanted <= available or wanted == least:
