@@ -192,7 +192,7 @@ def test_backfill_weeks_later_counts_events_since_its_logical_date(rows: Any) ->
 
 
 @pytest.mark.long
-def test_asset_triggered_run_waits_as_a_manual_run_and_not_for_a_partition_that_it_has_not(rows: Any) -> None:
+def test_asset_triggered_run_waits_as_a_manual_run_and_a_missing_partition_key_fails_it(rows: Any) -> None:
     played = rows[updated].result()
     run = played["run"]
     assert (run["run_type"], run["logical_date"]) == ("asset_triggered", None)

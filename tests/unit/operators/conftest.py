@@ -29,7 +29,7 @@ class Supervisor:
     """Keeps the runs that were created. As in Airflow, ids and logical dates of a DAG are unique.
 
     over: the ids of runs that have ended. refusals: what is raised for the next runs, in turn; None: nothing.
-    killed_after: so many runs are created, and then the task's process is gone. fails_with: the ids of runs
+    killed_after: how many runs are created before the task's process is killed. fails_with: the ids of runs
     with which the API server fails each time. queries: how many it was sent.
     """
 

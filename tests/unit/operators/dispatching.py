@@ -17,7 +17,6 @@ from interlock.operators import dispatch_dag
 from tests.kit.state_store import StateStore
 
 DAILY = event("x", by="data.day", label="x")
-PLACE = dict[tuple[int, int], ActionRecord]
 BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)
 BEGAN_MS = int(BEGAN.timestamp() * 1000)
 
@@ -26,7 +25,7 @@ class Log:
     """The action topic: open and acknowledged firings."""
 
     def __init__(self) -> None:
-        self.records: PLACE = {}
+        self.records: dict[tuple[int, int], ActionRecord] = {}  # by partition and offset
         self.acknowledged: list[str] = []
         self.unreachable = False
 

@@ -66,7 +66,7 @@ def test_a_day_in_utc_for_days_of_another_zone_is_an_import_error_that_says_what
 @pytest.mark.parametrize(
     "zone", ["Europe/London", "Atlantic/Azores", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati"]
 )
-def test_it_is_one_in_each_zone_that_has_another_day_at_some_hour_of_the_year(zone: str) -> None:
+def test_a_day_in_utc_is_wrong_in_each_zone_that_has_another_day_at_some_hour(zone: str) -> None:
     of_zone = event("x", by=day("data.at", tz=zone))
     with pytest.raises(ConditionError, match=f"reads days in {zone}"):
         wait(of_zone, "{{ ds }}")
@@ -79,7 +79,7 @@ def test_a_day_in_utc_is_right_in_a_zone_that_has_the_days_of_utc(zone: str) -> 
     wait(event("x", by=day("data.at", tz=zone)), "{{ ds }}")
 
 
-def test_where_the_zone_of_the_dag_counts_it_decides() -> None:
+def test_days_without_a_zone_are_those_of_the_zone_of_the_dag() -> None:
     of_dag = event("x", by=day("data.at"))
     wait(of_dag, "{{ ds }}", dag("UTC"))
     with pytest.raises(ConditionError, match="reads days in Europe/Berlin"):

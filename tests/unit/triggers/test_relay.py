@@ -90,7 +90,7 @@ def test_a_shared_stream_advances_after_the_write(producer: Producer) -> None:
     ]  # fmt: skip
 
 
-def test_equal_messages_of_a_stream_with_places_are_two_events(producer: Producer) -> None:
+def test_equal_messages_of_a_stream_with_positions_are_two_events(producer: Producer) -> None:
     Queue("a", "a")
     relayed(Shared())
     assert len({event.id for event in producer.events}) == 2

@@ -63,7 +63,7 @@ def event_of(message: Message | EventError, **texts: Any) -> Event:
     ],
     ids=lambda value: "" if isinstance(value, bytes) else None,
 )
-def test_a_payload_is_read_as_its_trigger_means_it(payload: Any, body: bytes, id_: str | None) -> None:
+def test_each_triggers_payload_gives_a_body_and_an_id(payload: Any, body: bytes, id_: str | None) -> None:
     [message] = messages_of(payload)
     assert (message.body, message.id) == (body, id_)
 
@@ -160,12 +160,12 @@ def test_a_source_is_encoded_as_a_uri(shop: str, encoded: str) -> None:
     assert event_of(message, source="/{data.shop}").source == f"/{encoded}"
 
 
-def test_a_subject_without_its_place_is_absent() -> None:
+def test_a_subject_whose_placeholder_has_no_value_is_absent() -> None:
     assert event_of(Message(b"{}"), subject="{data.order}").subject is None
 
 
 @pytest.mark.parametrize("name", ["type", "source", "id"])
-def test_a_message_without_a_place_of_another_attribute_is_refused(name: str) -> None:
+def test_a_message_without_a_value_for_type_source_or_id_is_refused(name: str) -> None:
     with pytest.raises(EventError, match=rf"it has no {name}, which comes from \{{data\.a\}}"):
         event_of(Message(b"text"), **{name: "{data.a}"})
 

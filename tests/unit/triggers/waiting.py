@@ -50,8 +50,8 @@ def deliver(wait: Wait) -> None:
 class FakeWaits:
     """The waits of a runtime, which deliver from another thread.
 
-    then: called in that thread with each wait that is opened. look: whether the waits have then checked the
-    firings that exist.
+    then: called in that thread with each wait that is opened. look: whether the waits check the existing
+    firings after that.
     """
 
     def __init__(self) -> None:
