@@ -62,7 +62,7 @@ class ProcessExit:
         self._finishers.append(finish)
 
     def record(self, error: BaseException) -> None:
-        """Records the error that is about to end the process, if no hook sees it."""
+        """Records the error that is about to end the process, for one that no hook sees."""
         self._error = error
 
     def watch(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MARKER: Final = "_SUCCESS"
-IDENTITY: Final = "_archive.json"  # names the archive; ingest.py makes it
+IDENTITY: Final = "_archive.json"  # names the archive; `checkpoint.check_pair` writes it
 _NAME: Final = re.compile(r"batch=(\d{1,18})(?:-(\d{1,18}))?(?:\.(\d{6,}-[0-9a-f]{8}))?")
 
 

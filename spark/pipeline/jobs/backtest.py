@@ -107,7 +107,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
 
 def _moment(option: str, text: str) -> int:
-    # The start of its messages, before the value: "--since ('soon') is not an ISO 8601 time".
+    # Its messages begin with this and the value: "--since ('soon') is not an ISO 8601 time".
     return moment_of(f"{option} (", text)
 
 

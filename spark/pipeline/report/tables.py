@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 50  # most rows of a table on the page
 DAYS: Final = 60  # days of the volume on the page: the latest
-# The steps of the time axis: the smallest that gives at most COLUMNS of them.
+# The steps of the time axis: the smallest of which fewer than COLUMNS fit between first and last event.
 STEPS_MS: Final = tuple(minutes * 60_000 for minutes in (1, 5, 15, 60, 180))
 COLUMNS: Final = 72
-LACKING: Final = 400  # waits and labels in the picture of what was missing
+LACKING: Final = 400  # most pairs of a wait and a label that it lacked, on the page
 TYPES: Final = 5  # types of the volume with their own column: more colours are hard to distinguish
 
 
