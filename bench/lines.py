@@ -67,6 +67,6 @@ def progress(text: str) -> None:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The least value that is not exceeded by this share of the values (nearest rank)."""
+    """The least value with at least this share of all values at or below it (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]

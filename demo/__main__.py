@@ -1,12 +1,12 @@
 """`make demo`: runs and checks the main use case on a real broker, Airflow and Spark.
 
 The last line of output is a JSON object.
-Environment: KEEP=1 keeps everything running afterwards until Ctrl-C. FAULT=<name> makes something go wrong
-(several by commas: one story each, two at a time; an empty name: a story without one; by +: in one story).
-DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); each start empties it, so it must be
-new, empty, or made by the demo. DEMO_PORT is the UI's port (default: a free one). Exit code: 0 if all checks
-pass; 1, with the reason, if a check fails or a part does not start; 130 on Ctrl-C. Always stops everything
-that it started.
+Environment: KEEP=1 keeps everything running afterwards until Ctrl-C. FAULT=<name> makes something go wrong.
+FAULT=a+b has both faults in one story; FAULT=a,,b plays three stories, two at a time: one with each fault
+and one without. DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); each start empties
+it, so it must be new, empty, or made by the demo. DEMO_PORT is the UI's port (default: a free one). Exit
+code: 0 if all checks pass; 1, with the reason, if a check fails or a part does not start; 130 on Ctrl-C.
+Always stops everything that it started.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The orders of D1 are stored before its report waits; the report of D2 waits before any of its events exists;
 the rates of D2 come before those of D1, and complete report D1 while the orders of D2 are still being made.
 A Spark job announces the orders, a DAG the rates of D2, and a service outside of Airflow those of D1 by HTTP.
-Another service is told of each report over HTTP. A fault of the rates is one of D2; a second one in the same
-story is one of D3, whose events come as those of D2.
+Another service is told of each report over HTTP. A fault of the rates happens to those of D2. A story with
+two such faults has a third date, D3, for the second one; its events come as those of D2.
 """
 
 from __future__ import annotations

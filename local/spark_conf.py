@@ -40,10 +40,10 @@ def jvm_options() -> str:
 
 
 def write(folder: Path) -> dict[str, str]:
-    """Writes the file; returns the environment with which Spark uses the configuration, bound to 127.0.0.1.
+    """Writes how Spark logs; returns the environment with which Spark uses that and DEFAULTS, on 127.0.0.1.
 
-    All is given as options of the driver's JVM, which come behind those of the environment. A folder with a
-    configuration would be a part of the class path: the JVM takes an archive of classes only without it.
+    They are options of the driver's JVM, after those of the caller's SPARK_SUBMIT_OPTS. A folder with a
+    configuration would be on the class path, and the JVM would then use no archive of classes.
     """
     folder.mkdir(parents=True)
     log4j = folder / "log4j2.properties"

@@ -56,7 +56,7 @@ class Sides:
         self._firings, self._acknowledged = FiringWriter(config), 0
 
     def delivered(self, sink: Sink) -> Turn:
-        """Has firings delivered to this sink, until all are acknowledged but those of a key that it fails."""
+        """Has firings delivered to this sink, until all but those of a key that fails are acknowledged."""
         first = self._firings.written
         show = self._firings.hide(sink.name, self._count)
         failing = PATHS[sink.path].dead != 202

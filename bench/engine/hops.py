@@ -117,7 +117,7 @@ def own_event(number: int) -> Event:
 
 
 def event_hop(events: list[Event], others: int, config: BusConfig = CONFIG) -> Callable[[], Work]:
-    """The event hop of a bus with this configuration, whose emitters sign what it needs signed."""
+    """The event hop for these events among `others` subscriptions. With proofs, own events have theirs."""
 
     def prepare() -> Work:
         sign = (lambda each: each) if config.proof is None else config.proof.signed
@@ -133,7 +133,7 @@ def event_hop(events: list[Event], others: int, config: BusConfig = CONFIG) -> C
 
 
 def trigger_hop(events: list[Event], pass_of: int | None = None) -> Callable[[], Work]:
-    """pass_of: how many records to commit together; None: no commits."""
+    """The trigger hop for the matches of these events. pass_of: records per commit; None: no commits."""
 
     def prepare() -> Work:
         hops = Hops()

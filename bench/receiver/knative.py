@@ -32,7 +32,7 @@ _LOG: Final = """<configuration>
 
 @contextmanager
 def knative(program: str, config: BusConfig) -> Iterator[Serving]:
-    """Runs it on the bus's event topic, once it knows the path."""
+    """Runs it on the bus's event topic. The block begins once it knows the path."""
     with folder() as place:
         environment = {**os.environ, **configured(place, config)}
 
@@ -51,7 +51,7 @@ def knative(program: str, config: BusConfig) -> Iterator[Serving]:
 def configured(place: Path, config: BusConfig) -> dict[str, str]:
     """Writes its files into this folder. Returns its environment, without the port.
 
-    A request is answered as by the receiver: with acks=all, idempotent. No metrics or traces are exported.
+    Like our receiver, it answers after an idempotent write with acks=all. It exports no metrics or traces.
     """
     servers = str(config.client["bootstrap.servers"])
     resource = {
