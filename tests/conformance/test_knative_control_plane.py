@@ -38,7 +38,7 @@ def accepts(made: Subscription, **attributes: str) -> bool:
     return accepted
 
 
-@pytest.mark.section("TriggerFilter", "each named attribute is present, and equal by case")
+@pytest.mark.section("TriggerFilter", "each named attribute is present and equal, case included")
 def test_all_attributes_must_be_equal() -> None:
     [made] = migrated(trigger(filter={"attributes": {"type": "com.shop.paid", "tenant": "a"}}))
     assert accepts(made, tenant="a")
