@@ -26,7 +26,7 @@ class Arrival(msgspec.Struct, frozen=True):
     accepted: bool
 
 
-class _Open(NamedTuple):
+class _FiringName(NamedTuple):
     subscription: str
     firing: str
 
@@ -60,15 +60,15 @@ def compare(log: Log, arrivals: Iterable[Arrival]) -> Deliveries:
     """The differences between the bus and the sink, once nothing is open."""
     found = Deliveries()
     fired = {
-        _Open(form["subscription"], form["firing"]["id"]): record
+        _FiringName(form["subscription"], form["firing"]["id"]): record
         for record, form in _firings(log)
         if form["state"] == "fired"
     }
     dead_letters = {_of(record) for record in delivery_dead_letters(log)}
-    accepted: Counter[_Open] = Counter()
+    accepted: Counter[_FiringName] = Counter()
     last: dict[tuple[str, str], int] = defaultdict(int)
     for each in arrivals:
-        name, lane = _Open(each.subscription, each.firing), (each.subscription, each.key)
+        name, lane = _FiringName(each.subscription, each.firing), (each.subscription, each.key)
         found.repeated += accepted[name] > 0
         accepted[name] += each.accepted
         if name not in fired:
@@ -99,9 +99,9 @@ def read_arrivals(path: Path) -> list[Arrival]:
     return [msgspec.json.decode(line, type=Arrival) for line in path.read_bytes().splitlines()]
 
 
-def _of(record: Rec) -> _Open:
+def _of(record: Rec) -> _FiringName:
     subscription, _, firing = (record.key or b"").decode().partition("\0")
-    return _Open(subscription, firing)
+    return _FiringName(subscription, firing)
 
 
 def _firings(log: Log) -> Iterator[tuple[Rec, Any]]:

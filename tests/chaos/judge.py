@@ -121,8 +121,8 @@ def _fired(log: Log) -> list[_Fired]:
 def _first(folds: list[tuple[str, Fold]]) -> list[Expected]:
     """The firings that may be the first one of a one-shot life, depending on when its ticks came.
 
-    A firing that needs a tick comes with the match or later, with the tick; one that needs only a match comes
-    with it and ends the life.
+    That is the first one of each key, unless another key's matches, without any tick, end the life before it
+    can come.
     """
     firsts = [(fold, fold.fired[0]) for _, fold in folds if fold.fired]
     sure = sorted(

@@ -58,7 +58,7 @@ class Differences:
 class Expected:
     """A firing of the model. at: the trigger record that caused it, None for a tick.
 
-    after: a tick that causes it comes after this offset in the partition's matches at the earliest.
+    after: a tick that causes it comes later than this offset of the trigger partition.
     """
 
     id: str
@@ -113,7 +113,7 @@ class Fold:
             self.fired += self._expected(firings, None)
 
     def without_ticks(self) -> int | None:
-        """The offset of the trigger record at which it fires at the latest: by matches, without ticks."""
+        """The offset of the match with which it fires if no tick comes; None: it does not."""
         state = self._first()
         for offset, _, match in self.matches:
             state, firings = step(self.life.condition, state, match)
@@ -207,6 +207,7 @@ class Model:
         listed = self.registrations.joined_ms.items()
         self._joined_ms = {tp: ms for tp, ms in listed if tp[0] in self.registrations.topics}
         self._events: dict[Origin, tuple[Rec, Event]] = {}
+        # {r of a life: {source partition: {(offset, key): numbers of the matchers}}}
         self.expected: dict[int, dict[tuple[str, int], dict[tuple[int, str], tuple[int, ...]]]] = {}
         self.folds: dict[tuple[int, str], Fold] = {}  # by the life's r, and key
         self.differences.unexpected += [f"registration left out: {bad}" for bad in self.registrations.bad]

@@ -30,7 +30,7 @@ from .judge import (
     spread,
 )
 
-# From the creation of the stock triggers to their moment: before, they are started (50 per pass) and
+# From the creation of the stock triggers to their moment: until then they are started (50 per pass) and
 # measured.
 LEAD_S = 180.0
 HALF_MET_S, LEAVE_S = 60.0, 180.0

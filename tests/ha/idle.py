@@ -14,7 +14,7 @@ from .faulty import emit, half
 from .installation import Installation, Say
 from .judge import Differences, Wait, actions, appended, judge_registrations, judge_waits
 
-FIRED = 50  # in each of the four states of the pool, of a quarter of the waits at most
+FIRED = 50  # waits that are met in each of the four states of the pool, a quarter of all at most
 SETTLE_S = 300.0
 
 

@@ -81,7 +81,7 @@ KINDS: dict[str, set[str]] = {
     "duration or zero": {"2h", "hour", "no time"},
     "timedelta": {"hour"},
     "timedelta or zero": {"hour", "no time"},
-    "attribute": TEXTS | {"parameter", "NUL"},  # forms that are published have one with a NUL
+    "attribute": TEXTS | {"parameter", "NUL"},  # stored conditions may have a NUL
     "text": TEXTS,
     "long text": TEXTS | {"long"},
     "template": TEXTS | {"template"},
@@ -111,7 +111,7 @@ class Argument:
 class PublicCallable:
     """A public callable with valid arguments, and the kind of each argument; `positional` come first.
 
-    afterwards: part of the error of a call whose arguments are right, where the test has no cluster or task.
+    afterwards: part of the error that right arguments lead to, where the test has no cluster or task.
     """
 
     def __init__(

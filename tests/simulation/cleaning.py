@@ -30,9 +30,9 @@ class Cleaning:
         *,
         keeps_registry: bool,
     ) -> None:
-        """keeps_registry: never compacts the registry by chance.
+        """keeps_registry: never compacts the registry by chance, for worlds with waits.
 
-        What waits have read, and what they leave over, is kept for a day.
+        Brokers keep a removal for a day, and only of engines is known here whether they have read it.
         """
         self._cluster, self._seen, self._say = world.cluster, world.seen, world.say
         self._actors, self._producers, self._users = actors, producers, users

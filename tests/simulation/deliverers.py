@@ -129,7 +129,7 @@ class DeliveryProcess(Process):
         return self.bus is not None
 
     def owns(self, tp: TopicPartition) -> tuple[bool, int]:
-        """(Whether no other process can have been assigned the partition since, generation of this one)."""
+        """(Whether it has the partition in the present generation of the group, its own generation)."""
         group, bus = self.cluster.group, self.bus
         if bus is None:
             return False, -1

@@ -90,7 +90,7 @@ class DeliveriesOracle:
         """A process has heard that its delivery was accepted."""
         known = flight.life, flight.key
         self._answers[known] += 1
-        # With other lanes, one that is known may not be the first of its lane: it keeps its turn.
+        # After a change of the sink's order, one that is known may not be the first of its lane any more.
         changed = self._sinks.of(flight.delivery.firing.subscription).has_changed
         if self._answers[known] > 1 and len(self._world.processes) == 1 and not changed:
             self._problem("known", f"{flight.key!r} was sent again although it was known as delivered")
@@ -146,7 +146,7 @@ class DeliveriesOracle:
                     sink.replies and not dead_letters[key] and key not in skipped and not replies[key]
                 ):
                     self._problem("replies", f"{key!r} has {replies[key]} replies")
-                # With other lanes, one that was delivered may not be the first of its lane.
+                # After a change of order, one that was delivered may not be the first of its lane any more.
                 if self._world.calm and delivered > 1 and not sink.has_changed:
                     self._problem("repeats", f"{key!r} was delivered {delivered} times without a fault")
             committed = self._cluster.group.offsets.get(log.tp)

@@ -33,7 +33,7 @@ def assert_found(
     """Asserts that a world fails one of these checks: that of seed `kept`, else one of the first ones.
 
     Warns with the seed to keep when `kept` no longer shows the fault, because every run then searches.
-    turn: searches one seed in `every`, since only these continue after their drain in this way.
+    turn: searches only the seeds with this remainder of `every`, whose worlds have what the fault needs.
     """
     seeds = range(within) if turn is None else range(turn, within, every)
     for seed in (kept, *seeds):

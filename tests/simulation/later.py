@@ -77,7 +77,7 @@ def forget(world: World) -> None:
 
 def remake(world: World) -> None:
     """A listed topic is deleted while an engine holds its records; it is created again, or delisted."""
-    # Look-backs that begin before an owner has noticed read the topic as it is now, for half a minute.
+    # A look-back that begins before an owner has noticed would read the new topic, for half a minute.
     world.drain()
     if not world.producers.listed:
         world.act(("list", 0, 0))

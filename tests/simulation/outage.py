@@ -1,7 +1,7 @@
 """An hour in which a sink is away, in the time of a clock that the world moves.
 
-Two processes run `run_deliverer`, each with the decisions of its deliverer, over simulated brokers. Of the
-network there is only what it says about requests. No second of the hour is waited for.
+Two processes run `run_deliverer`, each with the decisions of its deliverer, over simulated brokers. The
+network is only its answers to requests. No second of the hour is waited for.
 """
 
 from __future__ import annotations

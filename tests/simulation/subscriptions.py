@@ -26,6 +26,7 @@ WITHOUT_TIMERS: Final[tuple[Condition, ...]] = (
     (_a & _b).within("10s"),
     _a & _plain,
 )
+# None for plain records: timers promise nothing without LogAppendTime (docs/use/conditions.md T2, W6).
 WITH_TIMERS: Final[tuple[Condition, ...]] = (
     sequence(_a, _b),
     (_a & ~_b).within("5s"),
@@ -45,9 +46,9 @@ UNKEYED: Final[tuple[Condition, ...]] = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """A subscription that a world may register: `variants` of a durable one are its changes.
+    """A subscription that a world may register.
 
-    Those of a one-shot are what its task registers once it was cleared.
+    variants: the conditions that a durable one changes between; a one-shot has one.
     """
 
     name: str

@@ -174,7 +174,6 @@ class Users:
 
 def _wanted(rng: Random) -> list[Wanted]:
     wanted = []
-    # timers and windows promise nothing without LogAppendTime (docs/use/conditions.md T2, W6)
     for n in range(rng.choice((1, 2, 2, 3, 4))):
         durable = rng.random() < 0.5
         timed = rng.random() < 0.5
