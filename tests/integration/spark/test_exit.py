@@ -154,7 +154,7 @@ def test_the_task_reports_the_failure_of_a_driver_that_never_began(
 
 @pytest.mark.long
 def test_a_wrapped_job_without_a_name_has_its_files_and_ends_the_streams_that_still_run(jobs: Jobs) -> None:
-    """Reference: the application was called __main__.py; a running streaming query got no end event."""
+    """Regression: the application was called __main__.py; a running streaming query got no end event."""
     source = """
         import time
         from pyspark.sql import SparkSession

@@ -117,7 +117,7 @@ def test_an_aim_for_a_ratio_without_one_is_refused() -> None:
         report("q", 1, "us", aim=Aim("ratio at least", 0.5))
 
 
-def test_a_percentile_is_the_least_value_that_its_share_does_not_exceed() -> None:
+def test_a_percentile_is_the_least_value_with_its_share_of_values_at_or_below_it() -> None:
     hundred = [float(n) for n in range(100, 0, -1)]
     assert [percentile(hundred, share) for share in (0.0, 0.5, 0.99, 1.0)] == [1, 50, 99, 100]
     assert percentile([1.0, 2.0], 0.5) == 1

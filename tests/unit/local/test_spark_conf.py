@@ -21,7 +21,7 @@ from local.spark_conf import DEFAULTS, jvm_options, write
         ("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
     ],
 )
-def test_options_of_short_lived_jvms_stand_behind_those_that_are_set(
+def test_options_of_short_lived_jvms_come_after_those_that_are_set(
     own: str, of_all: str, given: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JDK_JAVA_OPTIONS", own)
@@ -29,7 +29,7 @@ def test_options_of_short_lived_jvms_stand_behind_those_that_are_set(
     assert jvm_options() == given
 
 
-def test_sparks_configuration_stands_behind_the_drivers_options_that_are_set(
+def test_sparks_configuration_comes_after_the_options_that_are_set_for_the_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in a folder whose name has a space: the variable is split at spaces."""

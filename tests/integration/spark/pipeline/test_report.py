@@ -274,7 +274,7 @@ def test_a_condition_is_in_force_until_it_is_removed(spark: SparkSession) -> Non
 def test_plain_topics_are_distinguished_and_a_matcher_without_a_type_hides_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Reference: one matcher without a type blinded "types nobody waits for"; plain topics were one type."""
+    """Regression: one matcher without a type blinded "types nobody waits for"; plain topics were one type."""
     log = Log()
     log.registered(T0, wait("any"), event(subject="x"))
     plain = log.registered(T0, wait("plain"), event(PLAIN, source="orders", label="orders"))

@@ -28,7 +28,7 @@ class Properties(dict[str, str]):
 def test_an_application_without_a_name_is_named_after_the_job_and_not_the_wrapper(
     given: str | None, expected: str | None
 ) -> None:
-    """Reference: a wrapped job without --name was called __main__.py."""
+    """Regression: a wrapped job without --name was called __main__.py."""
     properties = Properties() if given is None else Properties({"spark.app.name": given})
     rename(properties, "orders.py")
     assert properties.getProperty("spark.app.name") == expected

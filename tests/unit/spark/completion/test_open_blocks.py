@@ -69,7 +69,7 @@ def test_exactly_one_of_many_blocks_emits() -> None:
 
 
 def test_a_closed_block_emits_the_end_of_its_stream_that_still_runs() -> None:
-    """Reference: a streaming query still running at exit got no end event."""
+    """Regression: a streaming query still running at exit got no end event."""
     with listening("a") as block:
         block.emits_stream("still running", ended=False)
         assert block.keep_streams(["still running"])

@@ -115,7 +115,7 @@ def test_only_queries_that_write_are_emitted_unless_all_are_configured(sent: lis
 def test_a_stream_that_still_runs_at_the_end_of_the_process_gets_its_end_event_once(
     sent: list[Event], monkeypatch: pytest.MonkeyPatch, error: BaseException | None
 ) -> None:
-    """Reference: a streaming query still running at exit got no end event."""
+    """Regression: a streaming query still running at exit got no end event."""
     process_exit, stopped = ProcessExit(), []
     monkeypatch.setattr(process_exit, "watch", lambda: None)
     monkeypatch.setattr(module, "PROCESS_EXIT", process_exit)

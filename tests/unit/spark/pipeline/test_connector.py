@@ -102,7 +102,7 @@ def test_a_wrong_password_of_a_key_is_an_error_that_does_not_show_it() -> None:
 
 
 @pytest.mark.parametrize("true", ["true", "True", "t", "1"])
-def test_a_verification_of_certificates_that_is_on_is_what_java_does(true: str) -> None:
+def test_verification_of_certificates_needs_no_property_since_java_does_it(true: str) -> None:
     assert java_properties({**SERVERS, "enable.ssl.certificate.verification": true}) == SERVERS
 
 

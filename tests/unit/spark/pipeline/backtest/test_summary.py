@@ -56,7 +56,7 @@ def test_the_text_of_a_comparison_has_both_conditions_and_the_changes() -> None:
 
 
 def test_the_text_says_how_far_expiry_was_evaluated_without_an_end_given() -> None:
-    """Reference: a backtest without --until that said "0 expired"."""
+    """Regression: a backtest without --until that said "0 expired"."""
     expiry = (
         "expiry        evaluated until the last event, 2026-11-19T00:00:01.499Z:"
         " what expires later is pending. Give --until to run timers longer"

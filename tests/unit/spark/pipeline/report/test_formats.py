@@ -81,7 +81,7 @@ LONG = "(event(type='com.example.orders.done', by='date') & event(type='com.exam
     ids=["short", "end", "middle", "types", "unprintable"],
 )
 def test_different_labels_stay_different_when_they_are_cut(labels: list[str]) -> None:
-    """Reference: labels were cut to identical texts (report)."""
+    """Regression: labels were cut to identical texts."""
     texts = distinct(labels, 44)
     assert len(set(texts)) == len(labels)
     assert max(map(len, texts)) <= 44

@@ -164,7 +164,7 @@ def with_tables(**rows: list[dict[str, Any]]) -> Figures:
 
 
 def test_plain_topics_are_distinguished_in_tables_and_charts() -> None:
-    """Reference: all plain topics were one type in the charts (report)."""
+    """Regression: all plain topics were one type in the charts."""
     day = date(2026, 11, 20)
     plain = {"type": PLAIN, "events": 5, "first_ms": 0, "last_ms": 1}
     made = with_tables(
@@ -180,7 +180,7 @@ def test_plain_topics_are_distinguished_in_tables_and_charts() -> None:
 
 
 def test_conditions_in_the_chart_are_named_by_who_uses_them() -> None:
-    """Reference: labels were cut to identical texts (report)."""
+    """Regression: labels were cut to identical texts."""
     rows = figures("x").table("latencies_by_condition").rows[:1]
     long = "(event(type='com.example.orders.done', by='data.date') & event(type='com.example.rates', by='d'))"
     users = [("daily_report", "ready", "wait", 1), ("settle", None, "dispatch", 3)]
@@ -196,7 +196,7 @@ def test_conditions_in_the_chart_are_named_by_who_uses_them() -> None:
 
 
 def test_the_volume_within_a_day_has_an_axis_of_hours_and_minutes() -> None:
-    """Reference: no time axis within a day (report)."""
+    """Regression: no time axis within a day."""
     start = 1_795_500_000_000 - 1_795_500_000_000 % 3_600_000
     moments = [{"start_ms": start + n * 900_000, "type": "a", "events": n + 1} for n in (0, 1, 7)]
     made = replace(with_tables(types=[{"type": "a", "events": 11}], moments=moments), step_ms=900_000)
@@ -221,7 +221,7 @@ def test_the_step_of_the_time_axis_follows_the_range(last_ms: int | None, step_m
 
 
 def test_the_picture_of_expired_waits_shows_which_wait_lacked_what() -> None:
-    """Reference: no picture of which wait lacked what (report)."""
+    """Regression: no picture of which wait lacked what."""
     outline = Outline(render(figures("x"), "/data/archive", NOW_MS))
     at = len(outline.texts) - 1 - outline.texts[::-1].index("What expired waits lacked")
     end = outline.texts.index("Firings not acknowledged yet", at)
@@ -230,6 +230,6 @@ def test_the_picture_of_expired_waits_shows_which_wait_lacked_what() -> None:
 
 
 def test_conditions_without_a_type_are_reported_and_hide_nothing() -> None:
-    """Reference: one matcher without a type blinded "types nobody waits for" (report)."""
+    """Regression: one matcher without a type blinded "types nobody waits for"."""
     page = render(replace(figures("x"), without_type=2), "/data/archive", NOW_MS)
     assert "matchers that name neither a type nor a source, of 2 conditions" in page

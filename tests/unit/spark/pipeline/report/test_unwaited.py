@@ -107,7 +107,7 @@ def test_a_type_is_waited_for_unless_no_event_of_it_could_pass(condition: Condit
 def test_a_matcher_without_type_and_source_hides_no_type_and_is_counted(
     condition: Condition, names_none: bool
 ) -> None:
-    """Reference: one matcher without a type blinded "types nobody waits for" (report)."""
+    """Regression: one matcher without a type blinded "types nobody waits for"."""
     assert names_no_type(json.dumps(condition.to_json())) is names_none
     if names_none:
         assert not accepted(condition, "com.shop.cart.touched")
@@ -126,7 +126,7 @@ def test_a_matcher_without_type_and_source_hides_no_type_and_is_counted(
     ids=str,
 )
 def test_a_plain_topic_is_waited_for_by_its_name(condition: Condition, topics: list[str]) -> None:
-    """Reference: all plain topics were one type (report)."""
+    """Regression: all plain topics were one type."""
     assert [topic for topic in ("orders", "users") if accepted(condition, PLAIN, topic)] == topics
 
 
