@@ -140,7 +140,8 @@ class Outbox:
                 problem, lost = f"{type(e).__name__}: {e}", {event.identity for event in batch}
             with self._changed:
                 done = {id(event) for event in batch if event.identity not in lost}
-                self.acknowledged += len(done) - len(too_large)
+                # By event: two events with one identity, both too large, are one in too_large.
+                self.acknowledged += sum(event.identity not in lost | too_large for event in batch)
                 self._events = deque(event for event in self._events if id(event) not in done)
                 if problem is not None and too_large:
                     self._warn_too_large(too_large, problem)

@@ -198,6 +198,21 @@ def test_an_event_that_is_too_large_is_logged_and_blocks_nothing(
     assert "1 event is too large" in warning
 
 
+def test_an_event_that_is_too_large_and_queued_twice_is_no_acknowledgement(
+    broker: Broker, eventually: Callable[..., Any]
+) -> None:
+    """The second one counted as acknowledged."""
+    broker.free.clear()
+    outbox = outbox_of(broker.open, 5)
+    outbox.put(event("first"))  # so that both are in the next batch
+    eventually("an emit that blocks", lambda: broker.opened)
+    outbox.put(event("large"))
+    outbox.put(event("large"))
+    broker.free.set()
+    assert outbox.flush()
+    assert (broker.taken, outbox.acknowledged) == (["first"], 1)
+
+
 def test_deliver_waits_even_if_the_queue_is_full(broker: Broker) -> None:
     broker.free.clear()
     outbox = outbox_of(broker.open, 5, max_events=1)
