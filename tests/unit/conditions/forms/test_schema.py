@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from interlock.conditions import Condition, ConditionError, from_json
+from interlock.conditions import event as event_of
+from interlock.conditions.filters.cel.where import MAX_SOURCE_CHARS, MAX_TEXT_CHARS
 from jsonschema import Draft202012Validator  # Airflow requires it
 
 from .generators import conditions
@@ -66,7 +68,7 @@ def event(**members: Any) -> dict[str, object]:
         (1, event(filters=[{"not": [{"exact": {"type": "a"}}]}])),
         (1, event(filters=[{"sql": 1}])),
         (1, event(where="")),
-        (1, event(where="x" * 1025)),
+        (1, event(where="x" * (MAX_SOURCE_CHARS + MAX_TEXT_CHARS + 1))),
         (1, event(by=["subject"])),
         (1, event(by=["subject", "subject"])),
         (1, event(by=[f"a{n}" for n in range(9)])),
@@ -140,6 +142,13 @@ def test_the_envelope_is_strict(form: object) -> None:
 def test_the_tables_above_start_from_valid_forms() -> None:
     VALIDATOR.validate({"v": 1, "condition": {"any": [ALL, event(by="data.a", label="x")]}})
     VALIDATOR.validate({"v": 1, "condition": {"within": {"of": {"all": [A, {"not": B}]}, "duration_ms": 1}}})
+
+
+def test_a_predicate_with_the_values_of_its_parameters_is_valid() -> None:
+    """The schema allowed 1,024 characters in all, the reader and the writer that many without the texts."""
+    form = event_of("a", where="data.x == param.p || data.y == param.p").bind(p="x" * 2048).to_json()
+    VALIDATOR.validate(form)
+    assert from_json(form).to_json() == form
 
 
 @pytest.mark.parametrize(
