@@ -144,7 +144,8 @@ def played(
     if end_ms is not None:
         read = [seen for seen in read if _stamp(seen) <= end_ms]
     elif read:
-        end_ms = max(_stamp(read[-1]) + 1, start_ms or 0)
+        after_last = _stamp(read[-1]) + 1
+        end_ms = after_last if start_ms is None else max(after_last, start_ms)
     else:
         end_ms = start_ms
 

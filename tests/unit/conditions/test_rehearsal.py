@@ -86,6 +86,12 @@ def test_without_an_end_it_is_just_after_the_last_event() -> None:
     assert rehearse(a, []) == []
 
 
+def test_without_an_end_time_does_not_pass_after_events_before_1970() -> None:
+    """It passed until 1970, and timers fired."""
+    long_ago = datetime(1969, 11, 20, tzinfo=UTC)
+    assert rehearse(a.quiet("5m"), [Event.of("a", "/s", id="a1", time=long_ago)]) == []
+
+
 def test_a_wait_that_starts_runs_its_timers_from_there() -> None:
     """X2, B2"""
     (alert,) = rehearse((a & b).expires(after="10m"), [sent("a1", 5)], start=START, until=after(10))
