@@ -85,13 +85,10 @@ class AtLeast(Condition):
         paths = None if distinct is None else checked_paths("at_least", "distinct", distinct)
         if paths is not None:
             _check_distinct_operands(different)
-        _check_number(
-            "AtLeast(n)",
-            n,
-            2,
-            len(different) - (paths is None),
-            "fewer than the conditions; for 1 or for all of them, write at_least()",
-        )
+        most, why = len(different), "at most the number of conditions; for 1, write at_least()"
+        if paths is None:
+            most, why = most - 1, "fewer than the conditions; for 1 or for all of them, write at_least()"
+        _check_number("AtLeast(n)", n, 2, most, why)
         object.__setattr__(self, "n", n)
         object.__setattr__(self, "of", different)
         object.__setattr__(self, "distinct", paths)
