@@ -105,7 +105,6 @@ class MatcherSearch:
         self._terms = (*(Exact({name: value}) for name, value in matcher.exact), *matcher.filters)
         self._count = len(self._terms) + (matcher.where is not None)
         self._cost = sum(map(_cost, self._terms))
-        self._filtered_by_data = any("Where(" in str(term) for term in matcher.filters)
         self._paths = _paths(matcher.by)
         keyed_by = (*self._paths, *_paths(wanted.distinct))
         self._keyed_by_data = any(parse_path(path).members is not None for path in keyed_by)
@@ -153,7 +152,7 @@ class MatcherSearch:
         """The terms that refuse the event, whether one failed, the cost, and whether data was read."""
         where = self._wanted.matcher.where
         verdicts = [(term, term.verdict(event)) for term in self._terms]
-        cost, reads_data = self._cost, self._filtered_by_data
+        cost, reads_data = self._cost, False  # of the terms, only a `where` reads data
         if where is not None and all(verdict.accepted for _, verdict in verdicts):
             verdicts.append((where, where.verdict(event)))
             cost, reads_data = cost + EXPRESSION_TERMS, True

@@ -153,6 +153,14 @@ def test_large_data_stops_the_search_earlier(monkeypatch: pytest.MonkeyPatch) ->
     assert explain(event("other", label="x"), EMPTY, NOON_MS, events).looked_at == 10
 
 
+def test_data_that_no_term_reads_stops_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter whose text looks like a `where` counted as one."""
+    monkeypatch.setattr(search, "MAX_DATA_BYTES", 1000)
+    matcher = event("com.bank.rates", filters=[Prefix(subject="Where(")])
+    events = [sent(str(number), data={"day": "x" * 400}) for number in range(10)]
+    assert explain(matcher, EMPTY, NOON_MS, events).looked_at == 10
+
+
 def test_exactly_as_many_events_as_the_bound_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "MAX_EVENTS", 3)
     events = [sent(str(number)) for number in range(3)]
