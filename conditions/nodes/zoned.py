@@ -31,11 +31,11 @@ _OFFSETS: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "month": {"mo": (1, 12)},
 }
 _OWN_LETTERS: Final = {"day": "d", "hour": "h", "week": "w", "month": "mo"}
-_LONGEST: Final = {  # a day of 25 hours, of a zone that sets its clock back
-    "day": timedelta(hours=25),
+_LONGEST: Final = {  # a clock that is set back, by three hours at the most: Antarctica/Casey
+    "day": timedelta(hours=27),
     "hour": timedelta(hours=2),
-    "week": timedelta(days=7, hours=1),
-    "month": timedelta(days=31, hours=1),
+    "week": timedelta(days=7, hours=3),
+    "month": timedelta(days=31, hours=3),
 }
 _CALL = re.compile(r"(day|hour|week|month)\((.+)\)(?: ([+-]) ([1-9][0-9]{0,3})(mo|[hdw]))?", re.DOTALL)
 _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]*")

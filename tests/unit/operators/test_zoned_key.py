@@ -31,10 +31,10 @@ BERLIN = "Europe/Berlin"
 @pytest.mark.parametrize(
     ("by", "key", "earlier"),
     [
-        (day("data.d", tz=BERLIN), day("{{ ts }}", tz=BERLIN), timedelta(hours=25)),
-        (day("data.d", tz=BERLIN, offset=3), "2026-11-20", timedelta(days=3, hours=25)),
-        (week("data.d", tz=BERLIN), week("{{ ts }}", tz=BERLIN, offset=-1), timedelta(days=14, hours=1)),
-        (month("data.d", tz=BERLIN), month("{{ ts }}", tz=BERLIN, offset=1), timedelta(days=31, hours=1)),
+        (day("data.d", tz=BERLIN), day("{{ ts }}", tz=BERLIN), timedelta(hours=27)),
+        (day("data.d", tz=BERLIN, offset=3), "2026-11-20", timedelta(days=3, hours=27)),
+        (week("data.d", tz=BERLIN), week("{{ ts }}", tz=BERLIN, offset=-1), timedelta(days=14, hours=3)),
+        (month("data.d", tz=BERLIN), month("{{ ts }}", tz=BERLIN, offset=1), timedelta(days=31, hours=3)),
         ([hour("data.d", tz=BERLIN), "subject"], [hour("{{ ts }}", tz=BERLIN), "eu"], timedelta(hours=2)),
     ],
 )

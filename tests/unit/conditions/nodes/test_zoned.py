@@ -25,6 +25,7 @@ from interlock.conditions import (
     rehearse,
     week,
 )
+from interlock.conditions.nodes.paths import parse_path
 from interlock.conditions.nodes.zoned import key_of_text, zoned_key
 from interlock.conditions.nodes.zones import in_zone
 from interlock.events import Event
@@ -122,6 +123,23 @@ def test_a_number_beyond_the_calendar_has_no_key(value: object) -> None:
     """K35"""
     assert key_of(day("data.d", tz=BERLIN, unit="s"), value) is None
     assert key_of(day("data.d", tz=BERLIN, unit="d"), value) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "first", "last"),
+    [
+        (day, "2010-03-03T13:00:00Z", "2010-03-04T15:59:59Z"),
+        (week, "2010-02-28T13:00:00Z", "2010-03-07T15:59:59Z"),
+        (month, "2010-02-28T13:00:00Z", "2010-03-31T15:59:59Z"),
+    ],
+)
+def test_the_reach_of_a_path_is_no_shorter_than_a_period_whose_clock_is_set_back_by_three_hours(
+    function: Callable[..., str], first: str, last: str
+) -> None:
+    """It was two hours short, so a wait whose key is the end of such a day looked back too little."""
+    by = function("data.d", tz="Antarctica/Casey")
+    assert key_of(by, first) == key_of(by, last)
+    assert parse_path(by).reach > datetime.fromisoformat(last) - datetime.fromisoformat(first)
 
 
 def test_offsets_count_in_the_calendar_over_both_changes_of_the_clock() -> None:
