@@ -58,17 +58,11 @@ def is_text(content_type: str | None) -> bool:
 def parse(data: bytes | None, content_type: str | None) -> object:
     """Returns the parsed `data`: a JSON value, str for text/*, the bytes themselves for any other type.
 
-    Without a content type: the JSON value if the data is JSON, else the bytes. None without data, and for
-    empty data of a JSON type, because some producers write that for no data. Raises EventError for invalid
-    JSON or text of a stated type.
+    No content type means JSON. None without data, and for empty data of a JSON type, because some producers
+    write that for no data. Raises EventError for invalid JSON or text.
     """
     if data is None:
         return None
-    if content_type is None:
-        try:
-            return parse_json(data) if data else None
-        except EventError:
-            return data
     if is_json(content_type):
         return parse_json(data) if data else None
     if is_text(content_type):

@@ -92,7 +92,23 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         type the JSON value if the data is JSON, else the bytes; None without data. Raises EventError if the
         data does not match its content type. Do not modify the value: all users of the event share it.
         """
-        return content.parse(self.data, self.attributes.get("datacontenttype"))
+        value, problems = self._parsed
+        if problems and "datacontenttype" in self.attributes:
+            raise EventError(problems)
+        return value
+
+    @property
+    def data_problems(self) -> tuple[str, ...]:
+        """Why the data does not match its content type or, without one, is not JSON; empty if neither."""
+        return self._parsed[1]
+
+    @cached_property
+    def _parsed(self) -> tuple[object, tuple[str, ...]]:
+        # A cached_property keeps no exception: data that cannot be parsed would be parsed for each reader.
+        try:
+            return content.parse(self.data, self.attributes.get("datacontenttype")), ()
+        except EventError as error:
+            return self.data, error.problems
 
     @classmethod
     def of(

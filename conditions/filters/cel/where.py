@@ -177,7 +177,7 @@ def _read(event: Event, program: Program) -> tuple[object, object]:
             raise Unreadable(f"the data has {len(event.data)} bytes: at most {MAX_DATA_BYTES} are read")
         data = event.payload
         if isinstance(data, bytes):  # of no stated type, and not JSON
-            content.parse_json(data)
+            raise EventError(event.data_problems)
     reader = Reader(*program.allowance)
     attributes: object = {}
     if program.attributes is not None:

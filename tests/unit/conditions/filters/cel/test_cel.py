@@ -12,7 +12,8 @@ import pytest
 from interlock.conditions.filters import Where
 from interlock.conditions.filters.cel.reads import MAX_NESTING
 from interlock.conditions.filters.cel.where import ALLOWANCES, MAX_DATA_BYTES
-from interlock.events import Event
+from interlock.conditions.nodes.paths import key_at
+from interlock.events import Event, EventError, content
 
 LARGEST = ALLOWANCES[0]
 
@@ -123,6 +124,25 @@ def test_data_that_is_no_json_counts_as_none() -> None:
     text = Event.of("t", "/s", data="x", datacontenttype="text/plain")
     assert Where("data == null").accepts(text)
     assert Where("data == null").accepts(sent())
+
+
+@pytest.mark.parametrize("content_type", ["application/json", None])
+def test_data_that_is_not_valid_json_is_parsed_once_however_many_expressions_read_it(
+    monkeypatch: pytest.MonkeyPatch, content_type: str | None
+) -> None:
+    """Each `where` and each `by` parsed it again."""
+    parsed: list[bytes] = []
+
+    def parse_json(text: bytes) -> object:
+        parsed.append(text)
+        raise EventError("data is not valid JSON: here")
+
+    monkeypatch.setattr(content, "parse_json", parse_json)
+    broken = Event.of("t", "/s", data=b"{", datacontenttype=content_type)
+    for source in ("data.x == 1", "data.y == 1"):
+        assert Where(source).verdict(broken).error == "where: data is not valid JSON: here"
+        assert key_at("data.x", broken) is None
+    assert parsed == [b"{"]
 
 
 def test_data_is_not_looked_at_by_an_expression_without_it() -> None:
