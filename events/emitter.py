@@ -241,19 +241,23 @@ class Emitter:
         pairs = list(zip(batch, answers, strict=True))
         lost = [event.identity for event, answer in pairs if not isinstance(answer, Delivery)]
         too_large = [event.identity for event, answer in pairs if isinstance(answer, _TooLarge)]
-        reasons = [answer for answer in answers if isinstance(answer, str)]
-        cause = reasons[0] if reasons else "the client gave no answer"
-        text = f"{len(lost)} of {len(batch)} events were not acknowledged" if len(batch) > 1 else "the event"
-        text += f" {lost[0][1]!r} of {lost[0][0]!r} was not acknowledged" if len(batch) == 1 else ""
-        text += (
-            f" by topic {self._topic} at {self._client[BOOTSTRAP]} within {timeout_s:g} s:"
-            f" {self._redacted(cause)}."
-        )
+        reasons = [(event.identity, answer) for event, answer in pairs if isinstance(answer, str)]
+        (source, id_), cause = reasons[0] if reasons else (lost[0], "the client gave no answer")
+        by = f"by topic {self._topic} at {self._client[BOOTSTRAP]} within {timeout_s:g} s"
+        if len(batch) == 1:
+            text = f"the event {id_!r} of {source!r} was not acknowledged {by}: {self._redacted(cause)}."
+        else:
+            text = (
+                f"{len(lost)} of {len(batch)} events were not acknowledged {by}."
+                f" One of them, {id_!r} of {source!r}: {self._redacted(cause)}."
+            )
         if self._last_error and self._last_error != cause:
             text += f" Last error of the client: {self._redacted(self._last_error)}."
-        return EmitError(
-            f"{text} {_STORE_ELSEWHERE if isinstance(cause, _TooLarge) else _EMIT_AGAIN}", lost, too_large
-        )
+        if too_large:
+            text += f" {_STORE_ELSEWHERE}"
+        if len(lost) > len(too_large):
+            text += f" {_EMIT_AGAIN}"
+        return EmitError(text, lost, too_large)
 
     def _redacted(self, text: str) -> str:
         for name, value in self._client.items():

@@ -88,6 +88,31 @@ def test_an_event_beyond_the_limit_is_refused_before_anything_connects(
     assert caught.value.undelivered == (("/s", "1"),)
 
 
+def test_an_error_of_a_batch_names_the_event_of_its_reason_and_what_to_do_about_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It gave the reason of one event without its id, and the remedy of that one alone."""
+
+    class Losing(Lingering):
+        def flush(self, timeout_s: float) -> int:
+            while self.held:
+                self.held.pop()(KafkaError(KafkaError._MSG_TIMED_OUT), None)  # type: ignore[arg-type]
+            return 0
+
+    monkeypatch.setattr("confluent_kafka.Producer", Losing)
+    client = {"bootstrap.servers": "nowhere", "message.max.bytes": "5000"}
+    large = Event.of("t", "/s", id="large", data=b"x" * 5000, datacontenttype="a/b")
+    with Emitter(client, "some-event") as emitter, pytest.raises(EmitError) as caught:
+        emitter.emit_all([large, Event.of("t", "/s", id="late")], timeout_s=1)
+    text = str(caught.value)
+    assert "2 of 2 events were not acknowledged by topic some-event at nowhere within 1 s." in text
+    assert " One of them, 'large' of '/s': it is too large: " in text
+    assert "dataref" in text
+    assert "emit again with the same id" in text
+    assert caught.value.undelivered == (("/s", "large"), ("/s", "late"))
+    assert caught.value.too_large == (("/s", "large"),)
+
+
 class Lingering:
     """A client that sends records only when it is flushed."""
 
