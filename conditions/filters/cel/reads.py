@@ -8,9 +8,10 @@ beyond 64 bits, so such integers are passed as floating-point numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final, Union
 
-from .ast import Node
+from .ast import Node, quoted
 
 # {member that is read: what is read of it}; an empty one means the whole value.
 Paths = dict[str, "Paths"]
@@ -100,6 +101,20 @@ def path(node: Node, variable: str) -> tuple[str, ...] | None:
         return None
     below = path(node.children[0], variable)
     return None if below is None else (*below, member)
+
+
+def with_texts(node: Node, variable: str, texts: Mapping[str, str]) -> Node:
+    """The tree with constants in place of the members of a variable that have these texts.
+
+    has(...) of a member stays: it asks for the member, not for its text.
+    """
+    read = path(node, variable)
+    if read is not None and len(read) == 1 and read[0] in texts and node.literal != "has":
+        return Node("const", text=texts[read[0]], literal=quoted(texts[read[0]]))
+    children = node.children
+    outside = 2 if node.kind == "loop" and variable in (node.name, node.text) else len(children)
+    known = tuple(with_texts(child, variable, texts) for child in children[:outside])
+    return node if known == children[:outside] else replace(node, children=known + children[outside:])
 
 
 class Reader:

@@ -22,8 +22,8 @@ from .ast import Node, tree
 from .cost import Allowance, worst
 from .hints import with_hint
 from .parameters import MAX_ATTEMPTS, VARIABLE, misuse, with_stand_ins
-from .reads import Paths, Reader, Scalar, Unreadable, equalities, leaves, paths
-from .texts import for_library, outside_texts, sizes
+from .reads import Paths, Reader, Scalar, Unreadable, equalities, leaves, paths, with_texts
+from .texts import for_library, sizes
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -38,8 +38,6 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 # How much of an event an expression may read: the first of these that keeps its worst case within the maxima.
 ALLOWANCES: Final = tuple(Allowance(8192 >> step, 65536 >> step) for step in range(7))
 _MAX_ERROR_CHARS: Final = 200
-# Attributes that are read by their name.
-_MEMBERS: Final = outside_texts(r"""(?<![\w.]) event (?: \. (\w+) (?!\w) | \[ ['"] (\w+) ['"] \] )""")
 
 
 @dataclass(frozen=True)
@@ -116,16 +114,11 @@ class Where(Filter):
 
     def could_be_true(self, known: Mapping[str, str]) -> bool:
         """Whether it can be true for an event with these attributes; True if in doubt."""
-
-        def written(found: re.Match[str]) -> str:
-            name = found[1] or found[2]
-            return cel_ast.quoted(known[name]) if name in known else found[0]
-
         try:
-            expression = _environment().compile(for_library(_MEMBERS.sub(written, self.source)))
-        except RuntimeError:  # the attribute was not read as a value, as in has(event.type)
+            expression = _environment().compile(for_library(self.source))
+        except RuntimeError:  # its parameters have no values yet
             return True
-        return checks.possible(tree(expression.serialize()), _constant_value)
+        return checks.possible(with_texts(tree(expression.serialize()), "event", known), _constant_value)
 
     def needs(self, member: str) -> bool:
         """Whether it is false for each event whose data lack this member; False if in doubt."""

@@ -63,6 +63,10 @@ MAY: dict[str, Callable[[], Condition]] = {
     "another Not": lambda: event("t", subject="a", filters=[Not(Exact(subject="b"))]),
     "Any with the value": lambda: event("t", filters=[AnyOf(Exact(type="u"), Exact(type="t"))]),
     "where with the value": lambda: event("t", where="event.type == 't' || data.x == 1"),
+    "where with a loop whose variable is event": lambda: event(
+        "t", where="event.type == 't' && data.l.exists(event, event.type == 'u')"
+    ),
+    "where with has of the value": lambda: event("t", where="has(event.type) && event.type == 't'"),
     "where or": lambda: event("t", where="event.type == 'u' || data.x == 1"),
     "Sql with the value": lambda: event("t", filters=[Sql("type = 't'")]),
     "Sql or": lambda: event("t", filters=[Sql("type = 'u' OR level = 1")]),
