@@ -56,6 +56,11 @@ class LoopRun(threading.Event):
         self.passes += 1
         return super().is_set()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the run must end. Unlike `is_set`, it counts no pass."""
+        return super().is_set()
+
     def begin(self) -> None:
         """Reset the count of passes: the loop starts."""
         self.passes = 0
@@ -202,6 +207,8 @@ class LoopThread:
                             self._run = LoopRun(self.name, run.config, self._board)
 
     def _run_once(self, run: LoopRun) -> None:
+        if run.is_over:  # it was told so in the pause before; Retrying looks only after a run
+            return
         # These fields are in each log line of this thread. Clear the previous run's, such as its engine.
         clear_contextvars()
         bind_contextvars(bus=run.config.name)

@@ -133,6 +133,34 @@ def test_another_config_ends_the_run_and_the_next_one_has_that_config(board: Not
     assert seen == [CONFIG, OTHER]
 
 
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_run_that_must_end_during_the_pause_after_an_error_does_not_begin_again(
+    board: NoticeBoard, changes: bool
+) -> None:
+    """It did: a stop then waited for brokers that were away, and a wrong password was tried once more."""
+    seen: list[BusConfig] = []
+
+    def body(run: LoopRun) -> None:
+        seen.append(run.config)
+        if run.config is OTHER:
+            loop.stop()
+            return
+        raise EngineError("no answer")
+
+    def in_pause(_: Notice) -> None:
+        if changes:
+            loop.use(OTHER)
+        else:
+            loop.stop()
+
+    loop = LoopThread("The loop", body, CONFIG, board)
+    board.listen("in pause", in_pause)
+    loop.start()
+    loop.join(30)
+    assert seen == ([CONFIG, OTHER] if changes else [CONFIG])
+    assert loop.failures == 1
+
+
 class Hanging:
     """The first run makes some passes and hangs until `returns` is set; the second one works."""
 
