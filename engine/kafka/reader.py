@@ -355,7 +355,8 @@ def drain(
 ) -> Iterator[Record]:
     """Yields the committed records of partitions from `starts` up to `ends`, or to their current ends.
 
-    Does not close the reader. Raises UnreachableError if nothing arrives for `stall_s`.
+    Does not close the reader. Raises UnreachableError if nothing arrives for `stall_s` from the partitions that
+    are not yet at their end.
     """
     left = {tp: at for tp, at in starts.items() if ends is None or at < ends[tp]}
     if not left:
@@ -363,15 +364,18 @@ def drain(
     reader.read(left)
     deadline = time.monotonic() + stall_s
     while left:
-        items = reader.take(_DRAIN_AT_ONCE, 0.5)
-        if items:
-            deadline = time.monotonic() + stall_s
-        elif time.monotonic() > deadline:
-            raise UnreachableError(f"{', '.join(map(str, sorted(left)))} cannot be read to the end.")
-        for item in items:
+        arrived = False
+        for item in reader.take(_DRAIN_AT_ONCE, 0.5):
+            if item.source not in left:  # new records of a partition that is read: it stays assigned
+                continue
+            arrived = True
             end = None if ends is None else ends[item.source]
             if isinstance(item, Record) and (end is None or item.offset < end):
                 yield item
             # The reader's end may be below `ends`, where an open transaction hides the rest.
             if isinstance(item, End) or (end is not None and item.offset >= end - 1):
-                left.pop(item.source, None)
+                del left[item.source]
+        if arrived:
+            deadline = time.monotonic() + stall_s
+        elif time.monotonic() > deadline:
+            raise UnreachableError(f"{', '.join(map(str, sorted(left)))} cannot be read to the end.")

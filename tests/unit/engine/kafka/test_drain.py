@@ -14,14 +14,14 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 class Given:
     def __init__(self, *taken: Sequence[Record | End]) -> None:
-        self._taken = list(taken)
+        self.left = list(taken)
         self.asked: dict[TopicPartition, int] = {}
 
     def read(self, positions: Mapping[TopicPartition, int]) -> None:
         self.asked = dict(positions)
 
     def take(self, most: int, timeout_s: float) -> list[Record | End]:
-        return list(self._taken.pop(0)) if self._taken else []
+        return list(self.left.pop(0)) if self.left else []
 
     def close(self) -> None: ...
 
@@ -59,3 +59,16 @@ def test_without_ends_a_partition_is_read_to_where_it_ends_now() -> None:
 def test_a_cluster_that_returns_nothing_is_an_error_with_the_remaining_partitions() -> None:
     with pytest.raises(UnreachableError, match=r"t\[1\] cannot be read to the end"):
         offsets(Given([at(A, 3)]), {A: 3, B: 7}, {A: 4, B: 8})
+
+
+def test_what_arrives_in_a_partition_after_its_end_is_not_yielded() -> None:
+    reader = Given([at(A, 3), End(A, 4), at(A, 4)], [at(A, 5), at(B, 7), End(B, 8)])
+    assert offsets(reader, {A: 3, B: 7}) == [(0, 3), (1, 7)]
+
+
+def test_a_partition_that_returns_nothing_is_an_error_although_another_one_grows_beyond_its_end() -> None:
+    """The other one's new records kept the read waiting for ever."""
+    reader = Given([at(A, 3)], *([at(A, offset)] for offset in range(4, 1000)))
+    with pytest.raises(UnreachableError, match=r"^t\[1\] cannot be read to the end"):
+        offsets(reader, {A: 3, B: 7}, {A: 4, B: 8})
+    assert reader.left, "it did not wait until the other one was silent too"
