@@ -104,7 +104,7 @@ def fetch(
     """Yields (reference, record value) for each reference, in any order.
 
     The value is None if the record is gone: a later record of its key replaced it. Raises UnreachableError if
-    the cluster returns nothing for STALL_S.
+    nothing arrives for STALL_S from the partitions that it still needs.
     """
     wanted: dict[TopicPartition, list[FiringRef]] = {}
     for ref in sorted(refs, key=lambda ref: ref.offset, reverse=True):
@@ -116,12 +116,10 @@ def fetch(
             reading = set(wanted)  # partitions whose next wanted record is near
             deadline = monotonic() + STALL_S
             while reading:
-                items = reader.take(TAKE, TAKE_TIMEOUT_S)
-                if items:
-                    deadline = monotonic() + STALL_S
-                elif monotonic() > deadline:
-                    raise UnreachableError(f"The firings at {sorted(map(str, reading))} could not be read.")
-                for item in items:
+                arrived = False
+                for item in reader.take(TAKE, TAKE_TIMEOUT_S):
+                    # Other partitions stay assigned: their new records must not hide that one is silent.
+                    arrived = arrived or item.source in reading
                     of_partition = wanted.get(item.source, [])
                     while of_partition and of_partition[-1].offset <= item.offset:
                         ref = of_partition.pop()
@@ -133,5 +131,9 @@ def fetch(
                         wanted.pop(item.source, None)
                     if not of_partition or of_partition[-1].offset > item.offset + MOST_BETWEEN:
                         reading.discard(item.source)
+                if arrived:
+                    deadline = monotonic() + STALL_S
+                elif monotonic() > deadline:
+                    raise UnreachableError(f"The firings at {sorted(map(str, reading))} could not be read.")
     finally:
         reader.close()

@@ -81,6 +81,14 @@ def test_a_partition_that_gives_nothing_is_an_error() -> None:
         fetched(log, (ONE, 1), (ONE, 7))
 
 
+def test_a_partition_that_gives_nothing_is_an_error_although_another_one_goes_on_giving_records() -> None:
+    """Those kept the waits' thread there until its watchdog came, and no task learned which partition it is."""
+    log = Log({ONE: 3000, TWO: 0})
+    with pytest.raises(UnreachableError, match=r"\['b-action\[1\]'\] could not be read"):
+        fetched(log, (ONE, 1), (TWO, 7))
+    assert len(log.given) < 100
+
+
 @pytest.mark.parametrize("value", [b'{"incarnation": "i"}', None])
 def test_a_firing_that_the_client_cannot_unpack_is_named_and_not_delivered(
     value: bytes | None, caplog: pytest.LogCaptureFixture
