@@ -31,6 +31,7 @@ class Scanning:
         self._index = ScanIndex(context.registry)
         self._offsets = context.parts.offsets(context)
         self._next: dict[TopicPartition, int] = {}  # where the reader continues
+        self._fetches = False  # whether the reader has partitions: it keeps them when `drop` clears `_next`
         self._rest: dict[TopicPartition, deque[Record | End]] = {}  # read, and not matched yet
         # Partitions whose reader continues after the offset that a refused record claims.
         self._misled: set[TopicPartition] = set()
@@ -82,8 +83,8 @@ class Scanning:
         self._gaps.drop_finished(sources)
         wanted = {tp: source.scans.position() for tp, source in sources.items() if source.scans}
         if not wanted:
-            if self._next:
-                self._reader.read({})
+            if self._fetches:
+                self._read({})
                 self.drop()
             self._index.clear()
             return set()
@@ -100,7 +101,7 @@ class Scanning:
             self._starts.update(self._bus.start_offsets(moved) if moved else {})
             self._next = wanted
             self._rest.clear()
-            self._reader.read(wanted)
+            self._read(wanted)
         if not self._rest and not outputs.beyond(SCAN_SHARE):
             most = MOST_ALONE if alone else MOST_BESIDE_LIVE
             for item in self._reader.take(most, WAIT_S if alone else 0):
@@ -122,10 +123,14 @@ class Scanning:
                 del self._next[tp]
                 self._rest.pop(tp, None)
                 over = True
-        if over and self._next:  # stop reading finished partitions
+        if over:  # stop reading finished partitions, or the client fetches their new records too
             self._rest.clear()
-            self._reader.read(self._next)
+            self._read(self._next)
         return touched
+
+    def _read(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._reader.read(positions)
+        self._fetches = bool(positions)
 
     def _look_for_gaps(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
         """Look for gaps in what was read. Jumps over control or compacted records are no gaps."""

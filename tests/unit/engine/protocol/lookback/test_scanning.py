@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from interlock import event
+from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.lookback import scanning
 from interlock.engine.protocol.tasks import scans
 from interlock.engine.protocol.tasks.scans import LEAST_KEPT
@@ -36,6 +38,37 @@ def test_look_backs_that_overlap_without_end_keep_no_more_than_is_in_a_scan(remo
             pool.remove(made)
         most = max(most, len(engine._scanning._index))
     assert most <= (6 if removed else LEAST_KEPT + 4)
+
+
+def fetched(pool: Pool, engine: str = "one") -> dict[TopicPartition, int]:
+    """The positions from which the scans' reader fetches."""
+    reader: Any = pool.engines[engine]._scanning._reader
+    return reader._fetching.positions
+
+
+def test_the_reader_of_scans_fetches_nothing_more_when_the_last_scan_has_ended() -> None:
+    """It went on with the partition's new events, until 16 MiB of them were in memory."""
+    pool = Pool()
+    pool.emit("a", times=3)
+    engine = pool.start()
+    pool.register(Registration.of("w", event("x"), None, 0))
+    pool.run()
+    assert engine.stats.scanned == 3
+    assert not fetched(pool)
+
+
+@pytest.mark.usefixtures("slow")
+def test_the_reader_of_scans_fetches_nothing_more_when_the_partition_has_another_owner() -> None:
+    pool = Pool()
+    pool.emit("a", times=40)
+    engine = pool.start("two")
+    pool.register(Registration.of("w", event("x"), None, 0))
+    pool.run(3)
+    assert fetched(pool, "two")
+    pool.boot("one")  # the group's assignment prefers it
+    pool.run(10)
+    assert not engine.ownership.sources
+    assert not fetched(pool, "two")
 
 
 # -- retention
