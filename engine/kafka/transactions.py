@@ -86,8 +86,8 @@ class Transactions:
         )
         try:
             repeated(time.monotonic() + timeout_s, producer.init_transactions)
-        except KafkaException as e:
-            raise self._errors.unreachable(self._config, e) from e
+        except (KafkaException, SystemError) as e:
+            raise self._errors.unreachable(self._config, _cause(e)) from e
         return producer, losses
 
     def _replace_if_lost_connection(self) -> None:
@@ -96,8 +96,8 @@ class Transactions:
 
         try:
             self._producer.poll(0)  # delivers the client's log lines
-        except KafkaException as e:  # the poll reports a fatal error
-            raise self._errors.unreachable(self._config, e) from e
+        except (KafkaException, SystemError) as e:  # the poll reports a fatal error
+            raise self._errors.unreachable(self._config, _cause(e)) from e
         if not self._losses.seen:
             return
         log.info("The producer of %s lost a connection and is replaced.", self._id)
@@ -142,10 +142,8 @@ class Transactions:
                 f"A transaction on {self._config.describe()} failed ({error.name()}: {error_text(error)}). "
                 f"{self._config.member} starts again from the committed offsets."
             ) from e
-        except SystemError as e:  # a callback ran while the client raised a fatal error
-            raise UnreachableError(
-                f"A transaction on {self._config.describe()} failed: {e.__cause__ or e}."
-            ) from e
+        except SystemError as e:  # see `_cause`
+            raise UnreachableError(f"A transaction on {self._config.describe()} failed: {_cause(e)}.") from e
         self._replace_if_lost_connection()
         return self._appended
 
@@ -168,6 +166,8 @@ class Transactions:
         except (_Refused, KafkaException) as e:
             error = e.error if isinstance(e, _Refused) else e.args[0]
             raise EngineError(f"Sending to {self._config.describe()} failed: {error_text(error)}.") from e
+        except SystemError as e:  # see `_cause`
+            raise EngineError(f"Sending to {self._config.describe()} failed: {_cause(e)}.") from e
 
     def _produce_all(self, outputs: Sequence[Output], timed: int | None = None) -> None:
         """Add records to the transaction. timed: the index of the one whose append time is noted.
@@ -239,8 +239,8 @@ class Transactions:
 
         try:
             repeated(time.monotonic() + TIMEOUT_S, self._producer.abort_transaction)
-        except KafkaException as e:
-            raise self._errors.unreachable(self._config, e) from e
+        except (KafkaException, SystemError) as e:
+            raise self._errors.unreachable(self._config, _cause(e)) from e
         self._open = False
         self._replace_if_lost_connection()
         unreadable = error.code() in not_readable_codes()
@@ -280,6 +280,11 @@ class _Refused(Exception):
     def __init__(self, output: Output, cause: KafkaException) -> None:
         super().__init__(str(cause))
         self.output, self.error = output, cause.args[0]
+
+
+def _cause(error: Exception) -> BaseException:
+    """The client's own error. If a callback ran while a fatal one was raised, a SystemError hides it."""
+    return error.__cause__ or error
 
 
 def _as_list(headers: Headers | None) -> Any:

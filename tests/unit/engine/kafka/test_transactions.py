@@ -282,6 +282,36 @@ def test_a_fatal_error_raised_in_a_callback_makes_the_producer_unusable(
         bus.commit(OUTPUTS, OFFSETS, MEMBER)
 
 
+@pytest.mark.parametrize("step", ["begin", "produce", "commit", "poll"])
+def test_a_fatal_error_raised_in_a_callback_while_records_are_sent_without_offsets_is_an_engine_error(
+    bus: Transactions, made: list[FakeProducer], step: str
+) -> None:
+    """It ended `dead-letters redrive` with a traceback."""
+    made[0].fails[step] = [SystemError("returned a result with an exception set")]
+    with pytest.raises(EngineError, match="exception set"):
+        bus.send(OUTPUTS[:1])
+
+
+def test_a_fatal_error_raised_in_a_callback_during_an_abort_leaves_the_outcome_open(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].fails["offsets"] = [failure(KafkaError.ILLEGAL_GENERATION, abort=True)]
+    made[0].fails["abort"] = [SystemError("returned a result with an exception set")]
+    with pytest.raises(UnreachableError, match="exception set"):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+
+
+def test_a_fatal_error_raised_in_a_callback_before_a_producer_is_initialised_makes_new_clients(
+    made: list[FakeProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: FakeProducer, timeout: float) -> None:
+        raise SystemError("returned a result with an exception set")
+
+    monkeypatch.setattr(FakeProducer, "init_transactions", fails)
+    with pytest.raises(UnreachableError, match="exception set"):
+        Transactions(CONFIG, ClientErrors(), "b-engine-1")
+
+
 def test_a_full_queue_is_waited_for(bus: Transactions, made: list[FakeProducer]) -> None:
     made[0].fails["produce"] = [BufferError(), BufferError()]
     bus.commit(OUTPUTS[:1], OFFSETS, MEMBER)
