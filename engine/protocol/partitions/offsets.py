@@ -131,6 +131,7 @@ class OffsetChecks:
         except NotReadable:
             raise
         except UnreachableError as e:  # perhaps of this partition alone: the others continue
+            self.close()  # after a fatal error its client would fail each time
             raise NotReadable(tp.topic, str(e)) from e
 
     def _read(self, tp: TopicPartition, offset: int) -> tuple[Record | End, Record | End | None]:
@@ -154,6 +155,7 @@ class OffsetChecks:
     def close(self) -> None:
         if self._reader is not None:
             self._reader.close()
+            self._reader = None
 
 
 def last_true(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -254,6 +254,25 @@ def test_an_error_of_one_partition_is_no_error_of_the_cluster(
     assert raised.value.topic == TP.topic
 
 
+def test_after_an_error_of_its_client_the_next_look_up_has_a_new_reader() -> None:
+    """After a fatal one each look-up failed, so the topic was paused again and again, until a new engine."""
+
+    def fail(*_: object) -> NoReturn:
+        raise UnreachableError("a fatal error")
+
+    log = Log({0: 0, 4: 4}, 5)
+    closed: list[None] = []
+    broken: Any = SimpleNamespace(read=log.read, take=fail, close=lambda: closed.append(None))
+    readers = iter([broken, log])
+    log.checks._bus.reader = lambda **_: next(readers)  # type: ignore[method-assign]
+    with pytest.raises(NotReadable, match="a fatal error"):
+        log.checks.refusal(log.record(4), 1)
+    assert len(closed) == 1
+    assert log.checks.refusal(log.record(4), 1) is None
+    log.checks.close()
+    assert len(closed) == 1
+
+
 @given(st.integers(0, 1000), st.integers(1, 1000), st.data())
 def test_the_last_number_that_holds_is_found(low: int, size: int, data: st.DataObject) -> None:
     found = low + data.draw(st.integers(0, size - 1))
