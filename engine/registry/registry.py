@@ -15,6 +15,7 @@ from ..errors import RecordError, UnknownVersion
 from ..log import at, log
 from ..records import (
     BUS_KEY,
+    LEFTOVER,
     BusRecord,
     FailingRecord,
     LeaseRecord,
@@ -76,6 +77,16 @@ def incarnation_of(record: Record) -> str | None:
         return None
     key = RegistrationKey.decode(record.key or b"")
     return None if key is None else key.incarnation
+
+
+def _require_own_key(record: Record, incarnation: str, registration: Registration) -> None:
+    """Raises RecordError if the key's incarnation is not the value's: a null of the key would not remove it."""
+    if incarnation != registration.incarnation:
+        raise RecordError(
+            f"{record}: its key names the incarnation {incarnation!r}, its value "
+            f"{registration.incarnation!r}. No Interlock wrote it. To remove it, write a null with its key, "
+            f"{record.key!r}, and the header {LEFTOVER[0][0]!r} to the topic."
+        )
 
 
 class Registry:
@@ -206,6 +217,7 @@ class Registry:
             condition.check_key(registration.key is not None)
             if registration.key is not None:
                 canonical_key(registration.key)
+            _require_own_key(item, incarnation, registration)
         except UnknownVersion as e:
             self._note_unknown(item, e)
             return change
@@ -213,7 +225,6 @@ class Registry:
             with at(*item.source, item.offset):
                 log.error("Registration at %s is ignored: %s", item, e)
             return change
-        incarnation = registration.incarnation
         self._subscription_of[incarnation] = registration.subscription
         keys = self._keys.setdefault(registration.subscription, {}).setdefault(incarnation, {})
         keys.setdefault(item.key or b"", (item.offset, item.timestamp_ms))

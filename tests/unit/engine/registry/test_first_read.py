@@ -60,7 +60,7 @@ def known(registry: Registry) -> dict[str, Any]:
     }
 
 
-KINDS = ["register", "register", "remove", "remove", "clear away", "rubbish", "lease", "bus", "end"]
+KINDS = ["register", "register", "remove", "remove", "clear away", "rubbish", "misnamed", "lease", "bus", "end"]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(KINDS),
@@ -82,6 +82,8 @@ def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | E
                 yield removed(offset, which, nonce)._replace(headers=LEFTOVER)
             case "rubbish":
                 yield at(offset, key_of(which, nonce), b"no JSON")
+            case "misnamed":
+                yield at(offset, key_of(which, nonce), encode_json(B if which is A else A))
             case "lease":
                 yield leased(offset, which)
             case "bus":

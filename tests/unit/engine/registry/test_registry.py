@@ -16,6 +16,7 @@ from interlock import event
 from interlock.engine.bus import End, Record
 from interlock.engine.records import (
     BUS_KEY,
+    LEFTOVER,
     BusRecord,
     Registration,
     encode_json,
@@ -145,6 +146,27 @@ def test_a_registration_that_cannot_be_matched_is_ignored_and_logged_and_stops_n
     assert [r.offset for r in registry.between(0, 3)] == [0, 2]
     assert registry.position == 3
     assert "bus-subscription[0]@1" in caplog.text
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_registration_whose_key_names_another_incarnation_is_ignored_and_named_with_what_to_do(
+    first: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was in force, and no null of its key removed it: `subscriptions cancel` had no effect."""
+    registry = Registry()
+    reader: Any = FirstRead(registry) if first else registry
+    reads = reader.take if first else reader.apply
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        for record in (registered(0, A), at(1, key_of(A, "m"), encode_json(A2)), registered(2, B)):
+            reads(record)
+        if first:
+            reader.finish()
+    assert [r.incarnation for r in registry.between(0, 3)] == [A.incarnation, B.incarnation]
+    assert registry.keys("a") == {key_of(A)}
+    assert f"its key names the incarnation {A.incarnation!r}, its value {A2.incarnation!r}" in caplog.text
+    assert f"write a null with its key, {key_of(A, 'm')!r}, and the header 'interlock_leftover'" in caplog.text
+    registry.apply(removed(3, A, "m")._replace(headers=LEFTOVER))
+    assert registry.get(A.incarnation).offset == 0
 
 
 # -- shared conditions
