@@ -108,7 +108,7 @@ def _examine(health: Health, config: BusConfig, admin: Admin, late_ms: int) -> H
     found = positions(admin, config, listed)
     _look_at_engines(health, config, registry, members)
     _look_at_partitions(health, config, registry, members, found)
-    _look_for_open_transactions(health, config, admin, {position.tp: position.end for position in found})
+    _look_for_open_transactions(health, config, admin, _ends(admin, topics, found))
     dead_letters = config.topic("dead-letter")
     if (topic := topics[dead_letters]) is not None:
         partitions = [TopicPartition(dead_letters, number) for number in range(topic.partitions)]
@@ -310,6 +310,19 @@ def _state(tp: TopicPartition, lost: str | None, reported: str, *, owned: bool, 
         return STOPPED.value
     read = UNASSIGNED if not owned else OPEN if committed else RECOVERING
     return (reported_state(tp, reported) or read).value
+
+
+def _ends(
+    admin: Admin, topics: Mapping[str, Topic | None], found: Sequence[Position]
+) -> dict[TopicPartition, int]:
+    """The ends of all partitions of the bus and of listed topics. topics: those of the bus."""
+    ends = {position.tp: position.end for position in found}
+    others = [
+        TopicPartition(name, number)
+        for name, topic in topics.items()
+        for number in range(0 if topic is None else topic.partitions)
+    ]
+    return {**admin.end_offsets([tp for tp in others if tp not in ends]), **ends}
 
 
 def _look_for_open_transactions(

@@ -44,6 +44,7 @@ class Cluster:
         self.stable = dict.fromkeys((EVENT, OTHER), 10)
         self.stamps = [0] * 10  # of the records of each
         self.low = 0
+        self.ends: dict[TopicPartition, int] = {}  # of partitions that the engines' group does not read
         self.listed: dict[str, Topic | None] = {}  # topics of others
         self.write(BUS_KEY, BusRecord(partitions=1))
         for tp in (EVENT, OTHER):
@@ -76,7 +77,7 @@ class Cluster:
         return dict.fromkeys(partitions, 0)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0)
+        return {tp: self.ends.get(tp, 0) for tp in partitions}
 
     def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.stable.get(tp, 10) for tp in partitions}
@@ -219,6 +220,18 @@ def test_records_that_a_transaction_of_others_holds_back_for_long_are_named_with
     assert len(examine(CONFIG).problems) == 1
     cluster.stamps[4] = int(now_ms)
     assert examine(CONFIG).ok  # it may just be under way
+
+
+@pytest.mark.parametrize("kind", ["action", "state", "subscription", "dead-letter"])
+def test_an_open_transaction_is_named_on_topics_that_the_engines_group_does_not_read_too(
+    cluster: Cluster, kind: str
+) -> None:
+    """Waits, dispatchers and deliverers came no further on the action topic, and all looked well."""
+    tp = TopicPartition(f"b-{kind}", 0)
+    cluster.ends[tp], cluster.stable[tp] = 10, 4
+    [problem] = examine(CONFIG).problems
+    assert problem.startswith(f"{tp}: a transaction of another producer has been open")
+    assert "from offset 4 on" in problem
 
 
 @pytest.mark.parametrize("answers", [True, False])
