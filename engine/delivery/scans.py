@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ..bus import Bus, End, Reader
+from ..bus import Bus, End, Reader, TopicPartition
 from .firings import OpenFiring
 from .ownership import Ownership
 from .partition import ActionPartition
@@ -14,7 +14,7 @@ TAKE: Final = 2000
 
 
 class Scans:
-    """Scans the open partitions that have left firings out, one at a time.
+    """Scans the open partitions that have left firings out, one at a time and in turn.
 
     count: how many scans have begun.
     """
@@ -23,6 +23,7 @@ class Scans:
         self._bus, self._ownership = bus, ownership
         self.count = 0
         self._partition: ActionPartition | None = None
+        self._last = TopicPartition("", -1)  # before the first scan: lower than all partitions
         self._position = 0
         self._reader: Reader | None = None
 
@@ -50,7 +51,8 @@ class Scans:
         return partition, found or []
 
     def _begin(self) -> ActionPartition | None:
-        for partition in self._ownership.open:
+        # During a scan the last one's partition gets room again: without turns two would alternate for ever.
+        for partition in sorted(self._ownership.open, key=lambda each: (each.tp <= self._last, each.tp)):
             start = partition.begin_scan()
             if start is not None:
                 if self._reader is None:
@@ -58,6 +60,7 @@ class Scans:
                 self._reader.read({partition.tp: start})
                 self._position = start
                 self.count += 1
+                self._last = partition.tp
                 return partition
         return None
 
