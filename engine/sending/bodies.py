@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from html import escape
 from itertools import takewhile
 from typing import Final
+from urllib.parse import quote, quote_plus
 
 import aiohttp
 
@@ -19,25 +22,74 @@ _HEAD: Final = 8  # the beginning of a secret is blanked too, from so many bytes
 
 async def excerpt(response: aiohttp.ClientResponse, secrets: Iterable[str]) -> bytes:
     """The first EXCERPT_BYTES of the body, without these secrets: a sink may repeat what it got."""
-    known = [*secrets]
-    most = EXCERPT_BYTES + max((len(each.encode()) for each in known), default=0)
+    known = _as_repeated(secrets)
+    most = EXCERPT_BYTES + max(map(len, known), default=0)
     found = b""
     with suppress(TimeoutError, aiohttp.ClientError, OSError):
         async with asyncio.timeout(_SPARE_S):
             found = await _read(response, _DRAINED_BYTES, most)
-    return blanked(found, known)[:EXCERPT_BYTES]
+    return _blanked(found, known)[:EXCERPT_BYTES]
 
 
 def blanked(text: bytes, secrets: Iterable[str]) -> bytes:
-    """The text without these secrets, and without beginnings of them that have _HEAD bytes or more."""
-    for secret in sorted(secrets, key=len, reverse=True):  # a long one may contain a short one
-        known = secret.encode()
-        at = text.find(known[:_HEAD])
-        while at >= 0:
-            same = takewhile(lambda pair: pair[0] == pair[1], zip(known, text[at:], strict=False))
-            text = text[:at] + _BLANK + text[at + len([*same]) :]
-            at = text.find(known[:_HEAD], at + len(_BLANK))
-    return text
+    """The text without these secrets, as they are sent and as JSON, HTML or a URL escapes them.
+
+    Beginnings of them that have _HEAD bytes or more are blanked too.
+    """
+    return _blanked(text, _as_repeated(secrets))
+
+
+def _blanked(text: bytes, known: Iterable[bytes]) -> bytes:
+    # All places are found before one is blanked: secrets may contain one another, or begin alike.
+    found, end = bytearray(), 0
+    for start, stop in sorted(place for each in known for place in _places(text, each)):
+        if start >= end:
+            found += text[end:start] + _BLANK
+        end = max(end, stop)
+    return bytes(found + text[end:])
+
+
+def _places(text: bytes, known: bytes) -> Iterator[tuple[int, int]]:
+    """Where the text has `known` or a beginning of it."""
+    at = text.find(known[:_HEAD])
+    while at >= 0:
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(known, text[at:], strict=False))
+        end = at + len([*same])
+        yield at, end
+        at = text.find(known[:_HEAD], end)
+
+
+def _as_repeated(secrets: Iterable[str]) -> set[bytes]:
+    """The secrets in each form in which a sink may repeat them."""
+    return {
+        form.encode()
+        for each in secrets
+        if each
+        for form in (each, *_in_json(each), *_in_html(each), *_in_url(each))
+    }
+
+
+def _in_json(text: str) -> Iterator[str]:
+    for is_ascii in (True, False):
+        form = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
+        yield form
+        yield form.replace("/", "\\/")  # PHP
+        yield form.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")  # Go
+
+
+def _in_html(text: str) -> Iterator[str]:
+    yield escape(text, quote=False)
+    form = escape(text)
+    yield form
+    yield form.replace("&#x27;", "&#039;")  # PHP
+    yield form.replace("&#x27;", "&#39;")
+    yield form.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")  # Go, Jinja
+
+
+def _in_url(text: str) -> Iterator[str]:
+    yield quote_plus(text)
+    for unescaped in ("", "/", "!'()*"):  # the last is JavaScript's
+        yield quote(text, safe=unescaped)
 
 
 async def drain(response: aiohttp.ClientResponse) -> None:
