@@ -67,6 +67,7 @@ class ReferredData:
             else:
                 found = request_of(delivery.firing, content, self._tracing)
                 held.keep(len(found.sent.body))
+                del content  # has the data too, which nothing counts while the request waits for its answer
             yield found
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from typing import Any
 from unittest import mock
 
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 from interlock.engine.delivery.answers import Verdict
 from interlock.engine.errors import UnreachableError
+from interlock.engine.sending.content import Content
 from interlock.engine.sending.referred import MOST_BYTES, THREADS
 from interlock.engine.sending.target import Target
 from interlock.events.event import Event
@@ -89,6 +91,29 @@ def test_large_data_wait_for_room_and_what_has_none_does_not(sink: Sink) -> None
         release.set()
         assert [posting.wait(number).answer.status for number in (slow, next_one)] == [202, 202]
     assert len(read) == 2
+
+
+def test_what_a_body_was_made_of_is_not_kept_until_the_answer(sink: Sink) -> None:
+    """A firing with large data took about twice the memory that the room counts."""
+    made: list[weakref.ref[Content]] = []
+    kept: list[bool] = []
+
+    class Noted(Content):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(weakref.ref(self))
+
+    async def note(writer: asyncio.StreamWriter) -> bool:
+        kept.extend(each() is not None for each in made)
+        return await answer(202)(writer)
+
+    sink.behave = lambda _: note
+    with (
+        mock.patch("interlock.engine.sending.referred.Content", Noted),
+        Posting({"c": Target(url=sink.url)}, {REF: LARGE}) as posting,
+    ):
+        assert posting.deliver(referring()).answer.status == 202
+    assert kept == [False]
 
 
 def test_room_for_the_most_is_taken_before_the_size_is_known(sink: Sink) -> None:
