@@ -94,12 +94,15 @@ def _group(config: BusConfig, registry: Registry) -> Group:
         committed = admin.committed(partitions, stable=False) or {}
         starts, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
         topic = admin.topics([name])[name]
-    found = {tp: delivery_metadata(each) for tp, each in committed.items() if each is not None}
-    own = {  # without offsets of a deleted topic, or that no deliverer committed
-        tp: each.offset
+    found = {  # without offsets of a deleted topic, or that no deliverer committed
+        tp: (each.offset, about)
         for tp, each in committed.items()
-        if each is not None and topic is not None and (about := found[tp]) and about.topic_id == topic.id
+        if each is not None
+        and topic is not None
+        and (about := delivery_metadata(each)) is not None
+        and about.topic_id == topic.id
     }
+    own = {tp: offset for tp, (offset, _) in found.items()}
     open_from = {tp: min(max(start, own.get(tp, start)), ends[tp]) for tp, start in starts.items()}
-    problems = {tp: about.problem for tp, about in found.items() if about and about.problem}
+    problems = {tp: about.problem for tp, (_, about) in found.items() if about.problem}
     return Group(members, open_from, ends, own.keys(), problems)
