@@ -83,10 +83,6 @@ class SinkLanes:
     # -- what the sink has
 
     @property
-    def is_empty(self) -> bool:
-        return not self.lanes
-
-    @property
     def wanted_order(self) -> Order:
         """The order of the newest settings; `order` becomes it when nothing is in flight any more."""
         return self.next_order or self.order
