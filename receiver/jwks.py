@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -41,28 +41,31 @@ class Keys:
     def __init__(
         self,
         url: str,
-        fetch: Callable[[str], Mapping[str | None, Key]] | None = None,
+        fetch: Callable[[str], Mapping[str | None, Sequence[Key]]] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url, self._fetch, self._now = url, fetch or fetch_keys, now
-        self._keys: Mapping[str | None, Key] = {}
+        self._keys: Mapping[str | None, Sequence[Key]] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._failed = False
         self._task: asyncio.Task[None] | None = None
         self._faults = Faults()
         self.version = 0
 
-    async def find(self, key_id: str | None) -> Key | None:
-        """The key with this id, or the only key if the token names none. Raises NoKeysError."""
-        key = self._find(key_id)
-        if key is None:
+    async def find(self, key_id: str | None) -> Sequence[Key]:
+        """The keys with this id; if the token names none, the only key or all without an id.
+
+        Empty if there is no such key. Raises NoKeysError.
+        """
+        keys = self._find(key_id)
+        if not keys:
             self.refresh(FAILED_AGAIN_S if self._failed else UNKNOWN_AGAIN_S)
-        if key is None and self._task is not None:
+        if not keys and self._task is not None:
             await asyncio.shield(self._task)  # other requests wait for the same fetch
-            key = self._find(key_id)
+            keys = self._find(key_id)
         if not self.version:
             raise NoKeysError
-        return key
+        return keys
 
     def refresh(self, after_s: float = FRESH_S) -> None:
         """Starts to fetch the keys, unless a fetch is under way or began less than `after_s` ago."""
@@ -84,13 +87,13 @@ class Keys:
         finally:
             self._task = None
 
-    def _find(self, key_id: str | None) -> Key | None:
+    def _find(self, key_id: str | None) -> Sequence[Key]:
         if key_id is None and len(self._keys) == 1:
             return next(iter(self._keys.values()))
-        return self._keys.get(key_id)
+        return self._keys.get(key_id, ())
 
 
-def fetch_keys(url: str) -> dict[str | None, Key]:
+def fetch_keys(url: str) -> dict[str | None, list[Key]]:
     """The usable keys at a URL. Blocks up to TOTAL_S. Raises an error of httpx, or ValueError."""
     import httpx
 
@@ -106,8 +109,11 @@ def fetch_keys(url: str) -> dict[str | None, Key]:
     return keys_of(bytes(found))
 
 
-def keys_of(document: bytes) -> dict[str | None, Key]:
-    """The keys of a JWKS document that verify signatures; others are left out. Raises ValueError."""
+def keys_of(document: bytes) -> dict[str | None, list[Key]]:
+    """The keys of a JWKS document that verify signatures, by their ids; others are left out.
+
+    Of several keys with one id the last; all keys without an id. Raises ValueError.
+    """
     import jwt
 
     try:
@@ -117,7 +123,7 @@ def keys_of(document: bytes) -> dict[str | None, Key]:
     entries = form.get("keys")
     if not isinstance(entries, list):
         raise ValueError("the document has no list `keys`")
-    keys: dict[str | None, Key] = {}
+    keys: dict[str | None, list[Key]] = {}
     for entry in entries:
         if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
             continue
@@ -135,7 +141,11 @@ def keys_of(document: bytes) -> dict[str | None, Key]:
         if entry.get("kty") == "RSA" and public.key_size < _RSA_BITS:
             continue
         key_id = entry.get("kid")
-        keys[key_id if isinstance(key_id, str) else None] = Key(public, algorithms)
+        key = Key(public, algorithms)
+        if isinstance(key_id, str):
+            keys[key_id] = [key]
+        else:
+            keys.setdefault(None, []).append(key)
     if not keys:
         raise ValueError("the document has no usable public key")
     return keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from .answers import Answer, problem, try_again
@@ -69,10 +70,9 @@ class Tokens:
             issuer, keys = found
             keys.refresh()
             key_id = read["header"].get("kid")
-            key = await keys.find(key_id if isinstance(key_id, str) else None)
-            if key is None:
+            claims = _claims(token, await keys.find(key_id if isinstance(key_id, str) else None), issuer)
+            if claims is None:
                 return _invalid("no key of its issuer has verified it.")
-            claims = _claims(token, key, issuer)
             expires = float(claims["exp"])
         except NoKeysError:
             return try_again(
@@ -95,19 +95,23 @@ class Tokens:
         return _invalid("no credential has its claims.")
 
 
-def _claims(token: bytes, key: Key, issuer: Issuer) -> dict[str, Any]:
+def _claims(token: bytes, keys: Iterable[Key], issuer: Issuer) -> dict[str, Any] | None:
+    """The claims of a token that one of the keys verifies; None if none does. Raises an error of jwt."""
     import jwt
 
-    claims: dict[str, Any] = jwt.decode(
-        token,
-        key.public,
-        algorithms=key.algorithms,
-        issuer=issuer.issuer,
-        audience=issuer.audience,
-        leeway=LEEWAY_S,
-        options={"require": ["exp", "iss", "aud"]},
-    )
-    return claims
+    for key in keys:
+        with suppress(jwt.InvalidSignatureError, jwt.InvalidAlgorithmError):
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key.public,
+                algorithms=key.algorithms,
+                issuer=issuer.issuer,
+                audience=issuer.audience,
+                leeway=LEEWAY_S,
+                options={"require": ["exp", "iss", "aud"]},
+            )
+            return claims
+    return None
 
 
 def _fits(claim: object, text: str) -> bool:

@@ -58,7 +58,7 @@ class Source:
     def __init__(self, found: bytes | Exception = PUBLISHED) -> None:
         self.found, self.fetched, self.now = found, 0, 0.0
 
-    def fetch(self, url: str) -> Mapping[str | None, Key]:
+    def fetch(self, url: str) -> Mapping[str | None, list[Key]]:
         assert url == "https://a/keys"
         self.fetched += 1
         if isinstance(self.found, Exception):
@@ -93,6 +93,20 @@ def refused(tokens: Tokens, token: bytes) -> Answer:
 )
 def test_a_token_of_the_issuer_is_granted(key: Any, kid: str, alg: str) -> None:
     assert asyncio.run(admitted(Source().tokens(), signed(key, kid, alg))) is SHOP
+
+
+def test_each_key_without_an_id_verifies_tokens_that_name_none() -> None:
+    """While an issuer changed its key, tokens of the old one got 401."""
+    keys = [{**jwk(key, ""), "kid": None} for key in (RSA, EC, OTHER_RSA)]
+    for key, alg in ((RSA, "RS256"), (EC, "ES256"), (OTHER_RSA, "RS256")):
+        assert asyncio.run(admitted(Source(document(*keys)).tokens(), signed(key, None, alg))) is SHOP
+    for token, says in (
+        (signed(ED, None, "EdDSA"), "no key"),
+        (signed(rsa.generate_private_key(65537, 2048), None), "no key"),
+        (signed(kid=None, exp=1_000_000_000), "expired"),
+        (signed(), "no key"),  # it names another key
+    ):
+        assert says in refused(Source(document(*keys)).tokens(), token).body.decode()
 
 
 def test_a_claim_may_be_a_list_with_the_value() -> None:
