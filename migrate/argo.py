@@ -71,15 +71,17 @@ _TARGET: Final = "write a DAG {} that does what this trigger did"
 def sensors(resources: Iterable[Resource]) -> list[Subscription | Unread]:
     """Returns what becomes of each resource: of a Sensor a line for itself, and one for each trigger."""
     found: list[Subscription | Unread] = []
+    taken = set[str]()
     for each in resources:
         if each.kind == "Sensor" and each.api_version == API_VERSION:
-            found += _sensor(each)
+            found += _sensor(each, taken)
         else:
             found.append(Unread(str(each), f"it is no Sensor of {API_VERSION}"))
     return found
 
 
-def _sensor(resource: Resource) -> Iterator[Subscription | Unread]:
+def _sensor(resource: Resource, taken: set[str]) -> Iterator[Subscription | Unread]:
+    """taken: the names of the triggers that were read before, to which those of this Sensor are added."""
     try:
         spec = Members(resource.value.get("spec"), "spec")
         dependencies = [
@@ -95,7 +97,16 @@ def _sensor(resource: Resource) -> Iterator[Subscription | Unread]:
     yield Unread(str(resource), "its triggers follow", left_out)
     made = _Dependencies(dependencies)
     for number, each in enumerate(triggers):
-        yield _Trigger(resource, f"spec.triggers[{number}]", each, made).read()
+        found = _Trigger(resource, f"spec.triggers[{number}]", each, made).read()
+        if not found.refused and found.name in taken:
+            reason = Note(
+                f"spec.triggers[{number}].template.name",
+                "another trigger of the file becomes the same DAG name",
+            )
+            found = Subscription(resource=found.resource, name=found.name, refused=(reason,))
+        elif not found.refused:
+            taken.add(found.name)
+        yield found
 
 
 class _Dependencies:
@@ -183,9 +194,10 @@ class _Trigger:
             self._left_out += template.left({}, "no field of a template that is known here")
             self._left_out += given.left(_TRIGGER, "no field of a trigger that is known here")
         made = self._made if not self._refused else {}
+        namespace = self._resource.namespace if self._resource.namespace != "default" else ""
         return Subscription(
             resource=f"{self._resource} trigger {name}",
-            name=f"{self._resource.name}.{name}" if self._resource.name else name,
+            name=".".join(filter(None, (namespace, self._resource.name, name))),
             left_out=tuple(self._left_out),
             differs=tuple(self._differs),
             refused=tuple(self._refused),

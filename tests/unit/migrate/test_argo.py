@@ -70,6 +70,25 @@ def test_conditions_join_the_dependencies(conditions: str | None, wanted: Any) -
     assert dict(found.arguments) == {"trigger_dag_id": "t"}
 
 
+@pytest.mark.parametrize(("namespace", "name"), [("default", "s.t"), ("", "s.t"), ("shop", "shop.s.t")])
+def test_the_namespace_is_part_of_the_name_unless_it_is_the_default_one(namespace: str, name: str) -> None:
+    given = sensor(trigger("a"))
+    given["metadata"]["namespace"] = namespace
+    assert [each.name for each in read(given) if isinstance(each, Subscription)] == [name]
+
+
+def test_triggers_that_would_become_the_same_dag_are_refused_except_the_first() -> None:
+    """The file had two DAGs of one id, of which Airflow keeps one."""
+    _, first, second, other = read(sensor(trigger("a"), trigger("c"), trigger("a", template={"name": "u"})))
+    assert isinstance(first, Subscription)
+    assert isinstance(second, Subscription)
+    assert isinstance(other, Subscription)
+    assert (first.refused, other.refused, second.condition) == ((), (), None)
+    assert second.refused == (
+        Note("spec.triggers[1].template.name", "another trigger of the file becomes the same DAG name"),
+    )
+
+
 @pytest.mark.parametrize(
     "conditions", ["a && d", "!a", "a & b-1", "a && b-1 +", "event('x')", "a b-1", "a &&", " "]
 )
