@@ -119,7 +119,10 @@ class _Dependencies:
         for each in given:
             name, notes = f"({each.path})", list[Note]()
             try:
-                name = each.text("name") or name
+                stated = each.text("name")
+                if not stated:
+                    raise Refused(each.field("name"), "it is missing")
+                name = stated
                 self.matchers[name] = _dependency(each, name, notes)
             except Refused as error:
                 self.refused[name] = Note(error.field, error.reason)
@@ -214,7 +217,11 @@ class _Trigger:
 
     def _condition(self, template: Members) -> Condition:
         field, known = template.field("conditions"), self._dependencies
-        text = template.text("conditions") or " && ".join(known.names())
+        text = template.text("conditions")
+        if not text:  # then it has all dependencies
+            for reason in known.refused.values():
+                raise Refused(*reason)
+            text = " && ".join(known.names())
         used: dict[str, str] = {}
 
         def placeholder(found: re.Match[str]) -> str:

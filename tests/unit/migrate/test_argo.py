@@ -216,6 +216,12 @@ def test_a_dependency_that_cannot_be_carried_over_refuses_the_triggers_that_name
     assert made.condition == MATCHERS["c"]
 
 
+def test_a_trigger_of_all_dependencies_is_refused_for_the_one_without_a_name() -> None:
+    nameless = {"eventSourceName": "shop", "eventName": "orders"}
+    [note] = one(trigger(), dependencies=(B, nameless)).refused
+    assert note == Note("spec.dependencies[1].name", "it is missing")
+
+
 def test_a_context_that_is_not_that_of_the_dependency_is_refused() -> None:
     wrong = {**A, "filters": {"context": {"source": "other", "type": "webhook"}}}
     [note] = one(trigger("a"), dependencies=(wrong,)).refused
