@@ -44,8 +44,13 @@ def deliver_here(config: BusConfig, loop: asyncio.AbstractEventLoop) -> Deliveri
         loops[key] = loop
         delivering = running.get(key)
         if delivering is None:
-            delivering = running[key] = _made(config, chosen, key)
-            delivering.start()
+            delivering = _made(config, chosen, key)
+            try:
+                delivering.start()
+            except RuntimeError:  # no thread can be started: the next call tries again
+                delivering.ask_to_stop()
+                raise
+            running[key] = delivering
             atexit.register(delivering.stop)
     delivering.use(config)
     return delivering

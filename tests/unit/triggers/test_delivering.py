@@ -25,17 +25,23 @@ class Made:
     """A `Delivering` that makes no delivery."""
 
     made: list[Made]
+    refusals: list[RuntimeError]  # what the next calls of `start` raise
 
     def __init__(self, config: BusConfig, make_posts: Any, process: DelivererProcess, metrics: Any) -> None:
         self.config, self.make_posts, self.limits = config, make_posts, process.parts.limits
-        self.started = 0
+        self.started = self.asked_to_stop = 0
         self.used: list[BusConfig] = []
         self.made.append(self)
 
     def start(self) -> None:
+        if self.refusals:
+            raise self.refusals.pop()
         self.started += 1
 
     def stop(self) -> None: ...
+
+    def ask_to_stop(self) -> None:
+        self.asked_to_stop += 1
 
     def use(self, config: BusConfig) -> None:
         self.used.append(config)
@@ -43,7 +49,7 @@ class Made:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Made]]:
-    Made.made = []
+    Made.made, Made.refusals = [], []
     monkeypatch.setattr("interlock.engine.runtime.delivering.Delivering", Made)
     monkeypatch.setattr(module.atexit, "register", lambda _: None)
     yield Made.made
@@ -76,6 +82,19 @@ def test_a_forked_process_gets_its_own(
     monkeypatch.setattr(os, "getpid", lambda: -1)
     deliver_here(BUS, loop)
     assert len(made) == 2
+
+
+def test_after_a_refused_thread_the_next_call_starts_another_one(
+    made: list[Made], loop: asyncio.AbstractEventLoop
+) -> None:
+    """All later calls returned the one without threads: the triggerer made no delivery until its restart."""
+    Made.refusals = [RuntimeError("can't start new thread")]
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        deliver_here(BUS, loop)
+    assert deliver_here(BUS, loop) is made[1]
+    refused, started = made
+    assert (refused.started, refused.asked_to_stop) == (0, 1)  # its loop may run, without a watchdog
+    assert (started.started, started.asked_to_stop) == (1, 0)
 
 
 def test_with_0_deliveries_a_triggerer_makes_none(
