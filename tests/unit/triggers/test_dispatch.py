@@ -47,6 +47,7 @@ class Stage:
         self.offsets: list[int] = []
         self.forgotten: set[tuple[int, int]] = set()
         self.in_flight: list[int] = [0]
+        self.counted = 0
         self.opened: list[Any] = []
         self.closed = 0
         self.stream = SimpleNamespace(registered=True)
@@ -77,6 +78,7 @@ class Stage:
 
     async def runs_in_flight(self, dag_id: str) -> int:
         assert dag_id == "t"
+        self.counted += 1
         if len(self.in_flight) > 1:
             self.on_full()
             return self.in_flight.pop(0)
@@ -192,6 +194,33 @@ def test_problems_of_the_bus_are_logged_and_it_keeps_waiting(
     monkeypatch.setattr(trigger.log, "warning", lambda text, *values: lines.append(text % values))
     assert outcome(trigger)["places"] == [(0, 1)]
     assert lines == ["The broker is away. The trigger keeps waiting."]
+
+
+def test_problems_of_the_bus_are_logged_also_while_the_target_is_full(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was logged, and no corrected connection read, until a run of the target ended."""
+    stage.offsets, stage.in_flight = [1], [10]
+    monkeypatch.setattr(module, "ROOM_S", 60.0)
+
+    def come(deliver: Callable[[Any], None]) -> None:
+        deliver(MORE_FIRINGS)
+        deliver(Notice("The broker is away."))
+
+    async def until_logged() -> str:
+        logged: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        stage.on_open = come
+        trigger = a_trigger()
+        monkeypatch.setattr(trigger.log, "warning", lambda text, *values: logged.set_result(text % values))
+        task = asyncio.ensure_future(anext(trigger.run()))
+        try:
+            async with asyncio.timeout(30):
+                return await logged
+        finally:
+            task.cancel()
+
+    assert asyncio.run(until_logged()) == "The broker is away. The trigger keeps waiting."
+    assert stage.counted == 1, "a firing that comes makes no room"
 
 
 def test_its_event_says_if_nothing_was_registered(stage: Stage) -> None:
