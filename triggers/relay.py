@@ -128,7 +128,7 @@ class RelayTrigger(BaseTrigger):
             while True:
                 left = seconds_until(self.renew_at)
                 try:
-                    async with asyncio.timeout(left or (SETTLE_S if relayed else 0)) as limit:
+                    async with asyncio.timeout(max(left, SETTLE_S if relayed else 0.0)) as limit:
                         fired = await anext(source)
                 except StopAsyncIteration:
                     if not relayed:

@@ -172,6 +172,26 @@ def test_a_write_that_is_under_way_ends_also_after_the_time_to_renew(producer: P
     assert queue.steps == EACH_IN_TURN[:4]
 
 
+def test_an_acknowledgement_may_go_on_after_the_time_to_renew_if_the_write_ended_just_before(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was cancelled at the time to renew, and only a write that ended later left it its 5 s."""
+    queue = Queue("a")
+    given: list[float] = []
+    timeout = asyncio.timeout
+
+    def noted(seconds: float) -> asyncio.Timeout:
+        given.append(seconds)
+        return timeout(seconds)
+
+    monkeypatch.setattr(module, "SETTLE_S", 5.0)
+    monkeypatch.setattr(module, "seconds_until", lambda _: 0.0 if "acknowledge a" in queue.steps else 0.1)
+    monkeypatch.setattr(module.asyncio, "timeout", noted)
+    relayed(Endless())
+    assert queue.steps == EACH_IN_TURN[:4]
+    assert given[-2:] == [0.1, 5.0]
+
+
 def test_an_inner_trigger_that_fails_starts_again(producer: Producer) -> None:
     Queue(OSError("reset"), OSError("reset"), "a", OSError("reset"), "b")
     assert relayed(Endless()) == {"outcome": "renew", "events": 2, "skipped": 0}
