@@ -52,7 +52,11 @@ def command() -> ActionCommand:
 
 @or_exit("reconcile")
 def run(args: Namespace) -> None:
-    """Emits the missing events, shows them, and prints how many were compared."""
+    """Emits the missing events, shows them, and prints how many were compared.
+
+    After an error or Ctrl-C it shows those of the steps that were finished before; of the next step some may
+    have been emitted too.
+    """
     from airflow.utils.session import create_session
 
     from ...events.errors import EventError
@@ -65,26 +69,27 @@ def run(args: Namespace) -> None:
             f"--since {since:%FT%TZ} is not before --until {until:%FT%TZ}: give an earlier --since or a"
             " later --until"
         )
-    wanted = _wanted(args)
+    wanted, config = _wanted(args), answering_bus(args)
     compared = missing = 0
     rows: list[dict[str, Any]] = []
-    with create_session() as session:
-        for step in reconcile(answering_bus(args), session, since, until, wanted, dry_run=args.dry_run):
-            compared += step.completions
-            missing += len(step.missing)
-            rows += map(_row, step.missing[: max(0, args.limit - len(rows))])
-            if step.completions >= PAGE:
-                say(
-                    f"{counted(compared, 'completion')} up to {step.until:%FT%TZ} compared: "
-                    f"{counted(missing, 'event')} {what} so far."
-                )
-    show(args, rows)
-    if missing > len(rows):
-        say(f"Not shown: {missing - len(rows)} more.")
-    say(
-        f"{counted(compared, 'completion')} from {since:%FT%TZ} to {until:%FT%TZ} compared: "
-        f"{counted(missing, 'event')} {what}."
-    )
+    scope = "compared before the command ended"
+    try:
+        with create_session() as session:
+            for step in reconcile(config, session, since, until, wanted, dry_run=args.dry_run):
+                compared += step.completions
+                missing += len(step.missing)
+                rows += map(_row, step.missing[: max(0, args.limit - len(rows))])
+                if step.completions >= PAGE:
+                    say(
+                        f"{counted(compared, 'completion')} up to {step.until:%FT%TZ} compared: "
+                        f"{counted(missing, 'event')} {what} so far."
+                    )
+        scope = f"from {since:%FT%TZ} to {until:%FT%TZ} compared"
+    finally:  # also after an error: the same command, run again, shows only what it emits then
+        show(args, rows)
+        if missing > len(rows):
+            say(f"Not shown: {missing - len(rows)} more.")
+        say(f"{counted(compared, 'completion')} {scope}: {counted(missing, 'event')} {what}.")
 
 
 def _row(event: Event) -> dict[str, Any]:

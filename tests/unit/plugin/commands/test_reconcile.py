@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
+from interlock.engine.errors import UnreachableError
 from interlock.events.completions import DagRun, TaskInstanceCompletion
 from interlock.plugin.completions import reconcile as work
 from interlock.plugin.completions.reconcile import PAGE, Reconciled
@@ -70,6 +71,26 @@ def test_it_prints_the_missing_events_and_how_many_completions_were_compared(
     run("--dry-run")
     assert "1 event would be emitted." in capsys.readouterr().err
     assert [call["dry_run"] for call in requests] == [False, True]
+
+
+def test_events_that_were_emitted_before_an_error_are_shown(
+    requests: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were not, and the same command, run again, shows only the rest."""
+
+    def fail(*_: Any, **__: Any) -> Iterator[Reconciled]:
+        yield Reconciled(PAGE, NOON, (END.event(),))
+        raise UnreachableError("The broker is away.")
+
+    monkeypatch.setattr(work, "reconcile", fail)
+    with pytest.raises(SystemExit, match=r"reconcile: The broker is away\."):
+        run("--output", "json")
+    out, err = capsys.readouterr()
+    assert [row["id"] for row in json.loads(out)] == [END.id]
+    assert err.splitlines()[-1] == f"{PAGE} completions compared before the command ended: 1 event emitted."
+    with pytest.raises(SystemExit, match="The broker is away"):
+        run("--output", "json", "--dry-run", "--limit", "0")
+    assert "Not shown: 1 more." in capsys.readouterr().err
 
 
 def test_rows_are_limited_and_all_events_are_counted(
