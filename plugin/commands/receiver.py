@@ -144,6 +144,9 @@ def _credentials_document(options: Options) -> Document | None:
         extra = Connection.get_connection_from_secrets(conn_id).extra_dejson
     except AirflowNotFoundException:
         raise ConfigError(f"There is no Airflow connection {conn_id!r}, which --credentials names.") from None
+    except PermissionError as error:  # of Airflow, if a secrets backend refuses it
+        what = f"connection {conn_id!r}, which --credentials names"
+        raise ConfigError(_refused(what, error)) from None
     return read_document(extra, f"The extra of the connection {conn_id!r}")
 
 
@@ -161,7 +164,10 @@ def _webhooks(options: Options) -> list[Webhook]:
         return []
     if origin.startswith(_VARIABLE):
         name = origin.removeprefix(_VARIABLE)
-        text = Variable.get_variable_from_secrets(name)
+        try:
+            text = Variable.get_variable_from_secrets(name)
+        except PermissionError as error:
+            raise ConfigError(_refused(f"Variable {name!r}, which --webhooks names", error)) from None
         if text is None:
             raise ConfigError(f"There is no Airflow Variable {name!r}, which --webhooks names.")
     else:
@@ -173,6 +179,7 @@ def _webhooks(options: Options) -> list[Webhook]:
 
 
 def _secret_of(conn_id: str) -> Secret | None:
+    """The secret in a connection; None without it. Raises ValueError if this process may not read it."""
     from airflow.exceptions import AirflowNotFoundException
     from airflow.models.connection import Connection
 
@@ -182,7 +189,13 @@ def _secret_of(conn_id: str) -> Secret | None:
         found = Connection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
         return None
+    except PermissionError as error:  # `read_webhooks` adds where the connection is named
+        raise ValueError(_refused(f"connection {conn_id!r}", error)) from None
     return Secret(found.login or "", found.password or "")
+
+
+def _refused(what: str, error: PermissionError) -> str:
+    return f"This process may not read {what}: {error}. Allow it in the secrets backend."
 
 
 def _encoded(args: Namespace) -> str:

@@ -75,7 +75,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     verify_token: str | None = None
 
 
-# Gets the id of a connection; None if there is none.
+# Gets the id of a connection; None if there is none. Raises ValueError if it may not be read.
 SecretOf = Callable[[str], Secret | None]
 
 

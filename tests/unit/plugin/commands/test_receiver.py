@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from airflow.models.connection import Connection
+from airflow.models.variable import Variable
 from interlock.engine.errors import ConfigError
-from interlock.plugin.commands.receiver import _webhooks
+from interlock.plugin.commands.receiver import _credentials_document, _webhooks
 from interlock.receiver.server import Options
 
 DECLARED = '[[webhook]]\nname = "github"\npreset = "github"\nsecret = "github_webhook"\n'
@@ -43,3 +45,23 @@ def test_a_missing_variable_or_connection_is_refused_by_its_name(
         _webhooks(Options(webhooks="variable:hooks"))
     with pytest.raises(ConfigError, match="no Airflow Variable 'nothing'"):
         _webhooks(Options(webhooks="variable:nothing"))
+
+
+def test_what_a_secrets_backend_refuses_is_an_error_that_names_it_and_the_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The command ended in a traceback."""
+
+    def refuse(name: str) -> None:
+        raise PermissionError("not this machine")
+
+    monkeypatch.setenv("AIRFLOW_VAR_HOOKS", DECLARED)
+    monkeypatch.setattr(Connection, "get_connection_from_secrets", refuse)
+    reason = r"not this machine\. Allow it in the secrets backend\."
+    with pytest.raises(ConfigError, match=f"connection 'senders', which --credentials names: {reason}"):
+        _credentials_document(Options(credentials="conn:senders"))
+    with pytest.raises(ConfigError, match=f"variable:hooks, webhook 'github': .*'github_webhook': {reason}"):
+        _webhooks(Options(webhooks="variable:hooks"))
+    monkeypatch.setattr(Variable, "get_variable_from_secrets", refuse)
+    with pytest.raises(ConfigError, match=f"Variable 'hooks', which --webhooks names: {reason}"):
+        _webhooks(Options(webhooks="variable:hooks"))
