@@ -54,7 +54,10 @@ class DurableOperator(BaseOperator):
             raise ValueError(f"{self.function}: Airflow refuses an argument in default_args: {e}") from e
         checks = ArgumentChecks(self.who)
         checkable = check_unbound(checks, condition, None, param_values, self.get_template_env)
-        checkable.check_key(key_given=False)
+        try:
+            checkable.check_key(key_given=False)
+        except ConditionError as e:
+            raise ConditionError(f"{self.who}: {e}") from None
         checks.moment("since", since)
         checks.duration("renew_after", renew_after, timedelta(minutes=1), "a minute")
         checks.limits(max_keys, at_limit)

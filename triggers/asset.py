@@ -78,7 +78,10 @@ class ConditionTrigger(BaseEventTrigger):
             checks.fail("name", name, "a name without '/'")
         checks = ArgumentChecks(f"ConditionTrigger {name!r}")
         condition = checks.condition("condition", _read(checks.who, condition))
-        condition.check_key(key_given=False)
+        try:
+            condition.check_key(key_given=False)
+        except ConditionError as e:
+            raise ConditionError(f"{checks.who}: {e}") from None
         checks.can_be_met(condition)
         if isinstance(since, str):
             try:

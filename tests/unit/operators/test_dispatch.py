@@ -47,7 +47,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     ("arguments", "sentence"),
     [
         ({"condition": lambda event: True}, "build it with interlock\\.event"),
-        ({"condition": DAILY & event("y")}, "reads no key, but"),
+        ({"condition": DAILY & event("y")}, "^dispatch_dag 'd': event.* reads no key, but"),
         ({"condition": absent(DAILY, "1h", armed_by="subscription")}, "armed_by"),
         ({"trigger_dag_id": "d"}, "names the dispatcher itself"),
         ({"since": datetime(2026, 1, 1)}, "with a time zone"),  # noqa: DTZ001

@@ -58,7 +58,7 @@ def test_an_edited_trigger_has_another_stream(edit: dict[str, Any]) -> None:
     ("arguments", "sentence"),
     [
         ({"condition": lambda event: True}, "build it with interlock\\.event"),
-        ({"condition": CONDITION & event("y")}, "reads no key, but"),
+        ({"condition": CONDITION & event("y")}, "^ConditionTrigger 'n': event.* reads no key, but"),
         ({"name": ""}, "give a name"),
         ({"name": "a/b"}, "give a name"),
         ({"since": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
