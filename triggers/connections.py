@@ -72,7 +72,7 @@ async def until_readable(
         text = str(state.outcome.exception()) if state.outcome else ""
         if text != logged:
             logged = text
-            log.warning("%s The trigger tries again.", text)
+            log.warning("%s The trigger tries again.", visible(text))
 
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(UnreadableError),

@@ -230,12 +230,13 @@ def test_its_event_says_if_nothing_was_registered(stage: Stage) -> None:
 
 def test_an_unreadable_connection_is_read_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.offsets = [1]
-    Connections(monkeypatch, OSError("the backend is away"), OSError("the backend is away"), GOOD)
+    away = OSError("the backend is away\nERROR forged")
+    Connections(monkeypatch, away, away, GOOD)
     trigger, lines = a_trigger(), list[str]()
     monkeypatch.setattr(trigger.log, "warning", lambda text, *values: lines.append(text % values))
     assert outcome(trigger)["places"] == [(0, 1)]
     [line] = lines
-    assert "Connection 'kafka_default' cannot be read: the backend is away" in line
+    assert r"Connection 'kafka_default' cannot be read: the backend is away\nERROR forged" in line
 
 
 def test_with_an_unreadable_connection_it_ends_at_renew_at_without_a_registration(
