@@ -27,16 +27,21 @@ def unknown_member(text: str, labels: Collection[str]) -> str | None:
     if not is_template(text) or "firing" not in text:
         return None
     for name, *rest in _read(text):
-        if name not in _MEMBERS and not hasattr(dict, name):
+        if name not in _MEMBERS and not _is_method(name):
             return f"a firing has no {name!r}: it has {', '.join(_MEMBERS)}"
-        if name in _BY_LABEL and rest and rest[0] not in labels and not hasattr(dict, rest[0]):
+        if name in _BY_LABEL and rest and rest[0] not in labels and not _is_method(rest[0]):
             return f"firing.{name} has no {rest[0]!r}: the condition has the labels {', '.join(labels)}"
     return None
 
 
+def _is_method(name: object) -> bool:
+    """Whether a dict has a method of this name."""
+    return isinstance(name, str) and hasattr(dict, name)
+
+
 @lru_cache(1000)
-def _read(text: str) -> Sequence[tuple[str, ...]]:
-    """The members of `firing` that a template reads by fixed names."""
+def _read(text: str) -> Sequence[tuple[object, ...]]:
+    """The members of `firing` that a template reads by fixed names, or by numbers."""
     try:
         tree = jinja2.Environment().parse(text)  # noqa: S701  # it renders nothing
     except Exception:  # noqa: BLE001  # `ArgumentChecks.templates` says what is wrong; extensions are unknown
@@ -51,13 +56,13 @@ def _read(text: str) -> Sequence[tuple[str, ...]]:
     return [each for each in found if each]
 
 
-def _path(node: nodes.Node) -> tuple[str, ...]:
-    names: list[str] = []
+def _path(node: nodes.Node) -> tuple[object, ...]:
+    names: list[object] = []
     while not isinstance(node, nodes.Name):
         if isinstance(node, nodes.Getattr):
             names.append(node.attr)
         elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
-            names.append(node.arg.value if isinstance(node.arg.value, str) else "")
+            names.append(node.arg.value)
         else:
             return ()
         node = node.node

@@ -138,6 +138,8 @@ def test_an_error_of_a_templated_argument_does_not_say_that_it_is_not_templated(
         ("{{ firing['ds'] }}", "a firing has no 'ds'"),
         ("day {{ firing.events.rates[0].data.day | upper }}", "the condition has the labels orders"),
         ("{{ firing.recorded['rates'][0] }}", "firing.recorded has no 'rates'"),
+        ("{{ firing[0] }}", "a firing has no 0: it has version"),
+        ("{{ firing.events[0].id }}", "firing.events has no 0: the condition has the labels orders"),
     ],
 )
 @pytest.mark.parametrize("argument", ["conf", "note", "logical_date"])
