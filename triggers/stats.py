@@ -6,13 +6,18 @@ it does not set up `airflow.sdk.observability`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
+
+from ..events.visible import visible_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..engine.config import BusConfig
     from ..engine.runtime.metrics import Metrics
+
+log = visible_logger(__name__)
 
 
 def airflow_stats() -> Metrics | None:
@@ -47,11 +52,19 @@ def task_stats() -> Metrics:
 
 
 def count_acknowledged(metrics: Metrics | None, config: BusConfig, count: int) -> None:
-    """Counts acknowledged firings."""
-    if metrics is not None and count:
-        metrics.incr(
-            "interlock.acknowledged", count, tags={"bus": config.name, "deployment": config.deployment}
-        )
+    """Counts acknowledged firings. An error of Airflow's metrics is logged, and not raised."""
+    if metrics is None or not count:
+        return
+    tags = {"bus": config.name, "deployment": config.deployment}
+    try:
+        metrics.incr("interlock.acknowledged", count, tags=tags)
+    except Exception as e:  # noqa: BLE001  # the firings are acknowledged: the caller must not try again
+        _log_uncounted(repr(e))
+
+
+@lru_cache(1)  # a line for each change of the error, however many firings are acknowledged
+def _log_uncounted(error: str) -> None:
+    log.warning("Acknowledged firings are not counted in Airflow's metrics: %s", error)
 
 
 def request_counter(metrics: Metrics | None, bus: str, deployment: str) -> Callable[[str, int, int], None]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from airflow.observability import stats
 from interlock.engine.config import BusConfig
+from interlock.triggers import stats as module
 from interlock.triggers.stats import airflow_stats, count_acknowledged
 
 
@@ -63,3 +64,20 @@ def test_acknowledged_firings_are_counted_by_bus_if_there_is_a_sink(
         count_acknowledged(airflow_stats(), config, count)
     count_acknowledged(None, config, 1)
     assert backend.taken == [("incr", "interlock.acknowledged", 3, {"bus": "b", "deployment": "d"})]
+
+
+def test_an_error_of_the_metrics_is_logged_once_and_does_not_repeat_an_acknowledgement(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended a watcher's stream, and a try of a dispatcher, whose firings were acknowledged."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("no route\nto StatsD")
+
+    module._log_uncounted.cache_clear()
+    monkeypatch.setattr(backend, "incr", fail)
+    for _ in range(2):
+        count_acknowledged(airflow_stats(), BusConfig("b", "d", {"bootstrap.servers": "x:1"}), 3)
+    assert caplog.messages == [
+        r"Acknowledged firings are not counted in Airflow's metrics: OSError('no route\nto StatsD')"
+    ]
