@@ -121,6 +121,7 @@ class LocalBroker:
         """
         if self.pid is not None:
             raise BrokerError(f"The broker at {self.bootstrap_servers} is running already.")
+        self._reap()  # what is left of a node that ended by itself
         java = find_java()
         jars = class_path(self._report, version=self.version)
         self._prepare_directory()
