@@ -162,5 +162,9 @@ def _line(name: str, text: str) -> str:
 
 
 def _moment(ms: int) -> str:
-    moment = _EPOCH + timedelta(milliseconds=ms)
+    """The time in UTC; "… ms" outside the calendar, which a producer's timestamp may be."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return f"{ms} ms"
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

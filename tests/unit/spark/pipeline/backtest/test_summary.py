@@ -68,6 +68,15 @@ def test_the_text_says_how_far_expiry_was_evaluated_without_an_end_given() -> No
     assert summary(None, given=False).to_json()["until_given"] is False
 
 
+def test_a_moment_outside_the_calendar_is_shown_in_milliseconds() -> None:
+    """Regression: a producer that stamped its records in microseconds ended the job with OverflowError."""
+    last_ms = 1_795_046_401_500_000
+    far = replace(summary(None, replace(BEFORE, expires=True), given=False), until_ms=last_ms + 1)
+    lines = str(far).splitlines()
+    assert lines[0].endswith(f"from 2026-11-19T00:00:00.000Z until {last_ms + 1} ms")
+    assert any(f"until the last event, {last_ms} ms: what expires later" in line for line in lines)
+
+
 def test_the_json_is_one_object_with_the_same_figures() -> None:
     found = json.loads(json.dumps(summary(AFTER).to_json()))
     assert found["before"]["reasons"] == [
