@@ -12,7 +12,7 @@ _SECOND: Final = 1000
 _MINUTE: Final = 60 * _SECOND
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
-_LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999
+LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999
 
 
 def duration(ms: int | None) -> str:
@@ -64,7 +64,7 @@ def moment(ms: int | None) -> str:
     """2026-11-20 08:15:03, in UTC; "… ms" outside the calendar, which a producer's timestamp may be."""
     if ms is None:
         return NONE
-    if not 0 <= ms <= _LAST_MS:
+    if not 0 <= ms <= LAST_MS:
         return f"{ms} ms"
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 

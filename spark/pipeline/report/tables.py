@@ -9,7 +9,7 @@ from ..progress import logged_progress
 from . import latencies, producers, registrations
 from .figures import Figures, Table
 from .firings import firings, unreadable
-from .formats import kind
+from .formats import LAST_MS, kind
 from .unwaited import unwaited, without_type
 
 if TYPE_CHECKING:
@@ -163,7 +163,11 @@ def _series(top: Table) -> Column:
 
 
 def step_of(first_ms: int | None, last_ms: int | None) -> int | None:
-    """The step of the time axis; None if a column for each day is fine enough, or there are no events."""
-    if first_ms is None or last_ms is None:
+    """The step of the time axis; None if a column for each day is fine enough, or there are no events.
+
+    Also None if an event is after the year 9999, which a producer's timestamp may be: a moment there has no
+    date, but rows have the last day.
+    """
+    if first_ms is None or last_ms is None or last_ms > LAST_MS:
         return None
     return next((step for step in STEPS_MS if (last_ms - first_ms) // step < COLUMNS), None)

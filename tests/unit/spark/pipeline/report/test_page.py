@@ -13,6 +13,7 @@ import pytest
 from interlock.events.plain import TYPE as PLAIN
 from interlock.spark.pipeline.report import ReportError, charts
 from interlock.spark.pipeline.report.figures import Figures, Table
+from interlock.spark.pipeline.report.formats import LAST_MS
 from interlock.spark.pipeline.report.page import check_can_draw, render
 from interlock.spark.pipeline.report.tables import step_of
 
@@ -218,6 +219,13 @@ def test_the_volume_within_a_day_has_an_axis_of_hours_and_minutes() -> None:
 )  # fmt: skip
 def test_the_step_of_the_time_axis_follows_the_range(last_ms: int | None, step_ms: int | None) -> None:
     assert step_of(None if last_ms is None else 0, last_ms) == step_ms
+
+
+@pytest.mark.parametrize("last_ms", [LAST_MS + 1, 1_795_500_000_000_000])
+def test_events_after_the_year_9999_have_a_column_for_each_day(last_ms: int) -> None:
+    """Regression: timestamps in microseconds ended the report when it drew hours, which had no date."""
+    assert step_of(last_ms - HOUR_MS, last_ms) is None
+    assert step_of(LAST_MS - HOUR_MS, LAST_MS) is not None
 
 
 def test_the_picture_of_expired_waits_shows_which_wait_lacked_what() -> None:
