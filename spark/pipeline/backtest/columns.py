@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from ....conditions import Condition, Matcher
@@ -55,9 +57,21 @@ class ReadColumns:
 
         found = rows.where(f.col("kind") == "event")
         if self.types is not None:
-            keys = sorted({type_key(each).lower() for each in self.types})
-            found = found.where(f.lower(f.col("type_key")).isin(keys))
+            keys, starts = self.type_keys
+            key = f.lower(f.col("type_key"))  # a partition column: Spark reads no other folders
+            found = found.where(reduce(or_, map(key.startswith, starts), key.isin(keys)))
         return found.select(*_PLACE, *ALWAYS, *self._columns(), *(["data"] if self.data else []))
+
+    @property
+    def type_keys(self) -> tuple[list[str], list[str]]:
+        """(values, starts of values) of `type_key`, in lower case: those of `types`, whatever their case.
+
+        A digest in a value is of the type with its case, so the values of one type have only the start before
+        it in common. Other types may have that start too.
+        """
+        keys = {type_key(each).lower() for each in self.types or ()}
+        parts = [each.partition("~") for each in keys]  # no other character than the digest's is `~`
+        return sorted(keys), sorted({start + mark for start, mark, _ in parts if mark})
 
     def _columns(self) -> Iterator[Column]:
         from pyspark.sql import functions as f

@@ -12,6 +12,7 @@ from interlock.events import Event
 from interlock.spark.pipeline.backtest.columns import ReadColumns
 from interlock.spark.pipeline.backtest.misses import Misses
 from interlock.spark.pipeline.backtest.question import Question
+from interlock.spark.pipeline.rows import type_key
 
 from .logs import Entry, read
 
@@ -126,3 +127,16 @@ READ = {
 @pytest.mark.parametrize(("condition", "columns"), READ.values(), ids=READ)
 def test_only_what_matchers_read_is_fetched(condition: Condition, columns: ReadColumns) -> None:
     assert ReadColumns.of(condition) == columns
+
+
+@pytest.mark.parametrize("name", ["com.acme", "com/acme", "com/acme.", "é.acme", "a" * 101])
+def test_types_that_differ_only_in_case_are_fetched_and_others_are_not(name: str) -> None:
+    """Regression: those whose folder's name has a digest were not, since it differs with the case."""
+    keys, starts = ReadColumns.of(event(name)).type_keys
+
+    def fetched(type_: str) -> bool:
+        key = type_key(type_).lower()
+        return key in keys or key.startswith(tuple(starts))
+
+    assert all(map(fetched, (name, name.upper(), name.title())))
+    assert not any(map(fetched, ("other", "com", "com.acme.more", "com/acme.more", "com/other", "a" * 20)))
