@@ -154,10 +154,10 @@ class Deliverers:
             if self._dying[0].alive:
                 self._dying[0].process.kill()
             self._dying = None
+        self.start()  # also so that there is one to choose
         if now >= self._next and not self.resting and self._dying is None:
             self._next = now + KILL_EVERY_S * self._random.uniform(0.5, 1.5)
             self._end(self._random.choice(self._running))
-        self.start()
 
     def _end(self, victim: EngineProcess) -> None:
         how = self._random.random()

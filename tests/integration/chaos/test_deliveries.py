@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
+import pytest
 
-from tests.chaos.deliverers import IN_FLIGHT, failures
+from tests.chaos import deliverers
+from tests.chaos.deliverers import IN_FLIGHT, Deliverers, failures
 from tests.chaos.deliveries import Arrival, Deliveries, compare, read_arrivals, unacknowledged
 from tests.chaos.judge import judge
 from tests.chaos.paper import START_MS, Paper
@@ -113,3 +117,25 @@ def test_a_run_with_too_few_firings_or_kills_fails() -> None:
     assert len(failures(RIGHT | {"firings": 99}, 100, 5)) == 1
     assert len(failures(RIGHT | {"kills": 1}, 100, 5)) == 1
     assert failures(RIGHT | {"kills": 0}, 100, 0) == []  # a calm run
+
+
+def test_deliverers_that_have_all_ended_are_replaced_before_one_of_them_is_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: there was none to choose, and IndexError ended the run."""
+    started: list[Any] = []
+
+    def start(name: str, *_: object, **__: object) -> Any:
+        process = SimpleNamespace(returncode=-9, kill=lambda: None)
+        ways = {"close": lambda: None, "die_at": lambda step: None, "terminate": lambda: None}
+        started.append(SimpleNamespace(name=name, alive=True, process=process, **ways))
+        return started[-1]
+
+    monkeypatch.setattr(deliverers.EngineProcess, "start", start)
+    monkeypatch.setattr(deliverers, "KILL_EVERY_S", 0.0)  # it is always time for one to end
+    tended = Deliverers({"client": {}}, tmp_path, count=2, seed=1, say=lambda line: None)
+    tended.start()
+    for each in started:
+        each.alive = False
+    tended.tend()
+    assert (len(started), tended.kills) == (4, 2)
