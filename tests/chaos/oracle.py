@@ -97,7 +97,7 @@ class Follower(threading.Thread):
         new = found - self._known
         if new:
             self._consumer.incremental_assign([TopicPartition(topic, p, 0) for topic, p in sorted(new)])
-            self._known |= new
+            self._known = self._known | new  # a new set: another thread may be reading this one
 
     def _take(self, message: Any) -> None:
         error = message.error()

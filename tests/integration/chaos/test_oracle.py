@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 from interlock.conditions import EMPTY, Condition, absent, count, event, sequence
 
+from tests.chaos import oracle
 from tests.chaos.judge import Verdict, _fired, judge
 from tests.chaos.model import Model
 from tests.chaos.paper import START_MS, Paper
@@ -339,6 +343,52 @@ def test_poison_is_a_dead_letter_once() -> None:
         for _ in range(times):
             paper.write("dead-letter", 2, None, b"\xff", headers=[("interlock_origin", str(bad).encode())])
         assert wrong(paper) == found, times
+
+
+class EmptyBroker:
+    """A broker of empty topics, as the oracle's clients see it. partitions: {topic: their number}."""
+
+    def __init__(self) -> None:
+        self.partitions = {"bus-subscription": 1, "bus-event": 1}
+
+    def list_topics(self, **_: object) -> Any:
+        of_topic = self.partitions.items()
+        return SimpleNamespace(
+            topics={name: SimpleNamespace(error=None, partitions=range(count)) for name, count in of_topic}
+        )
+
+    def list_offsets(self, asked: dict[TopicPartition, Any], **_: object) -> Any:
+        return dict.fromkeys(asked, SimpleNamespace(result=lambda seconds: SimpleNamespace(offset=0)))
+
+    def list_consumer_group_offsets(self, asked: list[Any], **_: object) -> Any:
+        nothing = SimpleNamespace(topic_partitions=[])
+        return {asked[0].group_id: SimpleNamespace(result=lambda seconds: nothing)}
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """Needed only to be there."""
+
+
+def test_a_partition_may_be_found_while_the_ends_of_the_others_are_requested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Regression: `settle` ended in "Set changed size during iteration"."""
+    broker, made = EmptyBroker(), 0
+
+    def make(*place: Any) -> TopicPartition:
+        nonlocal made
+        made += 1
+        if made == 1:  # where the follower's thread may come between
+            broker.partitions["bus-event"] += 1
+            follower._look()
+        return TopicPartition(*place)
+
+    monkeypatch.setattr(oracle, "AdminClient", lambda settings: broker)
+    monkeypatch.setattr(oracle, "Consumer", lambda settings: broker)
+    follower = oracle.Follower("localhost:1", "bus")
+    follower._look()
+    monkeypatch.setattr(oracle, "TopicPartition", make)
+    assert follower.undone("engines") == []
+    assert made > 2
 
 
 def test_the_oracle_imports_nothing_of_the_engine() -> None:
