@@ -33,10 +33,15 @@ _COLLECTOR = "-XX:+UseSerialGC"
 def jvm_options() -> str:
     """Returns JDK_JAVA_OPTIONS for short-lived JVMs: its present value (a proxy, a trust store) and more."""
     own = os.environ.get("JDK_JAVA_OPTIONS", "")
-    # A JVM reads both variables, and does not start if they name two collectors.
-    given = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {own}"
-    wanted = [_SHORT_LIVED_JVM] if re.search(r"-XX:\+Use\w+GC", given) else [_SHORT_LIVED_JVM, _COLLECTOR]
+    # A JVM does not start if its options name two collectors.
+    wanted = [_SHORT_LIVED_JVM] if collectors() else [_SHORT_LIVED_JVM, _COLLECTOR]
     return " ".join([*own.split(), *(option for option in wanted if option not in own)])
+
+
+def collectors() -> list[str]:
+    """Returns the options that choose a garbage collector in the two variables that each JVM reads."""
+    given = (os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))
+    return [option for each in given for option in re.findall(r"-XX:\+Use\w+GC", each)]
 
 
 def write(folder: Path) -> dict[str, str]:

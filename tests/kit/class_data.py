@@ -1,8 +1,9 @@
 """Archives of a JVM's classes (JEP 350): a broker or a Spark driver starts in two thirds of the time.
 
-`python -m tests.kit.class_data broker` or `spark` makes the archive in `.build`, once for each Java and class
-path, and prints the options with which a JVM uses it: KAFKA_OPTS of brokers, SPARK_SUBMIT_OPTS of Spark's
-drivers. Only tests use archives: making one takes as long as two or three starts.
+`python -m tests.kit.class_data broker` or `spark` makes the archive in `.build`, once for each Java, garbage
+collector and class path, and prints the options with which a JVM uses it: KAFKA_OPTS of brokers,
+SPARK_SUBMIT_OPTS of Spark's drivers. Only tests use archives: making one takes as long as two or three
+starts.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def spark_options() -> list[str]:
 
 
 def _options(name: str, made_for: str, write: Callable[[Path, Path], None]) -> list[str]:
-    made_for = f"{version_of(find_java())} {made_for}"
+    # A JVM without compressed pointers, as with ZGC, silently ignores an archive of one with them.
+    made_for = f"{version_of(find_java())} {spark_conf.collectors()} {made_for}"
     archive = ROOT / ".build" / f"{name}-{hashlib.sha256(made_for.encode()).hexdigest()[:12]}.jsa"
     if not archive.exists():
         archive.parent.mkdir(exist_ok=True)
@@ -96,7 +98,7 @@ def _to_stderr(line: str) -> None:
 
 
 def main() -> None:
-    # As in the tests: a JVM reads an archive only with the garbage collector with which it was made.
+    # As in the tests: an archive may be of no use to a JVM with another garbage collector.
     os.environ["JDK_JAVA_OPTIONS"] = spark_conf.jvm_options()
     name, options = {
         "broker": ("KAFKA_OPTS", broker_options),
