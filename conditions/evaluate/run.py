@@ -138,12 +138,16 @@ class Run:
         new = digest(*match.identity)
         if is_seen(self.seen, new):
             return True
+        replaced: list[tuple[int, Match]] = []
         for number, pool in enumerate(self.pools):
             for held in pool:
                 if held.identity == match.identity:
                     if not self._is_released(number, held, self.now_ms):
                         return True
-                    self.pools[number] = [other for other in pool if other is not held]
+                    replaced.append((number, held))
+        # Only now: a repeat that is ignored must not take the event from a match with an earlier stamp.
+        for number, held in replaced:
+            self.pools[number] = [other for other in self.pools[number] if other is not held]
         self.seen = with_digest(self.seen, new)
         return False
 

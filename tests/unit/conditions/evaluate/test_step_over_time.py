@@ -114,6 +114,18 @@ def test_a_queue_is_limited_and_counts_dropped_events() -> None:
     assert (fired, len(state.matches), state.dropped) == (200, 100, 100)
 
 
+def test_a_repeat_that_is_ignored_takes_its_event_from_no_matcher() -> None:
+    """D2, W7: it was still held by the second matcher, and was removed from the first one."""
+    day_long = event("a", label="a of a day")
+    condition = (a & b).within("1h") | (day_long & c).within("1d")
+    labels = condition.labels
+    both = (labels.index("a"), labels.index("a of a day"))
+    first = Match(Event.of("a", "/s", id="a1"), both, "events", 0, 7, MIDNIGHT)
+    repeat = Match(Event.of("a", "/s", id="a1"), both, "events", 0, 8, MIDNIGHT + 150 * MINUTE)
+    late = match(condition, "b", 1, MIDNIGHT + HOUR)  # of a partition that lags
+    assert fed(condition, [first, repeat, late])[1] == fed(condition, [first, late])[1] == 1
+
+
 @pytest.mark.parametrize(
     "condition", [(a & ~b).within("1h"), (a & ~b).resets("@hourly")], ids=["window", "period"]
 )
