@@ -19,9 +19,9 @@ STALL_S: Final = 30.0  # without a record for this long, the reader will not rea
 class RegistryReader:
     """Keeps the registry and the index up to date. Calls `changed` for all but mere additions.
 
-    All methods that read raise EngineError if the registry was not read for hours (see `ReadPause`): a new
-    engine must read it from its start. They raise UnknownVersion like `Registry.require_known`: the engine
-    must end.
+    All methods that read raise EngineError if the registry was not read for hours (see `ReadPause`), or has
+    lost its end: a new engine must read it from its start. They raise UnknownVersion like
+    `Registry.require_known`: the engine must end.
     """
 
     def __init__(self, context: EngineContext) -> None:
@@ -87,6 +87,7 @@ class RegistryReader:
             if self._first is not None:
                 self._first.take(item)
                 continue
+            self._require_order(item)
             change = self.registry.apply(item)
             for gone in change.removed:
                 self._index.remove(gone)
@@ -96,6 +97,16 @@ class RegistryReader:
                 self.changed(change)
         if self._first is None:
             self.registry.require_known()
+
+    def _require_order(self, item: Record | End) -> None:
+        # A client whose position is beyond the end begins at the start again, without an error. What later
+        # records remove or replace would be in force until they are read again.
+        if isinstance(item, Record) and item.offset < self.registry.position:
+            raise EngineError(
+                f"{self.topic} gave offset {item.offset} after {self.registry.position - 1}: its last "
+                "records were lost (an unclean leader election, or a disk that was restored). The engine "
+                "ends; the next one reads it from its start."
+            )
 
     def close(self) -> None:
         self._reader.close()

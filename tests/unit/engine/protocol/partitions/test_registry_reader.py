@@ -60,6 +60,37 @@ def test_a_clock_that_is_set_back_is_no_pause() -> None:
     assert registry.position == pool.log(REGISTRY).end
 
 
+def test_a_registry_that_lost_its_end_is_an_error_before_earlier_records_are_applied_again() -> None:
+    """The client began at the start again, and put what later records remove in force until they came."""
+    clocks, pool = Clocks(), Pool(WAIT)
+    following, registry = clocks.follow(pool)
+    pool.remove(WAIT)
+    pool.register(Registration.of("other", event("x"), None, 0))
+    following.read_whole()
+    end = pool.log(REGISTRY).end
+    del pool.log(REGISTRY).entries[-1:]
+    with pytest.raises(
+        EngineError, match=rf"b-subscription\[0\] gave offset 0 after {end - 1}: .* its start"
+    ):
+        following.read_new()
+    assert registry.position == end
+    assert registry.get(WAIT.incarnation) is None
+
+
+def test_after_a_loss_of_the_registrys_end_the_next_engine_has_what_is_left() -> None:
+    pool = Pool(WAIT)
+    pool.start()
+    pool.register(Registration.of("other", event("x"), None, 0))
+    pool.run()
+    del pool.log(REGISTRY).entries[-1:]
+    with pytest.raises(EngineError, match="lost"):
+        pool.run()
+    pool.kill()
+    registry = pool.start("two").registry
+    assert registry.by_name("wait") is not None
+    assert registry.by_name("other") is None
+
+
 def test_an_engine_that_slept_through_a_removal_and_its_compaction_does_not_fire_what_was_removed() -> None:
     pool = Pool(WAIT)
     pool.boot()
