@@ -41,7 +41,7 @@ def many(number: int) -> list[Matcher]:
         (lambda: at_least(2.0, a, b), "at_least(n) is a float: give a whole number"),
         (lambda: at_least(True, a, b), "at_least(n) is a bool: give a whole number"),
         (lambda: AtLeast(3, a, b, c), "AtLeast(n) is 3: from 2 to 2, fewer than the conditions; for 1 or"),
-        (lambda: AtLeast(3, a, b, distinct="subject"), "from 2 to 2, at most the number of conditions; for 1,"),
+        (lambda: AtLeast(3, a, b, distinct="subject"), "at most the number of conditions; for 1, write"),
         (lambda: AtLeast(2, a, b, None), "argument 3 of at_least is a NoneType"),
         (lambda: count(a, 0), "Count(n) is 0: from 2 to 1000, because the state holds all of them"),
         (lambda: count(a, 1001), "Count(n) is 1001: from 2 to 1000, because the state holds all of them"),
