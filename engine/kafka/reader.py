@@ -355,8 +355,8 @@ def drain(
 ) -> Iterator[Record]:
     """Yields the committed records of partitions from `starts` up to `ends`, or to their current ends.
 
-    Does not close the reader. Raises UnreachableError if nothing arrives for `stall_s` from the partitions that
-    are not yet at their end.
+    Does not close the reader. Raises UnreachableError if nothing arrives for `stall_s` from the partitions
+    that are not yet at their end.
     """
     left = {tp: at for tp, at in starts.items() if ends is None or at < ends[tp]}
     if not left:

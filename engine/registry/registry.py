@@ -80,7 +80,7 @@ def incarnation_of(record: Record) -> str | None:
 
 
 def _require_own_key(record: Record, incarnation: str, registration: Registration) -> None:
-    """Raises RecordError if the key's incarnation is not the value's: a null of the key would not remove it."""
+    """Raises RecordError if the key names another incarnation: a null of the key would not remove this."""
     if incarnation != registration.incarnation:
         raise RecordError(
             f"{record}: its key names the incarnation {incarnation!r}, its value "

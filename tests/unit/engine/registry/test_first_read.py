@@ -60,7 +60,7 @@ def known(registry: Registry) -> dict[str, Any]:
     }
 
 
-KINDS = ["register", "register", "remove", "remove", "clear away", "rubbish", "misnamed", "lease", "bus", "end"]
+KINDS = ["register", "register", "remove", "remove", "clear", "rubbish", "misnamed", "lease", "bus", "end"]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(KINDS),
@@ -78,7 +78,7 @@ def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | E
                 yield registered(offset, which, nonce)
             case "remove":
                 yield removed(offset, which, nonce)
-            case "clear away":
+            case "clear":
                 yield removed(offset, which, nonce)._replace(headers=LEFTOVER)
             case "rubbish":
                 yield at(offset, key_of(which, nonce), b"no JSON")

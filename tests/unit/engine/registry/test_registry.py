@@ -164,7 +164,7 @@ def test_a_registration_whose_key_names_another_incarnation_is_ignored_and_named
     assert [r.incarnation for r in registry.between(0, 3)] == [A.incarnation, B.incarnation]
     assert registry.keys("a") == {key_of(A)}
     assert f"its key names the incarnation {A.incarnation!r}, its value {A2.incarnation!r}" in caplog.text
-    assert f"write a null with its key, {key_of(A, 'm')!r}, and the header 'interlock_leftover'" in caplog.text
+    assert f"a null with its key, {key_of(A, 'm')!r}, and the header 'interlock_leftover'" in caplog.text
     registry.apply(removed(3, A, "m")._replace(headers=LEFTOVER))
     assert registry.get(A.incarnation).offset == 0
 

@@ -82,7 +82,7 @@ def test_a_partition_that_gives_nothing_is_an_error() -> None:
 
 
 def test_a_partition_that_gives_nothing_is_an_error_although_another_one_goes_on_giving_records() -> None:
-    """Those kept the waits' thread there until its watchdog came, and no task learned which partition it is."""
+    """Those kept the waits' thread there until its watchdog came, and no task learned which one it was."""
     log = Log({ONE: 3000, TWO: 0})
     with pytest.raises(UnreachableError, match=r"\['b-action\[1\]'\] could not be read"):
         fetched(log, (ONE, 1), (TWO, 7))
