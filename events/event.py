@@ -8,6 +8,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -92,23 +93,25 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         type the JSON value if the data is JSON, else the bytes; None without data. Raises EventError if the
         data does not match its content type. Do not modify the value: all users of the event share it.
         """
-        value, problems = self._parsed
-        if problems and "datacontenttype" in self.attributes:
+        # A cached_property keeps no exception: data that cannot be parsed would be parsed for each reader.
+        if problems := self.__dict__.get("data_problems"):
             raise EventError(problems)
-        return value
-
-    @property
-    def data_problems(self) -> tuple[str, ...]:
-        """Why the data does not match its content type or, without one, is not JSON; empty if neither."""
-        return self._parsed[1]
+        content_type = self.attributes.get("datacontenttype")
+        try:
+            return content.parse(self.data, content_type)
+        except EventError as error:
+            self.__dict__["data_problems"] = error.problems
+            if content_type is None:
+                return self.data
+            raise
 
     @cached_property
-    def _parsed(self) -> tuple[object, tuple[str, ...]]:
-        # A cached_property keeps no exception: data that cannot be parsed would be parsed for each reader.
-        try:
-            return content.parse(self.data, self.attributes.get("datacontenttype")), ()
-        except EventError as error:
-            return self.data, error.problems
+    def data_problems(self) -> tuple[str, ...]:
+        """Why the data does not match its content type or, without one, is not JSON; empty if neither."""
+        with suppress(EventError):
+            _ = self.payload  # if it cannot be parsed, it leaves the reason here
+        found: tuple[str, ...] = self.__dict__.get("data_problems", ())
+        return found
 
     @classmethod
     def of(
