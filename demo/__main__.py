@@ -158,7 +158,7 @@ def _play(
     faults: Sequence[Fault],
     data: Path,
     progress: ProgressPrinter,
-) -> dict[str, check.Verdict]:
+) -> dict[str, check.DemoVerdict]:
     """Plays a story for each fault, two at a time and on their own dates. Returns {fault's name: verdict}."""
     ended = threading.Event()
 
@@ -203,7 +203,7 @@ def _judge(
     data: Path,
     dates: Sequence[date],
     known: Sequence[date],
-) -> check.Verdict:
+) -> check.DemoVerdict:
     deadline = time.monotonic() + ACKNOWLEDGED_S
     while True:
         announced = readers.announced  # before the topic is read: what came later is not missing there
@@ -217,7 +217,7 @@ def _judge(
         time.sleep(0.5)
 
 
-def _print(verdict: check.Verdict, progress: ProgressPrinter) -> None:
+def _print(verdict: check.DemoVerdict, progress: ProgressPrinter) -> None:
     progress.plain()
     for line in timeline.lines(verdict.waits):
         progress.plain(line)
@@ -226,7 +226,7 @@ def _print(verdict: check.Verdict, progress: ProgressPrinter) -> None:
         complain(f"demo: {problem}")
 
 
-def _summary(verdicts: Mapping[str, check.Verdict], progress: ProgressPrinter) -> dict[str, Any]:
+def _summary(verdicts: Mapping[str, check.DemoVerdict], progress: ProgressPrinter) -> dict[str, Any]:
     """Returns the totals of all stories; of several stories also the counts of each, by its fault's name."""
     total: dict[str, Any] = {"reports": 0, "duplicates": 0, "missing": 0, "announced": 0, "resume_ms": []}
     for verdict in verdicts.values():

@@ -32,7 +32,7 @@ class EndedWait:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DemoVerdict:
     reports: int
     duplicates: int
     missing: int
@@ -45,12 +45,12 @@ class Verdict:
         return [wait.resume_ms for wait in self.waits]
 
 
-def judge(evidence: Evidence) -> Verdict:
+def judge(evidence: Evidence) -> DemoVerdict:
     """Checks each date. A problem is a sentence with the date, what was found and what was expected."""
     found = [_Date(evidence, day) for day in evidence.dates]
     problems = [problem for each in found for problem in each.problems]
     problems += _unexpected(evidence)
-    return Verdict(
+    return DemoVerdict(
         reports=sum(1 for each in found if each.reported),
         duplicates=sum(each.duplicates for each in found),
         missing=sum(1 for each in found if not each.reported),

@@ -16,8 +16,8 @@ from ..events.attributes import shown
 from .argo_filters import exact_and_where
 from .destinations import address
 from .documents import Resource
-from .errors import Refused
-from .fields import Members, Note
+from .errors import NotTranslated
+from .fields import FieldNote, Members
 from .subscription import Subscription, Unread
 
 API_VERSION: Final = "argoproj.io/v1alpha1"
@@ -90,8 +90,8 @@ def _sensor(resource: Resource, taken: set[str]) -> Iterator[Subscription | Unre
         ]
         triggers = spec.items("triggers")
         left_out = tuple(spec.left(_SPEC, "no field of a Sensor that is known here"))
-    except Refused as error:
-        reason = Note(error.field, error.reason)
+    except NotTranslated as error:
+        reason = FieldNote(error.field, error.reason)
         yield Subscription(resource=str(resource), name=resource.name, refused=(reason,))
         return
     yield Unread(str(resource), "its triggers follow", left_out)
@@ -99,7 +99,7 @@ def _sensor(resource: Resource, taken: set[str]) -> Iterator[Subscription | Unre
     for number, each in enumerate(triggers):
         found = _Trigger(resource, f"spec.triggers[{number}]", each, made).read()
         if not found.refused and found.name in taken:
-            reason = Note(
+            reason = FieldNote(
                 f"spec.triggers[{number}].template.name",
                 "another trigger of the file becomes the same DAG name",
             )
@@ -114,18 +114,18 @@ class _Dependencies:
 
     def __init__(self, given: Iterable[Members]) -> None:
         self.matchers: dict[str, Matcher] = {}
-        self.notes: dict[str, list[Note]] = {}
-        self.refused: dict[str, Note] = {}
+        self.notes: dict[str, list[FieldNote]] = {}
+        self.refused: dict[str, FieldNote] = {}
         for each in given:
-            name, notes = f"({each.path})", list[Note]()
+            name, notes = f"({each.path})", list[FieldNote]()
             try:
                 stated = each.text("name")
                 if not stated:
-                    raise Refused(each.field("name"), "it is missing")
+                    raise NotTranslated(each.field("name"), "it is missing")
                 name = stated
                 self.matchers[name] = _dependency(each, name, notes)
-            except Refused as error:
-                self.refused[name] = Note(error.field, error.reason)
+            except NotTranslated as error:
+                self.refused[name] = FieldNote(error.field, error.reason)
             self.notes[name] = notes
 
     def names(self) -> list[str]:
@@ -141,30 +141,32 @@ class _Dependencies:
         return found[0] if found else None
 
 
-def _dependency(given: Members, name: str, notes: list[Note]) -> Matcher:
+def _dependency(given: Members, name: str, notes: list[FieldNote]) -> Matcher:
     if _NAME.fullmatch(name) is None:
-        raise Refused(given.field("name"), f"{shown(name)} is no name of a dependency")
+        raise NotTranslated(given.field("name"), f"{shown(name)} is no name of a dependency")
     attributes = {"source": given.text("eventSourceName"), "subject": given.text("eventName")}
     for argument, field in (("source", "eventSourceName"), ("subject", "eventName")):
         if not attributes[argument]:
-            raise Refused(given.field(field), "it is missing")
-    notes.append(Note(given.field("eventSourceName"), _MATCHER.format(attributes["source"])))
+            raise NotTranslated(given.field(field), "it is missing")
+    notes.append(FieldNote(given.field("eventSourceName"), _MATCHER.format(attributes["source"])))
     if given.members("transform"):
-        raise Refused(given.field("transform"), "events are not changed here: read the members as they come")
+        raise NotTranslated(
+            given.field("transform"), "events are not changed here: read the members as they come"
+        )
     exact, where = exact_and_where(given.members("filters"), given.text("filtersLogicalOperator"), notes)
     for each in given.left({}, "no field of a dependency"):
-        raise Refused(each.field, each.text)
+        raise NotTranslated(each.field, each.text)
     for argument, value in exact.items():
         if attributes.setdefault(argument, value) != value:
             own = shown(attributes[argument])
-            raise Refused(
+            raise NotTranslated(
                 f"{given.field('filters')}.context.{argument}",
                 f"the dependency names events with {own} there: write the matcher yourself",
             )
     try:
         return event(**attributes, where=where, label=name)  # type: ignore[arg-type]
     except ConditionError as error:
-        raise Refused(given.field("filters"), str(error)) from error
+        raise NotTranslated(given.field("filters"), str(error)) from error
 
 
 class _Trigger:
@@ -173,9 +175,9 @@ class _Trigger:
     def __init__(self, resource: Resource, path: str, value: object, dependencies: _Dependencies) -> None:
         self._resource, self._path, self._value = resource, path, value
         self._dependencies = dependencies
-        self._left_out: list[Note] = []
-        self._differs: list[Note] = []
-        self._refused: list[Note] = []
+        self._left_out: list[FieldNote] = []
+        self._differs: list[FieldNote] = []
+        self._refused: list[FieldNote] = []
         self._made: dict[str, Any] = {}
 
     def read(self) -> Subscription:
@@ -185,7 +187,7 @@ class _Trigger:
             template = given.members("template")
             name = template.text("name") or ""
             if _NAME.fullmatch(name) is None:
-                raise Refused(
+                raise NotTranslated(
                     template.field("name"), "it is missing, or has other characters than a name has"
                 )
             with self._reasons():
@@ -193,7 +195,7 @@ class _Trigger:
             with self._reasons():
                 self._read_kind(template, name)
             if given.take("atLeastOnce") is not True:
-                self._differs.append(Note(given.field("atLeastOnce"), _AT_MOST_ONCE))
+                self._differs.append(FieldNote(given.field("atLeastOnce"), _AT_MOST_ONCE))
             self._left_out += template.left({}, "no field of a template that is known here")
             self._left_out += given.left(_TRIGGER, "no field of a trigger that is known here")
         made = self._made if not self._refused else {}
@@ -212,35 +214,35 @@ class _Trigger:
         """Collects the reason if the part that is read in this block is refused."""
         try:
             yield
-        except Refused as error:
-            self._refused.append(Note(error.field, error.reason))
+        except NotTranslated as error:
+            self._refused.append(FieldNote(error.field, error.reason))
 
     def _condition(self, template: Members) -> Condition:
         field, known = template.field("conditions"), self._dependencies
         text = template.text("conditions")
         if not text:  # then it has all dependencies
             for reason in known.refused.values():
-                raise Refused(*reason)
+                raise NotTranslated(*reason)
             text = " && ".join(known.names())
         used: dict[str, str] = {}
 
         def placeholder(found: re.Match[str]) -> str:
             name = known.named(found[0])
             if name is None:
-                raise Refused(field, f"{shown(found[0])} is no dependency of the Sensor")
+                raise NotTranslated(field, f"{shown(found[0])} is no dependency of the Sensor")
             return used.setdefault(name, f"d{len(used)}")
 
         if _BETWEEN_NAMES.fullmatch(_NAME.sub("", text)) is None or not _NAME.search(text):
-            raise Refused(field, f"{shown(text)} has more than names, &&, || and brackets")
+            raise NotTranslated(field, f"{shown(text)} has more than names, &&, || and brackets")
         written = _NAME.sub(placeholder, text)
         for name in used:
             if name in known.refused:
-                raise Refused(*known.refused[name])
+                raise NotTranslated(*known.refused[name])
             self._differs += known.notes[name]
         try:
             found = parse(written, {used[name]: known.matchers[name] for name in used})
         except ConditionError as error:
-            raise Refused(field, str(error)) from error
+            raise NotTranslated(field, str(error)) from error
         return self._reset(found, template)
 
     def _reset(self, condition: Condition, template: Members) -> Condition:
@@ -249,18 +251,20 @@ class _Trigger:
             by_time = Members(each, f"{field}[{number}]").members("byTime")
             cron, zone = by_time.text("cron") or "", by_time.text("timezone") or "UTC"
             if not _is_held(condition):
-                self._left_out.append(Note(by_time.path, _NOTHING_TO_RESET))
+                self._left_out.append(FieldNote(by_time.path, _NOTHING_TO_RESET))
                 continue
             try:
                 condition = condition.resets(cron, timezone=zone)
             except ConditionError as error:
-                raise Refused(by_time.path, str(error)) from error
+                raise NotTranslated(by_time.path, str(error)) from error
         return condition
 
     def _read_kind(self, template: Members, name: str) -> None:
         given = [each for each in KINDS if each in template]
         if len(given) != 1:
-            raise Refused(template.path, f"it has {', '.join(given) or 'no kind'}: give one kind of trigger")
+            raise NotTranslated(
+                template.path, f"it has {', '.join(given) or 'no kind'}: give one kind of trigger"
+            )
         [kind] = given
         values = template.members(kind)
         if kind == "http" and (values.text("method") or "POST").upper() == "POST":
@@ -268,13 +272,15 @@ class _Trigger:
             return
         self._made["function"] = "dispatch_dag"
         self._made["arguments"] = {"trigger_dag_id": name}
-        self._differs.append(Note(values.path, _TARGET.format(name)))
+        self._differs.append(FieldNote(values.path, _TARGET.format(name)))
 
     def _read_http(self, values: Members) -> None:
         found = address(values.text("url") or "", values.field("url"), self._differs)
         timeout = values.take("timeout") or _DEFAULT_TIMEOUT_S
         if not isinstance(timeout, (int, float)) or not 0 < timeout <= 3600:
-            raise Refused(values.field("timeout"), f"{shown(timeout)} is no number of seconds up to an hour")
+            raise NotTranslated(
+                values.field("timeout"), f"{shown(timeout)} is no number of seconds up to an hour"
+            )
         self._left_out += values.left(_HTTP, "no field of http that is known here")
         arguments: dict[str, Any] = {"path": found.path} if found.path else {}
         arguments["retry"] = {"timeout_s": float(timeout)}

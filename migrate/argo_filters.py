@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..events.attributes import shown
-from .errors import Refused
-from .fields import Members, Note
+from .errors import NotTranslated
+from .fields import FieldNote, Members
 
 _CONTEXT: Final = ("type", "source", "subject", "datacontenttype")
 _NOT_COMPARED: Final = "a Sensor does not compare it either"
@@ -43,31 +43,31 @@ _CONVERTED: Final = "{}: a Sensor converts other types first, here they do not m
 
 
 def exact_and_where(
-    filters: Members, operator: str | None, notes: list[Note]
+    filters: Members, operator: str | None, notes: list[FieldNote]
 ) -> tuple[dict[str, str], str | None]:
     """Returns the exact attributes, and the expression of `where`, None without one. Raises Refused."""
     exact = _context(filters.members("context"), notes)
     terms = [each for each in (_data(filters, notes), _time(filters.members("time"))) if each]
     for each in filters.left(_NO_CEL, "no filter of a Sensor"):
-        raise Refused(each.field, each.text)
+        raise NotTranslated(each.field, each.text)
     if operator not in (None, "", "and", "or"):
-        raise Refused(f"{filters.path}LogicalOperator", f"{shown(operator)} is neither and nor or")
+        raise NotTranslated(f"{filters.path}LogicalOperator", f"{shown(operator)} is neither and nor or")
     if operator == "or" and bool(exact) + len(terms) > 1:
         compared = " && ".join(f"event.{name} == {_text(value)}" for name, value in exact.items())
         return {}, " || ".join(f"({each})" for each in (*([compared] if exact else []), *terms))
     return exact, " && ".join(terms) or None
 
 
-def _context(given: Members, notes: list[Note]) -> dict[str, str]:
+def _context(given: Members, notes: list[FieldNote]) -> dict[str, str]:
     exact = {name: text for name in _CONTEXT if (text := given.text(name))}
     notes += given.left(dict.fromkeys(("id", "specversion", "time"), _NOT_COMPARED), "no attribute")
     return exact
 
 
-def _data(filters: Members, notes: list[Note]) -> str | None:
+def _data(filters: Members, notes: list[FieldNote]) -> str | None:
     path, operator = filters.field("data"), filters.text("dataLogicalOperator")
     if operator not in (None, "", "and", "or"):
-        raise Refused(filters.field("dataLogicalOperator"), f"{shown(operator)} is neither and nor or")
+        raise NotTranslated(filters.field("dataLogicalOperator"), f"{shown(operator)} is neither and nor or")
     terms = [
         _entry(Members(each, f"{path}[{number}]"), notes) for number, each in enumerate(filters.items("data"))
     ]
@@ -76,44 +76,48 @@ def _data(filters: Members, notes: list[Note]) -> str | None:
     return f"({' || '.join(terms)})" if operator == "or" and len(terms) > 1 else " && ".join(terms)
 
 
-def _entry(given: Members, notes: list[Note]) -> str:
+def _entry(given: Members, notes: list[FieldNote]) -> str:
     path = _path(given, notes)
     kind, sign, values = given.text("type"), given.text("comparator") or "", given.items("value")
     for each in given.left({"template": "a template of Go: write a `where`, in CEL"}, "unknown field"):
-        raise Refused(each.field, each.text)
+        raise NotTranslated(each.field, each.text)
     texts = [each for each in values if isinstance(each, str)]
     if not texts or len(texts) < len(values):
-        raise Refused(given.field("value"), "it must be a list of one or more texts. Write them in quotes")
+        raise NotTranslated(
+            given.field("value"), "it must be a list of one or more texts. Write them in quotes"
+        )
     if sign not in _SIGNS:
-        raise Refused(given.field("comparator"), f"{shown(sign)} is no comparator")
+        raise NotTranslated(given.field("comparator"), f"{shown(sign)} is no comparator")
     if kind == "string":
-        notes.append(Note(given.field("type"), _CONVERTED.format("only texts")))
+        notes.append(FieldNote(given.field("type"), _CONVERTED.format("only texts")))
         terms = list(_matches(path, sign, texts, given.field("comparator")))
     elif kind == "number":
-        notes.append(Note(given.field("type"), _CONVERTED.format("only numbers, and texts of numbers")))
+        notes.append(FieldNote(given.field("type"), _CONVERTED.format("only numbers, and texts of numbers")))
         terms = [f"double({path}) {_SIGNS[sign]} {_double(each, given.field('value'))}" for each in texts]
     elif kind == "bool":  # the comparator is left out: a Sensor ignores it
-        notes.append(Note(given.field("type"), _CONVERTED.format("only true and false")))
+        notes.append(FieldNote(given.field("type"), _CONVERTED.format("only true and false")))
         terms = [f"{path} == {_boolean(each, given.field('value'))}" for each in texts]
     else:
-        raise Refused(given.field("type"), f"{shown(kind)} is none of bool, number, string")
+        raise NotTranslated(given.field("type"), f"{shown(kind)} is none of bool, number, string")
     # One of several values is enough, whatever the comparator.
     return terms[0] if len(terms) == 1 else f"({' || '.join(terms)})"
 
 
-def _path(given: Members, notes: list[Note]) -> str:
+def _path(given: Members, notes: list[FieldNote]) -> str:
     text = given.text("path") or ""
     steps = text.split(".")
     if not all(_STEP.fullmatch(step) for step in steps):
-        raise Refused(
+        raise NotTranslated(
             given.field("path"),
             f"{shown(text)} has more than names and numbers with dots: write a `where`, in CEL",
         )
     if steps[0] == "header":
-        raise Refused(given.field("path"), "data has no headers here: make an extension attribute of it")
+        raise NotTranslated(
+            given.field("path"), "data has no headers here: make an extension attribute of it"
+        )
     has_body = steps[0] == "body" and len(steps) > 1
     found = "data" + "".join(_step(step) for step in steps[has_body:])
-    notes.append(Note(given.field("path"), (_BODY if has_body else _NO_BODY).format(found)))
+    notes.append(FieldNote(given.field("path"), (_BODY if has_body else _NO_BODY).format(found)))
     return found
 
 
@@ -125,20 +129,20 @@ def _step(step: str) -> str:
 
 def _matches(path: str, sign: str, patterns: Sequence[str], field: str) -> Iterator[str]:
     if _SIGNS[sign] not in ("==", "!="):
-        raise Refused(field, f"{shown(sign)} of texts is never true in a Sensor")
+        raise NotTranslated(field, f"{shown(sign)} of texts is never true in a Sensor")
     for each in patterns:
         yield f"{'!' if sign == '!=' else ''}{path}.matches({_text(each)})"
 
 
 def _double(text: str, field: str) -> str:
     if _NUMBER.fullmatch(text) is None:
-        raise Refused(field, f"{shown(text)} is no decimal number")
+        raise NotTranslated(field, f"{shown(text)} is no decimal number")
     return repr(float(text))
 
 
 def _boolean(text: str, field: str) -> str:
     if text not in _BOOLEANS:
-        raise Refused(field, f"{shown(text)} is neither true nor false")
+        raise NotTranslated(field, f"{shown(text)} is neither true nor false")
     return _BOOLEANS[text]
 
 
@@ -148,9 +152,9 @@ def _time(given: Members) -> str | None:
     start, stop = (_second_of_day(given, name) for name in ("start", "stop"))
     zone = given.text("timezone") or "UTC"
     for each in given.left({}, "unknown field"):
-        raise Refused(each.field, each.text)
+        raise NotTranslated(each.field, each.text)
     if _ZONE.fullmatch(zone) is None:
-        raise Refused(given.field("timezone"), f"{shown(zone)} is no name of a time zone")
+        raise NotTranslated(given.field("timezone"), f"{shown(zone)} is no name of a time zone")
     parts = (("Hours", " * 3600"), ("Minutes", " * 60"), ("Seconds", ""))
     now = " + ".join(f"timestamp(event.time).get{name}('{zone}'){times}" for name, times in parts)
     joined = "&&" if start < stop else "||"
@@ -160,7 +164,7 @@ def _time(given: Members) -> str | None:
 def _second_of_day(given: Members, name: str) -> int:
     found = _CLOCK.fullmatch(given.text(name) or "")
     if found is None:
-        raise Refused(given.field(name), "it must be hh:mm:ss")
+        raise NotTranslated(given.field(name), "it must be hh:mm:ss")
     hours, minutes, seconds = map(int, found.groups())
     return hours * 3600 + minutes * 60 + seconds
 

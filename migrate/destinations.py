@@ -8,8 +8,8 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit, urlunsplit
 
 from ..events.attributes import shown
-from .errors import Refused
-from .fields import Members, Note
+from .errors import NotTranslated
+from .fields import FieldNote, Members
 
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _NO_ADDRESS: Final = (
@@ -45,8 +45,8 @@ class Destination:
 
 
 def destination(
-    given: Members, namespace: str, resolved: str | None, notes: list[Note]
-) -> tuple[Destination, list[Note]]:
+    given: Members, namespace: str, resolved: str | None, notes: list[FieldNote]
+) -> tuple[Destination, list[FieldNote]]:
     """Returns the destination, and the fields that are left out. Raises Refused.
 
     resolved: the address that the cluster found, from the resource's status. notes: what the reader has to do
@@ -56,7 +56,7 @@ def destination(
     path, ref_path = given.path, given.field("ref")
     base = _of_ref(given.members("ref"), namespace)
     if not has_ref and uri is None:
-        raise Refused(path, "it has neither ref nor uri")
+        raise NotTranslated(path, "it has neither ref nor uri")
     left = given.left(_LEFT, _UNKNOWN)
     if resolved:
         return address(resolved, "status.subscriberUri", notes), left
@@ -66,7 +66,7 @@ def destination(
         found = address(urljoin(_UNKNOWN_HOST, uri or ""), given.field("uri"), notes)
         if found.host != _UNKNOWN_HOST:
             return found, left
-        notes.append(Note(ref_path, _NO_ADDRESS))
+        notes.append(FieldNote(ref_path, _NO_ADDRESS))
         return replace(found, host=None), left
     return address(urljoin(base, uri or ""), given.field("uri"), notes), left
 
@@ -78,35 +78,35 @@ def _of_ref(ref: Members, namespace: str) -> str | None:
     names = {name: ref.text(name) or "" for name in ("apiVersion", "kind", "name", "namespace")}
     other = ref.text("group") or ref.text("address")  # experimental: they say where the object is
     for each in ref.left({}, "no field of a reference"):
-        raise Refused(each.field, each.text)
+        raise NotTranslated(each.field, each.text)
     for name in ("kind", "name"):
         if not names[name]:
-            raise Refused(ref.field(name), "it is missing")
+            raise NotTranslated(ref.field(name), "it is missing")
     namespace = names["namespace"] or namespace
     if (names["apiVersion"], names["kind"]) != ("v1", "Service") or not namespace or other:
         return None
     for text in (names["name"], namespace):
         if _LABEL.fullmatch(text) is None:
-            raise Refused(ref.field("name"), f"{shown(text)} is no name of Kubernetes")
+            raise NotTranslated(ref.field("name"), f"{shown(text)} is no name of Kubernetes")
     return f"http://{names['name']}.{namespace}.svc"
 
 
-def address(uri: str, path: str, notes: list[Note]) -> Destination:
+def address(uri: str, path: str, notes: list[FieldNote]) -> Destination:
     """Returns the destination at an absolute address. Raises Refused. path: of the field with the address."""
     try:
         parts = urlsplit(uri)
         port = parts.port
     except ValueError as error:
-        raise Refused(path, f"{shown(_without_user(uri))} is no address: {error}") from None
+        raise NotTranslated(path, f"{shown(_without_user(uri))} is no address: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Refused(path, f"{shown(_without_user(uri))} is no absolute address of http or https")
+        raise NotTranslated(path, f"{shown(_without_user(uri))} is no absolute address of http or https")
     if parts.username is not None:
-        notes.append(Note(path, "login and password are not shown: give them to the connection"))
+        notes.append(FieldNote(path, "login and password are not shown: give them to the connection"))
     if parts.fragment:
-        notes.append(Note(path, "the part after # is never sent"))
+        notes.append(FieldNote(path, "the part after # is never sent"))
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     if name.endswith(_IN_CLUSTER):
-        notes.append(Note(path, _PRIVATE))
+        notes.append(FieldNote(path, _PRIVATE))
     host = f"{parts.scheme}://{name}" + (f":{port}" if port is not None else "")
     return Destination(host, _path(urlunsplit(SplitResult("", "", parts.path, parts.query, "")), path))
 
@@ -114,7 +114,7 @@ def address(uri: str, path: str, notes: list[Note]) -> Destination:
 def _path(text: str, field: str) -> str:
     steps = re.split(r"[/\\]", unquote(text.partition("?")[0]))
     if _PATH.fullmatch(text) is None or text.startswith("//") or not {".", ".."}.isdisjoint(steps):
-        raise Refused(
+        raise NotTranslated(
             field, f"{shown(text)} is no path that deliver_dag takes: percent-encode it, without .."
         )
     return text

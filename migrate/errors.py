@@ -9,7 +9,7 @@ class UnreadableFile(InterlockError, ValueError):
     """A file is no YAML or JSON of resources; the text says where and why."""
 
 
-class Refused(InterlockError, ValueError):
+class NotTranslated(InterlockError, ValueError):
     """This field prevents a translation: one with another meaning would be worse than none.
 
     field: its path, such as spec.filters[0].exact. reason: why, and what to do.

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from ..events.attributes import kind, shown
-from .errors import Refused
+from .errors import NotTranslated
 
 # ISO 8601, without years and months, whose length depends on the calendar. A fraction only in the last part.
 _DURATION: Final = re.compile(
@@ -20,7 +20,7 @@ _SECONDS: Final = (7 * 86_400, 86_400, 3600, 60, 1)
 _MAX_DIGITS: Final = 30
 
 
-class Note(NamedTuple):
+class FieldNote(NamedTuple):
     """A field of a resource, and what happens to it here."""
 
     field: str
@@ -35,7 +35,7 @@ class Members:
 
     def __init__(self, value: object, path: str) -> None:
         if value is not None and not isinstance(value, Mapping):
-            raise Refused(path, f"it is {kind(value)}: it must be an object")
+            raise NotTranslated(path, f"it is {kind(value)}: it must be an object")
         self.path = path
         self._left = {name: each for name, each in (value or {}).items() if each is not None}
 
@@ -60,22 +60,22 @@ class Members:
         value = self.take(name)
         if value is None or isinstance(value, str):
             return value
-        raise Refused(self.field(name), f"it is {kind(value)}: it must be a text. {_QUOTES}")
+        raise NotTranslated(self.field(name), f"it is {kind(value)}: it must be a text. {_QUOTES}")
 
     def items(self, name: str) -> Sequence[object]:
         value = self.take(name)
         if value is None or isinstance(value, list):
             return value or []
-        raise Refused(self.field(name), f"it is {kind(value)}: it must be a list")
+        raise NotTranslated(self.field(name), f"it is {kind(value)}: it must be a list")
 
     def duration(self, name: str) -> float | None:
         """Returns the seconds of an ISO 8601 duration; None if there is none."""
         text = self.text(name)
         return None if text is None else seconds(text, self.field(name))
 
-    def left(self, reasons: Mapping[str, str], unknown: str) -> list[Note]:
+    def left(self, reasons: Mapping[str, str], unknown: str) -> list[FieldNote]:
         """Returns a note for each member that was not taken. unknown: the reason for one not in `reasons`."""
-        return [Note(self.field(name), reasons.get(name, unknown)) for name in self._left]
+        return [FieldNote(self.field(name), reasons.get(name, unknown)) for name in self._left]
 
 
 _QUOTES: Final = "Write it in quotes"
@@ -84,10 +84,10 @@ _QUOTES: Final = "Write it in quotes"
 def texts(value: object, path: str) -> dict[str, str]:
     """Returns an object whose members are texts. Raises Refused for anything else."""
     if not isinstance(value, Mapping):
-        raise Refused(path, f"it is {kind(value)}: it must be an object of texts")
+        raise NotTranslated(path, f"it is {kind(value)}: it must be an object of texts")
     for name, each in value.items():
         if not isinstance(each, str):
-            raise Refused(
+            raise NotTranslated(
                 f"{path}.{name}", f"it is {kind(each)}, {shown(each)}: it must be a text. {_QUOTES}"
             )
     return dict(value)
@@ -97,7 +97,7 @@ def seconds(text: str, path: str) -> float:
     """Returns the seconds of an ISO 8601 duration such as PT0.2S. Raises Refused, also for a negative one."""
     found = _DURATION.fullmatch(text)
     if found is None or len(text) > _MAX_DIGITS:
-        raise Refused(
+        raise NotTranslated(
             path,
             f"{shown(text)} is no ISO 8601 duration of weeks, days, hours, minutes and seconds, such as"
             " PT0.2S or PT5M; years and months have no fixed length",

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from .destinations import destination
 from .documents import Resource
-from .errors import Refused
-from .fields import Members, Note
+from .errors import NotTranslated
+from .fields import FieldNote, Members
 from .knative_delivery import delivery
 from .knative_filters import matcher
 from .subscription import Subscription, Unread
@@ -73,7 +73,7 @@ def subscriptions(resources: Iterable[Resource]) -> list[Subscription | Unread]:
         if _is(each, "Trigger"):
             made = _Trigger(each, brokers).read()
             if made.name in taken and not made.refused:
-                reason = Note("metadata.name", "another Trigger of the file becomes the same DAG name")
+                reason = FieldNote("metadata.name", "another Trigger of the file becomes the same DAG name")
                 made = Subscription(resource=made.resource, name=made.name, refused=(reason,))
             taken.add(made.name)
             found.append(made)
@@ -106,9 +106,9 @@ class _Trigger:
     def __init__(self, resource: Resource, brokers: Mapping[tuple[str, str], Resource]) -> None:
         self._resource = resource
         self._brokers = brokers
-        self._left_out: list[Note] = []
-        self._differs: list[Note] = []
-        self._refused: list[Note] = []
+        self._left_out: list[FieldNote] = []
+        self._differs: list[FieldNote] = []
+        self._refused: list[FieldNote] = []
         self._name = ""
         self._given: dict[str, Any] = {}
         self._arguments: dict[str, Any] = {}
@@ -132,7 +132,7 @@ class _Trigger:
             self._differs.append(_broker_note(spec))
         self._left_out += spec.left({}, "no field of a Trigger that is known here")
         self._left_out += [
-            Note(each, "no part of a Trigger") for each in resource.value if each not in _PARTS
+            FieldNote(each, "no part of a Trigger") for each in resource.value if each not in _PARTS
         ]
         return Subscription(
             resource=str(resource),
@@ -148,8 +148,8 @@ class _Trigger:
         """Collects the reason if the part that is read in this block is refused."""
         try:
             yield
-        except Refused as error:
-            note = Note(error.field, error.reason)
+        except NotTranslated as error:
+            note = FieldNote(error.field, error.reason)
             if note not in self._refused:
                 self._refused.append(note)
 
@@ -166,7 +166,7 @@ class _Trigger:
     def _read_order(self) -> None:
         self._arguments["order"] = order = _order(self._resource, self._left_out)
         if order == "key":
-            self._differs.append(Note(f"metadata.annotations[{ORDER}]", _ORDERED))
+            self._differs.append(FieldNote(f"metadata.annotations[{ORDER}]", _ORDERED))
 
     def _read_delivery(self, spec: Members) -> None:
         given = spec.members("delivery")
@@ -187,13 +187,13 @@ class _Trigger:
 def _name(resource: Resource) -> str:
     """The Trigger's name, with its namespace before it if it is not the default one."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", resource.name):
-        raise Refused("metadata.name", "it is missing, or no name of Kubernetes")
+        raise NotTranslated("metadata.name", "it is missing, or no name of Kubernetes")
     if resource.namespace in ("", "default"):
         return resource.name
     return f"{resource.namespace}.{resource.name}"
 
 
-def _order(resource: Resource, left_out: list[Note]) -> str:
+def _order(resource: Resource, left_out: list[FieldNote]) -> str:
     """The order of deliveries, which is the one part of the metadata with a counterpart here.
 
     All other parts are added to `left_out`. Raises Refused for an unknown order.
@@ -208,19 +208,19 @@ def _order(resource: Resource, left_out: list[Note]) -> str:
     left_out += annotations.left(_ANNOTATIONS, "no annotation that is known here")
     left_out += metadata.left(_METADATA, "no metadata that is known here")
     if order not in (None, "ordered", "unordered"):
-        raise Refused(f"metadata.annotations[{ORDER}]", f"{order!r} is neither ordered nor unordered")
+        raise NotTranslated(f"metadata.annotations[{ORDER}]", f"{order!r} is neither ordered nor unordered")
     return "key" if order == "ordered" else "none"
 
 
-def _broker_note(spec: Members) -> Note:
+def _broker_note(spec: Members) -> FieldNote:
     """What becomes of the Trigger's Broker. Raises Refused if it names none, or two."""
     name = spec.text("broker")
     ref = spec.members("brokerRef")
     if not name and not ref:
-        raise Refused(spec.field("broker"), "it is missing")
+        raise NotTranslated(spec.field("broker"), "it is missing")
     if name and ref:
-        raise Refused(spec.field("brokerRef"), "broker is given too: Knative takes only one of them")
-    return Note(spec.field("broker" if name else "brokerRef"), _BROKER)
+        raise NotTranslated(spec.field("brokerRef"), "broker is given too: Knative takes only one of them")
+    return FieldNote(spec.field("broker" if name else "brokerRef"), _BROKER)
 
 
 def _named_broker(resource: Resource) -> tuple[str, str]:
@@ -240,12 +240,12 @@ def _namespace(text: str) -> str:
 
 def _broker(resource: Resource) -> Unread:
     """A Broker is no subscription: its delivery is read with the Triggers that have none."""
-    left_out: list[Note] = []
+    left_out: list[FieldNote] = []
     try:
         _order(resource, left_out)  # for the notes: an order belongs to a Trigger
         spec = Members(resource.value.get("spec"), "spec")
         spec.take("delivery")
         left_out += spec.left({"config": _BROKER_CONFIG}, "no field of a Broker that is known here")
-    except Refused as error:
-        left_out.append(Note(error.field, error.reason))
+    except NotTranslated as error:
+        left_out.append(FieldNote(error.field, error.reason))
     return Unread(str(resource), _THE_BUS, tuple(left_out))

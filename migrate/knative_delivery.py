@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 from ..engine.delivery.retry import MOST_GIVE_UP_AFTER_S, Retry
 from ..events.attributes import kind, shown
-from .errors import Refused
-from .fields import Members, Note
+from .errors import NotTranslated
+from .fields import FieldNote, Members
 
 _UNKNOWN: Final = "no field of Knative's delivery spec that is known here"
 _DEFAULT: Final = Retry()
@@ -37,7 +37,7 @@ _NO_POLICY: Final = "not given: exponential"
 
 
 @dataclass(frozen=True)
-class Delivery:
+class TranslatedDelivery:
     """What a delivery spec becomes.
 
     retry: arguments of `Retry` that differ from its defaults. format: of the request, None if none is wanted.
@@ -46,44 +46,44 @@ class Delivery:
 
     retry: Mapping[str, Any]
     format: Literal["binary", "json"] | None
-    left_out: tuple[Note, ...]
-    differs: tuple[Note, ...]
+    left_out: tuple[FieldNote, ...]
+    differs: tuple[FieldNote, ...]
 
     @property
     def policy(self) -> Retry:
         return Retry(**self.retry)
 
 
-def delivery(given: Members) -> Delivery:
+def delivery(given: Members) -> TranslatedDelivery:
     """Returns what a delivery spec becomes. Raises Refused for a value that Knative refuses too."""
-    left_out, differs = list[Note](), list[Note]()
+    left_out, differs = list[FieldNote](), list[FieldNote]()
     is_given = bool(given)
     values: dict[str, Any] = {}
     retries = _retries(given)
     _backoff(given, values, differs)
     if retries is None:
-        differs.append(Note(given.field("retry") if is_given else given.path, _NO_RETRY))
+        differs.append(FieldNote(given.field("retry") if is_given else given.path, _NO_RETRY))
     if (timeout := given.duration("timeout")) is not None:
         if timeout == 0:
-            raise Refused(given.field("timeout"), "it must be longer than 0")
+            raise NotTranslated(given.field("timeout"), "it must be longer than 0")
         if timeout > _MOST_TIMEOUT_S:
-            differs.append(Note(given.field("timeout"), "at most an hour here"))
+            differs.append(FieldNote(given.field("timeout"), "at most an hour here"))
         values["timeout_s"] = min(timeout, _MOST_TIMEOUT_S)
     if (most := given.duration("retryAfterMax")) is not None:
         if most > _MOST_DELAY_S:
-            differs.append(Note(given.field("retryAfterMax"), "at most 30 days here"))
+            differs.append(FieldNote(given.field("retryAfterMax"), "at most 30 days here"))
         values["retry_after_most_s"] = min(most, _MOST_DELAY_S)
     if retries is not None and retries >= _MOST_TRIES:
-        differs.append(Note(given.field("retry"), f"at most {_MOST_TRIES - 1} here"))
+        differs.append(FieldNote(given.field("retry"), f"at most {_MOST_TRIES - 1} here"))
         retries = _MOST_TRIES - 1
     if retries is not None:
         values |= _limits(retries, Retry(**values), "delay_s" in values, given.field("retry"), differs)
     form = _format(given)
     if given.take("deadLetterSink") is not None:
-        left_out.append(Note(given.field("deadLetterSink"), _DEAD_LETTERS))
+        left_out.append(FieldNote(given.field("deadLetterSink"), _DEAD_LETTERS))
     left_out += given.left({}, _UNKNOWN)
     changed = {name: value for name, value in values.items() if value != getattr(_DEFAULT, name)}
-    return Delivery(changed, form, tuple(left_out), tuple(differs))
+    return TranslatedDelivery(changed, form, tuple(left_out), tuple(differs))
 
 
 def _retries(given: Members) -> int | None:
@@ -91,23 +91,25 @@ def _retries(given: Members) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Refused(given.field("retry"), f"it is {kind(value)}: it must be a whole number")
+        raise NotTranslated(given.field("retry"), f"it is {kind(value)}: it must be a whole number")
     if not 0 <= value <= _MOST_RETRIES:
-        raise Refused(given.field("retry"), f"{value} is not in 0 to {_MOST_RETRIES}")
+        raise NotTranslated(given.field("retry"), f"{value} is not in 0 to {_MOST_RETRIES}")
     return value
 
 
-def _backoff(given: Members, values: dict[str, Any], differs: list[Note]) -> None:
+def _backoff(given: Members, values: dict[str, Any], differs: list[FieldNote]) -> None:
     policy, delay = given.text("backoffPolicy"), given.duration("backoffDelay")
     if policy not in (None, "exponential", "linear"):
-        raise Refused(given.field("backoffPolicy"), f"{shown(policy)} is neither exponential nor linear")
+        raise NotTranslated(
+            given.field("backoffPolicy"), f"{shown(policy)} is neither exponential nor linear"
+        )
     if policy is not None:
         values["backoff"] = policy
         if delay is None:
-            differs.append(Note(given.field("backoffDelay"), _NO_DELAY))
+            differs.append(FieldNote(given.field("backoffDelay"), _NO_DELAY))
     if policy == "linear":
         differs.append(
-            Note(
+            FieldNote(
                 given.field("backoffPolicy"),
                 "the delay grows by backoffDelay with each retry, as in Knative's code; its specification"
                 " says that it stays the same",
@@ -115,14 +117,16 @@ def _backoff(given: Members, values: dict[str, Any], differs: list[Note]) -> Non
         )
     if delay is not None:
         if delay > _MOST_DELAY_S:
-            raise Refused(given.field("backoffDelay"), "a delay has at most 30 days here")
+            raise NotTranslated(given.field("backoffDelay"), "a delay has at most 30 days here")
         if policy is None:
-            differs.append(Note(given.field("backoffPolicy"), _NO_POLICY))
+            differs.append(FieldNote(given.field("backoffPolicy"), _NO_POLICY))
         # Knative adds no jitter to a delay, and does not limit it.
         values |= {"delay_s": delay, "jitter": 0.0, "most_delay_s": max(delay, _DEFAULT.most_delay_s)}
 
 
-def _limits(retries: int, policy: Retry, has_delay: bool, path: str, differs: list[Note]) -> dict[str, Any]:
+def _limits(
+    retries: int, policy: Retry, has_delay: bool, path: str, differs: list[FieldNote]
+) -> dict[str, Any]:
     """The limits that let a firing have all its retries: it is not given up by its age before."""
     found: dict[str, Any] = {"tries": retries + 1}
     most = policy.most_delay_s
@@ -132,7 +136,7 @@ def _limits(retries: int, policy: Retry, has_delay: bool, path: str, differs: li
     schedule = _schedule_s(retries, policy, most)
     if schedule > _MOST_SCHEDULE_S:
         differs.append(
-            Note(
+            FieldNote(
                 path,
                 f"{retries} retries with these delays may take more than {_MOST_SCHEDULE_S / 86_400:g} days;"
                 " a firing is given up when it is 29 days old, because it is kept for 30",
@@ -158,5 +162,5 @@ def _schedule_s(retries: int, policy: Retry, most: float) -> float:
 def _format(given: Members) -> Literal["binary", "json"] | None:
     text = given.text("format")
     if text not in (None, "json", "binary"):
-        raise Refused(given.field("format"), f"{shown(text)} is neither json nor binary")
+        raise NotTranslated(given.field("format"), f"{shown(text)} is neither json nor binary")
     return "json" if text == "json" else "binary" if text == "binary" else None

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias, TypeVar
 from ..conditions import ConditionError, Matcher, event
 from ..conditions.filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix
 from ..events.attributes import REQUIRED, kind, shown
-from .errors import Refused
-from .fields import Members, Note, texts
+from .errors import NotTranslated
+from .fields import FieldNote, Members, texts
 from .knative_cesql import MIXED, UNTYPED, is_grouped_otherwise, untyped_comparisons
 
 T = TypeVar("T")
@@ -39,25 +39,25 @@ Part: TypeAlias = Filter | bool
 EVERY_EVENT: Final = "EXISTS type"  # true for each event: a matcher has at least one filter
 
 
-def matcher(spec: Members) -> tuple[Matcher, list[Note]]:
+def matcher(spec: Members) -> tuple[Matcher, list[FieldNote]]:
     """Returns the matcher of a Trigger's spec, and what differs. Raises Refused, which names the filter."""
-    notes: list[Note] = []
+    notes: list[FieldNote] = []
     first, second = spec.members("filter"), spec.items("filters")
     path = spec.field("filters") if second else first.field("attributes")
     if second:
         if "attributes" in first:
-            notes.append(Note(first.path, "not read: filters replace it"))
+            notes.append(FieldNote(first.path, "not read: filters replace it"))
         found = _listed(second, path, 1, notes)
         if found is False:
-            raise Refused(path, f"no event passes them. {notes[-1].field} is {notes[-1].text}")
+            raise NotTranslated(path, f"no event passes them. {notes[-1].field} is {notes[-1].text}")
         filters = [found] if isinstance(found, Filter) else []
     else:
         filters = _attributes(first, notes)
         for each in first.left({}, "no filter of Knative"):
-            raise Refused(each.field, each.text)
+            raise NotTranslated(each.field, each.text)
     if not filters:
         notes.append(
-            Note(
+            FieldNote(
                 path,
                 "no filter, so every event: on a bus these are also those of Interlock"
                 " (type interlock....) and the records of listed topics",
@@ -67,7 +67,7 @@ def matcher(spec: Members) -> tuple[Matcher, list[Note]]:
     return _built(path, lambda: event(filters=filters)), notes
 
 
-def _attributes(given: Members, notes: list[Note]) -> list[Filter]:
+def _attributes(given: Members, notes: list[FieldNote]) -> list[Filter]:
     path = given.field("attributes")
     found: list[Filter] = []
     for name, value in texts(given.take("attributes") or {}, path).items():
@@ -81,7 +81,7 @@ def _attributes(given: Members, notes: list[Note]) -> list[Filter]:
     return found
 
 
-def _listed(given: Sequence[object], path: str, depth: int, notes: list[Note]) -> Part:
+def _listed(given: Sequence[object], path: str, depth: int, notes: list[FieldNote]) -> Part:
     """The filters of a list, all of which must be true; an empty one is always true."""
     parts = [
         _filter(Members(each, f"{path}[{number}]"), depth, notes, in_all=True)
@@ -101,10 +101,10 @@ def _joined(group: type[All | Any], parts: Sequence[Part], path: str) -> Part:
     return _built(path, lambda: group(*filters))
 
 
-def _filter(given: Members, depth: int, notes: list[Note], *, in_all: bool = False) -> Part:
+def _filter(given: Members, depth: int, notes: list[FieldNote], *, in_all: bool = False) -> Part:
     """The filter; True for one in an `all` that has no dialect, so that it accepts each event."""
     if depth > MAX_DEPTH:
-        raise Refused(given.path, f"filters are nested at most {MAX_DEPTH} levels deep")
+        raise NotTranslated(given.path, f"filters are nested at most {MAX_DEPTH} levels deep")
     taken = {name: given.take(name) for name in DIALECTS}
     present = {
         name: value
@@ -112,19 +112,21 @@ def _filter(given: Members, depth: int, notes: list[Note], *, in_all: bool = Fal
         if value not in (None, {}, [], "") or (name == "not" and value is not None)
     }
     for each in given.left({}, f"no dialect of Knative: it has {', '.join(DIALECTS)}"):
-        raise Refused(each.field, each.text)
+        raise NotTranslated(each.field, each.text)
     if not present and in_all:
-        notes.append(Note(given.path, "left out: it has no dialect, so it accepts each event"))
+        notes.append(FieldNote(given.path, "left out: it has no dialect, so it accepts each event"))
         return True
     if len(present) != 1:
         what = f"{', '.join(present)} together" if present else "no dialect"
         hint = "write all: [...]" if present else "Knative's dispatchers disagree about what that means"
-        raise Refused(given.path, f"it has {what}, and needs exactly one: {hint}")
+        raise NotTranslated(given.path, f"it has {what}, and needs exactly one: {hint}")
     [(name, value)] = present.items()
     return _dialect(name, value, given.field(name), depth, notes, in_all=in_all)
 
 
-def _dialect(name: str, value: object, path: str, depth: int, notes: list[Note], *, in_all: bool) -> Part:
+def _dialect(
+    name: str, value: object, path: str, depth: int, notes: list[FieldNote], *, in_all: bool
+) -> Part:
     if name == "cesql":
         return _sql(value, path, notes)
     if name == "not":
@@ -135,11 +137,13 @@ def _dialect(name: str, value: object, path: str, depth: int, notes: list[Note],
         for attribute, wanted in pairs.items():
             _check_name(attribute, f"{path}.{attribute}")
             if not wanted:
-                raise Refused(f"{path}.{attribute}", "the value is empty, which the dialect does not allow")
+                raise NotTranslated(
+                    f"{path}.{attribute}", "the value is empty, which the dialect does not allow"
+                )
             _note_time(attribute, f"{path}.{attribute}", notes)
         return _built(path, lambda: _COMPARISONS[name](pairs))
     if not isinstance(value, list):
-        raise Refused(path, f"it is {kind(value)}: it must be a list of filters")
+        raise NotTranslated(path, f"it is {kind(value)}: it must be a list of filters")
     if name == "all" and in_all:
         return _listed(value, path, depth + 1, notes)
     parts = [
@@ -148,30 +152,30 @@ def _dialect(name: str, value: object, path: str, depth: int, notes: list[Note],
     return _joined(All if name == "all" else Any, parts, path)
 
 
-def _sql(value: object, path: str, notes: list[Note]) -> Part:
+def _sql(value: object, path: str, notes: list[FieldNote]) -> Part:
     """The expression; a bool if it is true, or false, for each event, without an error."""
     if not isinstance(value, str):
-        raise Refused(path, f"it is {kind(value)}: it must be a text. Write it in quotes")
+        raise NotTranslated(path, f"it is {kind(value)}: it must be a text. Write it in quotes")
     from ..conditions.filters.cesql import compile  # noqa: A004  # loads the parser
 
     compiled = _built(path, lambda: compile(value))
     if compiled.kind is not bool:
-        raise Refused(
+        raise NotTranslated(
             path,
             f"the expression {shown(value)} is no Boolean, about which Knative's dispatchers disagree: write"
             " a comparison, or BOOL(...)",
         )
     if is_grouped_otherwise(value):
-        raise Refused(path, MIXED)
+        raise NotTranslated(path, MIXED)
     if names := untyped_comparisons(value):
-        notes.append(Note(path, UNTYPED.format(", ".join(names))))
+        notes.append(FieldNote(path, UNTYPED.format(", ".join(names))))
     if not (compiled.missing or compiled.errors):
         if not compiled.attributes:
-            notes.append(Note(path, "left out: it reads no attribute"))
+            notes.append(FieldNote(path, "left out: it reads no attribute"))
             return compiled.evaluate({}).value is True
         if compiled.never_true:
             notes.append(
-                Note(path, f"left out: it is never true: {compiled.reason or 'no event can have that'}")
+                FieldNote(path, f"left out: it is never true: {compiled.reason or 'no event can have that'}")
             )
             return False
     return _built(path, lambda: Sql(value))
@@ -179,18 +183,18 @@ def _sql(value: object, path: str, notes: list[Note]) -> Part:
 
 def _check_name(name: str, path: str) -> None:
     if name in _ALIASES:
-        raise Refused(path, _ALIASES[name])
+        raise NotTranslated(path, _ALIASES[name])
     if _NAME.fullmatch(name) is None:
-        raise Refused(path, "no name of an attribute in Knative: a letter a-z, then letters and digits")
+        raise NotTranslated(path, "no name of an attribute in Knative: a letter a-z, then letters and digits")
 
 
-def _note_time(name: str, path: str, notes: list[Note]) -> None:
+def _note_time(name: str, path: str, notes: list[FieldNote]) -> None:
     if name == "time":
-        notes.append(Note(path, _TIME))
+        notes.append(FieldNote(path, _TIME))
 
 
 def _built(path: str, build: Callable[[], T]) -> T:
     try:
         return build()
     except ConditionError as error:
-        raise Refused(path, str(error)) from error
+        raise NotTranslated(path, str(error)) from error

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from ..conditions import Condition
 from .destinations import Destination
-from .fields import Note
+from .fields import FieldNote
 
 NOWHERE: Final = Destination(None)
 
@@ -28,9 +28,9 @@ class Subscription:
     condition: Condition | None = None
     destination: Destination = NOWHERE
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    left_out: tuple[Note, ...] = ()
-    differs: tuple[Note, ...] = ()
-    refused: tuple[Note, ...] = ()
+    left_out: tuple[FieldNote, ...] = ()
+    differs: tuple[FieldNote, ...] = ()
+    refused: tuple[FieldNote, ...] = ()
 
     @property
     def conn_id(self) -> str | None:
@@ -44,4 +44,4 @@ class Unread:
 
     resource: str
     reason: str
-    left_out: tuple[Note, ...] = ()
+    left_out: tuple[FieldNote, ...] = ()

@@ -22,7 +22,7 @@ from ..triggers.stats import count_acknowledged, task_stats
 from .continuous import TASK_ARGUMENTS, check_dag_id, continuous_dag
 from .durable import DurableOperator
 from .run_arguments import RunTemplates, run_arguments
-from .run_creation import OpenFiring, RunCreator
+from .run_creation import FiringToRun, RunCreator
 from .target import Target, passes_partition_keys
 from .templates import environment_of
 
@@ -213,7 +213,7 @@ class DispatchOperator(DurableOperator):
         )
 
     def _create_runs(
-        self, context: Context, config: BusConfig, firings: Sequence[OpenFiring], blocked: Sequence[str]
+        self, context: Context, config: BusConfig, firings: Sequence[FiringToRun], blocked: Sequence[str]
     ) -> RunCreator:
         """Creates the runs of these firings while the target has room, and acknowledges the firings.
 
@@ -303,20 +303,20 @@ class DispatchOperator(DurableOperator):
         return run_arguments(firing, context, self.render_template, templates)
 
 
-def _read(config: BusConfig, places: Sequence[tuple[int, int]]) -> tuple[list[OpenFiring], list[list[int]]]:
+def _read(config: BusConfig, places: Sequence[tuple[int, int]]) -> tuple[list[FiringToRun], list[list[int]]]:
     """Returns the open firings at these places, and the places without one.
 
     Ends before the first firing that a later version wrote: that one and those after it stay open.
     """
     from ..engine.waiting.open_firings import read
 
-    found: list[OpenFiring] = []
+    found: list[FiringToRun] = []
     gone: list[list[int]] = []
     for place, action in zip(places, read(config, places), strict=False):
         if action is None or action.state != "fired":
             gone.append(list(place))
         else:
-            found.append(OpenFiring(place, action))
+            found.append(FiringToRun(place, action))
     return found, gone
 
 

@@ -15,7 +15,7 @@ PROBES: Final = 3  # if Airflow fails, its client tries each 5 times, which take
 
 
 @dataclass(frozen=True, eq=False)
-class OpenFiring:
+class FiringToRun:
     """A firing without a run. place: its partition and offset in the action topic."""
 
     place: tuple[int, int]
@@ -45,7 +45,7 @@ class RunCreator:
         self.blocked = set(blocked)
         self._create, self._room, self._log = create, room, log
 
-    def create_runs(self, firings: Iterable[OpenFiring]) -> Iterator[ActionRecord]:
+    def create_runs(self, firings: Iterable[FiringToRun]) -> Iterator[ActionRecord]:
         """Yields each firing as soon as its run exists; firings of one key in their order.
 
         Raises TargetRefuses if the target does not accept any run.
@@ -70,7 +70,7 @@ class RunCreator:
                     yield each.action
 
     def _try_others(
-        self, failed: OpenFiring, todo: list[OpenFiring], error: TargetFails
+        self, failed: FiringToRun, todo: list[FiringToRun], error: TargetFails
     ) -> Iterator[ActionRecord]:
         """Tries others until one gets a new run, then `failed` again, which is held if it fails again.
 
@@ -108,7 +108,7 @@ class RunCreator:
             if new is not None:
                 yield failed.action
 
-    def _probes(self, failed: OpenFiring, todo: list[OpenFiring]) -> list[OpenFiring]:
+    def _probes(self, failed: FiringToRun, todo: list[FiringToRun]) -> list[FiringToRun]:
         """Returns firings, each the first of its key; random ones, so that the same bad ones do not recur."""
         skipped = {failed.key, *self.blocked} - {None}
         candidates = []
@@ -119,7 +119,7 @@ class RunCreator:
                 skipped.add(each.key)
         return random.sample(candidates, min(PROBES, len(candidates)))
 
-    def _run(self, each: OpenFiring) -> bool | None:
+    def _run(self, each: FiringToRun) -> bool | None:
         """Creates the run. Returns whether it is new; None if it was refused, and the firing is held."""
         try:
             new = self._create(each.action)

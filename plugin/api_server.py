@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ..receiver.answers import Answer, problem
-from ..receiver.app import Limits, Receiver
+from ..receiver.answers import Response, problem
+from ..receiver.app import Receiver, RequestLimits
 from ..receiver.credentials import bearer_token
 from ..receiver.endpoint import Request, Senders
 from ..receiver.grant import Grant
 from ..receiver.late_producer import LateProducer
-from ..receiver.server import DELIVERY_S, Options, endpoints
+from ..receiver.server import DELIVERY_S, ReceiverOptions, endpoints
 from ..receiver.tokens import MOST_TOKEN_BYTES
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..engine.config import BusConfig
 
 PATH: Final = "/interlock"
-LIMITS: Final = Limits(held_bytes=16 * 1024 * 1024)  # of one process, which has other work too
+LIMITS: Final = RequestLimits(held_bytes=16 * 1024 * 1024)  # of one process, which has other work too
 
 USER: Final = Grant("a user of Airflow", ["*"])
 _REALM: Final = 'Bearer realm="airflow"'
@@ -60,7 +60,7 @@ class Users:
     def __init__(self, manager: Callable[[], Any]) -> None:
         self._manager = manager
 
-    async def admit(self, request: Request) -> Grant | Answer:
+    async def admit(self, request: Request) -> Grant | Response:
         """What the user may write; 401 without a valid token, 403 without the right or from a web page."""
         from jwt import InvalidTokenError
         from starlette.concurrency import run_in_threadpool
@@ -113,14 +113,14 @@ def receiver_app(users: Senders, read: Callable[[], BusConfig]) -> FastAPI:
     from fastapi import FastAPI
     from starlette.routing import Route
 
-    from ..triggers.settings import SECTION, Settings
+    from ..triggers.settings import SECTION, InterlockSettings
     from ..triggers.stats import airflow_stats, request_counter
 
     bus, deployment = (
-        conf.get(SECTION, name, fallback=getattr(Settings, name)) for name in ("bus", "deployment")
+        conf.get(SECTION, name, fallback=getattr(InterlockSettings, name)) for name in ("bus", "deployment")
     )
     receiver = Receiver(
-        endpoints(Options(), users),
+        endpoints(ReceiverOptions(), users),
         LIMITS,
         observe=request_counter(airflow_stats(), bus, deployment),
         has_probes=False,

@@ -13,7 +13,7 @@ RETRY_AFTER_S = 1
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A status, the body, and headers beside content-type and content-length."""
 
     status: int
@@ -32,17 +32,17 @@ class Answer:
         return tuple((name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items())
 
 
-def problem(status: int, detail: str, **headers: str) -> Answer:
+def problem(status: int, detail: str, **headers: str) -> Response:
     """An answer with a problem document. headers: written with underscores for dashes."""
     title = HTTPStatus(status).phrase
     body = msgspec.json.encode({"type": "about:blank", "title": title, "status": status, "detail": detail})
-    return Answer(status, body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return Response(status, body, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def try_again(status: int, detail: str) -> Answer:
+def try_again(status: int, detail: str) -> Response:
     """A problem with Retry-After: the same request may succeed later."""
     return problem(status, detail, retry_after=str(RETRY_AFTER_S))
 
 
-ACCEPTED = Answer(202)
-HEALTHY = Answer(200, b"ok\n", "text/plain")
+ACCEPTED = Response(202)
+HEALTHY = Response(200, b"ok\n", "text/plain")

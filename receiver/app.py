@@ -15,7 +15,7 @@ from ..engine.log import log
 from ..events.errors import EventError
 from ..events.event import Event
 from ..events.http import BatchTooLargeError, MediaTypeError
-from .answers import HEALTHY, Answer, problem, try_again
+from .answers import HEALTHY, Response, problem, try_again
 from .endpoint import MOST_EVENTS, Endpoint, Request
 from .faults import Faults
 from .grant import Grant
@@ -38,14 +38,14 @@ _NOT_ACKNOWLEDGED: Final = "Kafka did not acknowledge; send the same events agai
 _INLINE_BYTES: Final = 32 * 1024
 
 
-class Writer(Protocol):
+class BusWriter(Protocol):
     """Writes events to a bus: `engine.kafka.event_producer.EventProducer`."""
 
     async def write(self, events: Sequence[Event]) -> None: ...
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What the receiver holds and waits for at most.
 
     body_bytes, body_s: of one request's body. held_bytes: of all requests in memory.
@@ -74,11 +74,11 @@ class Receiver:
     def __init__(
         self,
         endpoints: Mapping[str, Endpoint],
-        limits: Limits = Limits(),
+        limits: RequestLimits = RequestLimits(),
         observe: Observe = lambda _path, _status, _events: None,
         has_probes: bool = True,
     ) -> None:
-        self.writer: Writer | None = None
+        self.writer: BusWriter | None = None
         self.is_ready: Callable[[], bool] = lambda: True
         self._endpoints, self._limits, self._observe = endpoints, limits, observe
         self._memory = Memory(limits.held_bytes, limits.unproven_bytes)
@@ -96,7 +96,7 @@ class Receiver:
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
         root, method = scope.get("root_path", ""), scope["method"]
         path = scope["path"].removeprefix(root)
         endpoint = self._endpoints.get(path)
@@ -128,10 +128,10 @@ class Receiver:
 
     async def _take(
         self, endpoint: Endpoint, request: Request, receive: Receive, body_s: float | None
-    ) -> tuple[Answer, int]:
+    ) -> tuple[Response, int]:
         """Answers a POST; also returns how many events are written."""
         grant = await endpoint.admit(request)
-        if isinstance(grant, Answer):
+        if isinstance(grant, Response):
             return grant, 0
         writer, memory = self.writer, self._memory
         if writer is None:
@@ -152,7 +152,7 @@ class Receiver:
                 loop = asyncio.get_running_loop()
                 read = partial(self._events, endpoint, grant, request, body)
                 events = await loop.run_in_executor(self._large_bodies, read)
-            if isinstance(events, Answer):
+            if isinstance(events, Response):
                 return events, 0
             if unproven:
                 memory.give_back(0, unproven)
@@ -178,7 +178,7 @@ class Receiver:
             return None
         return size + _EVENT_BYTES + sum(map(len, chain.from_iterable(request.headers)))
 
-    def _failed(self, error: Exception) -> Answer:
+    def _failed(self, error: Exception) -> Response:
         """The answer if the body could not be read, or its events could not be written."""
         if isinstance(error, EventError):
             is_large, is_media_type = isinstance(error, BatchTooLargeError), isinstance(error, MediaTypeError)
@@ -195,10 +195,10 @@ class Receiver:
 
     def _events(
         self, endpoint: Endpoint, grant: Grant, request: Request, body: bytes
-    ) -> Sequence[Event] | Answer:
+    ) -> Sequence[Event] | Response:
         """The events, if the sender may write all of them. Runs in a thread if the body is large."""
         events = endpoint.read(request, body)
-        if isinstance(events, Answer):
+        if isinstance(events, Response):
             return events
         if len(events) > self._limits.events:
             raise BatchTooLargeError(len(events), self._limits.events)
@@ -211,14 +211,14 @@ class Receiver:
         refusals = [refusal for refusal in map(grant.refusal, events) if refusal]
         return problem(403, _shown(refusals)) if refusals else events
 
-    def _too_large(self) -> Answer:
+    def _too_large(self) -> Response:
         return problem(
             413,
             f"The body is larger than {self._limits.body_bytes} bytes. Store large data elsewhere, and send a"
             " reference to it (`dataref`); let an OpenLineage client leave out large facets.",
         )
 
-    def _full(self) -> Answer:
+    def _full(self) -> Response:
         return try_again(429, "The receiver's memory for requests is full; send the same events again.")
 
     async def _body_in(self, receive: Receive, seconds: float) -> bytes | None:

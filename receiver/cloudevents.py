@@ -7,7 +7,7 @@ from typing import Final
 
 from ..events.event import Event
 from ..events.http import MediaTypeError, decode
-from .answers import ACCEPTED, Answer, problem
+from .answers import ACCEPTED, Response, problem
 from .endpoint import MOST_EVENTS, Request, Senders
 from .grant import Grant
 from .handshake import answer_options
@@ -27,7 +27,7 @@ class CloudEvents:
     def __init__(self, senders: Senders, origins: Iterable[str] = ()) -> None:
         self._senders, self._origins = senders, frozenset(each.lower() for each in origins)
 
-    async def admit(self, request: Request) -> Grant | Answer:
+    async def admit(self, request: Request) -> Grant | Response:
         return await self._senders.admit(request)
 
     def read(self, request: Request, body: bytes) -> list[Event]:
@@ -37,7 +37,7 @@ class CloudEvents:
                     raise MediaTypeError("send the body without content-encoding")
         return decode(request.headers, body, MOST_EVENTS)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Response:
         if self._origins and request.method == "OPTIONS":
             return answer_options(request, self._origins)
         allow = "POST, OPTIONS" if self._origins else "POST"

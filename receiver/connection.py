@@ -11,7 +11,7 @@ from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from .answers import Answer, problem, try_again
+from .answers import Response, problem, try_again
 from .certificate import names_of
 from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
 
@@ -212,7 +212,7 @@ class Connection(HttpToolsProtocol):
         self._is_ending = True
         self.cycle.keep_alive = False
 
-    def _refuse(self, answer: Answer) -> None:
+    def _refuse(self, answer: Response) -> None:
         """Closes the connection after this answer, or the app's if it is answering a complete request."""
         if self._is_answering() and not self._in_body:
             self._end_after_answer()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from .answers import Answer, problem
+from .answers import Response, problem
 from .credentials_document import Document, certificate_name
 from .endpoint import Request
 from .grant import ANYBODY, Grant, pattern
 
 if TYPE_CHECKING:
-    from .tokens import Tokens
+    from .tokens import TokenVerifier
 
 _BEARER: Final = b"bearer "
 # A request with one of these comes from a web page or through a proxy, so anybody may have sent it.
@@ -36,7 +36,7 @@ class Credentials:
         self._required, self._is_open = document is not None, is_open
         self._by_digest: dict[str, Grant] = {}
         self._by_certificate: dict[str, Grant] = {}
-        self._tokens: Tokens | None = None
+        self._tokens: TokenVerifier | None = None
         if document is None:
             return
         claims: list[tuple[str, dict[str, str], Grant]] = []
@@ -51,13 +51,13 @@ class Credentials:
             elif each.claims is not None:
                 claims.append((each.issuer or "", each.claims, grant))
         if claims:
-            from .tokens import Tokens
+            from .tokens import TokenVerifier
 
-            self._tokens = Tokens(document.issuers, claims)
+            self._tokens = TokenVerifier(document.issuers, claims)
         hint = _hint(bool(self._by_digest), bool(claims), bool(self._by_certificate))
         self._unknown = problem(401, hint, www_authenticate=_REALM)
 
-    async def admit(self, request: Request) -> Grant | Answer:
+    async def admit(self, request: Request) -> Grant | Response:
         """What the sender may write; 401 if it has no credential, an unknown one, or one for other buses.
 
         A token is used before a certificate. 503 if the keys of its issuer cannot be fetched.

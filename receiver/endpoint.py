@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from ..events.event import Event
-from .answers import Answer
+from .answers import Response
 from .grant import Grant
 
 MOST_EVENTS: Final = 5000  # of one request
@@ -42,7 +42,7 @@ class Request:
 class Senders(Protocol):
     """Recognises the sender of a request by its headers or certificate: `credentials.Credentials`."""
 
-    async def admit(self, request: Request) -> Grant | Answer:
+    async def admit(self, request: Request) -> Grant | Response:
         """What the sender may write, or the answer to a sender that may not."""
         ...
 
@@ -54,14 +54,14 @@ class Endpoint(Protocol):
     who it says; `admit` cannot yet.
     """
 
-    accepted: Answer
+    accepted: Response
     needs_body: bool
 
-    async def admit(self, request: Request) -> Grant | Answer:
+    async def admit(self, request: Request) -> Grant | Response:
         """What the sender may write, or the answer to a sender that may not; before the body is read."""
         ...
 
-    def read(self, request: Request, body: bytes) -> Sequence[Event] | Answer:
+    def read(self, request: Request, body: bytes) -> Sequence[Event] | Response:
         """The events of an admitted request, or the answer to one that has none.
 
         Called in a thread if the body is large. Raises MediaTypeError (HTTP: 415), BatchTooLargeError (413)
@@ -69,6 +69,6 @@ class Endpoint(Protocol):
         """
         ...
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Response:
         """The answer to another method than POST."""
         ...

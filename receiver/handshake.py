@@ -11,7 +11,7 @@ from collections.abc import Set
 from typing import Final
 
 from ..engine.errors import ConfigError
-from .answers import Answer, problem
+from .answers import Response, problem
 from .endpoint import Request
 
 ANY: Final = "*"
@@ -28,7 +28,7 @@ def check_origins(origins: list[str]) -> None:
             raise ConfigError(f"--allow-origin {origin!r} is neither a DNS name (events.example.com) nor *.")
 
 
-def answer_options(request: Request, origins: Set[str]) -> Answer:
+def answer_options(request: Request, origins: Set[str]) -> Response:
     """Grants any rate to a declared origin. origins: in lower case.
 
     The receiver never calls the URL in WebHook-Request-Callback: a sender could have it call any address that
@@ -48,6 +48,6 @@ def answer_options(request: Request, origins: Set[str]) -> Answer:
         )
         return problem(403, detail, allow=_ALLOW)
     granted = ANY if ANY in origins else origin
-    return Answer(
+    return Response(
         200, headers={"allow": _ALLOW, "webhook-allowed-origin": granted, "webhook-allowed-rate": "*"}
     )

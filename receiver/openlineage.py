@@ -13,7 +13,7 @@ from ..events.event import Event
 from ..events.http import MediaTypeError
 from ..events.openlineage import from_openlineage, from_openlineage_batch
 from ..events.sizes import MAX_EVENT_BYTES
-from .answers import Answer, problem
+from .answers import Response, problem
 from .endpoint import MOST_EVENTS, Endpoint, Request, Senders
 from .grant import Grant
 
@@ -31,13 +31,15 @@ class Lineage:
 
     needs_body = False
 
-    def __init__(self, senders: Senders, read: Callable[[bytes], Sequence[Event]], accepted: Answer) -> None:
+    def __init__(
+        self, senders: Senders, read: Callable[[bytes], Sequence[Event]], accepted: Response
+    ) -> None:
         self._senders, self._read, self.accepted = senders, read, accepted
 
-    async def admit(self, request: Request) -> Grant | Answer:
+    async def admit(self, request: Request) -> Grant | Response:
         return await self._senders.admit(request)
 
-    def read(self, request: Request, body: bytes) -> Sequence[Event] | Answer:
+    def read(self, request: Request, body: bytes) -> Sequence[Event] | Response:
         stated = request.header(b"content-type")
         charset = _CHARSET.search(stated or b"")
         if stated is None and b"content-type" in request.last:
@@ -57,15 +59,15 @@ class Lineage:
             raise MediaTypeError("send the body with content-encoding: gzip, or without compression")
         return self._read(body)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Response:
         return problem(405, f"Send OpenLineage events with POST, not {request.method}.", allow="POST")
 
 
 def endpoints(senders: Senders) -> dict[str, Endpoint]:
     """The endpoints by their paths."""
     return {
-        PATH: Lineage(senders, lambda body: [from_openlineage(body)], Answer(200)),
-        BATCH_PATH: Lineage(senders, lambda body: from_openlineage_batch(body, MOST_EVENTS), Answer(204)),
+        PATH: Lineage(senders, lambda body: [from_openlineage(body)], Response(200)),
+        BATCH_PATH: Lineage(senders, lambda body: from_openlineage_batch(body, MOST_EVENTS), Response(204)),
     }
 
 

@@ -20,7 +20,7 @@ from ..engine.kafka.event_producer import EventProducer
 from ..engine.kafka.reachability import require_answer
 from ..engine.log import log
 from . import cloudevents, openlineage
-from .app import Limits, Observe, Receiver
+from .app import Observe, Receiver, RequestLimits
 from .credentials import Credentials
 from .credentials_document import Document, is_loopback
 from .endpoint import Endpoint, Senders
@@ -31,7 +31,7 @@ DELIVERY_S: Final = 10.0
 PROBE_S: Final = 15.0  # between two checks whether the cluster answers
 PROBE_AGAIN_S: Final = 1.0  # the same while it does not
 # Longer than a body and its delivery may take together, so that the process answers each request first.
-GRACE_S: Final = int(Limits().body_s + DELIVERY_S) + 5
+GRACE_S: Final = int(RequestLimits().body_s + DELIVERY_S) + 5
 KEEP_ALIVE_S: Final = 75  # above the 60 s of most proxies, so that the proxy closes first
 # How soon a worker process must answer its parent, which kills it otherwise. On a busy machine a worker still
 # imports Airflow after uvicorn's 5 s: it would be killed and started again for ever.
@@ -39,7 +39,7 @@ ANSWER_S: Final = 120
 
 
 @dataclass(frozen=True)
-class Options:
+class ReceiverOptions:
     """Where the receiver listens, and who may write: the arguments of `airflow interlock receiver`."""
 
     host: str = "127.0.0.1"
@@ -80,7 +80,9 @@ class Options:
                 raise ConfigError(f"There is no file {path}.")
 
 
-def endpoints(options: Options, senders: Senders, webhooks: Iterable[Webhook] = ()) -> dict[str, Endpoint]:
+def endpoints(
+    options: ReceiverOptions, senders: Senders, webhooks: Iterable[Webhook] = ()
+) -> dict[str, Endpoint]:
     """Every endpoint by its path."""
     made: dict[str, Endpoint] = {
         cloudevents.PATH: cloudevents.CloudEvents(senders, options.allow_origin or ())
@@ -91,12 +93,15 @@ def endpoints(options: Options, senders: Senders, webhooks: Iterable[Webhook] = 
 
 def build_app(
     config: BusConfig,
-    options: Options,
+    options: ReceiverOptions,
     document: Document | None,
     observe: Observe,
     webhooks: Iterable[Webhook] = (),
 ) -> Callable[..., Any]:
-    """The app of one process, whose lifespan opens and closes its producer. document: see `Options.check`."""
+    """The app of one process, whose lifespan opens and closes its producer.
+
+    document: see `ReceiverOptions.check`.
+    """
     if (options.credentials is None) != (document is None):
         raise ValueError("give the document that options.credentials names, and none if it names none")
     credentials = Credentials(document, config.name, is_open=options.allow_anonymous)
@@ -111,14 +116,14 @@ def build_app(
     return app
 
 
-def serve(app: Callable[..., Any] | str, options: Options) -> None:
+def serve(app: Callable[..., Any] | str, options: ReceiverOptions) -> None:
     """Serves until a signal. app: with several workers the import path of the function that makes it."""
     import uvicorn
 
     uvicorn.run(app, factory=isinstance(app, str), **uvicorn_settings(options))
 
 
-def uvicorn_settings(options: Options) -> dict[str, Any]:
+def uvicorn_settings(options: ReceiverOptions) -> dict[str, Any]:
     """The arguments of uvicorn's Config."""
     from .connection import Connection
 

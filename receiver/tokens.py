@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from .answers import Answer, problem, try_again
+from .answers import Response, problem, try_again
 from .credentials_document import Issuer
 from .grant import Grant
 from .jwks import Key, Keys, NoKeysError
@@ -25,7 +25,7 @@ class _Verified(NamedTuple):
     version: int  # of the keys that verified it
 
 
-class Tokens:
+class TokenVerifier:
     """Verifies tokens of some issuers, and returns what their senders may write.
 
     claims: (issuer, the claims that a token must have, the grant), in order; the first that fits counts. A
@@ -44,7 +44,7 @@ class Tokens:
         self._now = now
         self._verified: dict[str, _Verified] = {}
 
-    async def admit(self, token: bytes, digest: str, unknown: Answer) -> Grant | Answer:
+    async def admit(self, token: bytes, digest: str, unknown: Response) -> Grant | Response:
         """The grant of a valid token; else 401, or 503 if its issuer's keys cannot be fetched.
 
         digest: of the token. A valid token is remembered by it until it expires or the keys change.
@@ -59,7 +59,7 @@ class Tokens:
             return unknown
         return await self._verify(token, digest, unknown)
 
-    async def _verify(self, token: bytes, digest: str, unknown: Answer) -> Grant | Answer:
+    async def _verify(self, token: bytes, digest: str, unknown: Response) -> Grant | Response:
         import jwt
 
         try:
@@ -118,6 +118,6 @@ def _fits(claim: object, text: str) -> bool:
     return claim == text or (isinstance(claim, list) and text in claim)
 
 
-def _invalid(why: str) -> Answer:
+def _invalid(why: str) -> Response:
     challenge = 'Bearer realm="interlock", error="invalid_token"'
     return problem(401, f"{_WRONG}{why}", www_authenticate=challenge)

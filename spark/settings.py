@@ -69,7 +69,7 @@ class CompletionError(InterlockError, ValueError):
 
 
 @dataclass(frozen=True)
-class Settings:
+class CompletionSettings:
     """What a job's configuration says about its completion events.
 
     client: properties for librdkafka. topic: of the events. timeout_s: how long to wait for their
@@ -87,7 +87,7 @@ class Settings:
     report_folder: Path | None = None
 
 
-def read_settings(configuration: Mapping[str, str]) -> Settings:
+def read_settings(configuration: Mapping[str, str]) -> CompletionSettings:
     """Reads the settings from a Spark configuration. CompletionError names the wrong setting."""
     known = {name: value for name, value in configuration.items() if name.startswith(PREFIX)}
     for name in known:
@@ -114,7 +114,7 @@ def read_settings(configuration: Mapping[str, str]) -> Settings:
         )
     topic = f"{get(BUS) or 'interlock'}-event"
     _proof(client, topic)
-    return Settings(
+    return CompletionSettings(
         client=client,
         topic=topic,
         timeout_s=_seconds(get(TIMEOUT) or "10s"),

@@ -17,7 +17,7 @@ from ..engine.delivery.firings import OpenFiring
 from ..engine.delivery.sinks import SinkRecord
 from ..engine.records import Registration
 from ..engine.sending.content import MOST_RESOLVED_BYTES, Content
-from ..engine.sending.target import Target
+from ..engine.sending.target import SinkTarget
 from ..events.http import decode
 from ..events.plain_text import takes_plain_text
 from ..operators.deliver import TASK_ID, DeliverOperator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..events.event import Event
 
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_ANYWHERE: Final = Target(url="http://sink.invalid")  # the connection's address is not known
+_ANYWHERE: Final = SinkTarget(url="http://sink.invalid")  # the connection's address is not known
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ..events.visible import visible
 from .argument_checks import ArgumentChecks
 from .arguments import serialized
 from .firing_json import asset_payload
-from .firings import Firings
+from .firings import SubscriptionFirings
 from .settings import DEFAULT_CONNECTION, read_bus_config, settings
 from .spans import record_firing
 from .stats import airflow_stats, count_acknowledged
@@ -185,7 +185,7 @@ class _Producer(SharedStreamProducer):
 
     def __init__(self, trigger: ConditionTrigger) -> None:
         self._trigger = trigger
-        self._firings: Firings | None = None
+        self._firings: SubscriptionFirings | None = None
         self._handed: dict[tuple[int, int], _Handed] = {}  # handed over, not acknowledged
         # {place: when it was acknowledged}, the oldest first; readers of the topic may not have seen it yet.
         self._acknowledged: dict[tuple[int, int], float] = {}
@@ -210,7 +210,7 @@ class _Producer(SharedStreamProducer):
             at_limit=trigger.at_limit,
         )
         read_config = partial(read_bus_config, trigger.kafka_conn_id, trigger.bus, trigger.deployment)
-        self._firings = firings = Firings(durable, read_config, trigger.log)
+        self._firings = firings = SubscriptionFirings(durable, read_config, trigger.log)
         gone: set[tuple[int, int]] = set()  # places without a record, to be forgotten at the next `take`
         try:
             await self._open(firings)
@@ -289,7 +289,7 @@ class _Producer(SharedStreamProducer):
         if self._firings is not None:
             self._firings.close()
 
-    async def _open(self, firings: Firings) -> None:
+    async def _open(self, firings: SubscriptionFirings) -> None:
         retry = _Retry(self._trigger.log)
         while True:
             try:
@@ -299,7 +299,7 @@ class _Producer(SharedStreamProducer):
                 await asyncio.sleep(retry.failed(str(e)))
         retry.succeeded("The connection can be used.")
 
-    def _report_if_replaced(self, firings: Firings) -> None:
+    def _report_if_replaced(self, firings: SubscriptionFirings) -> None:
         """Logs an error, once, if another stream has replaced this one for longer than an edit takes."""
         now = time.monotonic()
         if not firings.replaced:

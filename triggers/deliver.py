@@ -12,7 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from ..events.visible import visible
 from .arguments import serialized
 from .connections import until_readable
-from .firings import Firings
+from .firings import SubscriptionFirings
 from .moments import seconds_to_read, seconds_until
 from .settings import read_bus_config
 
@@ -63,7 +63,7 @@ class DeliverTrigger(BaseTrigger):
             loop.call_soon_threadsafe(self._report, notice)
 
         read_config = partial(read_bus_config, self.kafka_conn_id, self.bus, self.deployment)
-        firings = Firings(Durable(**self.durable), read_config, self.log)
+        firings = SubscriptionFirings(Durable(**self.durable), read_config, self.log)
         board: NoticeBoard | None = None
         try:
             within_s = seconds_to_read(self.renew_at)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..engine.config import BusConfig
     from ..engine.runtime.delivering import Delivering
     from ..engine.sending.posts import HttpPosts
-    from ..engine.sending.target import Target
+    from ..engine.sending.target import SinkTarget
 
 DRAIN_S: Final = 2.0  # Airflow kills a triggerer that ends too slowly
 _lock: Final = threading.Lock()
@@ -57,17 +57,17 @@ def deliver_here(config: BusConfig, loop: asyncio.AbstractEventLoop) -> Deliveri
 
 
 def _made(config: BusConfig, chosen: DeliverySettings, key: _Key) -> Delivering:
-    from ..engine.delivery.context import Limits
-    from ..engine.delivery.parts import Parts
+    from ..engine.delivery.context import DeliveryLimits
+    from ..engine.delivery.parts import DelivererParts
     from ..engine.runtime.delivering import DelivererProcess, Delivering
     from ..engine.sending.posts import HttpPosts, PostOptions
     from .sink_connections import target_in_triggerer
 
-    def lookup(conn_id: str) -> Target:
+    def lookup(conn_id: str) -> SinkTarget:
         return target_in_triggerer(conn_id, loops[key])
 
     def make_posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
         return HttpPosts(config, lookup, on_ended, PostOptions(chosen.networks))
 
-    parts = Parts(limits=Limits(slots=chosen.in_triggerer))
+    parts = DelivererParts(limits=DeliveryLimits(slots=chosen.in_triggerer))
     return Delivering(config, make_posts, DelivererProcess(parts=parts, drain_s=DRAIN_S), airflow_stats())

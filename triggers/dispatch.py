@@ -12,7 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from .arguments import serialized
 from .connections import until_readable
-from .firings import Firings
+from .firings import SubscriptionFirings
 from .moments import seconds_to_read, seconds_until
 from .settings import read_bus_config
 
@@ -65,7 +65,7 @@ class DispatchTrigger(BaseTrigger):
         from ..engine.waiting.dispatching import Durable  # a heavy import, not needed to parse a DAG file
 
         read_config = partial(read_bus_config, self.kafka_conn_id, self.bus, self.deployment)
-        firings = Firings(Durable(**self.durable), read_config, self.log)
+        firings = SubscriptionFirings(Durable(**self.durable), read_config, self.log)
         places: list[tuple[int, int]] = []
         try:
             within_s = seconds_to_read(self.renew_at)
@@ -78,7 +78,7 @@ class DispatchTrigger(BaseTrigger):
         outcome = "fired" if places else "renew"
         yield TriggerEvent({"outcome": outcome, "places": places, "registered": registered})
 
-    async def _places(self, firings: Firings) -> list[tuple[int, int]]:
+    async def _places(self, firings: SubscriptionFirings) -> list[tuple[int, int]]:
         """Returns the places of the firings to hand over; empty at `renew_at`.
 
         At `renew_at` it still hands over what is open if the target has room.
@@ -108,7 +108,7 @@ class DispatchTrigger(BaseTrigger):
                 return []
 
 
-async def _pause(firings: Firings, seconds: float) -> None:
+async def _pause(firings: SubscriptionFirings, seconds: float) -> None:
     """Lets time pass. Notices of the bus are handled meanwhile; firings that come do not end the pause."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:

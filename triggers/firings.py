@@ -20,7 +20,7 @@ _NOT_OPENED: Final = "Call open() first."
 POLL_S: Final = 30.0  # after so long the caller looks itself, should a notification be lost
 
 
-class Firings:
+class SubscriptionFirings:
     """The open firings of a durable subscription. Call `open` first and `close` at the end.
 
     read_config: returns the bus with the current connection; raises ConfigError if that is not usable.

@@ -29,7 +29,7 @@ _MAX_HOURS = timedelta.max / timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Settings:
+class InterlockSettings:
     """Settings of the section; the defaults are those in the provider info."""
 
     bus: str = "interlock"
@@ -38,16 +38,16 @@ class Settings:
     allowed_client_properties: frozenset[str] = frozenset()
 
 
-def settings() -> Settings:
+def settings() -> InterlockSettings:
     """Reads the section. Raises ConfigError for an invalid value."""
     from airflow.sdk.configuration import conf
 
     hint = "a number of hours, 0 or more"
     hours = _number("lookback_hours", "24", lambda hours: 0 <= hours < _MAX_HOURS, hint)
     allowed = conf.get(SECTION, "allowed_client_properties", fallback="")
-    return Settings(
-        bus=conf.get(SECTION, "bus", fallback=Settings.bus),
-        deployment=conf.get(SECTION, "deployment", fallback=Settings.deployment),
+    return InterlockSettings(
+        bus=conf.get(SECTION, "bus", fallback=InterlockSettings.bus),
+        deployment=conf.get(SECTION, "deployment", fallback=InterlockSettings.deployment),
         lookback=timedelta(hours=hours),
         allowed_client_properties=frozenset(_items(allowed)),
     )

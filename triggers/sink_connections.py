@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from airflow.exceptions import AirflowNotFoundException
 
-from ..engine.sending.target import Auth, Basic, Bearer, ClientCredentials, Target, TargetError, Tls
+from ..engine.sending.target import Auth, Basic, Bearer, ClientCredentials, SinkTarget, TargetError, Tls
 
 if TYPE_CHECKING:
     from airflow.models.connection import Connection as StoredConnection
@@ -31,7 +31,7 @@ _KNOWN: Final = frozenset(
 )
 
 
-def target_in_command(conn_id: str) -> Target:
+def target_in_command(conn_id: str) -> SinkTarget:
     """The target of a connection, for processes with access to Airflow's database or secrets backend.
 
     Blocks. Raises TargetError if there is no such connection, or it cannot be used.
@@ -47,7 +47,7 @@ def target_in_command(conn_id: str) -> Target:
     return target_of(found)
 
 
-def target_in_triggerer(conn_id: str, loop: asyncio.AbstractEventLoop) -> Target:
+def target_in_triggerer(conn_id: str, loop: asyncio.AbstractEventLoop) -> SinkTarget:
     """As `target_in_command`, for a thread of a triggerer beside its event loop.
 
     loop: the event loop that runs the triggers, which reads the connection. Raises TimeoutError after
@@ -66,7 +66,7 @@ def target_in_triggerer(conn_id: str, loop: asyncio.AbstractEventLoop) -> Target
         reading.cancel()
 
 
-def target_of(connection: Connection | StoredConnection) -> Target:
+def target_of(connection: Connection | StoredConnection) -> SinkTarget:
     """The target of a connection. Raises TargetError, whose text names the connection and has no secret."""
     try:
         return _target_of(connection)
@@ -74,7 +74,7 @@ def target_of(connection: Connection | StoredConnection) -> Target:
         raise TargetError(f"Connection {connection.conn_id!r}: {e}") from None
 
 
-def _target_of(connection: Connection | StoredConnection) -> Target:
+def _target_of(connection: Connection | StoredConnection) -> SinkTarget:
     if (connection.conn_type or "") not in _TYPES:
         raise TargetError(f"it has type {connection.conn_type!r}; give one of type 'http'.")
     extra = _extra(connection)
@@ -84,7 +84,7 @@ def _target_of(connection: Connection | StoredConnection) -> Target:
             f"its extra has {', '.join(unknown)}, which deliveries do not know. Put headers into a member "
             f'"headers"; the other members are {", ".join(sorted(_KNOWN - {"headers"}))}.'
         )
-    return Target(
+    return SinkTarget(
         url=_url(connection),
         auth=_auth(connection, extra),
         headers=_headers(extra),
@@ -125,7 +125,7 @@ def _url(connection: Connection | StoredConnection) -> str:
         if parts.port is not None:
             return host
     except ValueError:
-        return host  # `Target` says what is wrong
+        return host  # `SinkTarget` says what is wrong
     return parts._replace(netloc=f"{parts.netloc}:{connection.port}").geturl()
 
 

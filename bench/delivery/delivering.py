@@ -14,10 +14,10 @@ from ipaddress import ip_network
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.acknowledgements import Acknowledgements
 from interlock.engine.delivery.firings import OpenFiring
-from interlock.engine.delivery.parts import Parts
+from interlock.engine.delivery.parts import DelivererParts
 from interlock.engine.runtime.delivering import DelivererProcess, run_deliverer
 from interlock.engine.sending.posts import HttpPosts, PostOptions
-from interlock.engine.sending.target import Target
+from interlock.engine.sending.target import SinkTarget
 
 from .processes import HOST, settings_given
 
@@ -36,7 +36,7 @@ class _Counted(Acknowledgements):
 def posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
     """Deliveries to sinks on loopback. The connection of a sink's record is its address."""
     allowed = [ip_network(f"{HOST}/32")]
-    return HttpPosts(config, lambda url: Target(url=url), on_ended, PostOptions(allowed))
+    return HttpPosts(config, lambda url: SinkTarget(url=url), on_ended, PostOptions(allowed))
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
         BusConfig(**settings_given()),
         threading.Event(),
         posts,
-        process=DelivererProcess(parts=Parts(acknowledgements=_Counted)),
+        process=DelivererProcess(parts=DelivererParts(acknowledgements=_Counted)),
     )
 
 

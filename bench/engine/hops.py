@@ -13,9 +13,9 @@ from typing import Final, cast
 from interlock.conditions import Condition, event
 from interlock.engine.bus import Bus, Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.context import EngineContext, Limits
+from interlock.engine.protocol.context import EngineContext, EngineLimits
 from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
@@ -39,7 +39,7 @@ EVENTS, TRIGGERS, SUBSCRIPTIONS = (
     TopicPartition(f"b-{kind}", 0) for kind in ("event", "trigger", "subscription")
 )
 NOW_MS: Final = 1_800_000_000_000
-PARTS: Final = Parts(limits=Limits(ttl_ms=86_400_000))
+PARTS: Final = EngineParts(limits=EngineLimits(ttl_ms=86_400_000))
 TURNS: Final = 7
 PASS: Final = 2_500  # records of the trigger hop between two commits
 

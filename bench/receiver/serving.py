@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import psutil
 import uvicorn
 from interlock.engine.config import BusConfig
-from interlock.receiver.server import Options, build_app, serve
+from interlock.receiver.server import ReceiverOptions, build_app, serve
 
 HOST = "127.0.0.1"
 START_S = 60
@@ -75,7 +75,7 @@ def starting(kind: str, config: BusConfig, workers: int = 1) -> Start:
 def receiver() -> Callable[..., Any]:
     """The receiver's app of one process."""
     config = BusConfig(**json.loads(os.environ[_SETTINGS]))
-    return build_app(config, Options(), None, lambda _path, _status, _events: None)
+    return build_app(config, ReceiverOptions(), None, lambda _path, _status, _events: None)
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def main() -> None:
         )  # fmt: skip
     else:
         app = receiver() if workers == 1 else "bench.receiver.serving:receiver"
-        serve(app, Options(host=HOST, port=port, workers=workers))
+        serve(app, ReceiverOptions(host=HOST, port=port, workers=workers))
 
 
 if __name__ == "__main__":

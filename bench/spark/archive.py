@@ -28,12 +28,12 @@ def run(bootstrap_servers: str) -> None:
             2, spark_interlock_bootstrap_servers=bootstrap_servers, spark_interlock_bus=config.name
         ) as spark,
     ):
-        from interlock.spark.pipeline.archive.ingest import Options, archive
+        from interlock.spark.pipeline.archive.ingest import IngestOptions, archive
         from interlock.spark.pipeline.rows import BATCH_RECORDS
         from interlock.spark.pipeline.source import connected
 
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
-        wanted = Options(str(place / "archive"))
+        wanted = IngestOptions(str(place / "archive"))
         with connected(spark) as bus:
 
             def alone() -> float:

@@ -12,7 +12,7 @@ from typing import Final
 from ...events.event import Event
 from ..filters.cel.where import Where
 from ..filters.dialects import Comparison, attributes_of
-from ..filters.filter import Filter, Verdict
+from ..filters.filter import Filter, FilterDecision
 from ..nodes.paths import DATA
 from .data import member_instead, why_no_key, why_no_member, why_no_object, why_unreadable
 from .likeness import cut_difference, difference, likeness
@@ -28,7 +28,7 @@ _NO_MEMBER: Final = ("Key not found", "Applying SELECT")
 def detailed(
     miss: NearMiss,
     event: Event,
-    refused: Sequence[tuple[Filter, Verdict]],
+    refused: Sequence[tuple[Filter, FilterDecision]],
     paths: Sequence[str],
     distinct: Sequence[str] = (),
 ) -> NearMiss:

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...events.event import Event
 from ..filters.cel.where import Where
-from ..filters.dialects import Comparison, Group, Prefix, Sql, Suffix
+from ..filters.dialects import Comparison, FilterGroup, Prefix, Sql, Suffix
 from ..filters.filter import Filter
 from ..nodes.paths import member_at
 from .formats import kind_of
@@ -81,7 +81,7 @@ def _compared(term: Filter, event: Event) -> Iterator[tuple[str, str, str, tuple
         ends = (not isinstance(term, Suffix), not isinstance(term, Prefix))
         for name, wanted in term.pairs:
             yield name, event.attributes.get(name, ""), wanted, ends
-    elif isinstance(term, Group):
+    elif isinstance(term, FilterGroup):
         for each in term.filters:
             yield from _compared(each, event)
     elif isinstance(term, Sql):

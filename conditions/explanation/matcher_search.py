@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from ...events.event import Event
 from ..evaluate.seen import remembers
 from ..evaluate.state import Match
-from ..filters.dialects import Comparison, Exact, Group, Not
-from ..filters.filter import Filter, Verdict
+from ..filters.dialects import Comparison, Exact, FilterGroup, Not
+from ..filters.filter import Filter, FilterDecision
 from ..nodes.matcher import Matcher
 from ..nodes.paths import key_at, parse_path
 from .details import MAX_TERM_CHARS, MAX_VALUE_CHARS, detailed
@@ -34,7 +34,7 @@ _NO_KEY: Final = ("no key", "no value")
 _QUOTED_OR_NUMBER = re.compile(r"""[\"'].*[\"']|\b[0-9]+\b""", re.DOTALL)
 
 Identity = tuple[str, str]  # (source, id)
-Refusal = tuple[Filter, Verdict]
+Refusal = tuple[Filter, FilterDecision]
 
 
 class Holder(NamedTuple):
@@ -287,7 +287,7 @@ def _varied(found: Sequence[_Found], most: int) -> list[_Found]:
 
 
 def _cost(term: Filter) -> int:
-    if isinstance(term, Group):
+    if isinstance(term, FilterGroup):
         return 1 + sum(map(_cost, term.filters))
     if isinstance(term, Not):
         return 1 + _cost(term.filter)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from .cel.where import Where
 from .dialects import All, Any, Exact, Not, Prefix, Sql, Suffix, filter_from_json
-from .filter import Filter, Verdict
+from .filter import Filter, FilterDecision
 
 __all__ = [
     "All",
     "Any",
     "Exact",
     "Filter",
+    "FilterDecision",
     "Not",
     "Prefix",
     "Sql",
     "Suffix",
-    "Verdict",
     "Where",
     "filter_from_json",
 ]

@@ -19,7 +19,7 @@ from .filter import (
     MAX_FILTER_DEPTH,
     MAX_FILTER_TERMS,
     Filter,
-    Verdict,
+    FilterDecision,
     arguments,
     check_size,
     checked_pairs,
@@ -63,12 +63,12 @@ class Comparison(Filter):
                 return False
         return True
 
-    def verdict(self, event: Event) -> Verdict:
+    def verdict(self, event: Event) -> FilterDecision:
         for name, wanted in self.pairs:
             value = event.attributes.get(name)
             if value is None or not type(self).agrees(value, wanted):
                 term = f"{type(self).__name__}({arguments({name: wanted})})"
-                return Verdict(False, term=term, attribute=name)
+                return FilterDecision(False, term=term, attribute=name)
         return ACCEPTED
 
     def to_json(self) -> dict[str, object]:
@@ -104,7 +104,7 @@ class Suffix(Comparison):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Group(Filter):
+class FilterGroup(Filter):
     """Joins one or more filters, evaluated in their order; filters with another order are not equal."""
 
     filters: tuple[Filter, ...]
@@ -134,7 +134,7 @@ class Group(Filter):
         return f"{type(self).__name__}({', '.join(map(str, self.filters))})"
 
 
-class All(Group):
+class All(FilterGroup):
     """True if all filters are true."""
 
     dialect = "all"
@@ -142,17 +142,17 @@ class All(Group):
     def accepts(self, event: Event) -> bool:
         return all(each.accepts(event) for each in self.filters)
 
-    def verdict(self, event: Event) -> Verdict:
+    def verdict(self, event: Event) -> FilterDecision:
         error: str | None = None
         for each in self.filters:
             verdict = each.verdict(event)
             error = error or verdict.error
             if not verdict.accepted:
                 return verdict._replace(error=error)
-        return ACCEPTED if error is None else Verdict(True, error)
+        return ACCEPTED if error is None else FilterDecision(True, error)
 
 
-class Any(Group):
+class Any(FilterGroup):
     """True if at least one filter is true."""
 
     dialect = "any"
@@ -160,14 +160,14 @@ class Any(Group):
     def accepts(self, event: Event) -> bool:
         return any(each.accepts(event) for each in self.filters)
 
-    def verdict(self, event: Event) -> Verdict:
+    def verdict(self, event: Event) -> FilterDecision:
         error: str | None = None
         for each in self.filters:
             verdict = each.verdict(event)
             error = error or verdict.error
             if verdict.accepted:
-                return ACCEPTED if error is None else Verdict(True, error)
-        return Verdict(False, error, str(self))
+                return ACCEPTED if error is None else FilterDecision(True, error)
+        return FilterDecision(False, error, str(self))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -184,11 +184,11 @@ class Not(Filter):
     def accepts(self, event: Event) -> bool:
         return not self.filter.accepts(event)
 
-    def verdict(self, event: Event) -> Verdict:
+    def verdict(self, event: Event) -> FilterDecision:
         verdict = self.filter.verdict(event)
         if not verdict.accepted:
-            return ACCEPTED if verdict.error is None else Verdict(True, verdict.error)
-        return Verdict(False, verdict.error, str(self))
+            return ACCEPTED if verdict.error is None else FilterDecision(True, verdict.error)
+        return FilterDecision(False, verdict.error, str(self))
 
     def to_json(self) -> dict[str, object]:
         return {"not": self.filter.to_json()}
@@ -242,12 +242,12 @@ class Sql(Filter):
         compiled: Expression = self.__dict__["_compiled"]
         return compiled.attributes
 
-    def verdict(self, event: Event) -> Verdict:
+    def verdict(self, event: Event) -> FilterDecision:
         compiled: Expression = self.__dict__["_compiled"]
         result = compiled.evaluate(event.attributes)
         if result.error is not None:
-            return Verdict(False, result.error, str(self))
-        return ACCEPTED if result.value is True else Verdict(False, term=str(self))
+            return FilterDecision(False, result.error, str(self))
+        return ACCEPTED if result.value is True else FilterDecision(False, term=str(self))
 
     def to_json(self) -> dict[str, object]:
         return {"sql": self.expression}
@@ -267,7 +267,7 @@ def attributes_of(each: Filter) -> Iterator[str]:
     """Yields the attributes that a filter reads by their names; a Where may read others too."""
     if isinstance(each, Comparison):
         yield from (name for name, _ in each.pairs)
-    elif isinstance(each, Group):
+    elif isinstance(each, FilterGroup):
         for part in each.filters:
             yield from attributes_of(part)
     elif isinstance(each, Not):
@@ -276,7 +276,7 @@ def attributes_of(each: Filter) -> Iterator[str]:
         yield from sorted(each.attributes or ())
 
 
-def joined(group: type[Group], left: Filter, right: Filter) -> Filter:
+def joined(group: type[FilterGroup], left: Filter, right: Filter) -> Filter:
     """`left & right` or `left | right`; a side that is itself such a group is merged in."""
     sign = "&" if group is All else "|"
     parts: list[Filter] = []
@@ -287,7 +287,7 @@ def joined(group: type[Group], left: Filter, right: Filter) -> Filter:
 
 
 _COMPARISONS: Final[Mapping[str, type[Comparison]]] = {each.dialect: each for each in (Exact, Prefix, Suffix)}
-_GROUPS: Final[Mapping[str, type[Group]]] = {each.dialect: each for each in (All, Any)}
+_GROUPS: Final[Mapping[str, type[FilterGroup]]] = {each.dialect: each for each in (All, Any)}
 DIALECTS: Final = (*_COMPARISONS, *_GROUPS, "not", "sql")
 
 

@@ -22,7 +22,7 @@ _VALUE_HINT: Final = (
 )
 
 
-class Verdict(NamedTuple):
+class FilterDecision(NamedTuple):
     """The decision of a filter on one event, and its reason.
 
     error: the error in evaluating a part of it; that part counts as false.
@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
     attribute: str | None = None
 
 
-ACCEPTED: Final = Verdict(True)
+ACCEPTED: Final = FilterDecision(True)
 
 
 class Filter:
@@ -49,7 +49,7 @@ class Filter:
         """True if the event passes; an error in evaluation means False."""
         return self.verdict(event).accepted
 
-    def verdict(self, event: Event) -> Verdict:
+    def verdict(self, event: Event) -> FilterDecision:
         """As `accepts`, with the term that refused the event and any error in evaluation."""
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from ...events.attributes import is_name
 from ..filters import All, Any, Exact, Filter, Prefix, Suffix, Where
 from ..filters.cel.reads import Scalar
-from ..filters.dialects import Comparison, Group, Not
+from ..filters.dialects import Comparison, FilterGroup, Not
 from ..nodes.matcher import Matcher
 
 # The most routes of a matcher with several `any`, which multiply: an `any` beyond it is evaluated instead. A
@@ -138,7 +138,7 @@ def _ordered(route: Route, where: tuple[Filter, ...]) -> Route:
 def _cost(check: Filter) -> int:
     if isinstance(check, Comparison):
         return 0
-    if isinstance(check, Group):
+    if isinstance(check, FilterGroup):
         return max(map(_cost, check.filters))
     if isinstance(check, Not):
         return _cost(check.filter)

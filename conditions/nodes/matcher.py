@@ -19,7 +19,7 @@ from ..filters.dialects import All, Exact, Prefix, Suffix, attributes_of, filter
 from ..filters.filter import (
     ACCEPTED,
     Filter,
-    Verdict,
+    FilterDecision,
     arguments,
     check_size,
     checked_pairs,
@@ -170,11 +170,11 @@ class Matcher(Condition):
             and (self.where is None or self.where.accepts(event))
         )
 
-    def verdict(self, event: Event) -> Verdict:
+    def verdict(self, event: Event) -> FilterDecision:
         """As `accepts`, with the term that refused the event and any error in evaluation."""
         for name, value in self.exact:
             if event.attributes.get(name) != value:
-                return Verdict(False, term=f"Exact({arguments({name: value})})", attribute=name)
+                return FilterDecision(False, term=f"Exact({arguments({name: value})})", attribute=name)
         error: str | None = None
         terms = self.filters if self.where is None else (*self.filters, self.where)
         for each in terms:
@@ -182,7 +182,7 @@ class Matcher(Condition):
             error = error or verdict.error
             if not verdict.accepted:
                 return verdict._replace(error=error)
-        return ACCEPTED if error is None else Verdict(True, error)
+        return ACCEPTED if error is None else FilterDecision(True, error)
 
     def key_of(self, event: Event) -> str | None:
         """The canonical text of the event's correlation key; None if it has none, so that it does not match.

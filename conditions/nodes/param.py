@@ -18,7 +18,7 @@ from ...events.plain_text import takes_plain_text
 from ..errors import ConditionError
 from ..filters.cel.parameters import literal, references, substituted
 from ..filters.cel.where import MAX_SOURCE_CHARS, Where, compiled_with_parameters
-from ..filters.filter import MAX_VALUE_CHARS, Filter, Verdict, checked_text
+from ..filters.filter import MAX_VALUE_CHARS, Filter, FilterDecision, checked_text
 
 if TYPE_CHECKING:
     from .condition import Condition
@@ -95,8 +95,8 @@ class ParamExact(Filter):
         """The argument of event() that makes it."""
         return f"{self.attribute}={Param(self.param)!s}"
 
-    def verdict(self, event: Event) -> Verdict:  # noqa: ARG002
-        return Verdict(False, without_value([self.param]), self.argument, self.attribute)
+    def verdict(self, event: Event) -> FilterDecision:  # noqa: ARG002
+        return FilterDecision(False, without_value([self.param]), self.argument, self.attribute)
 
     def to_json(self) -> dict[str, object]:
         raise ConditionError(without_value([self.param]))
@@ -133,7 +133,7 @@ class ParamWhere(Where):
         compiled_with_parameters(self.source, {name: _kinds(value) for name, value in given.items()})
         return Where.stored(f"event.id != {literal(self.source)}")
 
-    def verdict(self, event: Event) -> Verdict:  # noqa: ARG002
+    def verdict(self, event: Event) -> FilterDecision:  # noqa: ARG002
         return self._refused(without_value(self.params))
 
     def to_json(self) -> dict[str, object]:

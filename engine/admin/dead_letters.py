@@ -204,7 +204,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Count:
+class DeadLetterCount:
     """How many dead letters `DeadLetters.find` would return: never sent again, and sent again.
 
     complete: False if only the latest were read, so that there may be more.
@@ -217,13 +217,13 @@ class Count:
 
 def counted(
     config: BusConfig, lows: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-) -> Count:
+) -> DeadLetterCount:
     """How many there are from `lows` to `ends`, among about the latest MOST_COUNTED records.
 
     Reads at most MAX_COUNTED_BYTES. Raises UnreachableError, or NotReadable without the right to read.
     """
     if lows == ends:
-        return Count(0, 0, True)  # without a client for the reading
+        return DeadLetterCount(0, 0, True)  # without a client for the reading
     share = max(1, MOST_COUNTED // max(1, len(ends)))
     starts = {tp: max(lows[tp], end - share) for tp, end in ends.items()}
     complete, size = starts == lows, 0
@@ -240,7 +240,7 @@ def counted(
         else:
             sent.add(place.decode("utf-8", "replace"))
     redriven = len(dead_letters & sent)
-    return Count(len(dead_letters) - redriven, redriven, complete)
+    return DeadLetterCount(len(dead_letters) - redriven, redriven, complete)
 
 
 class DeadLetters:

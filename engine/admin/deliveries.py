@@ -19,7 +19,7 @@ from ..registry.registry import Registry
 from .sinks import is_delivered
 
 
-class Group(NamedTuple):
+class DelivererGroup(NamedTuple):
     """The deliverers of a deployment. open_from: its firings below are acknowledged. ends: of the partitions.
 
     committed: the partitions with a committed offset; those without are read from their start. problems: what
@@ -38,9 +38,11 @@ class Group(NamedTuple):
         return sum(end - self.open_from[tp] for tp, end in self.ends.items())
 
 
-def groups(config: BusConfig, registry: Registry, only: str | None = None) -> dict[str, Group | None]:
+def groups(
+    config: BusConfig, registry: Registry, only: str | None = None
+) -> dict[str, DelivererGroup | None]:
     """{deployment with sinks: its group; None if the cluster does not show it}. only: one deployment."""
-    found: dict[str, Group | None] = {}
+    found: dict[str, DelivererGroup | None] = {}
     for deployment in sorted(_sinks(registry)):
         if only in (None, deployment):
             found[deployment] = None
@@ -50,12 +52,12 @@ def groups(config: BusConfig, registry: Registry, only: str | None = None) -> di
 
 
 def deliveries(
-    config: BusConfig, registry: Registry, found: Mapping[str, Group | None]
+    config: BusConfig, registry: Registry, found: Mapping[str, DelivererGroup | None]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each deployment with sinks, and the problems. found: from `groups`.
 
     A row has three counts. sinks: those of registered subscriptions. deliverers: the processes that deliver.
-    behind: see `Group`. The last two are None if the cluster does not say.
+    behind: see `DelivererGroup`. The last two are None if the cluster does not say.
     """
     sinks = _sinks(registry)
     rows, problems = [], []
@@ -85,7 +87,7 @@ def _sinks(registry: Registry) -> Counter[str]:
     )
 
 
-def _group(config: BusConfig, registry: Registry) -> Group:
+def _group(config: BusConfig, registry: Registry) -> DelivererGroup:
     name = config.topic("action")
     count = 0 if registry.bus is None else registry.bus.partitions
     partitions = [TopicPartition(name, number) for number in range(count)]
@@ -105,4 +107,4 @@ def _group(config: BusConfig, registry: Registry) -> Group:
     own = {tp: offset for tp, (offset, _) in found.items()}
     open_from = {tp: min(max(start, own.get(tp, start)), ends[tp]) for tp, start in starts.items()}
     problems = {tp: about.problem for tp, (_, about) in found.items() if about.problem}
-    return Group(members, open_from, ends, own.keys(), problems)
+    return DelivererGroup(members, open_from, ends, own.keys(), problems)

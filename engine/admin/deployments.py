@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from ..waiting.registration_writer import LEASE_S
 from .findings import AirflowInfo, DagRunId, Finding
-from .subscriptions import Holder, Subscriptions
+from .subscriptions import LeaseHolder, Subscriptions
 
 MOST_SHOWN: Final = 3
 MAX_CHECKED: Final = 1000
@@ -42,7 +42,7 @@ class _Held(NamedTuple):
     """A subscription with this Airflow's name, and a process with a fresh lease for it."""
 
     subscription: str
-    holder: Holder
+    holder: LeaseHolder
 
     def __str__(self) -> str:
         where = f" on host {self.holder.host!r}" if self.holder.host else ""

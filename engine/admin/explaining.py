@@ -40,7 +40,7 @@ from .firings import Firings, firing_of, repeats
 from .pending import Pending, missing, pending_of
 from .progress import RegistrationProgress
 from .sinks import destination
-from .subscriptions import Holder, Subscriptions
+from .subscriptions import LeaseHolder, Subscriptions
 
 DEFAULT_EVENTS: Final = 2000
 MOST_EVENTS: Final = 10_000
@@ -69,7 +69,7 @@ class SubscriptionReport:
     """
 
     registered: Registered
-    holders: tuple[Holder, ...]
+    holders: tuple[LeaseHolder, ...]
     closed: bool
     explanation: Explanation | None
     keys: tuple[OpenKey, ...]

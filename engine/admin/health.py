@@ -16,7 +16,7 @@ from ...conditions.explanation.wording import counted
 from ..bus import Topic, TopicPartition
 from ..config import KINDS, BusConfig
 from ..errors import EngineError, TopicsError
-from ..kafka.admin import Admin, Member
+from ..kafka.admin import Admin, GroupMember
 from ..kafka.positions import Position, positions
 from ..kafka.topics import check, read_registry
 from ..protocol.partitions.lifecycle import OPEN, RECOVERING, STOPPED, UNASSIGNED
@@ -197,7 +197,9 @@ def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Seq
             health.problems.append(topic_not_read(name, reason))
 
 
-def _look_at_engines(health: Health, config: BusConfig, registry: Registry, members: list[Member]) -> None:
+def _look_at_engines(
+    health: Health, config: BusConfig, registry: Registry, members: list[GroupMember]
+) -> None:
     health.engines = [
         {"engine": member.name, "host": member.host, "partitions": len(member.partitions)}
         for member in sorted(members, key=lambda member: member.name)
@@ -230,7 +232,7 @@ def _look_at_partitions(
     health: Health,
     config: BusConfig,
     registry: Registry,
-    members: list[Member],
+    members: list[GroupMember],
     found: list[Position],
 ) -> None:
     owners = {tp: member.name for member in members for tp in member.partitions}

@@ -11,7 +11,7 @@ from yarl import URL
 from ...conditions.explanation.wording import counted
 from ..delivery.addresses import refusal
 from ..registry.registry import Registry
-from ..sending.target import ClientCredentials, Target, TargetError
+from ..sending.target import ClientCredentials, SinkTarget, TargetError
 from .findings import Finding, SinkAccess
 from .sinks import is_delivered, sink_of
 
@@ -35,7 +35,7 @@ def check_sinks(
     """
     named = [name for name in sorted(registry.sinks) if is_delivered(name)]
     own = [name for name in named if name.partition("/")[0] == deployment]
-    targets: dict[str, Target | str] = {}
+    targets: dict[str, SinkTarget | str] = {}
     faults: dict[str, list[str]] = {}
     for name in own:
         sink = sink_of(registry, name)
@@ -59,7 +59,7 @@ def check_sinks(
         yield Finding("sinks", "ok", f"Deployment {deployment!r} has {sinks}{checked}{beside}")
 
 
-def _usable(connection: str, access: SinkAccess, resolve: Resolve) -> Target | str:
+def _usable(connection: str, access: SinkAccess, resolve: Resolve) -> SinkTarget | str:
     """The target of a connection; or what is wrong with it."""
     try:
         target = access.lookup(connection)
@@ -85,7 +85,7 @@ def _address_fault(host: str, port: int, access: SinkAccess, resolve: Resolve) -
     return f"host {host!r}: {found[0]}." if found and all(found) else ""
 
 
-def _path_fault(connection: str, target: Target, path: str) -> str:
+def _path_fault(connection: str, target: SinkTarget, path: str) -> str:
     try:
         target.address(path)
     except TargetError as e:

@@ -23,7 +23,7 @@ _LEASE_IS_OLD_MS: Final = int(3 * LEASE_S * 1000)
 
 
 @dataclass(frozen=True)
-class Holder:
+class LeaseHolder:
     """A process that holds a lease for a subscription. renewed_ms: when the lease was last renewed."""
 
     process: str
@@ -38,7 +38,7 @@ class Subscriptions:
 
     config: BusConfig
     registry: Registry
-    holders: dict[str, list[Holder]] = field(default_factory=dict)  # by incarnation
+    holders: dict[str, list[LeaseHolder]] = field(default_factory=dict)  # by incarnation
     now_ms: int = 0
 
     @classmethod
@@ -71,7 +71,7 @@ class Subscriptions:
             process = key.decode("utf-8", "replace").split("/")[1]
             for incarnation in lease.incarnations:
                 if registry.get(incarnation) is not None:
-                    holder = Holder(process, lease.deployment, lease.host, renewed_ms)
+                    holder = LeaseHolder(process, lease.deployment, lease.host, renewed_ms)
                     found.holders.setdefault(incarnation, []).append(holder)
         return found
 
@@ -112,7 +112,7 @@ class Subscriptions:
         more = f" and {len(like) - MOST_NAMED} more" if len(like) > MOST_NAMED else ""
         raise EngineError(f"{name!r} matches {len(like)} subscriptions: {names}{more}. Give one name.")
 
-    def held_by(self, registered: Registered) -> list[Holder]:
+    def held_by(self, registered: Registered) -> list[LeaseHolder]:
         """The processes that hold a current lease for it, without leases left behind by dead processes."""
         return [
             holder
@@ -194,5 +194,5 @@ def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
     return action
 
 
-def _who(holder: Holder) -> str:
+def _who(holder: LeaseHolder) -> str:
     return f"process {holder.process!r}" + (f" on host {holder.host!r}" if holder.host else "")

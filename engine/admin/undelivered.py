@@ -19,7 +19,7 @@ from ..delivery.firings import subscription_in
 from ..reading.sources import read_between
 from ..records.codec import UNREADABLE
 from ..registry.registry import Registry
-from .deliveries import Group
+from .deliveries import DelivererGroup
 from .sinks import destination, is_delivered
 
 LATE_MS: Final = 15 * 60_000
@@ -60,12 +60,12 @@ class Undelivered:
 
 
 def undelivered(
-    config: BusConfig, registry: Registry, found: Mapping[str, Group | None]
+    config: BusConfig, registry: Registry, found: Mapping[str, DelivererGroup | None]
 ) -> list[Undelivered]:
     """The subscriptions with sinks, in the order of their names. found: the deployments, from `groups`.
 
     Leaves out deployments whose group the cluster does not show. Reads the action topic from
-    `Group.open_from` on, at most MOST_READ records and MOST_BYTES. Raises UnreachableError.
+    `DelivererGroup.open_from` on, at most MOST_READ records and MOST_BYTES. Raises UnreachableError.
     """
     known = {deployment: group for deployment, group in found.items() if group is not None}
     open_, is_whole = _open(config, known)
@@ -82,7 +82,7 @@ def undelivered(
 def late(
     config: BusConfig,
     registry: Registry,
-    found: Mapping[str, Group | None],
+    found: Mapping[str, DelivererGroup | None],
     sinks: Iterable[Undelivered],
     now_ms: int,
     late_ms: int,
@@ -107,7 +107,7 @@ def late(
         )
 
 
-def _open(config: BusConfig, known: Mapping[str, Group]) -> tuple[dict[str, dict[str, int]], bool]:
+def _open(config: BusConfig, known: Mapping[str, DelivererGroup]) -> tuple[dict[str, dict[str, int]], bool]:
     """({subscription: {firing id: when it was written}}, whether these are all).
 
     If there is too much to read: the firings at the committed offsets. Such an offset is below all other open

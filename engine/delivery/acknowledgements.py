@@ -20,7 +20,7 @@ from ..records.versions import VERSION
 from .answers import Answer
 from .context import DelivererContext
 from .firings import OpenFiring
-from .ownership import Ownership
+from .ownership import DelivererOwnership
 from .partition import DELIVERER_HEADER, ActionPartition
 
 OFFSETS_EVERY_S: Final = 1.0
@@ -70,7 +70,7 @@ class Acknowledgements:
     done: by record key. A firing in it whose partition is not open waits until it is.
     """
 
-    def __init__(self, context: DelivererContext, ownership: Ownership) -> None:
+    def __init__(self, context: DelivererContext, ownership: DelivererOwnership) -> None:
         self._config, self.ownership = context.config, ownership
         self._clock, self._monotonic = context.clock, context.monotonic
         self.done: dict[bytes, Done] = {}

@@ -14,25 +14,25 @@ from ..protocol.clock import BrokerClock
 from .firings import subscription_of
 from .sinks import Sinks
 from .stats import DeliveryStats
-from .window import WINDOW, Window
+from .window import WINDOW, FiringWindow
 
 if TYPE_CHECKING:  # its module imports this one
-    from .parts import Parts
+    from .parts import DelivererParts
 
 
 @dataclass(frozen=True)
-class Limits:
+class DeliveryLimits:
     """Limits of one deliverer. slots: how many deliveries at a time all its sinks share.
 
     window: how many open firings of a partition are in memory.
     """
 
     slots: int = 256
-    window: Window = WINDOW
+    window: FiringWindow = WINDOW
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class DelivererEnvironment:
     """What a deliverer gets from outside, so that tests can control it: its clocks, chance and waiting.
 
     clock: time of day in seconds. monotonic: seconds. chance: random numbers in [0, 1). wait: returns when a
@@ -51,24 +51,26 @@ class DelivererContext:
 
     bus: Bus
     config: BusConfig
-    parts: Parts
+    parts: DelivererParts
     stats: DeliveryStats
     clock: BrokerClock
     sinks: Sinks = field(default_factory=Sinks)
 
     @classmethod
-    def of(cls, bus: Bus, config: BusConfig, parts: Parts, stats: DeliveryStats | None = None) -> Self:
+    def of(
+        cls, bus: Bus, config: BusConfig, parts: DelivererParts, stats: DeliveryStats | None = None
+    ) -> Self:
         """A context that knows no sink yet. stats: those of an earlier deliverer, to continue."""
         around = parts.surroundings
         clock = BrokerClock(around.clock, around.monotonic)
         return cls(bus, config, parts, DeliveryStats() if stats is None else stats, clock)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> DeliveryLimits:
         return self.parts.limits
 
     @property
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> DelivererEnvironment:
         return self.parts.surroundings
 
     @property

@@ -11,7 +11,7 @@ from ..errors import UnreachableError
 from ..log import log
 from ..protocol.partitions.fencing import Fencing
 from .context import DelivererContext
-from .ownership import Ownership
+from .ownership import DelivererOwnership
 
 LOOK_S: Final = 0.2
 AGAIN_S: Final = 5.0
@@ -36,7 +36,7 @@ class _Member:
 class DeadDeliverers:
     """Fences deliverers that died, while an open transaction blocks a takeover."""
 
-    def __init__(self, context: DelivererContext, ownership: Ownership) -> None:
+    def __init__(self, context: DelivererContext, ownership: DelivererOwnership) -> None:
         bus, monotonic = context.bus, context.monotonic
         self._bus, self._ownership, self._monotonic = bus, ownership, monotonic
         self.stats = FencingStats()

@@ -3,7 +3,7 @@
 It makes no request itself: `Posts` sends a firing and says how that ended. One pass:
 
 1. **Poll** for records and a change of the assignment. Drop the partitions that are lost.
-2. **Take over** what is assigned (`Ownership`).
+2. **Take over** what is assigned (`DelivererOwnership`).
 3. **Read** sinks and firings, and put the open firings into their lanes.
 4. **Take the answers** of deliveries that have ended.
 5. **Commit** acknowledgements, dead letters, replies and offsets (`Acknowledgements`).
@@ -25,7 +25,7 @@ from .lanes import Finished
 from .partition import ActionPartition
 from .posts import Delivery, Ended, Posts
 from .reports import SinkReports
-from .scans import Scans
+from .scans import DelivererScans
 from .without_sink import WithoutSink
 
 TAKE: Final = 2000
@@ -46,7 +46,7 @@ class Deliverer:
         self.schedule = parts.schedule(context.limits.slots)
         self.ownership = parts.ownership(context)
         self.acknowledgements = parts.acknowledgements(context, self.ownership)
-        self.scans = Scans(bus, self.ownership)
+        self.scans = DelivererScans(bus, self.ownership)
         self.reports = SinkReports(context.monotonic)
         self._removed: set[str] = set()  # subscriptions whose sink was removed while this deliverer ran
         self._without_sink = WithoutSink(self.sinks)

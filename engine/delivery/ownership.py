@@ -17,7 +17,7 @@ from .firings import OpenFiring
 from .partition import ActionPartition
 
 
-class Ownership:
+class DelivererOwnership:
     """The partitions that the group assigned to this deliverer, and the state of each.
 
     lifecycle: the states, of which deliverers use three: recovering while a partition is read to its end,

@@ -6,26 +6,26 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .acknowledgements import Acknowledgements
-from .context import Limits, Surroundings
+from .context import DelivererEnvironment, DeliveryLimits
 from .dead_deliverers import DeadDeliverers
 from .lanes import SinkLanes
-from .ownership import Ownership
+from .ownership import DelivererOwnership
 from .partition import ActionPartition
 from .schedule import Schedule
 
 
 @dataclass(frozen=True)
-class Parts:
+class DelivererParts:
     """What a deliverer is made of. Tests replace some of it."""
 
-    limits: Limits = field(default_factory=Limits)
-    surroundings: Surroundings = field(default_factory=Surroundings)
+    limits: DeliveryLimits = field(default_factory=DeliveryLimits)
+    surroundings: DelivererEnvironment = field(default_factory=DelivererEnvironment)
     lanes: type[SinkLanes] = SinkLanes
-    ownership: type[Ownership] = Ownership
+    ownership: type[DelivererOwnership] = DelivererOwnership
     partition: type[ActionPartition] = ActionPartition
     schedule: type[Schedule] = Schedule
     acknowledgements: type[Acknowledgements] = Acknowledgements
     dead_deliverers: type[DeadDeliverers] = DeadDeliverers
 
 
-PARTS: Final = Parts()
+PARTS: Final = DelivererParts()

@@ -7,19 +7,19 @@ from typing import Final
 
 from ..bus import Bus, End, Reader, TopicPartition
 from .firings import OpenFiring
-from .ownership import Ownership
+from .ownership import DelivererOwnership
 from .partition import ActionPartition
 
 TAKE: Final = 2000
 
 
-class Scans:
+class DelivererScans:
     """Scans the open partitions that have left firings out, one at a time and in turn.
 
     count: how many scans have begun.
     """
 
-    def __init__(self, bus: Bus, ownership: Ownership) -> None:
+    def __init__(self, bus: Bus, ownership: DelivererOwnership) -> None:
         self._bus, self._ownership = bus, ownership
         self.count = 0
         self._partition: ActionPartition | None = None

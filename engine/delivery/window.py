@@ -10,7 +10,7 @@ from .firings import OpenFiring
 Scope: TypeAlias = tuple[str, str | None]  # (subscription, None) or (subscription, key of a lane)
 
 
-class Window(NamedTuple):
+class FiringWindow(NamedTuple):
     """How much is held of a partition: firings of a sink, firings of one of its lanes, bytes of a sink."""
 
     sink: int = 1000
@@ -18,13 +18,13 @@ class Window(NamedTuple):
     sink_bytes: int = 16 * 1024 * 1024
 
 
-WINDOW: Final = Window()
+WINDOW: Final = FiringWindow()
 
 
 class WindowUse:
     """How much of the window the firings in memory use, for one partition."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: FiringWindow) -> None:
         self._window = window
         self._counts: dict[Scope, int] = {}
         self._bytes: dict[str, int] = {}

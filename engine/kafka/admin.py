@@ -28,7 +28,7 @@ _NONE_SINCE = -1  # the broker's answer if no record has the given time or a lat
 T = TypeVar("T")
 
 
-class Member(NamedTuple):
+class GroupMember(NamedTuple):
     """A member of the group: its transactional id, its host, and its assigned partitions."""
 
     name: str
@@ -115,7 +115,7 @@ class Admin:
     def members(self) -> frozenset[str]:
         return frozenset(member.name for member in self.group_members())
 
-    def group_members(self) -> list[Member]:
+    def group_members(self) -> list[GroupMember]:
         """The current members of the group, from its coordinator."""
         from confluent_kafka import KafkaException
 
@@ -334,13 +334,13 @@ def _code(error: BaseException) -> int | None:
     return int(cause.args[0].code()) if isinstance(cause, KafkaException) else None
 
 
-def _member(listed: Any) -> Member:
+def _member(listed: Any) -> GroupMember:
     try:
         assigned = tuple(_assigned(listed.assignment))
     except (struct.error, UnicodeDecodeError) as e:  # a client of another kind joined the group
         log.warning("The assignment of %r in its group cannot be read: %s", listed.client_id, e)
         assigned = ()
-    return Member(listed.client_id, listed.client_host.lstrip("/"), assigned)
+    return GroupMember(listed.client_id, listed.client_host.lstrip("/"), assigned)
 
 
 def _assigned(form: bytes) -> Iterator[TopicPartition]:

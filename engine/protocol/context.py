@@ -16,7 +16,7 @@ from .clock import BrokerClock
 from .stats import Stats
 
 if TYPE_CHECKING:  # its module imports this one
-    from .parts import Parts
+    from .parts import EngineParts
 
 TTL_MS: Final = 30 * 24 * 3600 * 1000
 
@@ -30,7 +30,7 @@ class Clocks:
 
 
 @dataclass(frozen=True)
-class Limits:
+class EngineLimits:
     """`ttl_ms`: how long a key without new matches stays open. `registry_records`: most to read at once."""
 
     ttl_ms: int = TTL_MS
@@ -47,14 +47,14 @@ class EngineContext:
 
     bus: Bus
     config: BusConfig
-    parts: Parts
+    parts: EngineParts
     registry: Registry
     index: MatcherIndex[Registered]
     stats: Stats
     clock: BrokerClock
 
     @classmethod
-    def of(cls, bus: Bus, config: BusConfig, parts: Parts, stats: Stats | None = None) -> EngineContext:
+    def of(cls, bus: Bus, config: BusConfig, parts: EngineParts, stats: Stats | None = None) -> EngineContext:
         """A context with an empty registry. stats: those of an earlier engine, to continue."""
         return cls(
             bus,
@@ -75,7 +75,7 @@ class EngineContext:
         return self.parts.clocks.monotonic
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> EngineLimits:
         return self.parts.limits
 
     @property

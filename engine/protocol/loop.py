@@ -21,7 +21,7 @@ from .commits import Commits
 from .context import EngineContext
 from .outputs import LIVE_SHARE, Outputs
 from .partitions.doubted import DoubtedPartitions
-from .parts import PARTS, Parts
+from .parts import PARTS, EngineParts
 from .poison.refusals import SUSPICIOUS_ABORTS, Aborts
 from .stats import Stats
 from .tasks.source_task import SourceTask
@@ -49,7 +49,7 @@ class Engine:
         config: BusConfig,
         *,
         stats: Stats | None = None,
-        parts: Parts = PARTS,
+        parts: EngineParts = PARTS,
     ) -> None:
         """stats: those of an earlier engine of this process, to continue."""
         self._context = context = EngineContext.of(bus, config, parts, stats)

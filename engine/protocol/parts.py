@@ -32,7 +32,7 @@ from ..config import BusConfig
 from ..records import OffsetMetadata
 from ..registry.pause import ReadPause
 from ..registry.registry import Registry
-from .context import Clocks, EngineContext, Limits
+from .context import Clocks, EngineContext, EngineLimits
 from .housekeeping import Housekeeping
 from .lookback.gaps import Gaps
 from .lookback.scanning import Scanning
@@ -59,7 +59,7 @@ from .timers.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class EngineParts:
     """What makes up an engine; the defaults are the real parts.
 
     An engine makes each part once, except the tasks and what belongs to a task (`scans`, `suspects`, `store`,
@@ -67,7 +67,7 @@ class Parts:
     """
 
     clocks: Clocks = field(default_factory=Clocks)
-    limits: Limits = field(default_factory=Limits)
+    limits: EngineLimits = field(default_factory=EngineLimits)
 
     registry: Callable[[], Registry] = Registry
     registry_reader: Callable[[EngineContext], RegistryReader] = RegistryReader
@@ -105,4 +105,4 @@ class Parts:
     problems: Callable[[EngineContext, Ownership, Gaps, Cuts], Problems] = Problems
 
 
-PARTS: Final = Parts()
+PARTS: Final = EngineParts()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .action import ActionRecord, FiringRecord
 from .bus_record import BUS_KEY, BusRecord
 from .codec import decode_json, decode_msgpack, encode_json, encode_msgpack
-from .match import MatchRecord, Target
+from .match import MatchRecord, MatchTarget
 from .offsets import Condemned, DeliveryMetadata, OffsetMetadata, SuspectRecords
 from .partitions import ProblemRecord, ResumeRecord, SourceRecord, registry_key
 from .registration import (
@@ -42,6 +42,7 @@ __all__ = [
     "Kind",
     "LeaseRecord",
     "MatchRecord",
+    "MatchTarget",
     "MetaRecord",
     "OffsetMetadata",
     "ProblemRecord",
@@ -51,7 +52,6 @@ __all__ = [
     "SourceRecord",
     "StateRecord",
     "SuspectRecords",
-    "Target",
     "decode_json",
     "decode_msgpack",
     "encode_json",

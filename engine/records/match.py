@@ -7,7 +7,7 @@ import msgspec
 from ...events.event import Event
 
 
-class Target(msgspec.Struct, frozen=True, array_like=True):
+class MatchTarget(msgspec.Struct, frozen=True, array_like=True):
     """A registration, and the numbers of its matchers that accept an event for a key.
 
     values: {number of a matcher with `distinct`: the event's value there}; None without one. They are read on
@@ -37,7 +37,7 @@ class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     timestamp_ms: int
     event: Event
-    targets: list[Target]
+    targets: list[MatchTarget]
     topic_id: str = ""
     resumed: int = 0
 

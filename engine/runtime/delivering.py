@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from ..config import BusConfig
 from ..delivery.context import DelivererContext
 from ..delivery.deliverer import Deliverer
-from ..delivery.parts import PARTS, Parts
+from ..delivery.parts import PARTS, DelivererParts
 from ..delivery.posts import Posts
 from ..delivery.stats import DeliveryStats
 from ..errors import EngineError
@@ -47,7 +47,7 @@ class DelivererProcess(MemberProcess):
     """
 
     stats: DeliveryStats = field(default_factory=DeliveryStats)
-    parts: Parts = PARTS
+    parts: DelivererParts = PARTS
     drain_s: float = DRAIN_S
 
     def make_deliverer(self, context: DelivererContext, posts: Posts) -> Deliverer:

@@ -45,7 +45,7 @@ _lock = threading.Lock()
 class EngineProcess(MemberProcess):
     """What the successive engines of a process share, and how they and its waits are made.
 
-    Tests inject faults by a subclass whose `make_engine` passes other `Parts`.
+    Tests inject faults by a subclass whose `make_engine` passes other `EngineParts`.
     """
 
     status: EngineStatus = field(default_factory=EngineStatus)

@@ -27,7 +27,7 @@ from .replies import MOST_BYTES, ReplyError, is_reply, read_reply
 from .spans import DeliverySpans
 from .target import ClientCredentials
 from .targets import Resolved
-from .tokens import TokenError, Tokens
+from .tokens import SinkTokens, TokenError
 
 _REASON_CHARS: Final = 400
 _WHOLE_BYTES: Final = 1024 * 1024  # aiohttp writes a longer body in parts if it gets a file
@@ -56,7 +56,7 @@ class HttpSink:
         self._topic = topic
         self._session = open_session(resolved.tls)
         is_fetched = isinstance(target.auth, ClientCredentials)
-        self._tokens = Tokens(target.auth, self._session) if is_fetched else None  # type: ignore[arg-type]
+        self._tokens = SinkTokens(target.auth, self._session) if is_fetched else None  # type: ignore[arg-type]
         self._headers = [*target.fixed_headers()]
         if record.replies:
             self._headers.insert(0, ("Prefer", "reply"))

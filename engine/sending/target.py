@@ -143,7 +143,7 @@ class Tls:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class SinkTarget:
     """Where the deliveries of a connection go. Raises TargetError if it is not usable.
 
     url: http or https, with host, and with port, path and query if needed. headers: sent with each request.

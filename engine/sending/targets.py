@@ -12,9 +12,9 @@ from time import monotonic
 from typing import Final, NamedTuple, TypeAlias
 
 from ..log import log
-from .target import Target, TargetError
+from .target import SinkTarget, TargetError
 
-Lookup: TypeAlias = Callable[[str], Target]
+Lookup: TypeAlias = Callable[[str], SinkTarget]
 
 FRESH_S: Final = 60.0  # then a connection is looked up again; the old target is used meanwhile
 AGAIN_S: Final = 5.0  # the least time between lookups after a failure, or when a sink denies the credentials
@@ -27,7 +27,7 @@ MOST_LOOKUPS: Final = 2
 class Resolved(NamedTuple):
     """A target, its TLS context (None without TLS), and when the files of that context were changed."""
 
-    target: Target
+    target: SinkTarget
     tls: ssl.SSLContext | None
     changed: tuple[int, ...]
 

@@ -42,7 +42,7 @@ class TokenError(Exception):
     """There is no token. The text has no secret."""
 
 
-class Tokens:
+class SinkTokens:
     """The tokens of one sink. For the tasks of one event loop."""
 
     def __init__(

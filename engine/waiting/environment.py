@@ -14,7 +14,7 @@ def nonce() -> str:
 
 
 @dataclass(frozen=True)
-class Environment:
+class WaitEnvironment:
     """clock: the time of day in seconds. monotonic: seconds. nonce: returns a new unique name."""
 
     clock: Callable[[], float] = time.time

@@ -14,7 +14,7 @@ from ..config import BusConfig
 from ..errors import EngineError, NoRoom, NotSent
 from ..log import log
 from ..records import LeaseRecord, Registration, RegistrationKey, encode_json, sink_key
-from .environment import Environment
+from .environment import WaitEnvironment
 
 MOST_NAMED: Final = 5000  # incarnations in one lease record: 180 kB; the client refuses 1 MB
 LEASE_S = 300.0  # renewal interval; a registration that no lease names is removed after 24 h
@@ -48,7 +48,7 @@ class RegistrationWriter:
         config: BusConfig,
         writer: Writer,
         leases: ProcessLeases,
-        environment: Environment = Environment(),  # noqa: B008  # immutable
+        environment: WaitEnvironment = WaitEnvironment(),  # noqa: B008  # immutable
     ) -> None:
         self._config, self._writer = config, writer
         self._topic = config.topic("subscription")

@@ -21,7 +21,7 @@ from ..registry.first_read import FirstRead
 from ..registry.pause import ReadPause
 from ..registry.registry import Registered, Registry
 from .dispatching import Dispatching
-from .environment import Environment
+from .environment import WaitEnvironment
 from .latest_firings import FiringRef, LatestFirings, fetch
 from .notices import Notice, NoticeBoard
 from .registration_writer import ProcessLeases, RegistrationWriter
@@ -101,7 +101,7 @@ class Waits:
         config: BusConfig,
         board: NoticeBoard,
         clients: Callable[[BusConfig], Clients] = KafkaClients,
-        environment: Environment = Environment(),  # noqa: B008  # immutable
+        environment: WaitEnvironment = WaitEnvironment(),  # noqa: B008  # immutable
     ) -> None:
         self._config, self._board = config, board
         self._connect, self.clients = clients, clients(config)

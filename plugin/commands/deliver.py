@@ -64,8 +64,8 @@ def run(args: Namespace) -> None:
 def _run(args: Namespace, stop: threading.Event) -> None:
     from structlog.contextvars import bind_contextvars
 
-    from ...engine.delivery.context import Limits
-    from ...engine.delivery.parts import Parts
+    from ...engine.delivery.context import DeliveryLimits
+    from ...engine.delivery.parts import DelivererParts
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
     from ...engine.runtime.delivering import DelivererProcess, Delivering
@@ -87,7 +87,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     def make_posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
         return HttpPosts(config, target_in_command, on_ended, PostOptions(networks))
 
-    parts = Parts(limits=Limits(slots=args.slots))
+    parts = DelivererParts(limits=DeliveryLimits(slots=args.slots))
     ended = partial(end_process, "deliver")
     process = DelivererProcess(end_process=ended, parts=parts, drain_s=args.drain)
     delivering = Delivering(config, make_posts, process, initialised_stats())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ...engine.config import BusConfig
     from ...receiver.credentials_document import Document
-    from ...receiver.server import Options
+    from ...receiver.server import ReceiverOptions
     from ...receiver.webhooks.declaration import Secret
     from ...receiver.webhooks.endpoint import Webhook
 
@@ -118,15 +118,15 @@ def worker() -> Callable[..., Any]:
     return build_app(config, options, _credentials_document(options), _observer(config), _webhooks(options))
 
 
-def _options(args: Namespace) -> Options:
+def _options(args: Namespace) -> ReceiverOptions:
     from dataclasses import fields
 
-    from ...receiver.server import Options
+    from ...receiver.server import ReceiverOptions
 
-    return Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
+    return ReceiverOptions(**{field.name: getattr(args, field.name) for field in fields(ReceiverOptions)})
 
 
-def _credentials_document(options: Options) -> Document | None:
+def _credentials_document(options: ReceiverOptions) -> Document | None:
     """The document that says who may write. Raises ConfigError naming its fault."""
     from pathlib import Path
 
@@ -150,7 +150,7 @@ def _credentials_document(options: Options) -> Document | None:
     return read_document(extra, f"The extra of the connection {conn_id!r}")
 
 
-def _webhooks(options: Options) -> list[Webhook]:
+def _webhooks(options: ReceiverOptions) -> list[Webhook]:
     """The webhooks of the file or Variable, with the secrets of their connections."""
     from pathlib import Path
 

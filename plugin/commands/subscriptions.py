@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import Arg, GroupCommand
 
     from ...engine.admin.pending import Pending
-    from ...engine.admin.subscriptions import Holder, Subscriptions
+    from ...engine.admin.subscriptions import LeaseHolder, Subscriptions
     from ...engine.registry.registry import Registered
 
 
@@ -286,11 +286,11 @@ def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending 
     return row
 
 
-def _where(holder: Holder) -> str:
+def _where(holder: LeaseHolder) -> str:
     return f"{holder.process}@{holder.host}" if holder.host else holder.process
 
 
-def _holder(holder: Holder) -> dict[str, str]:
+def _holder(holder: LeaseHolder) -> dict[str, str]:
     return {
         "process": holder.process,
         "host": holder.host,

@@ -14,12 +14,12 @@ from urllib.parse import parse_qs
 from ...events.errors import EventError
 from ...events.event import Event
 from ...events.template import in_uri
-from ..answers import Answer, problem
+from ..answers import Response, problem
 from ..endpoint import Request
 from ..grant import Grant
 from .body import data_of
 from .template import Choice, Values
-from .verification import MILLISECONDS_FROM, Refused, Verification
+from .verification import MILLISECONDS_FROM, Unverified, Verification
 
 SHA256: Final = "sha256"
 _UNIX_TIME: Final = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))?")
@@ -47,7 +47,7 @@ class Webhook:
     """
 
     # Slack takes only 200 as a success, and would show a body (Slash commands, Responding to commands).
-    accepted = Answer(200)
+    accepted = Response(200)
     needs_body = True  # for the signature
 
     def __init__(
@@ -78,17 +78,17 @@ class Webhook:
     def path(self) -> str:
         return f"/webhooks/{self.name}"
 
-    async def admit(self, request: Request) -> Grant | Answer:
+    async def admit(self, request: Request) -> Grant | Response:
         try:
             self._verification.check_headers(request)
-        except Refused as refused:
+        except Unverified as refused:
             return self._refusal(refused)
         return self._grant
 
-    def read(self, request: Request, body: bytes) -> Sequence[Event] | Answer:
+    def read(self, request: Request, body: bytes) -> Sequence[Event] | Response:
         try:
             self._verification.check_body(request, body)
-        except Refused as refused:
+        except Unverified as refused:
             return self._refusal(refused)
         data, value = data_of(request, body, self._json_field)
         if self._answers_challenge and isinstance(value, dict) and value.get("type") == "url_verification":
@@ -110,13 +110,13 @@ class Webhook:
         )
         return [event]
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Response:
         if request.method == "GET" and self._verify_token is not None:
             return self._meta_handshake(request)
         allowed = "POST" if self._verify_token is None else "GET, POST"
         return problem(405, f"Send to this webhook with POST, not {request.method[:20]}.", allow=allowed)
 
-    def _meta_handshake(self, request: Request) -> Answer:
+    def _meta_handshake(self, request: Request) -> Response:
         """Meta: "Webhooks from Meta", Validating verification requests."""
         try:
             query = parse_qs(request.query.decode("ascii"), strict_parsing=True, max_num_fields=20)
@@ -130,15 +130,15 @@ class Webhook:
             return problem(403, "hub.mode is not subscribe, or hub.verify_token is not that of this webhook.")
         return _echo(challenge)
 
-    def _refusal(self, refused: Refused) -> Answer:
+    def _refusal(self, refused: Unverified) -> Response:
         challenge = f'{self._verification.challenge} realm="interlock"'
         return problem(401, f"Webhook {self.name!r}: {refused}.", www_authenticate=challenge)
 
 
-def _echo(challenge: object) -> Answer:
+def _echo(challenge: object) -> Response:
     if not isinstance(challenge, str) or _CHALLENGE.fullmatch(challenge) is None:
         return problem(400, "The challenge is not 1 to 1,000 printable ASCII characters.")
-    return Answer(200, challenge.encode(), "text/plain", {"x-content-type-options": "nosniff"})
+    return Response(200, challenge.encode(), "text/plain", {"x-content-type-options": "nosniff"})
 
 
 def _required(choice: Choice, values: Values, encode: Callable[[str], str] = str) -> str:

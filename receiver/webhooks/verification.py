@@ -31,7 +31,7 @@ _UNIX_TIME: Final = re.compile(rb"[0-9]{1,15}")
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 
 
-class Refused(Exception):
+class Unverified(Exception):
     """The sender did not prove itself; the text says why, without anything secret."""
 
 
@@ -76,7 +76,7 @@ def after(prefix: str) -> Callable[[bytes], tuple[Sequence[bytes], bytes | None]
 
     def split(value: bytes) -> tuple[Sequence[bytes], bytes | None]:
         if not value.startswith(start):
-            raise Refused(f"the signature does not begin with {prefix!r}")
+            raise Unverified(f"the signature does not begin with {prefix!r}")
         return [value[len(start) :]], None
 
     return split
@@ -86,7 +86,7 @@ def _stripe(value: bytes) -> tuple[Sequence[bytes], bytes | None]:
     pairs = [part.strip().partition(b"=") for part in value.split(b",")]
     times = [text for name, _, text in pairs if name == b"t"]
     if len(times) != 1:
-        raise Refused("the signature needs one t=")
+        raise Unverified("the signature needs one t=")
     return [text for name, _, text in pairs if name == b"v1"], times[0]
 
 
@@ -126,7 +126,7 @@ class Signature:
         signatures, stamp = self._given(request)
         wanted = [self._signature(key, request, body, stamp) for key in self._keys]
         if not any(hmac.compare_digest(each, given) for each in wanted for given in signatures):
-            raise Refused(
+            raise Unverified(
                 f"the signature in header {self._signing.signatures} is not that of this body with the"
                 " webhook's secret"
             )
@@ -136,9 +136,9 @@ class Signature:
         value = _once(request, self._signing.signatures)
         signatures, stamp = self._signing.split(value)
         if not signatures:
-            raise Refused(f"header {self._signing.signatures} has no signature of a known version")
+            raise Unverified(f"header {self._signing.signatures} has no signature of a known version")
         if len(signatures) > _MOST_SIGNATURES:
-            raise Refused(f"header {self._signing.signatures} has more than {_MOST_SIGNATURES} signatures")
+            raise Unverified(f"header {self._signing.signatures} has more than {_MOST_SIGNATURES} signatures")
         if self._signing.encoding == "hex":
             signatures = [each.lower() for each in signatures]
         for name in self._signs[1::2]:
@@ -149,11 +149,11 @@ class Signature:
         if stamp is None:
             stamp = _once(request, self._signing.timestamp or "")
         if _UNIX_TIME.fullmatch(stamp) is None:
-            raise Refused("the time of the signature is no Unix time")
+            raise Unverified("the time of the signature is no Unix time")
         at = int(stamp) / (1000 if int(stamp) >= MILLISECONDS_FROM else 1)
         apart = self._clock() - at
         if abs(apart) > self._window_s:
-            raise Refused(
+            raise Unverified(
                 f"the time of the signature is {abs(apart):.0f} s {'before' if apart > 0 else 'after'} the"
                 f" receiver's, and at most {self._window_s} s are allowed: send the request again with a new"
                 " signature, or correct the clock"
@@ -188,11 +188,11 @@ class Token:
         if self._scheme:
             scheme, _, value = value.partition(b" ")
             if scheme.lower() != self._scheme.lower().encode():
-                raise Refused(f"header {self._header} is not of the scheme {self._scheme}")
+                raise Unverified(f"header {self._header} is not of the scheme {self._scheme}")
         # Digests have one length, so the comparison does not reveal that of a token.
         given = hashlib.sha256(value.strip(b" ")).digest()
         if not any(hmac.compare_digest(given, each) for each in self._digests):
-            raise Refused(f"header {self._header} does not have the webhook's secret")
+            raise Unverified(f"header {self._header} does not have the webhook's secret")
 
     def check_body(self, request: Request, body: bytes) -> None:
         """The headers were enough."""
@@ -213,5 +213,5 @@ class Nothing:
 def _once(request: Request, name: str) -> bytes:
     value = request.header(name.encode())
     if not value:
-        raise Refused(f"header {name} is missing, empty or repeated")
+        raise Unverified(f"header {name} is missing, empty or repeated")
     return value

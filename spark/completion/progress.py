@@ -15,7 +15,7 @@ from ...events.errors import EventError
 from ...events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY
 from ...events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
 from ...events.visible import visible_logger
-from ..settings import Settings
+from ..settings import CompletionSettings
 from .application import is_connect, session_of
 from .open_blocks import OpenBlock
 from .outcome import failure_of
@@ -40,7 +40,9 @@ class ProgressEvents:
     begun: its report as it begins. data: returns the user's members when an event is made.
     """
 
-    def __init__(self, begun: Report, settings: Settings, data: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self, begun: Report, settings: CompletionSettings, data: Callable[[], Mapping[str, Any]]
+    ) -> None:
         self._begun, self._settings, self._data = begun, settings, data
         self._sender = sender_for(settings)
         if settings.report_folder is None or settings.kinds or settings.started:

@@ -15,7 +15,7 @@ from ...events.errors import EmitError
 from ...events.event import Event
 from ...events.outbox import SHARE, Outbox
 from ...events.visible import visible_logger
-from ..settings import Settings
+from ..settings import CompletionSettings
 from .process_exit import PROCESS_EXIT, is_program
 
 log = visible_logger(__name__)
@@ -40,7 +40,7 @@ class EventSender:
     client gives up, so that a wait that fails has the client's reason.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: CompletionSettings) -> None:
         # Created here, not by the first of the threads that use it.
         self._emitter = Emitter(settings.client, settings.topic)
         self.timeout_s = settings.timeout_s / SHARE
@@ -128,7 +128,7 @@ def warn_not_sent(name: str, required: bool, problem: object) -> None:
     log.warning("completion event %r was not sent; %s: %s", name, what, problem)
 
 
-def sender_for(settings: Settings) -> EventSender:
+def sender_for(settings: CompletionSettings) -> EventSender:
     """The sender of this process for these settings; EmitError if they name no topic or broker."""
     client = tuple(sorted(settings.client.items()))
     key = (os.getpid(), settings.topic, settings.timeout_s, client)

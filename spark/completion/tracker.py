@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...events.errors import InterlockError
 from ...events.event import Event
 from ...events.visible import visible_logger
-from ..settings import Settings
+from ..settings import CompletionSettings
 from .application import airflow_task
 from .outcome import Failure, failure_of
 from .process_exit import PROCESS_EXIT, ExitCallback, is_program
@@ -39,7 +39,9 @@ class Tracker:
     with Kafka or the settings are warnings, unless the event is required.
     """
 
-    def __init__(self, begun: Report, settings: Settings, data: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self, begun: Report, settings: CompletionSettings, data: Callable[[], Mapping[str, Any]]
+    ) -> None:
         self.name, self._settings, self._required = begun.name, settings, begun.required
         self._data: Callable[[], dict[str, Any]] = lambda: {**settings.data, **data()}
         self._begun = replace(begun, airflow=airflow_task(os.environ))

@@ -85,7 +85,7 @@ _LAST_DAY: Final = (date(9999, 12, 31) - _EPOCH_DAY).days
 _Headers = Sequence[tuple[str, bytes | None]]
 
 
-class Record(NamedTuple):
+class TopicRow(NamedTuple):
     """A record of a topic with the connector's columns."""
 
     topic: str
@@ -103,7 +103,7 @@ def rows_of(
 ) -> DataFrame:
     """Rows (SCHEMA) of the records in `raw`, which has the connector's columns with `includeHeaders`.
 
-    cloudevents: the listed topics that hold CloudEvents (`Bus.cloudevents`). proof: `Bus.proof`.
+    cloudevents: the listed topics that hold CloudEvents (`BusTopics.cloudevents`). proof: `BusTopics.proof`.
     Batch or stream, in any order; one row per record. Memory per core: BATCH_RECORDS records or BATCH_BYTES,
     if `spark.sql.execution.arrow.maxRecordsPerBatch` and `maxBytesPerBatch` are set to them.
     """
@@ -127,7 +127,7 @@ def read_batch(batch: Any, bus: str, cloudevents: Collection[str] = (), proof: P
 
 
 def row_of(
-    record: Record, bus: str, cloudevents: Collection[str] = (), proof: Proof | None = None
+    record: TopicRow, bus: str, cloudevents: Collection[str] = (), proof: Proof | None = None
 ) -> tuple[object, ...]:
     """The row of a record, in the order of SCHEMA."""
     kind = record.topic.removeprefix(f"{bus}-")
@@ -156,7 +156,7 @@ def type_key(name: str) -> str:
 
 
 def _event_of(
-    record: Record, bus: str, cloudevents: Collection[str], proof: Proof | None
+    record: TopicRow, bus: str, cloudevents: Collection[str], proof: Proof | None
 ) -> tuple[Event, _Headers]:
     """The event as the engine reads it, and the headers that are not its attributes."""
     if any(_NOT_UTF8 in name for name, _ in record.headers):  # the engine's client cannot read such a record
@@ -187,7 +187,7 @@ def _is_attribute(name: str, raw: bytes | None) -> bool:
     return raw is not None and (name.startswith("ce_") or name == CONTENT_TYPE)
 
 
-def _event_row(record: Record, event: Event, headers: _Headers) -> tuple[object, ...]:
+def _event_row(record: TopicRow, event: Event, headers: _Headers) -> tuple[object, ...]:
     time = event.time
     return (
         "event",
@@ -208,7 +208,7 @@ def _event_row(record: Record, event: Event, headers: _Headers) -> tuple[object,
     )
 
 
-def _other_row(record: Record, kind: str, problem: str | None) -> tuple[object, ...]:
+def _other_row(record: TopicRow, kind: str, problem: str | None) -> tuple[object, ...]:
     if problem is not None:  # it may quote bytes of the record
         problem = problem.encode("utf-8", "backslashreplace").decode()
     return (
@@ -228,14 +228,16 @@ def _structs(headers: _Headers) -> list[dict[str, object]] | None:
     return [{"key": name, "value": raw} for name, raw in headers] or None
 
 
-def _records(batch: Any) -> Iterator[Record]:
+def _records(batch: Any) -> Iterator[TopicRow]:
     column = dict(zip(batch.schema.names, batch.columns, strict=True))
     stamps = column["timestamp"].cast(pa.int64()).to_pylist()  # microseconds, which Spark counts in
     topics, partitions, offsets, types, keys, values = (
         column[name].to_pylist() for name in ("topic", "partition", "offset", "timestampType", "key", "value")
     )
     millis = (-1 if stamp is None else stamp // 1000 for stamp in stamps)
-    return map(Record, topics, partitions, offsets, millis, types, keys, values, _headers(column["headers"]))
+    return map(
+        TopicRow, topics, partitions, offsets, millis, types, keys, values, _headers(column["headers"])
+    )
 
 
 def _headers(column: Any) -> Iterator[_Headers]:

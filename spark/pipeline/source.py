@@ -31,7 +31,7 @@ _SENTENCES: Final = {
 
 
 @dataclass(frozen=True)
-class Bus:
+class BusTopics:
     """Reads the topics of a bus. options: the connector's, valid inside `connected`.
 
     proof: what its events are checked by, as in the engine.
@@ -144,7 +144,7 @@ def bus_record_of(value: bytes, place: str) -> Mapping[str, Sequence[str]]:
 
 
 @contextmanager
-def connected(spark: SparkSession) -> Iterator[Bus]:
+def connected(spark: SparkSession) -> Iterator[BusTopics]:
     """The bus of the session's settings (`spark.interlock.*`), inside the block.
 
     CompletionError and ConnectorError for missing or wrong settings. PipelineError instead of Spark's error
@@ -165,7 +165,7 @@ def connected(spark: SparkSession) -> Iterator[Bus]:
     proof = proof_in(known[CLIENT_FILE], name)
     with connector_options(client, java_file=java_file, folder=folder) as options:
         try:
-            yield Bus(name, options, proof)
+            yield BusTopics(name, options, proof)
         except (Py4JJavaError, PySparkException) as error:
             if "find data source: kafka" in str(error):
                 raise PipelineError(

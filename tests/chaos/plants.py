@@ -21,7 +21,7 @@ from interlock.engine.protocol.context import EngineContext
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.partitions.listed_topics import ListedTopics
-from interlock.engine.protocol.parts import PARTS, Parts
+from interlock.engine.protocol.parts import PARTS, EngineParts
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
@@ -107,7 +107,7 @@ class TaskThatLeavesStates(TriggerTask):
         pass
 
 
-def _held_back() -> Parts:
+def _held_back() -> EngineParts:
     """A cut continues only when no source partition has had a record for eight seconds."""
     last = 0.0
 
@@ -123,7 +123,7 @@ def _held_back() -> Parts:
         ) -> set[TopicPartition]:
             return super().advance(tasks, outputs) if time.monotonic() - last > 8 else set()
 
-    return Parts(source_task=NotedSource, cuts=PatientCuts)
+    return EngineParts(source_task=NotedSource, cuts=PatientCuts)
 
 
 class PlantedProcess(EngineProcess):
@@ -142,11 +142,11 @@ class PlantedProcess(EngineProcess):
 
 
 PLANTS: Final = {
-    "skip an offset": Parts(source_task=SourceThatSkips),
+    "skip an offset": EngineParts(source_task=SourceThatSkips),
     "commit outside the transaction": PARTS,  # the fault is in the bus (BusThatLeaks)
-    "drop a state record": Parts(outputs=OutputsThatDropStates),
-    "tick without the cut": Parts(cuts=CutsAtOnce),
-    "look back after live": Parts(scans=ScansThatHoldNothingBack),
-    "leave states behind": Parts(trigger_task=TaskThatLeavesStates),
+    "drop a state record": EngineParts(outputs=OutputsThatDropStates),
+    "tick without the cut": EngineParts(cuts=CutsAtOnce),
+    "look back after live": EngineParts(scans=ScansThatHoldNothingBack),
+    "leave states behind": EngineParts(trigger_task=TaskThatLeavesStates),
     "hold timers back while events come": _held_back(),
 }

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from interlock.receiver.app import Limits, Receiver
+from interlock.receiver.app import Receiver, RequestLimits
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
 from interlock.receiver.credentials_document import Credential, Document
@@ -29,7 +29,7 @@ def asked(
 ) -> Answered:
     async def check() -> Answered:
         receiver = Receiver(
-            {"/events": CloudEvents(Credentials(document), origins)}, Limits(held_bytes=held_bytes)
+            {"/events": CloudEvents(Credentials(document), origins)}, RequestLimits(held_bytes=held_bytes)
         )
         receiver.writer = Bus()
         return await ask(receiver, list(headers), method=method)

@@ -11,14 +11,14 @@ from typing import Any, Self
 
 import pytest
 from interlock.engine.bus import TopicPartition
-from interlock.engine.delivery.context import DelivererContext, Surroundings
+from interlock.engine.delivery.context import DelivererContext, DelivererEnvironment
 from interlock.engine.delivery.deliverer import Deliverer
-from interlock.engine.delivery.parts import PARTS, Parts
+from interlock.engine.delivery.parts import PARTS, DelivererParts
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.records import encode_json
 from interlock.engine.sending.posts import HttpPosts, PostOptions
-from interlock.engine.sending.target import Target
+from interlock.engine.sending.target import SinkTarget
 
 from tests.kit.bus import Alone
 from tests.kit.posting import LOOPBACK
@@ -37,7 +37,9 @@ class Delivering(Setting):
     def __init__(self, sink: Sink, **retry: Any) -> None:
         self._retry = Retry(jitter=0, **retry)
         self._ended = threading.Event()
-        self._http = HttpPosts(CONFIG, lambda _: Target(url=sink.url), self._ended.set, PostOptions(LOOPBACK))
+        self._http = HttpPosts(
+            CONFIG, lambda _: SinkTarget(url=sink.url), self._ended.set, PostOptions(LOOPBACK)
+        )
         super().__init__()
         self.cluster.create("b-event", 1)
 
@@ -47,9 +49,9 @@ class Delivering(Setting):
         )
         self.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
 
-    def begin(self, parts: Parts = PARTS) -> None:
+    def begin(self, parts: DelivererParts = PARTS) -> None:
         self.bus = Bus(self.cluster, Alone(self.cluster), "d1")
-        seconds = Surroundings(lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0)
+        seconds = DelivererEnvironment(lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0)
         context = DelivererContext.of(self.bus, CONFIG, replace(parts, surroundings=seconds))
         self.deliverer = Deliverer(context, self._http)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 
 from tests.kit.made_of import REAL, MadeOf
 
@@ -31,7 +31,7 @@ class Without:
 
 def without(rule: str, **parts: Any) -> Without:
     """A rule, and these parts for engines that lack it."""
-    return Without(rule, MadeOf(parts=Parts(**parts)))
+    return Without(rule, MadeOf(parts=EngineParts(**parts)))
 
 
 class NeverRaised(BaseException):

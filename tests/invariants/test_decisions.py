@@ -21,7 +21,7 @@ from interlock.conditions.evaluate.step import step
 from interlock.conditions.filters import Where
 from interlock.conditions.index import matcher_index
 from interlock.conditions.index.checks import Check
-from interlock.engine.protocol.context import Limits
+from interlock.engine.protocol.context import EngineLimits
 from interlock.engine.protocol.tasks import evaluator
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.store import Store
@@ -274,7 +274,7 @@ class StoreWithoutClosings(Store):
         return None
 
 
-TIME_TO_LIVE: Final = without("a time to live", limits=Limits(ttl_ms=1 << 50))
+TIME_TO_LIVE: Final = without("a time to live", limits=EngineLimits(ttl_ms=1 << 50))
 CLOSINGS: Final = without("looking at keys that only close", store=StoreWithoutClosings)
 
 

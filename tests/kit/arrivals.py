@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from interlock.engine.config import BusConfig
 from interlock.engine.sending.posts import HttpPosts, PostOptions
-from interlock.engine.sending.target import Target
+from interlock.engine.sending.target import SinkTarget
 
 from tests.kit.sinks import Behaviour, Received, Sink, answer
 
@@ -21,7 +21,7 @@ HOLD_S = 60.0
 def posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
     """Deliveries to sinks on loopback. The connection of a sink's record is its address."""
     loopback = [ip_network("127.0.0.0/8")]
-    return HttpPosts(config, lambda url: Target(url=url), on_ended, PostOptions(loopback))
+    return HttpPosts(config, lambda url: SinkTarget(url=url), on_ended, PostOptions(loopback))
 
 
 class Arrival(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.protocol.parts import PARTS, Parts
+from interlock.engine.protocol.parts import PARTS, EngineParts
 from interlock.engine.runtime.loop_thread import LoopThread
 from interlock.engine.waiting.waits import Waits
 
@@ -23,7 +23,7 @@ class MadeOf:
     """
 
     engine: type[Engine] = Engine
-    parts: Parts = PARTS
+    parts: EngineParts = PARTS
     bus: type[SimulatedBus] = SimulatedBus
     cluster: type[Cluster] = Cluster
     waits: type[Waits] = Waits

@@ -17,7 +17,7 @@ from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import FetchError
 from interlock.engine.sending.posts import HttpPosts, PostOptions
-from interlock.engine.sending.target import Target, TargetError
+from interlock.engine.sending.target import SinkTarget, TargetError
 from interlock.events.event import Event
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -33,7 +33,7 @@ class Posting:
 
     def __init__(
         self,
-        targets: Mapping[str, Target | Exception],
+        targets: Mapping[str, SinkTarget | Exception],
         fetched: Mapping[str, Event | Exception] | None = None,
         **options: Any,
     ) -> None:
@@ -52,7 +52,7 @@ class Posting:
     @classmethod
     def to(cls, url: str, **members: Any) -> Self:
         """Deliveries to this address, with the connection `c`."""
-        return cls({"c": Target(url=url, **members)})
+        return cls({"c": SinkTarget(url=url, **members)})
 
     def start(self, firing: OpenFiring, timeout_s: float = 10.0, **members: Any) -> int:
         """Begins a delivery; returns its number. members: of the sink's record."""
@@ -79,7 +79,7 @@ class Posting:
         with self._some:
             self._some.notify_all()
 
-    def _lookup(self, connection: str) -> Target:
+    def _lookup(self, connection: str) -> SinkTarget:
         self.looked_up.append(connection)
         found = self.targets.get(connection, TargetError(f"Connection {connection!r} does not exist."))
         if isinstance(found, Exception):

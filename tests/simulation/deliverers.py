@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol
 
 from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.context import DelivererContext, Limits, Surroundings
+from interlock.engine.delivery.context import DelivererContext, DelivererEnvironment, DeliveryLimits
 from interlock.engine.delivery.deliverer import Deliverer
-from interlock.engine.delivery.parts import PARTS, Parts
+from interlock.engine.delivery.parts import PARTS, DelivererParts
 from interlock.engine.delivery.posts import Delivery, Ended
-from interlock.engine.delivery.window import Window
+from interlock.engine.delivery.window import FiringWindow
 from interlock.engine.errors import EngineError, TransactionAborted
 
 from tests.kit.bus import SimulatedBus
@@ -22,8 +22,8 @@ from tests.kit.kafka import Cluster
 from tests.simulation.actors import CONFIG, Process
 from tests.simulation.topics import DEAD_LETTER
 
-SMALL: Final = Limits(slots=2, window=Window(sink=6, lane=2, sink_bytes=1 << 20))
-USUAL: Final = Limits(slots=8)
+SMALL: Final = DeliveryLimits(slots=2, window=FiringWindow(sink=6, lane=2, sink_bytes=1 << 20))
+USUAL: Final = DeliveryLimits(slots=8)
 
 
 class BusThatMayRefuse(SimulatedBus):
@@ -44,7 +44,7 @@ class DeliveryMadeOf:
     """The classes of deliverers and brokers: a planted fault replaces one of them."""
 
     deliverer: type[Deliverer] = Deliverer
-    parts: Parts = PARTS
+    parts: DelivererParts = PARTS
     bus: type[SimulatedBus] = BusThatMayRefuse
     cluster: type[Cluster] = Cluster
 
@@ -114,7 +114,7 @@ class DeliveryProcess(Process):
     """A process with a deliverer."""
 
     def __init__(
-        self, number: int, world: Network, skew_s: float, limits: Limits, made_of: DeliveryMadeOf
+        self, number: int, world: Network, skew_s: float, limits: DeliveryLimits, made_of: DeliveryMadeOf
     ) -> None:
         super().__init__(f"d{number}", world, skew_s)
         self.world = world
@@ -164,7 +164,7 @@ class DeliveryProcess(Process):
         try:
             self.bus = bus = self._made_of.bus(self.cluster, self, life)
             self.posts = Posts(self, life)
-            surroundings = Surroundings(self._clock, self._monotonic, self._draw, self._wait)
+            surroundings = DelivererEnvironment(self._clock, self._monotonic, self._draw, self._wait)
             parts = replace(self._made_of.parts, limits=self._limits, surroundings=surroundings)
             context = DelivererContext.of(bus, CONFIG, parts)
             self.deliverer = deliverer = self._made_of.deliverer(context, self.posts)

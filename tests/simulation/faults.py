@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from interlock.engine.bus import Committed, Output, Record, TopicPartition
 from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.store import KeyStates, Store
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
-from interlock.engine.records import Target
+from interlock.engine.records import MatchTarget
 from interlock.engine.registry.registry import Registered
 
 from tests.kit.bus import SimulatedBus
@@ -62,7 +62,7 @@ class StoreThatKeepsAnAbortedPass(Store):
         self.committed()
 
 
-NO_ROLLBACK: Final = MadeOf(parts=Parts(store=StoreThatKeepsAnAbortedPass))
+NO_ROLLBACK: Final = MadeOf(parts=EngineParts(store=StoreThatKeepsAnAbortedPass))
 
 
 class SourceThatCommitsTooMuch(SourceTask):
@@ -74,7 +74,7 @@ class SourceThatCommitsTooMuch(SourceTask):
         outputs.offsets[self.tp] = Committed(committed.offset + 1, committed.metadata)
 
 
-OFFSET_TOO_FAR: Final = MadeOf(parts=Parts(source_task=SourceThatCommitsTooMuch))
+OFFSET_TOO_FAR: Final = MadeOf(parts=EngineParts(source_task=SourceThatCommitsTooMuch))
 
 
 class StoreThatLosesARecord(Store):
@@ -87,7 +87,7 @@ class StoreThatLosesARecord(Store):
             outputs.records.pop()
 
 
-STATE_NOT_WRITTEN: Final = MadeOf(parts=Parts(store=StoreThatLosesARecord))
+STATE_NOT_WRITTEN: Final = MadeOf(parts=EngineParts(store=StoreThatLosesARecord))
 
 
 class ScansThatHoldNothingBack(Scans):
@@ -97,7 +97,7 @@ class ScansThatHoldNothingBack(Scans):
         return False
 
 
-LIVE_DURING_ITS_SCAN: Final = MadeOf(parts=Parts(scans=ScansThatHoldNothingBack))
+LIVE_DURING_ITS_SCAN: Final = MadeOf(parts=EngineParts(scans=ScansThatHoldNothingBack))
 
 
 class EvaluatorThatLeavesOneShotsOpen(Evaluator):
@@ -106,27 +106,27 @@ class EvaluatorThatLeavesOneShotsOpen(Evaluator):
         kept.closed = False
 
 
-ONE_SHOT_STAYS_OPEN: Final = MadeOf(parts=Parts(evaluator=EvaluatorThatLeavesOneShotsOpen))
+ONE_SHOT_STAYS_OPEN: Final = MadeOf(parts=EngineParts(evaluator=EvaluatorThatLeavesOneShotsOpen))
 
 
 class SourceThatIgnoresSince(SourceTask):
     """Matches events with registrations that ask for later ones only."""
 
-    def targets(self, record: Record, *rest: Any) -> list[tuple[Registered, Target]]:
+    def targets(self, record: Record, *rest: Any) -> list[tuple[Registered, MatchTarget]]:
         return super().targets(record._replace(timestamp_ms=1 << 53), *rest)
 
 
-SINCE_IGNORED: Final = MadeOf(parts=Parts(source_task=SourceThatIgnoresSince))
+SINCE_IGNORED: Final = MadeOf(parts=EngineParts(source_task=SourceThatIgnoresSince))
 
 
 class TaskWithoutMarks(TriggerTask):
     """Forgets up to where it has evaluated each source partition."""
 
-    def step_targets(self, source: str, targets: list[Target], *rest: Any) -> None:
+    def step_targets(self, source: str, targets: list[MatchTarget], *rest: Any) -> None:
         kept = self.store.get(targets[0].incarnation)
         if kept is not None:
             kept.marks.clear()
         super().step_targets(source, targets, *rest)
 
 
-NO_MARKS: Final = MadeOf(parts=Parts(trigger_task=TaskWithoutMarks))
+NO_MARKS: Final = MadeOf(parts=EngineParts(trigger_task=TaskWithoutMarks))

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.poison import suspects
 
 from tests.simulation.actors import AnyWorld, Crash
@@ -44,7 +44,7 @@ class LethalRecords:
             for name, count in rng.choices(choices, k=rng.choice((1, 1, 2)))
         )
 
-    def into(self, parts: Parts) -> Parts:
+    def into(self, parts: EngineParts) -> EngineParts:
         """Returns the parts of an engine that these records kill."""
         source_task: Any = parts.source_task
         trigger_task: Any = parts.trigger_task

@@ -21,11 +21,11 @@ from interlock.engine.protocol.poison.suspects import MOST_TRIES, WIDTHS, proces
 from interlock.engine.records import (
     ActionRecord,
     MatchRecord,
+    MatchTarget,
     MetaRecord,
     OffsetMetadata,
     Registration,
     RegistrationKey,
-    Target,
     decode_json,
     decode_msgpack,
     is_leftover,
@@ -336,7 +336,7 @@ class Oracle:
                 )
             follower.end()
 
-    def _was_read_late(self, target: Target) -> bool:
+    def _was_read_late(self, target: MatchTarget) -> bool:
         """Whether it names a repeated registration, the only record that compaction left for a late reader.
 
         The registration has ended: the null value after that record drops the match.

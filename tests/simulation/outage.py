@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from interlock.engine.bus import TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.context import DelivererContext, Surroundings
+from interlock.engine.delivery.context import DelivererContext, DelivererEnvironment
 from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.firings import subscription_of
 from interlock.engine.delivery.posts import Ended
@@ -99,7 +99,9 @@ class HostedProcess(DeliveryProcess):
                 return made
 
             def make_deliverer(self, context: DelivererContext, posts: AnyPosts) -> Deliverer:
-                surroundings = Surroundings(process._clock, process._monotonic, process._draw, process._wait)
+                surroundings = DelivererEnvironment(
+                    process._clock, process._monotonic, process._draw, process._wait
+                )
                 parts = replace(process._made_of.parts, surroundings=surroundings, limits=process._limits)
                 own = DelivererContext.of(context.bus, context.config, parts)
                 process.deliverer = process._made_of.deliverer(own, posts)

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from interlock.engine.bus import Topic, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.context import Limits
+from interlock.engine.protocol.context import EngineLimits
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.partitions.ownership import Ownership
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.poison.suspects import Suspects
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
@@ -22,7 +22,7 @@ from interlock.engine.protocol.tasks.store import KeyStates
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask, runs_from_registration
 from interlock.engine.protocol.timers.cut import Cut, Cuts
 from interlock.engine.protocol.timers.progress import Progress
-from interlock.engine.records import OffsetMetadata, Target
+from interlock.engine.records import MatchTarget, OffsetMetadata
 from interlock.engine.registry.pause import ReadPause
 from interlock.engine.registry.registry import Registered, Registry
 
@@ -72,7 +72,7 @@ class EndsBeforeStableOffsets(Ownership):
 
 
 def test_a_takeover_that_reads_the_end_before_the_stable_offset_is_found() -> None:
-    parts = Parts(ownership=EndsBeforeStableOffsets)
+    parts = EngineParts(ownership=EndsBeforeStableOffsets)
     assert_found(2000, "I6", "I10", "timers", kept=1097, made_of=MadeOf(parts=parts))
 
 
@@ -87,7 +87,7 @@ class CutsWithoutWaiting(Cuts):
 
 
 def test_a_tick_without_a_cut_is_found() -> None:
-    assert_found(300, "timers", kept=1, made_of=MadeOf(parts=Parts(cuts=CutsWithoutWaiting)))
+    assert_found(300, "timers", kept=1, made_of=MadeOf(parts=EngineParts(cuts=CutsWithoutWaiting)))
 
 
 class AlwaysReady(Progress):
@@ -97,7 +97,7 @@ class AlwaysReady(Progress):
 
 def test_a_tick_for_registrations_that_are_not_yet_applied_everywhere_is_found(monkeypatch: Patch) -> None:
     often(monkeypatch, {"register": 150})
-    assert_found(2000, "timers", kept=122, made_of=MadeOf(parts=Parts(progress=AlwaysReady)))
+    assert_found(2000, "timers", kept=122, made_of=MadeOf(parts=EngineParts(progress=AlwaysReady)))
 
 
 class CutsOverKnownPartitions(Cuts):
@@ -113,7 +113,7 @@ class CutsOverKnownPartitions(Cuts):
 
 def test_a_cut_that_misses_partitions_added_later_is_found(monkeypatch: Patch) -> None:
     often(monkeypatch, {"partition": 60})
-    assert_found(2000, "timers", kept=1096, made_of=MadeOf(parts=Parts(cuts=CutsOverKnownPartitions)))
+    assert_found(2000, "timers", kept=1096, made_of=MadeOf(parts=EngineParts(cuts=CutsOverKnownPartitions)))
 
 
 class BusWithStableEnds(SimulatedBus):
@@ -162,7 +162,7 @@ class ScansThatJoinAnything(Scans):
 
 
 def test_a_registration_that_joins_a_scan_beyond_its_first_offset_is_found() -> None:
-    made_of = MadeOf(parts=Parts(scans=ScansThatJoinAnything))
+    made_of = MadeOf(parts=EngineParts(scans=ScansThatJoinAnything))
     assert_found(2000, "I3", "I4", kept=0, made_of=made_of)
 
 
@@ -189,7 +189,7 @@ class ReaderThatDoesNotCatchUp(RegistryReader):
 
 
 def test_a_match_evaluated_before_the_registry_was_read_is_found() -> None:
-    made_of = MadeOf(parts=Parts(registry_reader=ReaderThatDoesNotCatchUp))
+    made_of = MadeOf(parts=EngineParts(registry_reader=ReaderThatDoesNotCatchUp))
     assert_found(8000, "I3", "I6", "I10", "timers", kept=319, made_of=made_of)
 
 
@@ -205,12 +205,12 @@ class TaskThatOpensTimersAgain(TriggerTask):
 
 
 def test_timers_that_are_opened_twice_are_found() -> None:
-    made_of = MadeOf(parts=Parts(trigger_task=TaskThatOpensTimersAgain))
+    made_of = MadeOf(parts=EngineParts(trigger_task=TaskThatOpensTimersAgain))
     assert_found(1000, "I6", "timers", kept=0, made_of=made_of)
 
 
 def test_state_that_is_kept_although_another_owner_committed_is_found() -> None:
-    parts = Parts(is_mine=lambda task, found: found is not None)
+    parts = EngineParts(is_mine=lambda task, found: found is not None)
     assert_found(1000, "I2", "I3", "I6", kept=22, made_of=MadeOf(parts=parts))
 
 
@@ -229,14 +229,14 @@ def test_records_of_a_deleted_topic_that_wait_in_an_engine_are_found() -> None:
 
 
 class EvaluatorOfSingleMatchers(Evaluator):
-    def match(self, registered: Registered, kept: KeyStates, target: Target, *rest: Any) -> None:
+    def match(self, registered: Registered, kept: KeyStates, target: MatchTarget, *rest: Any) -> None:
         for number in target.matchers:
             single = msgspec.structs.replace(target, matchers=(number,))
             super().match(registered, kept, single, *rest)
 
 
 def test_an_event_whose_matchers_are_stepped_one_by_one_is_found() -> None:
-    made_of = MadeOf(parts=Parts(evaluator=EvaluatorOfSingleMatchers))
+    made_of = MadeOf(parts=EngineParts(evaluator=EvaluatorOfSingleMatchers))
     assert_found(1000, "I6", "I10", "timers", kept=6, made_of=made_of)
 
 
@@ -250,7 +250,7 @@ class TaskThatLeavesStates(TriggerTask):
 
 
 def test_states_that_a_removal_leaves_behind_are_found() -> None:
-    made_of = MadeOf(parts=Parts(trigger_task=TaskThatLeavesStates))
+    made_of = MadeOf(parts=EngineParts(trigger_task=TaskThatLeavesStates))
     assert_found(200, "I10", kept=93, made_of=made_of)
 
 
@@ -260,7 +260,7 @@ class RegistryWithoutLeftovers(Registry):
 
 
 def test_leftovers_of_a_removal_that_stay_for_ever_are_found() -> None:
-    made_of = MadeOf(parts=Parts(registry=RegistryWithoutLeftovers))
+    made_of = MadeOf(parts=EngineParts(registry=RegistryWithoutLeftovers))
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=12, turn=DAYS, made_of=made_of)
 
 
@@ -270,7 +270,7 @@ class UnnoticedPause(ReadPause):
 
 
 def test_an_engine_that_continues_after_days_of_suspension_is_found() -> None:
-    made_of = MadeOf(parts=Parts(read_pause=UnnoticedPause))
+    made_of = MadeOf(parts=EngineParts(read_pause=UnnoticedPause))
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=108, turn=DAYS, made_of=made_of)
 
 
@@ -281,7 +281,7 @@ class ReaderUntilTheBusIsKnown(RegistryReader):
 
 
 def test_an_engine_that_begins_before_the_registry_is_read_is_found() -> None:
-    parts = Parts(registry_reader=ReaderUntilTheBusIsKnown, limits=Limits(registry_records=1))
+    parts = EngineParts(registry_reader=ReaderUntilTheBusIsKnown, limits=EngineLimits(registry_records=1))
     made_of = MadeOf(parts=parts)
     assert_found(4000, "I3", "I6", "I10", "timers", kept=780, turn=DAYS, made_of=made_of)
 
@@ -296,7 +296,7 @@ class SuspectsThatBlameAnyone(Suspects):
 
 def test_a_count_of_processes_that_survived_or_were_stopped_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(lethal, "SHARE", 1.0)
-    made_of = MadeOf(parts=Parts(suspects=SuspectsThatBlameAnyone))
+    made_of = MadeOf(parts=EngineParts(suspects=SuspectsThatBlameAnyone))
     assert_found(1000, "attempts", kept=0, made_of=made_of)
 
 
@@ -325,7 +325,7 @@ class SuspectsThatKeepTheCount(Suspects):
 
 def test_a_count_that_a_success_does_not_clear_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(lethal, "SHARE", 1.0)
-    made_of = MadeOf(parts=Parts(suspects=SuspectsThatKeepTheCount))
+    made_of = MadeOf(parts=EngineParts(suspects=SuspectsThatKeepTheCount))
     assert_found(300, "I8", kept=0, made_of=made_of)
 
 
@@ -341,7 +341,7 @@ class SuspectsInMemory(Suspects):
 
 def test_a_suspect_that_is_tried_before_the_try_is_committed_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(lethal, "SHARE", 1.0)
-    made_of = MadeOf(parts=Parts(suspects=SuspectsInMemory))
+    made_of = MadeOf(parts=EngineParts(suspects=SuspectsInMemory))
     assert_found(100, "attempts", "Stuck", kept=0, made_of=made_of)
 
 

@@ -12,9 +12,9 @@ from interlock.engine.delivery.dead_deliverers import DeadDeliverers
 from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.firings import OpenFiring, Order
 from interlock.engine.delivery.lanes import Finished, Lane, SinkLanes
-from interlock.engine.delivery.ownership import Ownership
+from interlock.engine.delivery.ownership import DelivererOwnership
 from interlock.engine.delivery.partition import ActionPartition
-from interlock.engine.delivery.parts import Parts
+from interlock.engine.delivery.parts import DelivererParts
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.window import Scope
 
@@ -33,7 +33,7 @@ class CommitsThePosition(Acknowledgements):
 
 def test_an_offset_beyond_an_open_firing_is_found() -> None:
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(acknowledgements=CommitsThePosition)), "offset", "lost", kept=1
+        DeliveryMadeOf(parts=DelivererParts(acknowledgements=CommitsThePosition)), "offset", "lost", kept=1
     )
 
 
@@ -49,13 +49,15 @@ def test_an_acknowledgement_before_the_delivery_is_found() -> None:
     assert_delivery_shows(DeliveryMadeOf(AcknowledgesFirst), "lost", kept=1)
 
 
-class OpensAtOnce(Ownership):
+class OpensAtOnce(DelivererOwnership):
     def is_recovered(self, partition: ActionPartition) -> bool:
         return True
 
 
 def test_deliveries_before_the_partition_is_read_to_its_end_are_found() -> None:
-    assert_delivery_shows(DeliveryMadeOf(parts=Parts(ownership=OpensAtOnce)), "acked", "order", kept=53)
+    assert_delivery_shows(
+        DeliveryMadeOf(parts=DelivererParts(ownership=OpensAtOnce)), "acked", "order", kept=53
+    )
 
 
 class LanesThatDoNotWait(SinkLanes):
@@ -75,7 +77,7 @@ class StartsBeforeItCommits(Deliverer):
 
 
 def test_a_delivery_before_the_previous_one_is_acknowledged_is_found() -> None:
-    made_of = DeliveryMadeOf(StartsBeforeItCommits, parts=Parts(lanes=LanesThatDoNotWait))
+    made_of = DeliveryMadeOf(StartsBeforeItCommits, parts=DelivererParts(lanes=LanesThatDoNotWait))
     assert_delivery_shows(made_of, "order", kept=2)
 
 
@@ -121,7 +123,7 @@ class LanesThatOvertake(SinkLanes):
 
 
 def test_a_lane_that_goes_on_while_its_first_firing_is_retried_is_found() -> None:
-    assert_delivery_shows(DeliveryMadeOf(parts=Parts(lanes=LanesThatOvertake)), "order", kept=1)
+    assert_delivery_shows(DeliveryMadeOf(parts=DelivererParts(lanes=LanesThatOvertake)), "order", kept=1)
 
 
 class LanesOfPartitions(SinkLanes):
@@ -135,7 +137,7 @@ class LanesOfPartitions(SinkLanes):
 
 
 def test_a_key_that_fails_and_delays_others_is_found() -> None:
-    assert_delivery_shows(DeliveryMadeOf(parts=Parts(lanes=LanesOfPartitions)), "isolation", kept=1)
+    assert_delivery_shows(DeliveryMadeOf(parts=DelivererParts(lanes=LanesOfPartitions)), "isolation", kept=1)
 
 
 class DeadLetterAfterwards(Acknowledgements):
@@ -162,7 +164,10 @@ def test_a_dead_letter_after_its_acknowledgement_is_found(monkeypatch: pytest.Mo
     often(monkeypatch, {"key": 120, "crash": 40, "boot": 80}, of=deliveries)
     monkeypatch.setattr(sinks, "STATUSES", (400,))
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(acknowledgements=DeadLetterAfterwards)), "lost", kept=10, within=1000
+        DeliveryMadeOf(parts=DelivererParts(acknowledgements=DeadLetterAfterwards)),
+        "lost",
+        kept=10,
+        within=1000,
     )
 
 
@@ -186,7 +191,7 @@ class ReplyBefore(Acknowledgements):
 
 def test_a_reply_in_a_transaction_of_its_own_is_found() -> None:
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(acknowledgements=ReplyBefore)), "replies", kept=14, within=1000
+        DeliveryMadeOf(parts=DelivererParts(acknowledgements=ReplyBefore)), "replies", kept=14, within=1000
     )
 
 
@@ -203,7 +208,9 @@ class PartitionThatIgnoresOthers(ActionPartition):
 
 
 def test_a_deliverer_that_ignores_acknowledgements_of_others_is_found() -> None:
-    assert_delivery_shows(DeliveryMadeOf(parts=Parts(partition=PartitionThatIgnoresOthers)), "acked", kept=16)
+    assert_delivery_shows(
+        DeliveryMadeOf(parts=DelivererParts(partition=PartitionThatIgnoresOthers)), "acked", kept=16
+    )
 
 
 class LanesThatChangeAtOnce(SinkLanes):
@@ -217,7 +224,7 @@ class LanesThatChangeAtOnce(SinkLanes):
 
 
 def test_an_order_that_changes_while_deliveries_are_in_flight_is_found() -> None:
-    assert_delivery_shows(DeliveryMadeOf(parts=Parts(lanes=LanesThatChangeAtOnce)), "order", kept=48)
+    assert_delivery_shows(DeliveryMadeOf(parts=DelivererParts(lanes=LanesThatChangeAtOnce)), "order", kept=48)
 
 
 class OffsetWithoutWhatIsLeftOut(ActionPartition):
@@ -229,7 +236,7 @@ class OffsetWithoutWhatIsLeftOut(ActionPartition):
 
 def test_an_offset_beyond_what_did_not_fit_into_memory_is_found() -> None:
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(partition=OffsetWithoutWhatIsLeftOut)), "offset", "lost", kept=52
+        DeliveryMadeOf(parts=DelivererParts(partition=OffsetWithoutWhatIsLeftOut)), "offset", "lost", kept=52
     )
 
 
@@ -239,7 +246,7 @@ class WindowWithGaps(ActionPartition):
 
 
 def test_firings_that_are_held_although_an_earlier_one_did_not_fit_are_found() -> None:
-    assert_delivery_shows(DeliveryMadeOf(parts=Parts(partition=WindowWithGaps)), "order", kept=56)
+    assert_delivery_shows(DeliveryMadeOf(parts=DelivererParts(partition=WindowWithGaps)), "order", kept=56)
 
 
 class ScanThatDeliversAtOnce(ActionPartition):
@@ -251,7 +258,11 @@ def test_a_scan_whose_firings_are_delivered_before_its_end_is_found(monkeypatch:
     often(monkeypatch, {"fire": 400, "key": 60, "kick": 60, "into": 60}, of=deliveries)
     monkeypatch.setattr(deliveries, "USUAL", deliveries.SMALL)
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(partition=ScanThatDeliversAtOnce)), "acked", "stuck", "lost", kept=8
+        DeliveryMadeOf(parts=DelivererParts(partition=ScanThatDeliversAtOnce)),
+        "acked",
+        "stuck",
+        "lost",
+        kept=8,
     )
 
 
@@ -267,7 +278,7 @@ class LanesThatForgetWhatIsInFlight(SinkLanes):
 
 def test_a_second_delivery_of_a_firing_in_flight_is_found() -> None:
     assert_delivery_shows(
-        DeliveryMadeOf(parts=Parts(lanes=LanesThatForgetWhatIsInFlight)), "twice", "error", kept=42
+        DeliveryMadeOf(parts=DelivererParts(lanes=LanesThatForgetWhatIsInFlight)), "twice", "error", kept=42
     )
 
 
@@ -284,6 +295,6 @@ class FencesNobody(DeadDeliverers):
 
 
 def test_the_transaction_of_a_killed_deliverer_that_is_not_ended_is_found() -> None:
-    made_of = DeliveryMadeOf(parts=Parts(dead_deliverers=FencesNobody), cluster=PatientCluster)
+    made_of = DeliveryMadeOf(parts=DelivererParts(dead_deliverers=FencesNobody), cluster=PatientCluster)
     assert_delivery_shows(made_of, "stuck", kept=43)
     assert play(43, DeliveryMadeOf(cluster=PatientCluster)).problems == []

@@ -15,7 +15,7 @@ from interlock.conditions import Condition
 from interlock.engine.errors import EngineError
 from interlock.engine.records import ActionRecord, Registration, RegistrationKey
 from interlock.engine.waiting.acknowledge import write
-from interlock.engine.waiting.environment import Environment
+from interlock.engine.waiting.environment import WaitEnvironment
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.engine.waiting.waits import FiringForWait, Wait
 
@@ -88,7 +88,7 @@ class Triggerer(Process):
             CONFIG,
             NoticeBoard(),
             self._connect,
-            Environment(self._clock, self._monotonic, lambda: f"{self.name}.{next(self._names)}"),
+            WaitEnvironment(self._clock, self._monotonic, lambda: f"{self.name}.{next(self._names)}"),
         )
 
     def boot(self) -> None:

@@ -15,7 +15,7 @@ from ....events.attributes import is_name, shown
 from ....events.errors import EventError
 from ....events.event import Event
 from ...errors import ConditionError
-from ..filter import ACCEPTED, Filter, Verdict, checked_text, quoted
+from ..filter import ACCEPTED, Filter, FilterDecision, checked_text, quoted
 from . import ast as cel_ast
 from . import checks
 from .ast import Node, tree
@@ -130,7 +130,7 @@ class Where(Filter):
             return False
         return not checks.possible(tree(expression.serialize()), _constant_value)
 
-    def verdict(self, event: Event) -> Verdict:
+    def verdict(self, event: Event) -> FilterDecision:
         program: Program = self.__dict__["_program"]
         try:
             data, attributes = _read(event, program)
@@ -142,7 +142,7 @@ class Where(Filter):
             return self._refused(str(error))
         if value is True:
             return ACCEPTED
-        return Verdict(False, term=str(self)) if value is False else self._refused(_reason(str(value)))
+        return FilterDecision(False, term=str(self)) if value is False else self._refused(_reason(str(value)))
 
     def to_json(self) -> dict[str, object]:
         """{"where": source}; not a dialect of CloudEvents, but a member beside the filters of a matcher."""
@@ -158,8 +158,8 @@ class Where(Filter):
     def _text(self) -> str:  # cached, because every verdict on a refused event contains it
         return f"Where({quoted(self.source)})"
 
-    def _refused(self, error: str) -> Verdict:
-        return Verdict(False, f"where: {error[:_MAX_ERROR_CHARS]}", str(self))
+    def _refused(self, error: str) -> FilterDecision:
+        return FilterDecision(False, f"where: {error[:_MAX_ERROR_CHARS]}", str(self))
 
 
 def _read(event: Event, program: Program) -> tuple[object, object]:

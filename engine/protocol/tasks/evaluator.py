@@ -27,7 +27,7 @@ from ....events.event import Event
 from ....events.kafka import encode
 from ...bus import Record, TopicPartition
 from ...log import at, log
-from ...records import ActionRecord, FiringRecord, MatchRecord, Target, encode_json
+from ...records import ActionRecord, FiringRecord, MatchRecord, MatchTarget, encode_json
 from ...records.event_form import json_form, raw_form
 from ...records.firing_fit import fit
 from ...records.sizes import MAX_VALUE_BYTES
@@ -61,7 +61,7 @@ class Evaluator:
         self,
         registered: Registered,
         states: KeyStates,
-        target: Target,
+        target: MatchTarget,
         match: MatchRecord,
         outputs: Outputs,
         now_ms: int,

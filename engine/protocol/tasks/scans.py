@@ -21,7 +21,7 @@ LEAST_KEPT = 64  # members of an index: stale ones among so few cost nothing
 
 
 @dataclass
-class Group:
+class ScanGroup:
     """Registrations with registry offsets in [start, end), which have seen the partition up to `position`.
 
     `begun`: records were read for it. Until then others may join it and move it to an earlier position.
@@ -40,7 +40,7 @@ class Scans:
     """The scans in progress on one source partition."""
 
     def __init__(self, groups: list[tuple[int, int, int]]) -> None:
-        self.groups = [Group(*group) for group in groups]
+        self.groups = [ScanGroup(*group) for group in groups]
         self._at: int | None = None  # the position that is read now
         self._left = TURN
 
@@ -70,7 +70,7 @@ class Scans:
             if last.begun and last.position == self._at and last.position <= first:
                 last.end = end
                 return
-        self.groups.append(Group(start, end, first, begun=False))
+        self.groups.append(ScanGroup(start, end, first, begun=False))
 
     # -- reading
 
@@ -88,7 +88,7 @@ class Scans:
         """The position that `position` chose, -1 before it was called."""
         return -1 if self._at is None else self._at
 
-    def front(self, offset: int) -> list[Group]:
+    def front(self, offset: int) -> list[ScanGroup]:
         """The groups for which the record at `offset` is read: those from the current position up to it."""
         at = self._at
         return [] if at is None else [group for group in self.groups if at <= group.position <= offset]
@@ -111,7 +111,7 @@ class Scans:
         self.groups = left
         return finished
 
-    def _admitted(self) -> list[Group]:
+    def _admitted(self) -> list[ScanGroup]:
         """The groups that may be read: those at the first MAX_POSITIONS positions."""
         positions: set[int] = set()
         admitted = []
@@ -148,7 +148,7 @@ class ScanIndex:
         """Whether much of it may be stale, so that the caller should call `keep`."""
         return len(self._members) > self._most or len(self._intervals) > self._most
 
-    def of(self, groups: list[Group]) -> MatcherIndex[Registered]:
+    def of(self, groups: list[ScanGroup]) -> MatcherIndex[Registered]:
         """The index, after adding all registrations in force that these groups cover."""
         for group in groups:
             interval = (group.start, group.end)
@@ -160,7 +160,7 @@ class ScanIndex:
                         self._index.add(registered, registered.condition, registered.registration.key)
         return self._index
 
-    def keep(self, groups: Iterable[Group]) -> None:
+    def keep(self, groups: Iterable[ScanGroup]) -> None:
         """Remove all registrations that no group covers. groups: those of all partitions."""
         intervals = {(group.start, group.end) for group in groups}
         for offset in list(self._members):

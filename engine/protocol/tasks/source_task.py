@@ -23,8 +23,8 @@ from ...bus import Committed, Record
 from ...log import at, log
 from ...records import (
     MatchRecord,
+    MatchTarget,
     OffsetMetadata,
-    Target,
     encode_json,
     encode_msgpack,
     partition_of,
@@ -35,7 +35,7 @@ from ...registry.registry import Registered, Registry
 from ..context import EngineContext
 from ..outputs import MAX_PASS_BYTES, Outputs
 from .claims import Claims
-from .scans import Group
+from .scans import ScanGroup
 from .start import TaskStart
 
 # A match contains the event with at most 64 KiB of data, and targets of at most 600 bytes each.
@@ -168,8 +168,8 @@ class SourceTask:
         return event
 
     def targets(
-        self, record: Record, hits: list[Hit[Registered]], groups: list[Group] | None
-    ) -> list[tuple[Registered, Target]]:
+        self, record: Record, hits: list[Hit[Registered]], groups: list[ScanGroup] | None
+    ) -> list[tuple[Registered, MatchTarget]]:
         """The matches of an event: among these groups of scans, or (None) among live registrations."""
         targets = []
         timestamp_ms, applied, scans = record.timestamp_ms, self.applied, self.scans
@@ -188,7 +188,7 @@ class SourceTask:
                     continue
             elif not any(group.covers(offset) for group in groups):
                 continue
-            target = Target(offset, registered.incarnation, matchers, hit.key, hit.values)
+            target = MatchTarget(offset, registered.incarnation, matchers, hit.key, hit.values)
             targets.append((registered, target))
         return targets
 
@@ -204,7 +204,7 @@ class SourceTask:
         outputs.dead_letter(record, "event", reason, now_ms)
 
     def _write(
-        self, record: Record, event: Event, targets: list[tuple[Registered, Target]], outputs: Outputs
+        self, record: Record, event: Event, targets: list[tuple[Registered, MatchTarget]], outputs: Outputs
     ) -> None:
         """Write one match record for each trigger partition, with all targets there.
 
@@ -227,7 +227,7 @@ class SourceTask:
             return
         size = len(event.data or b"") + sum(map(len, event.attributes.values()))
         most = min(MAX_TARGETS, max(LEAST_TARGETS, MAX_PASS_BYTES // max(1, size)))
-        by_partition: dict[int, list[Target]] = {}
+        by_partition: dict[int, list[MatchTarget]] = {}
         for registered, target in targets:
             by_partition.setdefault(self.trigger_partition(registered, target.key), []).append(target)
         for number, together in by_partition.items():
@@ -291,7 +291,7 @@ class SourceTask:
         self.claims.rollback()
 
 
-def _with_written(registered: Registered, target: Target, event: Event) -> Target:
+def _with_written(registered: Registered, target: MatchTarget, event: Event) -> MatchTarget:
     """The target with its key as the event writes it: the match does not have the event's data."""
     if registered.registration.key is not None:
         return target
@@ -299,7 +299,7 @@ def _with_written(registered: Registered, target: Target, event: Event) -> Targe
     return target if written is None else msgspec.structs.replace(target, written=written)
 
 
-def _slices(targets: list[Target], most: int) -> Iterator[list[Target]]:
+def _slices(targets: list[MatchTarget], most: int) -> Iterator[list[MatchTarget]]:
     if len(targets) <= most:
         yield targets
         return

@@ -13,8 +13,8 @@ from ...errors import RecordError
 from ...log import at, log
 from ...records import (
     MatchRecord,
+    MatchTarget,
     OffsetMetadata,
-    Target,
     decode_msgpack,
     encode_json,
     partition_of,
@@ -219,7 +219,7 @@ class TriggerTask:
             return
         # An event may match one registration for several keys. Group by registry offset, not by incarnation:
         # a removed registration and the same one registered again may both have targets.
-        together: dict[int, list[Target]] = {}
+        together: dict[int, list[MatchTarget]] = {}
         for target in match.targets:
             together.setdefault(target.registry_offset, []).append(target)
         for targets in together.values():
@@ -227,7 +227,7 @@ class TriggerTask:
         self._count_states(outputs)
 
     def step_targets(
-        self, source: str, targets: list[Target], match: MatchRecord, outputs: Outputs, now_ms: int
+        self, source: str, targets: list[MatchTarget], match: MatchRecord, outputs: Outputs, now_ms: int
     ) -> None:
         """Step the targets of one registration, unless this origin was stepped before."""
         incarnation = targets[0].incarnation

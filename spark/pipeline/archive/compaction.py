@@ -21,7 +21,7 @@ from ..progress import logged_progress
 from .files import Files
 from .layout import Folder, completed_ms, folders, read_folders, valid_folders, write_folder
 from .retention import rows_to_keep
-from .runs import Run
+from .runs import ArchiveRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ class Compacted:
 
 def compact(
     spark: SparkSession,
-    run: Run,
+    run: ArchiveRun,
     *,
     now_ms: int,
     size: int = RANGE,

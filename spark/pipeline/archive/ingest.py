@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ....events.visible import visible_logger
 from .. import PipelineError
 from ..rows import rows_of
-from ..source import Bus
+from ..source import BusTopics
 from .checkpoint import check_batches, check_pair
 from .files import Files
 from .layout import Folder, folder_of_batch, write_folder
-from .runs import Run, begin
+from .runs import ArchiveRun, begin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ _TWO_RUNS: Final = (
 
 
 @dataclass(frozen=True)
-class Options:
+class IngestOptions:
     """What to archive, and where.
 
     checkpoint: folder of the offsets; None: `_checkpoint` in the archive.
@@ -66,7 +66,7 @@ class Options:
     accept_loss: bool = False
 
 
-def archive(spark: SparkSession, bus: Bus, options: Options) -> int:
+def archive(spark: SparkSession, bus: BusTopics, options: IngestOptions) -> int:
     """Archives the records of a bus. Returns how many it archived.
 
     With `every_ms` it returns when the query is stopped. PipelineError if continuing would lose records or
@@ -107,7 +107,7 @@ def archive(spark: SparkSession, bus: Bus, options: Options) -> int:
     raise PipelineError(f"other runs over {files.root} do not end: stop them, and run one at a time")
 
 
-def ran_to_end(writer: DataStreamWriter, batch_log: BatchLog, batches: Batches, run: Run) -> bool:
+def ran_to_end(writer: DataStreamWriter, batch_log: BatchLog, batches: Batches, run: ArchiveRun) -> bool:
     """Runs the query. Returns False if Spark ended it because an earlier run still wrote to the
     checkpoint."""
     try:
@@ -138,7 +138,7 @@ def ran_to_end(writer: DataStreamWriter, batch_log: BatchLog, batches: Batches, 
     return True
 
 
-def _check(run: Run) -> None:
+def _check(run: ArchiveRun) -> None:
     """PipelineError if a later run has begun. Ignores errors of the storage."""
     try:
         run.check()
@@ -151,7 +151,7 @@ def _check(run: Run) -> None:
 class Batches:
     """Writes each batch. error: our own error in a batch, which Spark hides in its exception."""
 
-    def __init__(self, files: Files, run: Run) -> None:
+    def __init__(self, files: Files, run: ArchiveRun) -> None:
         self._files = files
         self._run = run
         self.error: PipelineError | None = None

@@ -26,7 +26,7 @@ _HIDDEN: Final = (".", "_")  # names that begin so: Spark ignores such files too
 
 
 @dataclass(frozen=True)
-class Run:
+class ArchiveRun:
     """A run. name: unique, and sorts after the names of all earlier runs."""
 
     files: Files
@@ -46,7 +46,7 @@ class Run:
             )
 
 
-def begin(files: Files, folder: str) -> Run:
+def begin(files: Files, folder: str) -> ArchiveRun:
     """Begins a run, which ends the current ones. folder: where the job records its runs.
 
     PipelineError names a file in the folder that is neither a run's nor hidden.
@@ -60,7 +60,7 @@ def begin(files: Files, folder: str) -> Run:
                 " move it to another folder, or give it its old name if you renamed it"
             )
         number = int(match[1]) + 1
-    run = Run(files, folder, f"{number:08d}-{uuid.uuid4().hex[:8]}")
+    run = ArchiveRun(files, folder, f"{number:08d}-{uuid.uuid4().hex[:8]}")
     began = datetime.now(UTC).isoformat(timespec="seconds")
     who = {"host": platform.node(), "pid": os.getpid(), "user": _user(), "began": began}
     files.write(f"{folder}/{run.name}", json.dumps(who))

@@ -76,7 +76,7 @@ class Log:
         cloudevents: Collection[str] = (),
         proof: Proof | None = None,
     ) -> Log:
-        """The log of a bus's topics (`Bus.batch`). Reads only their timestamps.
+        """The log of a bus's topics (`BusTopics.batch`). Reads only their timestamps.
 
         cloudevents, proof: as for `rows_of`. Leaves out records with later timestamps that arrive meanwhile.
         """

@@ -9,7 +9,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from ....conditions import Condition, Matcher
-from ....conditions.filters.dialects import Comparison, Group, Not
+from ....conditions.filters.dialects import Comparison, FilterGroup, Not
 from ....conditions.filters.filter import Filter
 from ....conditions.nodes.paths import parse_path
 from ..rows import type_key
@@ -113,7 +113,9 @@ def _compared(term: Filter) -> set[str] | None:
     """The attributes that a filter compares; None if that is not known."""
     if isinstance(term, Comparison):
         return {name for name, _ in term.pairs}
-    inner = term.filters if isinstance(term, Group) else (term.filter,) if isinstance(term, Not) else None
+    inner = (
+        term.filters if isinstance(term, FilterGroup) else (term.filter,) if isinstance(term, Not) else None
+    )
     if inner is None:
         return None
     found: set[str] = set()

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from interlock.conditions.nodes.duration import duration_ms
 from interlock.events.errors import InterlockError
-from interlock.spark.pipeline.archive.ingest import MAX_OFFSETS, Options, archive
+from interlock.spark.pipeline.archive.ingest import MAX_OFFSETS, IngestOptions, archive
 from interlock.spark.pipeline.rows import BATCH_BYTES, BATCH_RECORDS
 from interlock.spark.pipeline.session import job_session
 from interlock.spark.pipeline.source import connected
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> IngestOptions:
     parser = argparse.ArgumentParser(prog="archive", description=__doc__, allow_abbrev=False)
     parser.add_argument("--archive", required=True, metavar="PATH", help="folder of the archive")
     parser.add_argument(
@@ -33,7 +33,7 @@ def parse(arguments: Sequence[str]) -> Options:
     given = parser.parse_args(arguments)
     if given.max_offsets < 1:
         parser.error("--max-offsets: give 1 or more")
-    return Options(
+    return IngestOptions(
         archive=given.archive,
         checkpoint=given.checkpoint,
         topics=tuple(given.topic),

@@ -35,7 +35,7 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Options:
+class BacktestOptions:
     """What to do. archive: None to read the topics. compare: a second question about the same events.
     until_ms: not included; None: the end of the events."""
 
@@ -48,7 +48,7 @@ class Options:
     as_json: bool
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> BacktestOptions:
     """Parses the command line. ConditionError for a condition that does not fit the other options."""
     parser = argparse.ArgumentParser(prog="backtest", description=__doc__, allow_abbrev=False)
     parser.add_argument(
@@ -95,7 +95,7 @@ def parse(arguments: Sequence[str]) -> Options:
         )
 
     compare = given.compare is not None or given.compare_from is not None
-    return Options(
+    return BacktestOptions(
         question(given.condition, given.condition_from, "condition"),
         question(given.compare, given.compare_from, "compare") if compare else None,
         given.archive,
@@ -112,7 +112,7 @@ def _moment(option: str, text: str) -> int:
 
 
 @contextmanager
-def log_of(spark: SparkSession, options: Options) -> Iterator[Log]:
+def log_of(spark: SparkSession, options: BacktestOptions) -> Iterator[Log]:
     """The events to evaluate; valid inside the block."""
     since_ms = options.question.since_ms
     if options.archive is not None:
@@ -129,7 +129,7 @@ def log_of(spark: SparkSession, options: Options) -> Iterator[Log]:
         yield log
 
 
-def run(spark: SparkSession, options: Options) -> Summary:
+def run(spark: SparkSession, options: BacktestOptions) -> Summary:
     """Runs the backtest and writes its tables. PipelineError if `output` already has some."""
     began = time.monotonic()
     if options.output is not None and not options.overwrite:
@@ -173,7 +173,7 @@ def run(spark: SparkSession, options: Options) -> Summary:
         )
 
 
-def _write(options: Options, name: str, table: DataFrame) -> None:
+def _write(options: BacktestOptions, name: str, table: DataFrame) -> None:
     if options.output is not None:
         path = f"{options.output.rstrip('/')}/{name}"
         with logged_progress(table.sparkSession, f"writing {path}"):

@@ -41,7 +41,7 @@ from interlock.engine.records import Registration
 from interlock.engine.runtime.delivering import Delivering
 from interlock.engine.runtime.runtime import has_engine
 from interlock.engine.sending.posts import HttpPosts, PostOptions
-from interlock.engine.sending.target import Target
+from interlock.engine.sending.target import SinkTarget
 from interlock.engine.waiting.acknowledge import acknowledge, acknowledge_all, remove_registration
 from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.notices import Notice
@@ -236,7 +236,7 @@ def test_a_deliverer_delivers_gives_up_and_writes_replies_with_the_rights_listed
 
     def posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
         allowed = [ip_network("127.0.0.0/8")]
-        return HttpPosts(config, lambda _: Target(url=sink.url), on_ended, PostOptions(allowed))
+        return HttpPosts(config, lambda _: SinkTarget(url=sink.url), on_ended, PostOptions(allowed))
 
     reply = {"ce-specversion": "1.0", "ce-id": "r", "ce-type": f"{name}-reply", "ce-source": "/sink"}
     large = {"rows": "x" * 100_000}  # which stay in their record: the deliverer reads them there

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from demo.check import Verdict, absent, judge
+from demo.check import DemoVerdict, absent, judge
 from demo.evidence import Action, Announcement, Evidence, ReportRun, StoredEvent, resumptions
 from local.topics import Record
 
@@ -56,7 +56,7 @@ def story() -> Story:
     return made
 
 
-def verdict(story: Story) -> Verdict:
+def verdict(story: Story) -> DemoVerdict:
     return judge(evidence(story))
 
 

@@ -14,8 +14,8 @@ from interlock.conditions import event
 from interlock.migrate.argo import KINDS, sensors
 from interlock.migrate.argo_filters import exact_and_where
 from interlock.migrate.documents import Resource
-from interlock.migrate.errors import Refused
-from interlock.migrate.fields import Members, Note
+from interlock.migrate.errors import NotTranslated
+from interlock.migrate.fields import FieldNote, Members
 from interlock.migrate.source import dag_file
 from interlock.migrate.subscription import Subscription, Unread
 
@@ -85,7 +85,7 @@ def test_triggers_that_would_become_the_same_dag_are_refused_except_the_first() 
     assert isinstance(other, Subscription)
     assert (first.refused, other.refused, second.condition) == ((), (), None)
     assert second.refused == (
-        Note("spec.triggers[1].template.name", "another trigger of the file becomes the same DAG name"),
+        FieldNote("spec.triggers[1].template.name", "another trigger of the file becomes the same DAG name"),
     )
 
 
@@ -135,7 +135,7 @@ def test_an_http_trigger_calls_a_service_and_one_with_another_method_starts_a_da
     assert http(url="nowhere").refused[0].field == "spec.triggers[0].template.http.url"
     for timeout in (3601, -1, "10"):
         assert http(timeout=timeout).refused == (
-            Note(
+            FieldNote(
                 "spec.triggers[0].template.http.timeout",
                 f"{timeout!r} is no number of seconds up to an hour",
             ),
@@ -219,7 +219,7 @@ def test_a_dependency_that_cannot_be_carried_over_refuses_the_triggers_that_name
 def test_a_trigger_of_all_dependencies_is_refused_for_the_one_without_a_name() -> None:
     nameless = {"eventSourceName": "shop", "eventName": "orders"}
     [note] = one(trigger(), dependencies=(B, nameless)).refused
-    assert note == Note("spec.dependencies[1].name", "it is missing")
+    assert note == FieldNote("spec.dependencies[1].name", "it is missing")
 
 
 def test_a_context_that_is_not_that_of_the_dependency_is_refused() -> None:
@@ -435,14 +435,14 @@ def test_a_time_is_that_of_its_zone() -> None:
     ids=str,
 )
 def test_a_filter_that_cannot_be_carried_over_is_refused_by_its_path(filters: Any, field: str) -> None:
-    notes: list[Note] = []
-    with pytest.raises(Refused) as caught:
+    notes: list[FieldNote] = []
+    with pytest.raises(NotTranslated) as caught:
         exact_and_where(Members(copy.deepcopy(filters), "filters"), None, notes)
     assert caught.value.field == f"filters.{field}"
 
 
 def test_what_a_sensor_does_not_compare_is_left_out() -> None:
-    notes: list[Note] = []
+    notes: list[FieldNote] = []
     context = {"id": "1", "specversion": "1.0", "time": "2026-11-20T00:00:00Z", "type": "x"}
     assert exact_and_where(Members({"context": context}, "filters"), None, notes) == ({"type": "x"}, None)
     assert [note.field for note in notes] == [

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from interlock.migrate.destinations import Destination, destination
-from interlock.migrate.errors import Refused
-from interlock.migrate.fields import Members, Note
+from interlock.migrate.errors import NotTranslated
+from interlock.migrate.fields import FieldNote, Members
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "name": "orders"}
 KSERVICE = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "name": "orders"}
@@ -16,7 +16,7 @@ KSERVICE = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "name": "
 def read(
     resolved: str | None = None, namespace: str = "shop", **given: Any
 ) -> tuple[Destination, dict[str, str]]:
-    notes: list[Note] = []
+    notes: list[FieldNote] = []
     found, left = destination(Members(given, "subscriber"), namespace, resolved, notes)
     return found, dict([*notes, *left])
 
@@ -89,7 +89,7 @@ def test_the_fragment_certificates_audience_and_what_is_unknown_are_named() -> N
     ids=str,
 )
 def test_what_is_no_destination_is_refused_by_its_path(given: Any, field: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(NotTranslated) as caught:
         read(**given)
     assert caught.value.field == field
     assert "secret" not in str(caught.value)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from interlock.engine.delivery.retry import Retry
-from interlock.migrate.errors import Refused
+from interlock.migrate.errors import NotTranslated
 from interlock.migrate.fields import Members, seconds
-from interlock.migrate.knative_delivery import Delivery, delivery
+from interlock.migrate.knative_delivery import TranslatedDelivery, delivery
 
 DAY = 86_400.0
 
 
-def read(**given: Any) -> Delivery:
+def read(**given: Any) -> TranslatedDelivery:
     return delivery(Members(given, "delivery"))
 
 
@@ -138,7 +138,7 @@ def test_a_policy_without_a_delay_and_a_delay_without_a_policy_get_notes() -> No
     ids=str,
 )
 def test_a_value_that_knative_refuses_is_refused_by_its_field(given: Any, field: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(NotTranslated) as caught:
         read(**given)
     assert caught.value.field == f"delivery.{field}"
 
@@ -159,5 +159,5 @@ def test_a_duration_is_read(text: str, wanted: float) -> None:
     ["P", "PT", "", "1S", "PT1", "T1S", "P1Y", "P1S", "PT1D", "PT0.5H1M", "pt1s", "PT1S ", "PT٣S", "P1DT"],
 )
 def test_what_is_no_duration_of_a_fixed_length_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="ISO 8601"):
+    with pytest.raises(NotTranslated, match="ISO 8601"):
         seconds(text, "x")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event
 from interlock.conditions import Matcher
-from interlock.migrate.errors import Refused
+from interlock.migrate.errors import NotTranslated
 from interlock.migrate.fields import Members
 from interlock.migrate.knative_filters import matcher
 
@@ -26,8 +26,8 @@ def notes(**spec: Any) -> dict[str, str]:
     return dict(matcher(Members(as_json(spec), "spec"))[1])
 
 
-def refusal(**spec: Any) -> Refused:
-    with pytest.raises(Refused) as caught:
+def refusal(**spec: Any) -> NotTranslated:
+    with pytest.raises(NotTranslated) as caught:
         read(**spec)
     return caught.value
 
@@ -95,7 +95,7 @@ def test_a_matcher_accepts_exactly_the_events_that_knative_accepts(spec: Any, ev
     try:
         made = read(**spec)
         found = [made.accepts(each) for each in sent_events]
-    except Refused:  # because no event passes, which then none here may do either
+    except NotTranslated:  # because no event passes, which then none here may do either
         found = [False for _ in sent_events]
     assert found == wanted
 
@@ -193,7 +193,7 @@ def test_what_is_no_filter_or_means_two_things_is_refused_by_its_path(
 def test_filters_that_are_nested_without_end_are_refused() -> None:
     loop: dict[str, Any] = {}
     loop["not"] = loop
-    with pytest.raises(Refused, match="levels deep"):
+    with pytest.raises(NotTranslated, match="levels deep"):
         matcher(Members({"filters": [loop]}, "spec"))
 
 

@@ -28,7 +28,7 @@ from interlock.events.sizes import record_bytes
 from interlock.receiver.app import Receiver
 from interlock.receiver.credentials import Credentials
 from interlock.receiver.endpoint import Endpoint
-from interlock.receiver.server import Options, endpoints, uvicorn_settings
+from interlock.receiver.server import ReceiverOptions, endpoints, uvicorn_settings
 from interlock.receiver.webhooks.declaration import Secret, read_webhooks
 from interlock.receiver.webhooks.presets import PRESETS
 from uvicorn.server import ServerState
@@ -64,7 +64,7 @@ def every_endpoint() -> dict[str, Endpoint]:
     texts.append('[[webhook]]\nname = "open"\ntype = "com.{data.a}"\nid = "{data.id}"\nverify = "none"\n')
     secrets = {"c": Secret("me", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}
     webhooks = read_webhooks("".join(texts), "a test", secrets.get)
-    return endpoints(Options(allow_origin=["a.example.com"]), Credentials(), webhooks)
+    return endpoints(ReceiverOptions(allow_origin=["a.example.com"]), Credentials(), webhooks)
 
 
 class Served:
@@ -92,7 +92,7 @@ async def end_connections(state: ServerState) -> None:
 async def serve(seed: int) -> Served:
     receiver = Receiver(every_endpoint())
     receiver.writer = bus = Shaky(seed)
-    config = uvicorn.Config(receiver, **uvicorn_settings(Options()))
+    config = uvicorn.Config(receiver, **uvicorn_settings(ReceiverOptions()))
     config.load()
     state, loop = ServerState(), asyncio.get_running_loop()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from interlock.engine.errors import NoRoom, NotSent, UnreachableError
 from interlock.events import Event
-from interlock.receiver.app import Limits, Receiver
+from interlock.receiver.app import Receiver, RequestLimits
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
 from interlock.receiver.credentials_document import Credential, Document
@@ -24,7 +24,7 @@ DIGEST = "1c8bfe8f801d79745c4631d09fff36c82aa37fc4cce4fc946683d7b336b63032"
 
 
 def receiver(bus: Bus | None, credentials: Credentials | None = None, **limits: Any) -> Receiver:
-    made = Receiver({"/events": CloudEvents(credentials or Credentials())}, Limits(**limits))
+    made = Receiver({"/events": CloudEvents(credentials or Credentials())}, RequestLimits(**limits))
     made.writer = bus
     return made
 
@@ -225,7 +225,7 @@ def test_senders_that_are_not_proven_yet_leave_room_for_the_others() -> None:
 
     async def check() -> None:
         paths = {"/signed": NeedsBody(Credentials()), "/events": CloudEvents(Credentials())}
-        bounded = Receiver(paths, Limits(held_bytes=100_000, unproven_bytes=10_000))
+        bounded = Receiver(paths, RequestLimits(held_bytes=100_000, unproven_bytes=10_000))
         bounded.writer = bus = Bus()
         headers = [*BINARY, (b"content-length", b"2000")]
         scope = {"type": "http", "path": "/signed", "method": "POST", "headers": headers}

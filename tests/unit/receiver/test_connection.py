@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 from interlock.events import Event
 from interlock.receiver import connection as module
-from interlock.receiver.app import Limits, Receiver
+from interlock.receiver.app import Receiver, RequestLimits
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.connection import Connection
 from interlock.receiver.credentials import Credentials
@@ -81,7 +81,7 @@ class Peer:
 
     def __init__(self, **limits: float) -> None:
         self.bus, self.transport = Bus(), Transport()
-        receiver = Receiver({"/events": CloudEvents(Credentials())}, Limits(**limits))  # type: ignore[arg-type]
+        receiver = Receiver({"/events": CloudEvents(Credentials())}, RequestLimits(**limits))  # type: ignore[arg-type]
         receiver.writer = self.bus
         config = uvicorn.Config(
             receiver,

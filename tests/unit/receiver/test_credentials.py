@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from interlock.engine.errors import ConfigError
 from interlock.receiver.credentials_document import Credential, Document, Issuer, read_document, read_file
-from interlock.receiver.server import Options
+from interlock.receiver.server import ReceiverOptions
 
 DIGEST = hashlib.sha256(b"a token").hexdigest()
 GOOD = f'[[credential]]\nname = "shop"\ntoken_sha256 = "{DIGEST}"\ntypes = ["com.shop.*"]\n'
@@ -73,20 +73,20 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com"])
 def test_an_open_receiver_listens_beyond_this_machine_only_when_told_so(host: str) -> None:
     with pytest.raises(ConfigError, match="--credentials"):
-        Options(host=host).check(None)
-    Options(host=host, allow_anonymous=True).check(None)
+        ReceiverOptions(host=host).check(None)
+    ReceiverOptions(host=host, allow_anonymous=True).check(None)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
 def test_an_open_receiver_may_listen_on_this_machine(host: str) -> None:
-    Options(host=host).check(None)
+    ReceiverOptions(host=host).check(None)
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="together"):
-        Options(tls_cert="x").check(None)
+        ReceiverOptions(tls_cert="x").check(None)
     with pytest.raises(ConfigError, match="no file"):
-        Options(tls_cert=str(tmp_path / "c"), tls_key=str(tmp_path / "k")).check(None)
+        ReceiverOptions(tls_cert=str(tmp_path / "c"), tls_key=str(tmp_path / "k")).check(None)
 
 
 def test_the_only_issuer_is_that_of_all_claims(tmp_path: Path) -> None:
@@ -120,4 +120,4 @@ def test_options_that_would_not_do_what_they_say_are_refused(
     options: dict[str, Any], given: dict[str, str], says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
-        Options(credentials="x", **options).check(document(**given))
+        ReceiverOptions(credentials="x", **options).check(document(**given))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from interlock.receiver import openlineage
-from interlock.receiver.app import Limits, Receiver
+from interlock.receiver.app import Receiver, RequestLimits
 from interlock.receiver.credentials import Credentials
 
 from tests.kit import lineage
@@ -29,7 +29,7 @@ def post(
     **limits: Any,
 ) -> tuple[Answered, Bus]:
     bus = Bus()
-    receiver = Receiver(openlineage.endpoints(credentials or Credentials()), Limits(**limits))
+    receiver = Receiver(openlineage.endpoints(credentials or Credentials()), RequestLimits(**limits))
     receiver.writer = bus
     return asyncio.run(ask(receiver, list(headers), body, path)), bus
 

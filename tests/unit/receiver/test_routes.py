@@ -12,7 +12,7 @@ from interlock.receiver.app import Receiver
 from interlock.receiver.certificate import names_of
 from interlock.receiver.credentials import Credentials
 from interlock.receiver.credentials_document import Credential, Document, Issuer
-from interlock.receiver.server import Options, endpoints
+from interlock.receiver.server import ReceiverOptions, endpoints
 from interlock.receiver.webhooks.declaration import Secret, read_webhooks
 from interlock.receiver.webhooks.presets import PRESETS
 
@@ -40,8 +40,8 @@ DOCUMENT = Document(
 )
 
 
-def made(options: Options | None = None) -> dict[str, object]:
-    options = options or Options(credentials="x", allow_origin=["*"])
+def made(options: ReceiverOptions | None = None) -> dict[str, object]:
+    options = options or ReceiverOptions(credentials="x", allow_origin=["*"])
     webhooks = "".join(f'[[webhook]]\nname = "{name}"\npreset = "{name}"\nsecret = "c"\n' for name in PRESETS)
     secrets = {"c": Secret(CANARY, KEY)}
     found = read_webhooks(webhooks, "a test", secrets.get)
@@ -119,7 +119,7 @@ def test_the_answer_401_names_only_what_the_receiver_takes(
     taken: tuple[str, ...], header: bytes | None
 ) -> None:
     document = Document([BY[each] for each in taken], DOCUMENT.issuers)
-    receiver = Receiver(endpoints(Options(credentials="x"), Credentials(document, "prod")))
+    receiver = Receiver(endpoints(ReceiverOptions(credentials="x"), Credentials(document, "prod")))
     receiver.writer = Bus()
     headers = [*BINARY, *([] if header is None else [(b"authorization", header)])]
     answer = asyncio.run(ask(receiver, headers))
@@ -129,7 +129,7 @@ def test_the_answer_401_names_only_what_the_receiver_takes(
 
 
 def test_the_answer_401_says_that_no_credential_is_for_this_bus() -> None:
-    receiver = Receiver(endpoints(Options(credentials="x"), Credentials(DOCUMENT, "dev")))
+    receiver = Receiver(endpoints(ReceiverOptions(credentials="x"), Credentials(DOCUMENT, "dev")))
     receiver.writer = Bus()
     answer = asyncio.run(ask(receiver, BINARY))
     assert (answer.status, answer.detail[:42]) == (401, "This receiver has no credential for its bu")
@@ -150,7 +150,7 @@ def test_the_token_and_the_certificate_of_this_bus_may_write() -> None:
 @pytest.mark.parametrize("path", ["/events", "/api/v1/lineage", "/api/v1/lineage/batch"])
 def test_web_pages_and_proxies_write_without_credentials_only_when_all_may(path: str, name: bytes) -> None:
     async def status(is_open: bool, headers: list[tuple[bytes, bytes]]) -> int:
-        receiver = Receiver(endpoints(Options(), Credentials(is_open=is_open)))
+        receiver = Receiver(endpoints(ReceiverOptions(), Credentials(is_open=is_open)))
         receiver.writer = Bus()
         return (await ask(receiver, [*BINARY, *headers], b"[]", path)).status
 

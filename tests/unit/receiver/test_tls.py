@@ -17,7 +17,7 @@ from interlock.receiver.app import Receiver
 from interlock.receiver.cloudevents import CloudEvents
 from interlock.receiver.credentials import Credentials
 from interlock.receiver.credentials_document import Credential, Document
-from interlock.receiver.server import Options, uvicorn_settings
+from interlock.receiver.server import ReceiverOptions, uvicorn_settings
 from uvicorn.server import ServerState
 
 from tests.kit.certificates import Authority, Certificate
@@ -38,7 +38,7 @@ def run(
     """check: gets the port too."""
     authority = Authority(folder)
     server = authority.issue("server", "localhost")
-    options = Options(
+    options = ReceiverOptions(
         tls_cert=str(server.certificate), tls_key=str(server.key), tls_client_ca=str(authority.file)
     )
     document = Document([Credential(name="shop", types=("*",), client_cert=client_cert)])

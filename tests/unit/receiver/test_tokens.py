@@ -16,11 +16,11 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from interlock.receiver import jwks
-from interlock.receiver.answers import Answer, problem
+from interlock.receiver.answers import Response, problem
 from interlock.receiver.credentials_document import Issuer
 from interlock.receiver.grant import Grant
 from interlock.receiver.jwks import Key, Keys, keys_of
-from interlock.receiver.tokens import Tokens
+from interlock.receiver.tokens import TokenVerifier
 
 NOW = 1_800_000_000.0
 UNKNOWN = problem(401, "no token that this receiver knows", www_authenticate="Bearer")
@@ -65,10 +65,10 @@ class Source:
             raise self.found
         return keys_of(self.found)
 
-    def tokens(self, now: Callable[[], float] = lambda: NOW) -> Tokens:
+    def tokens(self, now: Callable[[], float] = lambda: NOW) -> TokenVerifier:
         issuer = Issuer(issuer="https://a", audience="interlock", jwks_url="https://a/keys")
         claims = [("https://a", {"sub": "shop"}, SHOP), ("https://a", {"groups": "emitters"}, GROUP)]
-        return Tokens([issuer], claims, lambda url: Keys(url, self.fetch, lambda: self.now), now)
+        return TokenVerifier([issuer], claims, lambda url: Keys(url, self.fetch, lambda: self.now), now)
 
 
 def signed(key: Any = RSA, kid: str | None = "r", alg: str = "RS256", **claims: Any) -> bytes:
@@ -76,13 +76,13 @@ def signed(key: Any = RSA, kid: str | None = "r", alg: str = "RS256", **claims: 
     return jwt.encode(given, key, alg, headers={"kid": kid} if kid else None).encode()
 
 
-async def admitted(tokens: Tokens, token: bytes) -> Grant | Answer:
+async def admitted(tokens: TokenVerifier, token: bytes) -> Grant | Response:
     return await tokens.admit(token, hashlib.sha256(token).hexdigest(), UNKNOWN)
 
 
-def refused(tokens: Tokens, token: bytes) -> Answer:
+def refused(tokens: TokenVerifier, token: bytes) -> Response:
     found = asyncio.run(admitted(tokens, token))
-    assert isinstance(found, Answer)
+    assert isinstance(found, Response)
     return found
 
 
@@ -199,12 +199,12 @@ def test_a_remembered_token_is_verified_again_when_the_keys_have_changed() -> No
         source.found, source.now = document(jwk(OTHER_RSA, "r")), jwks.FRESH_S + 1
         await admitted(tokens, token)  # starts the fetch
         await settled(tokens)
-        assert isinstance(await admitted(tokens, token), Answer)
+        assert isinstance(await admitted(tokens, token), Response)
 
     asyncio.run(check())
 
 
-async def settled(tokens: Tokens) -> None:
+async def settled(tokens: TokenVerifier) -> None:
     for _, keys in tokens._issuers.values():
         if keys._task is not None:
             await keys._task
@@ -306,7 +306,7 @@ def test_a_stated_algorithm_is_the_only_one_of_its_key() -> None:
 def test_keys_are_fetched_from_their_url_and_nowhere_else(
     status: int, headers: dict[str, str], body: bytes, says: str | None
 ) -> None:
-    class Answer(BaseHTTPRequestHandler):
+    class Response(BaseHTTPRequestHandler):
         def do_GET(self) -> None:  # the library's name
             self.send_response(status)
             for name, value in {**headers, "content-length": str(len(body))}.items():
@@ -317,7 +317,7 @@ def test_keys_are_fetched_from_their_url_and_nowhere_else(
 
         def log_message(self, *_: object) -> None: ...
 
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+    with HTTPServer(("127.0.0.1", 0), Response) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/keys"

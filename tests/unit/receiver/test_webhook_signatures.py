@@ -9,7 +9,7 @@ import hmac
 import pytest
 from interlock.receiver.endpoint import Request
 from interlock.receiver.webhooks.declaration import Secret, read_webhooks
-from interlock.receiver.webhooks.verification import SIGNINGS, Refused, Signature, Verification
+from interlock.receiver.webhooks.verification import SIGNINGS, Signature, Unverified, Verification
 
 BODY = b'{"a":1}'
 NOW = 1_700_000_000
@@ -186,7 +186,7 @@ def test_the_published_examples_are_valid() -> None:
     ],
 )
 def test_what_is_not_signed_so_is_refused(verification: Verification, given: Request, body: bytes) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(Unverified):
         check(verification, given, body)
 
 
@@ -206,7 +206,7 @@ def test_a_signed_time_outside_the_window_is_refused_before_the_body_is_read(apa
         (form("standard", STANDARD_SECRET, now=STANDARD_AT + apart), standard()),
         (form("stripe", STRIPE_SECRET, now=NOW + apart), request(stripe_signature=f"t={NOW},v1={stripe()}")),
     ):
-        with pytest.raises(Refused, match=says):
+        with pytest.raises(Unverified, match=says):
             verification.check_headers(given)
 
 
@@ -253,13 +253,13 @@ def test_an_hmac_is_checked_as_it_is_declared(algorithm: str, encoding: str) -> 
             x_sig=f"p={own(algorithm, 'base64' if encoding == 'hex' else 'hex', b'7/' + BODY)}", x_id="7"
         ),
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(Unverified):
             check(verification, wrong)
 
 
 def test_upper_case_hexadecimal_digits_are_the_same_signature_and_other_base64_is_not() -> None:
     check(form("github", GITHUB_SECRET), github("sha256=" + GITHUB[7:].upper()), GITHUB_BODY)
-    with pytest.raises(Refused):
+    with pytest.raises(Unverified):
         check(form("standard", STANDARD_SECRET, now=STANDARD_AT), standard(STANDARD.upper()), STANDARD_BODY)
 
 
@@ -278,7 +278,7 @@ def test_a_declared_time_is_in_seconds_or_milliseconds(unit: int) -> None:
         if valid:
             check(verification, given)
         else:
-            with pytest.raises(Refused, match="11 s"):
+            with pytest.raises(Unverified, match="11 s"):
                 check(verification, given)
 
 
@@ -305,5 +305,5 @@ def test_a_token_in_a_header_is_checked_before_the_body_is_read(
     wrong = [bad, {}, {name: value + "x"}, {name: value[:-1]}, {name: ""}]
     digest = {name: value.replace("pass", hashlib.sha256(b"pass").hexdigest())}
     for each in [*wrong, *([digest] if digest != good else [])]:
-        with pytest.raises(Refused):
+        with pytest.raises(Unverified):
             verification.check_headers(request(**each))

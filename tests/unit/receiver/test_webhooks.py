@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event
 from interlock.events.errors import EventError
-from interlock.receiver.answers import Answer
+from interlock.receiver.answers import Response
 from interlock.receiver.app import Receiver
 from interlock.receiver.endpoint import Request
 from interlock.receiver.webhooks.body import data_of
@@ -427,14 +427,14 @@ def test_any_request_gets_an_event_or_a_declared_error(
     proof = signed(name, body) if proves and name != "plain" else []
     request = Request("POST", made.path, [*kind, *headers, *proof])
     grant = asyncio.run(made.admit(request))
-    if isinstance(grant, Answer):
+    if isinstance(grant, Response):
         assert grant.status == 401
         return
     try:
         found = made.read(request, body)
     except EventError:
         return
-    if isinstance(found, Answer):
+    if isinstance(found, Response):
         assert found.status in (200, 400, 401)
     else:
         [event] = found

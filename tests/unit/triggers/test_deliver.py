@@ -14,7 +14,7 @@ from interlock.engine.errors import ConfigError
 from interlock.engine.waiting.dispatching import MORE_FIRINGS
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.triggers.deliver import DeliverTrigger
-from interlock.triggers.firings import Firings
+from interlock.triggers.firings import SubscriptionFirings
 
 from tests.unit.triggers.connecting import GOOD, Connections, in_seconds
 
@@ -113,18 +113,18 @@ def test_it_stays_until_renew_at_whatever_is_reported(
     async def until_it_waits_again() -> None:
         waits = asyncio.Semaphore(0)
 
-        async def wait_for_more(firings: Firings, timeout_s: float) -> None:
+        async def wait_for_more(firings: SubscriptionFirings, timeout_s: float) -> None:
             waits.release()
             await waited(firings, timeout_s)
 
-        monkeypatch.setattr(Firings, "wait_for_more", wait_for_more)
+        monkeypatch.setattr(SubscriptionFirings, "wait_for_more", wait_for_more)
         run = asyncio.ensure_future(anext(aiter(a_trigger(renew_at=in_seconds(3600)).run())))
         for _ in range(2):
             await waits.acquire()
         run.cancel()
         assert await asyncio.gather(run, return_exceptions=True) != [None]
 
-    waited, stage.on_open = Firings.wait_for_more, report
+    waited, stage.on_open = SubscriptionFirings.wait_for_more, report
     asyncio.run(until_it_waits_again())
     assert stage.closed == 1
     assert delivering.started == ["the bus"]

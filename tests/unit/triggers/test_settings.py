@@ -14,8 +14,8 @@ from interlock.engine.errors import ConfigError
 from interlock.events.proof import ACCEPTED, FROM, SECRET
 from interlock.triggers.settings import (
     DeliverySettings,
+    InterlockSettings,
     ListenerSettings,
-    Settings,
     bus_config,
     delivery_settings,
     listener_settings,
@@ -34,12 +34,12 @@ def kafka(**extra: object) -> Connection:
 
 
 def test_without_a_section_the_defaults_apply() -> None:
-    assert settings() == Settings("interlock", "airflow", timedelta(hours=24))
+    assert settings() == InterlockSettings("interlock", "airflow", timedelta(hours=24))
 
 
 def test_the_section_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     set_section(monkeypatch, bus="b", deployment="d", lookback_hours="1.5")
-    assert settings() == Settings("b", "d", timedelta(hours=1.5))
+    assert settings() == InterlockSettings("b", "d", timedelta(hours=1.5))
 
 
 def test_a_task_is_resumed_a_heartbeat_and_the_margin_after_its_deferral(

@@ -11,7 +11,7 @@ import pytest
 from airflow.exceptions import AirflowNotFoundException
 from airflow.models.connection import Connection as StoredConnection
 from airflow.sdk import BaseHook, Connection
-from interlock.engine.sending.target import Basic, Bearer, ClientCredentials, Target, TargetError, Tls
+from interlock.engine.sending.target import Basic, Bearer, ClientCredentials, SinkTarget, TargetError, Tls
 from interlock.triggers.sink_connections import target_in_command, target_in_triggerer, target_of
 
 CANARY = "canary-4711"
@@ -43,7 +43,7 @@ def connection(extra: Any = None, **fields: Any) -> Connection:
     ],
 )
 def test_the_address_is_that_of_airflows_http_hook(fields: dict[str, Any], url: str) -> None:
-    assert target_of(connection(**fields)) == Target(url=url)
+    assert target_of(connection(**fields)) == SinkTarget(url=url)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_command_reads_airflows_secrets_and_says_that_a_connection_is_missing(
         target_in_command("crm")
 
 
-def in_a_triggerer(answer: Connection | Exception, monkeypatch: pytest.MonkeyPatch) -> Target:
+def in_a_triggerer(answer: Connection | Exception, monkeypatch: pytest.MonkeyPatch) -> SinkTarget:
     """What a thread of a triggerer looks up, while the event loop runs."""
 
     async def get(conn_id: str) -> Connection:
@@ -166,7 +166,7 @@ def in_a_triggerer(answer: Connection | Exception, monkeypatch: pytest.MonkeyPat
             raise answer
         return answer
 
-    async def run() -> Target:
+    async def run() -> SinkTarget:
         return await asyncio.to_thread(target_in_triggerer, "crm", asyncio.get_running_loop())
 
     monkeypatch.setattr(BaseHook, "aget_connection", get)

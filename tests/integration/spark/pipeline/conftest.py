@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import bus_record, create, write_bus_record
-from interlock.spark.pipeline.source import Bus
+from interlock.spark.pipeline.source import BusTopics
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Site:
         return self.config.name
 
     @property
-    def bus(self) -> Bus:
-        return Bus(self.name, {"kafka.bootstrap.servers": self.servers})
+    def bus(self) -> BusTopics:
+        return BusTopics(self.name, {"kafka.bootstrap.servers": self.servers})
 
     def topic(self, kind: str = "event") -> str:
         return self.config.topic(kind)

@@ -12,7 +12,7 @@ from interlock.conditions.filters import Prefix
 from interlock.engine import records as engine
 from interlock.events import kafka
 from interlock.events.event import Event
-from interlock.spark.pipeline.rows import Record, rows_of
+from interlock.spark.pipeline.rows import TopicRow, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,16 +34,18 @@ class Log:
     """Records of a bus in order of their append."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[TopicRow] = []
 
     def append(
         self, kind: str, at: int, key: bytes | None, value: bytes | None, headers: Sequence[Any] = ()
-    ) -> Record:
-        record = Record(f"{BUS}-{kind}", 0, len(self.records), at, 1, key, value, list(headers))
+    ) -> TopicRow:
+        record = TopicRow(f"{BUS}-{kind}", 0, len(self.records), at, 1, key, value, list(headers))
         self.records.append(record)
         return record
 
-    def event(self, type_: str, at: int, *, time_ms: int | None = None, **more: Any) -> tuple[Event, Record]:
+    def event(
+        self, type_: str, at: int, *, time_ms: int | None = None, **more: Any
+    ) -> tuple[Event, TopicRow]:
         time = None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC)
         sent = Event.of(
             type_, "/shop", id=str(len(self.records)), time=time, data={"date": "2026-11-20"}, **more
@@ -66,7 +68,7 @@ class Log:
     def firing(
         self,
         made: engine.Registration,
-        parts: dict[str, tuple[Event, Record]],
+        parts: dict[str, tuple[Event, TopicRow]],
         fired: int | None,
         acked: int | None = None,
         **more: Any,
@@ -113,7 +115,7 @@ def wait(dag: str, run: str = "r", task: str = "ready", *index: int) -> str:
     return "/".join(["airflow", dag, run, task, *map(str, index)])
 
 
-def rows_in(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
+def rows_in(spark: SparkSession, records: Sequence[TopicRow]) -> DataFrame:
     """The rows of the records, read as by the archive job."""
     columns = (
         "topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, timestampType INT, key BINARY,"

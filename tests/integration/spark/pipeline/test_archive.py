@@ -25,7 +25,7 @@ from interlock.spark.pipeline import PipelineError
 from interlock.spark.pipeline.archive import ingest, read
 from interlock.spark.pipeline.archive.compaction import compact
 from interlock.spark.pipeline.archive.files import Files
-from interlock.spark.pipeline.archive.ingest import Options, archive
+from interlock.spark.pipeline.archive.ingest import IngestOptions, archive
 from interlock.spark.pipeline.archive.layout import MARKER, Folder, write_folder
 from interlock.spark.pipeline.archive.retention import first_day, remove_before
 from interlock.spark.pipeline.archive.runs import begin
@@ -102,7 +102,7 @@ def test_every_committed_record_is_archived_once_and_later_runs_add_new_ones(
     folder = tmp_path / "archive"
     topics = (site.topic(), listed, site.topic("action"), site.topic("subscription"))
     there = expected(site, *topics)
-    assert archive(spark, site.bus, Options(str(folder), max_offsets=200)) == there.total()
+    assert archive(spark, site.bus, IngestOptions(str(folder), max_offsets=200)) == there.total()
     assert places(spark, folder) == there
     kinds = Counter(row.kind for row in read(spark, str(folder), KINDS).select("kind").collect())
     assert kinds["event"] == 301 + 5 + 2 + 2 + 1  # and the null value of the listed topic, a plain record
@@ -111,10 +111,10 @@ def test_every_committed_record_is_archived_once_and_later_runs_add_new_ones(
     assert unreadable is not None
     assert (unreadable.headers[0].key, bytes(unreadable.headers[0].value)) == ("ce_", b"\xff")
     assert "ce_" in unreadable.problem or "attribute" in unreadable.problem
-    for wanted in (Options(str(folder)), Options(str(folder))):
+    for wanted in (IngestOptions(str(folder)), IngestOptions(str(folder))):
         assert archive(spark, site.bus, wanted) == 0
     send(site, range(300, 310))
-    assert archive(spark, site.bus, Options(str(folder))) == 10
+    assert archive(spark, site.bus, IngestOptions(str(folder))) == 10
     assert places(spark, folder) == expected(site, *topics)
 
 
@@ -125,7 +125,7 @@ def test_an_event_is_archived_unchanged(spark: SparkSession, site: Site, tmp_pat
         site.topic(), b"\x00\xff", b"key", 1, headers=[*sent, ("trace", b"\xfe"), ("content-type", "a/b")]
     )
     assert producer.flush(30) == 0
-    archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()]))
+    archive(spark, site.bus, IngestOptions(str(tmp_path), topics=[site.topic()]))
     [row] = read(spark, str(tmp_path)).collect()
     [record] = read_all(site.servers, site.topic())
     found = row.asDict(recursive=True)
@@ -171,7 +171,7 @@ def test_a_completion_without_the_proof_that_the_bus_asks_for_is_no_event_and_sp
     send(site, range(1), type_=DAG_RUN_SUCCEEDED)  # forged
     with Emitter({"bootstrap.servers": site.servers, **secret}, site.topic()) as emitter:
         emitter.emit(Event.of(DAG_RUN_SUCCEEDED, "/prod/ledger", id="real"))
-    archive(spark, bus, Options(str(tmp_path), topics=[site.topic()]))
+    archive(spark, bus, IngestOptions(str(tmp_path), topics=[site.topic()]))
     rows = read(spark, str(tmp_path), KINDS).collect()
     assert {(row.kind, row.id) for row in rows} == {("unreadable", None), ("event", "real")}
     log = Log.of_records(bus.batch(spark, [site.topic()]), site.name, proof=proof)
@@ -194,7 +194,7 @@ def test_a_batch_whose_run_died_is_archived_once(
     spark: SparkSession, site: Site, tmp_path: Path, marked: bool
 ) -> None:
     send(site, range(20))
-    wanted = Options(str(tmp_path), topics=[site.topic()])
+    wanted = IngestOptions(str(tmp_path), topics=[site.topic()])
     archive(spark, site.bus, wanted)
     [before] = batches(tmp_path)
     (tmp_path / "_checkpoint/commits/0").unlink()
@@ -222,7 +222,7 @@ def test_a_run_continues_although_an_earlier_one_was_writing_the_same_batch(
             done.write_text('v1\n{"nextBatchWatermarkMs":0}')
 
     monkeypatch.setattr(ingest, "write_folder", store_beside_another_run)
-    archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()], max_offsets=10))
+    archive(spark, site.bus, IngestOptions(str(tmp_path), topics=[site.topic()], max_offsets=10))
     assert places(spark, tmp_path) == expected(site, site.topic())
     assert len(batches(tmp_path)) == 2
 
@@ -237,7 +237,7 @@ def test_a_batch_without_committed_records_is_a_batch(
     producer.produce(site.topic(), b"{}", headers=headers("1"))
     producer.flush()
     producer.abort_transaction(15)
-    wanted = Options(str(tmp_path), topics=[site.topic()])
+    wanted = IngestOptions(str(tmp_path), topics=[site.topic()])
     for _ in range(2):
         assert archive(spark, site.bus, wanted) == 0
     assert places(spark, tmp_path) == Counter()
@@ -250,7 +250,7 @@ def test_lost_records_are_an_error_until_the_loss_is_accepted(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     send(site, range(40))
-    wanted = Options(str(tmp_path), topics=[site.topic()])
+    wanted = IngestOptions(str(tmp_path), topics=[site.topic()])
     archive(spark, site.bus, wanted)
     send(site, range(40, 80))
     left = {place[1]: place[2] for place in sorted(expected(site, site.topic()))}
@@ -260,14 +260,14 @@ def test_lost_records_are_an_error_until_the_loss_is_accepted(
         done.result(15)
     with pytest.raises(PipelineError, match=r"were lost before they were archived.*--accept-loss"):
         archive(spark, site.bus, wanted)
-    archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()], accept_loss=True))
+    archive(spark, site.bus, IngestOptions(str(tmp_path), topics=[site.topic()], accept_loss=True))
     archived = places(spark, tmp_path)
     assert archived.total() == len(archived) == 40 + len(left)
 
 
 def test_a_missing_topic_is_an_error(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"does not exist in Kafka: create it"):
-        archive(spark, site.bus, Options(str(tmp_path), topics=[f"{site.name}.none"]))
+        archive(spark, site.bus, IngestOptions(str(tmp_path), topics=[f"{site.name}.none"]))
 
 
 def test_an_archive_without_its_checkpoint_or_the_reverse_is_an_error_that_writes_nothing(
@@ -275,7 +275,7 @@ def test_an_archive_without_its_checkpoint_or_the_reverse_is_an_error_that_write
 ) -> None:
     send(site, range(4))
     folder, checkpoint = tmp_path / "archive", tmp_path / "checkpoint"
-    wanted = Options(str(folder), str(checkpoint), [site.topic()])
+    wanted = IngestOptions(str(folder), str(checkpoint), [site.topic()])
     archive(spark, site.bus, wanted)
     there = batches(folder)
     checkpoint.rename(tmp_path / "away")
@@ -294,11 +294,11 @@ def test_a_topic_that_the_bus_lists_later_is_read_from_its_beginning(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     send(site, range(4))
-    archive(spark, site.bus, Options(str(tmp_path)))
+    archive(spark, site.bus, IngestOptions(str(tmp_path)))
     listed = f"{site.name}.clicks"
     site.list(listed, partitions=2)
     send(site, range(4, 8), listed)
-    archive(spark, site.bus, Options(str(tmp_path)))
+    archive(spark, site.bus, IngestOptions(str(tmp_path)))
     topics = (site.topic(), site.topic("subscription"), listed)
     assert places(spark, tmp_path) == expected(site, *topics)
 
@@ -309,7 +309,7 @@ def test_a_small_batch_makes_a_file_for_each_type_and_a_large_type_is_split(
 ) -> None:
     for number in range(20):
         send(site, range(number * 10, number * 10 + 10), type_=f"t{number}")
-    archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()]))
+    archive(spark, site.bus, IngestOptions(str(tmp_path), topics=[site.topic()]))
     [folder] = batches(tmp_path)
     assert Counter(file.parent.name for file in (tmp_path / folder).rglob("*.parquet")) == {
         f"type_key=t{number}": 1 for number in range(20)
@@ -320,7 +320,7 @@ def test_a_small_batch_makes_a_file_for_each_type_and_a_large_type_is_split(
         producer.produce(site.topic(), value, headers=headers(str(number), "large"), partition=partition)
     assert producer.flush(30) == 0
     with setting(spark, "spark.sql.adaptive.advisoryPartitionSizeInBytes", "1m"):
-        archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()]))
+        archive(spark, site.bus, IngestOptions(str(tmp_path), topics=[site.topic()]))
     *_, folder = batches(tmp_path)
     assert len(list((tmp_path / folder).rglob("*.parquet"))) > 1
 
@@ -331,7 +331,7 @@ def test_a_read_selects_by_append_time(spark: SparkSession, site: Site, tmp_path
     site.list(topic)
     for number, stamp in enumerate((day - 1, day, day + 1, day + DAY_MS)):
         send(site, range(number, number + 1), topic, timestamp=stamp)
-    archive(spark, site.bus, Options(str(tmp_path), topics=[topic]))
+    archive(spark, site.bus, IngestOptions(str(tmp_path), topics=[topic]))
 
     def ids(since_ms: int | None = None, until_ms: int | None = None) -> set[str]:
         return {row.id for row in read(spark, str(tmp_path), since_ms=since_ms, until_ms=until_ms).collect()}
@@ -353,7 +353,7 @@ def test_retention_removes_days_and_the_rest_can_be_read(
     site.list(topic)
     for number in range(4):
         send(site, range(number, number + 1), topic, timestamp=day + number * DAY_MS)
-    wanted = Options(str(tmp_path), topics=[topic])
+    wanted = IngestOptions(str(tmp_path), topics=[topic])
     archive(spark, site.bus, wanted)
     since = first_day(datetime.fromtimestamp(day / 1000 + 4 * 86_400, UTC), 2)
     assert remove_before(Files(spark, str(tmp_path)), since) == 2
@@ -371,7 +371,7 @@ def compacted(spark: SparkSession, folder: Path, **options: Any) -> Any:
 def test_rows_stay_the_same_while_their_files_are_compacted_and_removed(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
-    wanted = Options(str(tmp_path), topics=[site.topic()])
+    wanted = IngestOptions(str(tmp_path), topics=[site.topic()])
     for number in range(5):
         send(site, range(number * 10, number * 10 + 10), type_=f"t{number % 2}")
         archive(spark, site.bus, wanted)
@@ -405,7 +405,7 @@ def test_a_compaction_drops_days_that_are_not_kept(spark: SparkSession, site: Si
     site.list(topic)
     for number in range(2):
         send(site, range(number, number + 1), topic, timestamp=day + number * DAY_MS)
-        archive(spark, site.bus, Options(str(tmp_path), topics=[topic]))
+        archive(spark, site.bus, IngestOptions(str(tmp_path), topics=[topic]))
     since = datetime.fromtimestamp(day / 1000 + 86_400, UTC).date()
     [written] = compacted(spark, tmp_path, since=since).written
     assert json.dumps(sorted(each.name for each in (tmp_path / written / "kind=event").iterdir())) == (

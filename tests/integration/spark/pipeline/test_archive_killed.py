@@ -18,7 +18,7 @@ import pytest
 from interlock.spark.pipeline.archive import read
 from interlock.spark.pipeline.archive.compaction import compact
 from interlock.spark.pipeline.archive.files import Files
-from interlock.spark.pipeline.archive.ingest import Options, archive
+from interlock.spark.pipeline.archive.ingest import IngestOptions, archive
 from interlock.spark.pipeline.archive.runs import begin
 
 from .archive_load import Load
@@ -107,7 +107,11 @@ def test_the_archive_has_what_was_sent_although_its_job_was_killed(
             f" batches and {len(load.committed)} records sent"
         )
     load.end()
-    archive(spark, site.bus, Options(str(folder), topics=[site.topic()], max_offsets=max(1000, EVENTS // 10)))
+    archive(
+        spark,
+        site.bus,
+        IngestOptions(str(folder), topics=[site.topic()], max_offsets=max(1000, EVENTS // 10)),
+    )
     compare(spark, folder, site, load)
     files = Files(spark, str(folder))
     now_ms = int(datetime.now(UTC).timestamp() * 1000) + 60_000
@@ -130,12 +134,12 @@ def test_a_second_run_takes_over_and_the_first_one_ends_with_an_error(
     first = submit("--every", "10ms", "--max-offsets", "100")
     first.until("a batch", lambda: batches_done(folder) > 0)
     load.allow(3000)
-    archive(spark, site.bus, Options(str(folder), topics=[site.topic()], max_offsets=500))
+    archive(spark, site.bus, IngestOptions(str(folder), topics=[site.topic()], max_offsets=500))
     load.end()
     code, output = first.finished()
     assert code == 1, output
     message = output.rsplit("archive: ", 1)[-1]
     assert message.startswith("another run over"), output
     assert "Run one at a time" in message
-    archive(spark, site.bus, Options(str(folder), topics=[site.topic()]))
+    archive(spark, site.bus, IngestOptions(str(folder), topics=[site.topic()]))
     compare(spark, folder, site, load)

@@ -22,7 +22,7 @@ from interlock.spark.pipeline.archive.layout import Folder, write_folder
 from interlock.spark.pipeline.report.figures import Figures
 from interlock.spark.pipeline.report.making import make_report
 from interlock.spark.pipeline.report.registrations import in_force, incarnations
-from interlock.spark.pipeline.rows import Record
+from interlock.spark.pipeline.rows import TopicRow
 
 from tests.integration.spark.conftest import LOCAL, SUBMIT
 from tests.integration.spark.pipeline.report_log import (
@@ -97,7 +97,7 @@ def a_day() -> Log:
     return log
 
 
-def archived(spark: SparkSession, folder: Path, records: Sequence[Record]) -> str:
+def archived(spark: SparkSession, folder: Path, records: Sequence[TopicRow]) -> str:
     """An archive of these records, written as by the archive job."""
     write_folder(rows_in(spark, records), Files(spark, str(folder)), Folder(0, 0, ""))
     return str(folder)

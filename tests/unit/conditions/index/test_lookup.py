@@ -8,7 +8,18 @@ from typing import ClassVar
 
 import pytest
 from interlock.conditions import Condition, ConditionError, Hit, Matcher, MatcherIndex, count, event
-from interlock.conditions.filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix, Verdict, Where
+from interlock.conditions.filters import (
+    All,
+    Any,
+    Exact,
+    Filter,
+    FilterDecision,
+    Not,
+    Prefix,
+    Sql,
+    Suffix,
+    Where,
+)
 from interlock.conditions.index import checks, matcher_index
 from interlock.events import Event
 
@@ -142,9 +153,9 @@ class Asked(Filter):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def verdict(self, event: Event) -> Verdict:
+    def verdict(self, event: Event) -> FilterDecision:
         self.times[self.name] += 1
-        return Verdict(True)
+        return FilterDecision(True)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Asked) and self.name == other.name
@@ -308,7 +319,7 @@ def test_a_filter_that_fails_is_no_match_and_counted_once_an_event() -> None:
 
 def test_a_filter_that_raises_is_no_match_and_counted() -> None:
     class Faulty(Asked):
-        def verdict(self, event: Event) -> Verdict:
+        def verdict(self, event: Event) -> FilterDecision:
             raise KeyError("k")
 
     index = index_of(s=event("t", filters=[Faulty("f")]), other=event("t"))
@@ -364,7 +375,7 @@ def test_of_predicates_that_need_different_values_only_those_of_the_event_are_ev
     asked: list[str] = []
     plain = Where.verdict
 
-    def counting(where: Where, sent: Event) -> Verdict:
+    def counting(where: Where, sent: Event) -> FilterDecision:
         asked.append(where.source)
         return plain(where, sent)
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from interlock import event
 from interlock.engine.admin import deliveries as module
-from interlock.engine.admin.deliveries import Group, deliveries, groups
+from interlock.engine.admin.deliveries import DelivererGroup, deliveries, groups
 from interlock.engine.admin.sinks import destination, is_delivered, sink_of
 from interlock.engine.bus import Committed, Record, Topic, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import UnreachableError
-from interlock.engine.kafka.admin import Member
+from interlock.engine.kafka.admin import GroupMember
 from interlock.engine.records import (
     BUS_KEY,
     BusRecord,
@@ -61,10 +61,10 @@ class Admin:
     def __init__(self, cluster: Cluster, group: str) -> None:
         self._cluster, self._group = cluster, group
 
-    def group_members(self) -> list[Member]:
+    def group_members(self) -> list[GroupMember]:
         if self._group not in self._cluster.members:
             raise UnreachableError(f"Group {self._group!r}: not authorised.")
-        return [Member(f"m{n}", "here", ()) for n in range(self._cluster.members[self._group])]
+        return [GroupMember(f"m{n}", "here", ()) for n in range(self._cluster.members[self._group])]
 
     def committed(
         self, partitions: Iterable[TopicPartition], *, stable: bool
@@ -171,7 +171,7 @@ def test_a_committed_offset_says_from_where_on_firings_may_be_open(
     cluster.register("one/deliver/a")
     cluster.members, cluster.committed_to = {"b-deliver-one": 1}, {0: committed}
     [group] = groups(CONFIG, cluster.registry).values()
-    assert isinstance(group, Group)
+    assert isinstance(group, DelivererGroup)
     place = TopicPartition("b-action", 0)
     assert (group.open_from[place], group.ends[place]) == (begins, 10)
     assert (place in group.committed) == ("id" in committed.metadata and "deleted" not in committed.metadata)

@@ -8,7 +8,7 @@ import pytest
 from interlock import event
 from interlock.engine.admin.deployments import deployments
 from interlock.engine.admin.findings import AirflowInfo, DagRunId
-from interlock.engine.admin.subscriptions import Holder, Subscriptions
+from interlock.engine.admin.subscriptions import LeaseHolder, Subscriptions
 from interlock.engine.config import BusConfig
 from interlock.engine.records import Kind, Registration
 from interlock.engine.registry.registry import Registered, Registry
@@ -32,7 +32,7 @@ class There(Subscriptions):
             kind: Kind = "durable" if {"dispatch", "deliver", "asset"} & set(name.split("__")) else "one-shot"
             registration = Registration.of(name.replace("__", "/"), SOLO, None, 0, kind=kind)
             self._all.append(Registered(registration, SOLO, place, 0))
-            holder = Holder("p", deployment, "host-7", NOW_MS - ago_ms)
+            holder = LeaseHolder("p", deployment, "host-7", NOW_MS - ago_ms)
             self.holders[registration.incarnation] = [holder]
 
     def all(self) -> list[Registered]:

@@ -12,7 +12,7 @@ from interlock.engine.admin.health import Health, examine
 from interlock.engine.bus import Committed, Record, Topic, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
-from interlock.engine.kafka.admin import Member
+from interlock.engine.kafka.admin import GroupMember
 from interlock.engine.kafka.positions import Position
 from interlock.engine.records import (
     BUS_KEY,
@@ -70,8 +70,8 @@ class Cluster:
     def topics(self, names: Iterable[str], *, others: Iterable[str] = ()) -> dict[str, Topic | None]:
         return {name: self.listed.get(name, Topic("t", 1)) for name in names}
 
-    def group_members(self) -> list[Member]:
-        return [Member("one", "here", self.owner)] if self.owner else []
+    def group_members(self) -> list[GroupMember]:
+        return [GroupMember("one", "here", self.owner)] if self.owner else []
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)

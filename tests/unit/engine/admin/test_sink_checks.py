@@ -13,14 +13,14 @@ from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.records import encode_json, sink_key
 from interlock.engine.registry.registry import Registry
-from interlock.engine.sending.target import ClientCredentials, Target, TargetError, Tls
+from interlock.engine.sending.target import ClientCredentials, SinkTarget, TargetError, Tls
 
 HOSTS = {
     "public.example": ["93.184.216.34"],
     "inside.example": ["10.0.0.5"],
     "both.example": ["::1", "8.8.8.8"],
 }
-PUBLIC = Target(url="https://public.example/base")
+PUBLIC = SinkTarget(url="https://public.example/base")
 
 
 def resolve(host: str, port: int) -> Collection[str]:
@@ -42,8 +42,8 @@ def ship(path: str = "", connection: str = "crm", name: str = "airflow/deliver/s
     return SinkRecord(subscription=name, connection=connection, path=path)
 
 
-def found(registry: Registry, *allowed: str, **targets: Target) -> list[Finding]:
-    def lookup(conn_id: str) -> Target:
+def found(registry: Registry, *allowed: str, **targets: SinkTarget) -> list[Finding]:
+    def lookup(conn_id: str) -> SinkTarget:
         if conn_id not in targets:
             raise TargetError(f"This process can read no connection {conn_id!r}: create it, with type http.")
         return targets[conn_id]
@@ -82,10 +82,10 @@ def test_sinks_with_the_same_fault_are_one_finding() -> None:
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        (Target(url="http://inside.example"), "host 'inside.example': 10.0.0.5 is not public"),
-        (Target(url="http://gone.example"), "the name of host 'gone.example' cannot be resolved here"),
+        (SinkTarget(url="http://inside.example"), "host 'inside.example': 10.0.0.5 is not public"),
+        (SinkTarget(url="http://gone.example"), "the name of host 'gone.example' cannot be resolved here"),
         (
-            Target(
+            SinkTarget(
                 url="https://public.example",
                 auth=ClientCredentials(
                     token_url="https://inside.example/token", client_id="id", client_secret="canary"
@@ -94,13 +94,13 @@ def test_sinks_with_the_same_fault_are_one_finding() -> None:
             "host 'inside.example': 10.0.0.5",
         ),
         (
-            Target(url="https://public.example", tls=Tls(ca_file="/nowhere/ca.pem")),
+            SinkTarget(url="https://public.example", tls=Tls(ca_file="/nowhere/ca.pem")),
             "No certificate or key can be read from /nowhere/ca.pem",
         ),
     ],
     ids=["private", "unknown name", "token endpoint", "certificates"],
 )
-def test_a_connection_that_no_delivery_could_use_is_named(target: Target, expected: str) -> None:
+def test_a_connection_that_no_delivery_could_use_is_named(target: SinkTarget, expected: str) -> None:
     [wrong] = found(registry_of(ship()), crm=target)
     assert wrong.level == "wrong"
     assert wrong.text.startswith("airflow/deliver/ship: Connection 'crm': ")
@@ -111,13 +111,13 @@ def test_a_connection_that_no_delivery_could_use_is_named(target: Target, expect
 @pytest.mark.parametrize("host", ["inside.example", "both.example"])
 def test_an_address_that_the_setting_allows_is_well(host: str) -> None:
     """Of several addresses, one that may be reached suffices."""
-    [well] = found(registry_of(ship()), "10.0.0.0/8", crm=Target(url=f"http://{host}"))
+    [well] = found(registry_of(ship()), "10.0.0.0/8", crm=SinkTarget(url=f"http://{host}"))
     assert well.level == "ok"
 
 
 def test_a_metadata_service_is_wrong_although_its_network_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(HOSTS, "cloud.example", ["169.254.169.254"])
-    [wrong] = found(registry_of(ship()), "169.254.0.0/16", crm=Target(url="http://cloud.example"))
+    [wrong] = found(registry_of(ship()), "169.254.0.0/16", crm=SinkTarget(url="http://cloud.example"))
     assert "metadata service" in wrong.text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.admin import undelivered as module
-from interlock.engine.admin.deliveries import Group
+from interlock.engine.admin.deliveries import DelivererGroup
 from interlock.engine.admin.undelivered import LATE_MS, Undelivered, late, undelivered
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
@@ -54,10 +54,10 @@ class Topic:
     def put(self, key: bytes, value: bytes | None, at_ms: int, tp: TopicPartition = P0) -> None:
         self.records[tp].append(Record(tp, len(self.records[tp]), at_ms, key, value, None))
 
-    def groups(self, deliverers: int = 1) -> dict[str, Group | None]:
+    def groups(self, deliverers: int = 1) -> dict[str, DelivererGroup | None]:
         ends = {tp: len(records) for tp, records in self.records.items()}
         open_from = {tp: self.committed.get(tp, 0) for tp in self.records}
-        return {"one": Group(deliverers, open_from, ends, self.committed.keys()), "unseen": None}
+        return {"one": DelivererGroup(deliverers, open_from, ends, self.committed.keys()), "unseen": None}
 
     def _between(
         self,

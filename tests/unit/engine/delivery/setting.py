@@ -9,9 +9,9 @@ from typing import Any
 from interlock.engine.bus import Batch, Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.context import DelivererContext, Surroundings
+from interlock.engine.delivery.context import DelivererContext, DelivererEnvironment
 from interlock.engine.delivery.deliverer import Deliverer
-from interlock.engine.delivery.parts import PARTS, Parts
+from interlock.engine.delivery.parts import PARTS, DelivererParts
 from interlock.engine.delivery.posts import Delivery, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
@@ -78,14 +78,14 @@ class Setting:
         record = SinkRecord(subscription=SINK, connection="c", retry=Retry(jitter=0), **members)
         self.cluster.append(TopicPartition("b-subscription", 0), record.key, encode_json(record))
 
-    def begin(self, parts: Parts = PARTS) -> None:
+    def begin(self, parts: DelivererParts = PARTS) -> None:
         """Another process takes over."""
         if self.names:
             self.bus.close()
         self.names += 1
         self.bus = Bus(self.cluster, Alone(self.cluster), f"d{self.names}")
         self.posts = Posts()
-        seconds = Surroundings(
+        seconds = DelivererEnvironment(
             lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0, lambda _: self.on_wait()
         )
         context = DelivererContext.of(self.bus, CONFIG, replace(parts, surroundings=seconds))

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.delivery.answers import Answer
-from interlock.engine.delivery.context import Limits
-from interlock.engine.delivery.ownership import Ownership
-from interlock.engine.delivery.parts import Parts
+from interlock.engine.delivery.context import DeliveryLimits
+from interlock.engine.delivery.ownership import DelivererOwnership
+from interlock.engine.delivery.parts import DelivererParts
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
-from interlock.engine.delivery.window import Window
+from interlock.engine.delivery.window import FiringWindow
 from interlock.engine.errors import EngineError, UnreachableError
 from interlock.engine.records import encode_json
 
@@ -221,7 +221,7 @@ def test_a_changed_policy_counts_for_firings_that_are_parked() -> None:
 def test_a_scan_that_has_ended_fetches_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its client went on: it held up to 16 MiB, and got each new record of the partition once more."""
     setting = Setting()
-    setting.begin(Parts(limits=Limits(window=Window(lane=1))))
+    setting.begin(DelivererParts(limits=DeliveryLimits(window=FiringWindow(lane=1))))
     make_reader, reads = setting.bus.reader, []
 
     def reader(**options: Any) -> Any:
@@ -245,7 +245,7 @@ def test_a_scan_that_has_ended_fetches_nothing_more(monkeypatch: pytest.MonkeyPa
     assert reads == [{TP: 1}, {}]
 
 
-class EndsBeforeOffsets(Ownership):
+class EndsBeforeOffsets(DelivererOwnership):
     """Takes the ends of the partitions before their stable committed offsets."""
 
     early: Mapping[TopicPartition, int] | None = None
@@ -264,12 +264,12 @@ class EndsBeforeOffsets(Ownership):
 @pytest.mark.parametrize(
     ("ownership", "sent"),
     [
-        pytest.param(Ownership, ["stuck"], id="committed offsets first"),
+        pytest.param(DelivererOwnership, ["stuck"], id="committed offsets first"),
         pytest.param(EndsBeforeOffsets, ["stuck", "f1"], id="ends first: f1 is sent again"),
     ],
 )
 def test_what_an_old_owner_still_acknowledges_is_not_sent_again(
-    ownership: type[Ownership], sent: list[str]
+    ownership: type[DelivererOwnership], sent: list[str]
 ) -> None:
     """The old owner sent its offsets before it lost the partition, and its acknowledgement after that."""
     setting = Setting()
@@ -283,7 +283,7 @@ def test_what_an_old_owner_still_acknowledges_is_not_sent_again(
     offset = Committed(0, json.dumps({"v": 1, "t": cluster.topics["b-action"].id}))
     cluster.send_offsets(transaction, {TP: offset}, "old", cluster.group.generation)
     cluster.leave("old")
-    setting.begin(Parts(ownership=ownership))
+    setting.begin(DelivererParts(ownership=ownership))
     setting.passes()
     assert setting.sent == []  # the committed offset is not stable
     acked = action("f1", state="acked")

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from interlock.engine.bus import End, Record
 from interlock.engine.config import BusConfig
-from interlock.engine.delivery.context import DelivererContext, Limits
+from interlock.engine.delivery.context import DelivererContext, DeliveryLimits
 from interlock.engine.delivery.firings import subscription_of
 from interlock.engine.delivery.partition import ActionPartition
-from interlock.engine.delivery.parts import Parts
+from interlock.engine.delivery.parts import DelivererParts
 from interlock.engine.delivery.sinks import Sinks
-from interlock.engine.delivery.window import WINDOW, Window
+from interlock.engine.delivery.window import WINDOW, FiringWindow
 
 from tests.unit.engine.delivery.firings import SINK, TP, record
 
@@ -36,11 +36,11 @@ def partition(
     start: int = 0,
     end: int = 0,
     *,
-    window: Window = WINDOW,
+    window: FiringWindow = WINDOW,
     one_lane: Callable[[], bool] = lambda: False,
 ) -> ActionPartition:
     bus: Any = SimpleNamespace(transactional_id="me")
-    context = DelivererContext.of(bus, CONFIG, Parts(limits=Limits(window=window)))
+    context = DelivererContext.of(bus, CONFIG, DelivererParts(limits=DeliveryLimits(window=window)))
     return ActionPartition(replace(context, sinks=SinksOfLanes(one_lane)), TP, start, end)
 
 
@@ -114,7 +114,7 @@ def test_a_record_of_another_version_is_not_passed() -> None:
 
 
 def test_a_scan_of_what_was_left_out_ends_before_a_record_of_another_version() -> None:
-    made = partition(window=Window(sink=10, lane=1))
+    made = partition(window=FiringWindow(sink=10, lane=1))
     log = [record(0, "a0", "a"), record(1, "a1", "a"), record(2, "later", "b", v=99), record(3, "a2", "a")]
     for item in log:
         made.follow(item)
@@ -147,7 +147,7 @@ def test_the_offset_to_commit_without_some_firings_changes_nothing() -> None:
 
 
 def test_a_full_lane_leaves_out_only_its_own_firings() -> None:
-    made = partition(window=Window(sink=10, lane=2))
+    made = partition(window=FiringWindow(sink=10, lane=2))
     for offset in range(4):
         made.follow(record(offset, f"a{offset}", "a"))
     made.follow(record(4, "b4", "b"))
@@ -157,7 +157,7 @@ def test_a_full_lane_leaves_out_only_its_own_firings() -> None:
 
 
 def test_a_full_sink_leaves_out_everything_from_there_on_and_no_other_sink() -> None:
-    made = partition(window=Window(sink=2, lane=2))
+    made = partition(window=FiringWindow(sink=2, lane=2))
     for offset, key in enumerate("abab"):
         made.follow(record(offset, f"f{offset}", key))
     made.follow(record(4, "other", "a", subscription=subscription_of("airflow", "t")))
@@ -167,21 +167,21 @@ def test_a_full_sink_leaves_out_everything_from_there_on_and_no_other_sink() -> 
 
 
 def test_a_firing_of_many_bytes_is_held_if_it_is_the_only_one() -> None:
-    made = partition(window=Window(sink_bytes=10))
+    made = partition(window=FiringWindow(sink_bytes=10))
     made.follow(record(0, "f0", "a"))
     made.follow(record(1, "f1", "b"))
     assert (names(made), made.left_out) == (["f0"], {(SINK, None): 1})
 
 
 def test_if_a_partition_is_one_lane_the_sink_has_no_gap() -> None:
-    made = partition(window=Window(sink=10, lane=2), one_lane=lambda: True)
+    made = partition(window=FiringWindow(sink=10, lane=2), one_lane=lambda: True)
     for offset in range(4):
         made.follow(record(offset, f"a{offset}", "a"))
     assert (names(made), made.left_out) == (["a0", "a1", "a2", "a3"], {})
 
 
 def test_a_scan_finds_what_was_left_out_without_what_was_acknowledged() -> None:
-    made = partition(window=Window(sink=10, lane=2))
+    made = partition(window=FiringWindow(sink=10, lane=2))
     log = [record(n, f"a{n}", "a") for n in range(5)]
     log.append(record(5, "a2", "a", state="acked"))
     for item in log:
@@ -205,7 +205,7 @@ def test_a_scan_finds_what_was_left_out_without_what_was_acknowledged() -> None:
 
 
 def test_when_the_lanes_of_a_sink_change_and_something_is_left_out_all_of_it_is() -> None:
-    made = partition(window=Window(sink=10, lane=1))
+    made = partition(window=FiringWindow(sink=10, lane=1))
     for offset, key in enumerate("aab"):
         made.follow(record(offset, f"f{offset}", key))
     assert [firing.record.offset for firing in made.leave_out(SINK)] == [0, 2]
@@ -213,14 +213,14 @@ def test_when_the_lanes_of_a_sink_change_and_something_is_left_out_all_of_it_is(
 
 
 def test_when_the_lanes_of_a_sink_change_and_nothing_is_left_out_all_is_held() -> None:
-    made = partition(window=Window(sink=10, lane=5))
+    made = partition(window=FiringWindow(sink=10, lane=5))
     made.follow(record(0, "f0", "a"))
     assert (made.leave_out(SINK), names(made)) == ([], ["f0"])
 
 
 def test_a_key_that_filled_the_window_of_a_sink_without_keys_leaves_room_once_it_has_keys() -> None:
     has_keys: list[bool] = []
-    made = partition(window=Window(sink=4, lane=1), one_lane=lambda: not has_keys)
+    made = partition(window=FiringWindow(sink=4, lane=1), one_lane=lambda: not has_keys)
     log = [record(offset, f"f{offset}", key) for offset, key in enumerate("aaaab")]
     for item in log:
         made.follow(item)
@@ -238,7 +238,7 @@ def test_a_key_that_filled_the_window_of_a_sink_without_keys_leaves_room_once_it
 def test_a_key_that_held_most_of_a_sink_without_keys_leaves_room_for_others_once_it_has_keys() -> None:
     """Nothing was left out before: the world of `make simulate-deliveries SEED=469203293`."""
     has_keys: list[bool] = []
-    made = partition(window=Window(sink=4, lane=1), one_lane=lambda: not has_keys)
+    made = partition(window=FiringWindow(sink=4, lane=1), one_lane=lambda: not has_keys)
     log = [record(offset, f"f{offset}", key) for offset, key in enumerate("aaa")]
     for item in log:
         made.follow(item)
@@ -257,7 +257,7 @@ def test_a_key_that_held_most_of_a_sink_without_keys_leaves_room_for_others_once
 def test_whatever_is_written_and_acknowledged_all_is_delivered_in_the_order_of_its_lane(seed: int) -> None:
     """A random log, followed and scanned in pieces by a reader that acknowledges what it is given."""
     rng = Random(seed)
-    made = partition(window=Window(sink=rng.choice((3, 6)), lane=rng.choice((1, 2))))
+    made = partition(window=FiringWindow(sink=rng.choice((3, 6)), lane=rng.choice((1, 2))))
     log: list[Record] = []
     fired = 0
     open_: dict[str, int] = {}  # in the log
@@ -340,7 +340,7 @@ def scanned(made: ActionPartition, log: list[Record]) -> list[str] | None:
 
 
 def test_a_record_of_another_version_during_a_scan_loses_nothing_that_the_scan_found() -> None:
-    made = partition(window=Window(sink=3, lane=3))
+    made = partition(window=FiringWindow(sink=3, lane=3))
     log = [record(offset, f"f{offset}", f"k{offset}") for offset in range(8)]
     log += [record(8, "f1", "k1", state="acked"), record(9, "f2", "k2", state="acked")]
     for item in log:
@@ -363,7 +363,7 @@ def test_a_record_of_another_version_during_a_scan_loses_nothing_that_the_scan_f
 
 
 def test_a_scan_does_not_deliver_a_firing_about_which_another_version_wrote() -> None:
-    made = partition(window=Window(sink=2, lane=2))
+    made = partition(window=FiringWindow(sink=2, lane=2))
     log = [record(offset, f"f{offset}", f"k{offset}") for offset in range(4)]
     log.append(record(4, "f2", "k2", state="acked", v=99))
     log += [record(5 + n, f"f{n}", f"k{n}", state="acked") for n in range(2)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.engine.bus import TopicPartition
-from interlock.engine.delivery.scans import Scans
+from interlock.engine.delivery.scans import DelivererScans
 
 
 class Backlog:
@@ -43,7 +43,7 @@ class Bus:
         return []
 
 
-def scanned(scans: Scans, count: int) -> list[int]:
+def scanned(scans: DelivererScans, count: int) -> list[int]:
     """The partitions of the next scans."""
     found = [scans.read()[0] for _ in range(count)]
     return [partition.tp.partition for partition in found if partition is not None]
@@ -52,7 +52,7 @@ def scanned(scans: Scans, count: int) -> list[int]:
 def test_partitions_that_always_have_firings_to_scan_take_turns() -> None:
     """The first two alternated, and those behind them got no firing of theirs."""
     owned = Owned(2, 0, 1)
-    scans = Scans(Bus(), owned)  # type: ignore[arg-type]
+    scans = DelivererScans(Bus(), owned)  # type: ignore[arg-type]
     assert scanned(scans, 6) == [0, 1, 2, 0, 1, 2]
     scans.assign()
     owned.open = Owned(1, 3, 2).open  # another assignment

@@ -15,7 +15,7 @@ from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.lookback.gaps import Gaps
 from interlock.engine.protocol.lookback.scanning import Scanning
 from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.records import MatchRecord, Registration, RegistrationKey, encode_json, partition_of
@@ -68,7 +68,7 @@ def new_context(reader: Callable[..., FakeReader], end: Callable[[], int]) -> En
         stable_offsets=lambda asked: dict.fromkeys(asked, end()),
         fetched_end=lambda _: end(),
     )
-    return EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(lambda: 0.0, lambda: 0.0)))
+    return EngineContext.of(bus, CONFIG, EngineParts(clocks=Clocks(lambda: 0.0, lambda: 0.0)))
 
 
 class World:

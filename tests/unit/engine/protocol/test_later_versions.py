@@ -13,9 +13,9 @@ from interlock.engine.records import (
     BUS_KEY,
     BusRecord,
     MatchRecord,
+    MatchTarget,
     Registration,
     RegistrationKey,
-    Target,
     encode_json,
     encode_msgpack,
     versions,
@@ -79,7 +79,7 @@ def test_a_match_that_needs_a_record_of_a_later_version_holds_no_partition(
     monkeypatch.setattr(RegistryReader, "read_new", lambda _: None)  # it came after this pass looked
     at = pool.write(REGISTRY, key, encode_json(record))
     made = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "x"})
-    match = MatchRecord(1, EVENT.topic, 0, 7, 0, made, [Target(at, LATER.incarnation, (0,), "")])
+    match = MatchRecord(1, EVENT.topic, 0, 7, 0, made, [MatchTarget(at, LATER.incarnation, (0,), "")])
     pool.write(TRIGGER, b"k", encode_msgpack(match))
     with pytest.raises(UnknownVersion, match=rf"b-subscription\[0\]@{at} holds a"):
         pool.run()

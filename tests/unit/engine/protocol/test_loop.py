@@ -12,7 +12,7 @@ from interlock.engine.errors import EngineError
 from interlock.engine.protocol import housekeeping, loop, outputs
 from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.partitions import registry_reader
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import (
     BusRecord,
@@ -340,7 +340,7 @@ def test_a_registry_that_cannot_be_read_to_its_end_is_an_error_that_says_where_i
         loop.Engine(
             pools.RecordingBus(pool.cluster, "one"),
             CONFIG,
-            parts=Parts(clocks=Clocks(monotonic=lambda: float(next(ticks)))),
+            parts=EngineParts(clocks=Clocks(monotonic=lambda: float(next(ticks)))),
         )
 
 

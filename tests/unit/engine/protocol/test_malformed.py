@@ -9,7 +9,7 @@ from interlock import event
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.errors import NotReadable
 from interlock.engine.protocol.partitions.offsets import OffsetChecks, Refusal
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.tasks.claims import MOST_CLAIMS
 from interlock.engine.records import OffsetMetadata, Registration, encode_json
 
@@ -168,7 +168,7 @@ class Unreadable(OffsetChecks):
 
 def test_a_partition_that_cannot_be_looked_up_pauses_its_topic_alone() -> None:
     """Its leader is gone in this moment."""
-    pool = Pool(LIVE, topics=("orders",), made_of=MadeOf(parts=Parts(offsets=Unreadable)))
+    pool = Pool(LIVE, topics=("orders",), made_of=MadeOf(parts=EngineParts(offsets=Unreadable)))
     engine = pool.start()
     orders = TopicPartition("orders", 0)
     pool.log(orders).removed.add(pool.write(orders, b"k", b"1"))

@@ -10,7 +10,7 @@ from interlock import Event, event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.partitions import registry_reader
 from interlock.engine.protocol.partitions.ownership import RETRY_UNREADABLE_S
-from interlock.engine.records import MatchRecord, Registration, Target, encode_msgpack, partition_of
+from interlock.engine.records import MatchRecord, MatchTarget, Registration, encode_msgpack, partition_of
 
 from tests.kit.pool import DEAD, EVENT, TRIGGER, Pool
 
@@ -51,7 +51,7 @@ def test_a_match_that_needs_what_the_registry_does_not_have_is_dead_lettered_and
     pool = Pool(ONE)
     pool.start()
     monkeypatch.setattr(registry_reader, "STALL_S", -1.0)
-    target = Target(0 if resumed else 2**40, ONE.incarnation, (0,), "")
+    target = MatchTarget(0 if resumed else 2**40, ONE.incarnation, (0,), "")
     made = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "x"})
     match = MatchRecord(1, EVENT.topic, 0, 7, 0, made, [target], resumed=2**40 if resumed else 0)
     pool.write(TRIGGER, b"k", encode_msgpack(match))

@@ -10,13 +10,13 @@ from interlock import Event, event
 from interlock.conditions import Condition
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.context import EngineContext, Limits
+from interlock.engine.protocol.context import EngineContext, EngineLimits
 from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
-from interlock.engine.records import MatchRecord, Registration, RegistrationKey, Target, encode_json
+from interlock.engine.records import MatchRecord, MatchTarget, Registration, RegistrationKey, encode_json
 from interlock.engine.registry.registry import Registry
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
@@ -54,7 +54,7 @@ class Log:
 
     def context(self, registry: Registry | None = None) -> EngineContext:
         bus: Any = None  # a task reads and writes nothing itself
-        context = EngineContext.of(bus, CONFIG, Parts(limits=Limits(ttl_ms=TTL)), self.stats)
+        context = EngineContext.of(bus, CONFIG, EngineParts(limits=EngineLimits(ttl_ms=TTL)), self.stats)
         return replace(context, registry=self.registry if registry is None else registry)
 
     def outputs(self) -> Outputs:
@@ -115,7 +115,7 @@ def unregister(registry: Registry, offset: int, registration: Registration) -> N
     registry.apply(Record(SUBSCRIPTIONS, offset, 0, key, None, None))
 
 
-def met(origin: int, made: Event, *targets: Target, partition: int = 0) -> MatchRecord:
+def met(origin: int, made: Event, *targets: MatchTarget, partition: int = 0) -> MatchRecord:
     return MatchRecord(1, "b-event", partition, origin, 1000 + origin, made, list(targets))
 
 
@@ -141,7 +141,7 @@ def log_of_wait(condition: Condition, key: str | None = None, at_ms: int = 0) ->
 
 def pair(d: Registration, origin: int, event_type: str, event_id: str, key: str) -> MatchRecord:
     number = 0 if event_type == "x" else 1
-    return met(origin, an_event(event_type, event_id), Target(0, d.incarnation, (number,), key))
+    return met(origin, an_event(event_type, event_id), MatchTarget(0, d.incarnation, (number,), key))
 
 
 LATE = (event("x") & event("y")).expires(after="1h")

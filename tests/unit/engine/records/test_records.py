@@ -16,13 +16,13 @@ from interlock.engine.records import (
     Condemned,
     FiringRecord,
     MatchRecord,
+    MatchTarget,
     MetaRecord,
     OffsetMetadata,
     Registration,
     RegistrationKey,
     StateRecord,
     SuspectRecords,
-    Target,
     decode_json,
     decode_msgpack,
     encode_json,
@@ -152,7 +152,7 @@ def test_a_time_that_no_kafka_client_takes_is_no_valid_registration(since_ms: in
 
 def test_a_match_is_read_back_with_its_event() -> None:
     made = Event.of("orders", "/s", id="1", data={"day": "ä"})
-    match = MatchRecord(1, "t", 3, 4031, 99, made, [Target(7, "inc", (0, 1), "k")], "id")
+    match = MatchRecord(1, "t", 3, 4031, 99, made, [MatchTarget(7, "inc", (0, 1), "k")], "id")
     assert decode_msgpack(MatchRecord, encode_msgpack(match), "x") == match
 
 

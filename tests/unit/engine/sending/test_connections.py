@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 from interlock.engine.delivery.answers import Verdict
-from interlock.engine.sending.target import Target, Tls
+from interlock.engine.sending.target import SinkTarget, Tls
 
 from tests.kit.certificates import Authority
 from tests.kit.posting import LOOPBACK, Posting
@@ -67,7 +67,7 @@ def test_a_name_that_does_not_exist_is_unreachable() -> None:
     ],
 )
 def test_forbidden_addresses_are_not_connected_to(sink: Sink, url: str, allowed: Any) -> None:
-    with Posting({"c": Target(url=url.format(port=sink.port))}, allowed=allowed) as posting:
+    with Posting({"c": SinkTarget(url=url.format(port=sink.port))}, allowed=allowed) as posting:
         found = posting.deliver(ordered()).answer
     assert (found.verdict, sink.connections) == (Verdict.UNREACHABLE, 0)
     assert "no connection: " in found.text
@@ -76,7 +76,7 @@ def test_forbidden_addresses_are_not_connected_to(sink: Sink, url: str, allowed:
 
 @pytest.mark.parametrize("host", ["0x7f.1", "2130706433", "127.1", "0177.0.0.1"])
 def test_odd_forms_of_addresses_are_not_connected_to(sink: Sink, host: str) -> None:
-    with Posting({"c": Target(url=f"http://{host}:{sink.port}")}, allowed=()) as posting:
+    with Posting({"c": SinkTarget(url=f"http://{host}:{sink.port}")}, allowed=()) as posting:
         assert posting.deliver(ordered()).answer.verdict is Verdict.UNREACHABLE
     assert sink.connections == 0
 

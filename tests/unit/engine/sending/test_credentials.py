@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from interlock.engine.delivery.answers import Verdict
-from interlock.engine.sending.target import Basic, Bearer, ClientCredentials, Target
+from interlock.engine.sending.target import Basic, Bearer, ClientCredentials, SinkTarget
 
 from tests.kit.posting import WAIT_S, Posting, form
 from tests.kit.sinks import Received, Sink, answer, cut, hang, raw
@@ -158,12 +158,12 @@ def test_no_secret_is_in_an_answer_that_repeats_the_request(
     long = f"{CANARY}-{'s' * 20}"
     with Sink(lambda _: token(long)) as endpoint:
         target = {
-            "bearer": Target(url=sink.url, auth=Bearer(long)),
-            "basic": Target(url=sink.url, auth=Basic("login", long)),
-            "header": Target(url=sink.url, headers={"X-Api-Key": long}),
-            "token": Target(url=sink.url, auth=credentials(endpoint)),
-            "path": Target(url=f"{sink.url}/{long}/x"),
-            "query": Target(url=f"{sink.url}?key={long}"),
+            "bearer": SinkTarget(url=sink.url, auth=Bearer(long)),
+            "basic": SinkTarget(url=sink.url, auth=Basic("login", long)),
+            "header": SinkTarget(url=sink.url, headers={"X-Api-Key": long}),
+            "token": SinkTarget(url=sink.url, auth=credentials(endpoint)),
+            "path": SinkTarget(url=f"{sink.url}/{long}/x"),
+            "query": SinkTarget(url=f"{sink.url}?key={long}"),
         }[how]
         with caplog.at_level(logging.DEBUG), Posting({"c": target}) as posting:
             ended = posting.deliver(ordered(), path="y")
@@ -176,7 +176,7 @@ def test_no_secret_is_in_an_answer_that_repeats_the_request(
 
 def test_a_token_of_a_header_is_not_shown_without_its_scheme_either(sink: Sink) -> None:
     sink.behave = lambda got: answer(500, {}, got.headers["authorization"].partition(" ")[2].encode())
-    target = Target(url=sink.url, headers={"Authorization": f"Bearer {CANARY}"})
+    target = SinkTarget(url=sink.url, headers={"Authorization": f"Bearer {CANARY}"})
     with Posting({"c": target}) as posting:
         assert posting.deliver(ordered()).answer.excerpt == b"***"
 

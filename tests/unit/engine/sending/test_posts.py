@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from interlock.engine.delivery.answers import Answer, Verdict
 from interlock.engine.errors import EngineError
-from interlock.engine.sending.target import Target, TargetError
+from interlock.engine.sending.target import SinkTarget, TargetError
 
 from tests.kit.posting import WAIT_S, Posting
 from tests.kit.sinks import Behaviour, Sink, answer, cut, drip, flood, hang, raw, reset
@@ -275,13 +275,13 @@ def test_lookups_that_hang_delay_no_other_sink(sink: Sink) -> None:
     release = threading.Event()
 
     class Hanging(Posting):
-        def _lookup(self, connection: str) -> Target:
+        def _lookup(self, connection: str) -> SinkTarget:
             if connection != "c":
                 release.wait()
             return super()._lookup(connection)
 
     others = [f"hangs{number}" for number in range(20)]
-    with Hanging({name: Target(url=sink.url) for name in ("c", *others)}) as posting:
+    with Hanging({name: SinkTarget(url=sink.url) for name in ("c", *others)}) as posting:
         hanging = [posting.start(ordered(n), connection=name) for n, name in enumerate(others)]
         assert posting.deliver(ordered(99)).answer.status == 202
         assert len(sink.received) == 1
@@ -302,7 +302,7 @@ def test_a_connection_is_looked_up_once_and_after_a_denial(sink: Sink) -> None:
             posting.deliver(ordered(offset))
         assert posting.looked_up == ["c"]
         sink.answer(answer(403))
-        posting.targets["c"] = Target(url=f"{sink.url}/new")
+        posting.targets["c"] = SinkTarget(url=f"{sink.url}/new")
         assert posting.deliver(ordered(3)).answer.verdict is Verdict.DENIED
         sink.answer(answer(202))
         assert posting.deliver(ordered(4), connection="other").answer.verdict is Verdict.UNREACHABLE

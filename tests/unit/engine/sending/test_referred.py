@@ -14,7 +14,7 @@ from interlock.engine.delivery.answers import Verdict
 from interlock.engine.errors import UnreachableError
 from interlock.engine.sending.content import Content
 from interlock.engine.sending.referred import MOST_BYTES, THREADS
-from interlock.engine.sending.target import Target
+from interlock.engine.sending.target import SinkTarget
 from interlock.events.event import Event
 
 from tests.kit.posting import WAIT_S, Posting
@@ -26,7 +26,7 @@ LARGE = Event.of("com.example.ordered", "/orders", id="e1", data={"n": "x" * 70_
 
 @pytest.mark.parametrize("mode", ["binary", "json"])
 def test_an_event_whose_data_are_elsewhere_is_sent_with_them(sink: Sink, mode: str) -> None:
-    with Posting({"c": Target(url=sink.url)}, {REF: LARGE}) as posting:
+    with Posting({"c": SinkTarget(url=sink.url)}, {REF: LARGE}) as posting:
         assert posting.deliver(referring(), send="event", format=mode).answer.status == 202
     body = msgspec.json.decode(sink.received[0].body)
     assert (body["data"] if mode == "json" else body) == {"n": "x" * 70_000}
@@ -34,7 +34,7 @@ def test_an_event_whose_data_are_elsewhere_is_sent_with_them(sink: Sink, mode: s
 
 
 def test_a_firing_is_sent_with_the_data_of_its_events(sink: Sink) -> None:
-    with Posting({"c": Target(url=sink.url)}, {REF: LARGE}) as posting:
+    with Posting({"c": SinkTarget(url=sink.url)}, {REF: LARGE}) as posting:
         posting.deliver(referring())
     (event,) = msgspec.json.decode(sink.received[0].body)["events"]["order"]
     assert (event["data"], "dataref" in event) == ({"n": "x" * 70_000}, False)
@@ -50,7 +50,7 @@ def test_a_firing_is_sent_with_the_data_of_its_events(sink: Sink) -> None:
     ids=["gone", "no broker", "another event"],
 )
 def test_data_that_cannot_be_read_are_not_left_out(sink: Sink, fetched: Any, verdict: Verdict) -> None:
-    with Posting({"c": Target(url=sink.url)}, fetched) as posting:
+    with Posting({"c": SinkTarget(url=sink.url)}, fetched) as posting:
         found = posting.deliver(referring()).answer
     assert (found.verdict, found.is_congestion, sink.received) == (verdict, False, [])
     assert found.text.startswith("its data cannot be read: ")
@@ -59,7 +59,7 @@ def test_data_that_cannot_be_read_are_not_left_out(sink: Sink, fetched: Any, ver
 def test_what_does_not_fit_stays_a_reference(sink: Sink) -> None:
     with (
         mock.patch("interlock.engine.sending.referred.MOST_RESOLVED_BYTES", 100),
-        Posting({"c": Target(url=sink.url)}, {REF: LARGE}) as posting,
+        Posting({"c": SinkTarget(url=sink.url)}, {REF: LARGE}) as posting,
     ):
         posting.deliver(referring())
     (event,) = msgspec.json.decode(sink.received[0].body)["events"]["order"]
@@ -82,7 +82,7 @@ def test_large_data_wait_for_room_and_what_has_none_does_not(sink: Sink) -> None
 
     sink.behave = lambda got: wait if got.path == "/slow" else answer(202)
     # Less room than one firing may need: one goes alone.
-    with Posting({"c": Target(url=sink.url)}, room_bytes=1000, fetch=fetch) as posting:
+    with Posting({"c": SinkTarget(url=sink.url)}, room_bytes=1000, fetch=fetch) as posting:
         slow = posting.start(referring(1), path="/slow")
         assert arrived.wait(WAIT_S)
         next_one = posting.start(referring(2))
@@ -110,7 +110,7 @@ def test_what_a_body_was_made_of_is_not_kept_until_the_answer(sink: Sink) -> Non
     sink.behave = lambda _: note
     with (
         mock.patch("interlock.engine.sending.referred.Content", Noted),
-        Posting({"c": Target(url=sink.url)}, {REF: LARGE}) as posting,
+        Posting({"c": SinkTarget(url=sink.url)}, {REF: LARGE}) as posting,
     ):
         assert posting.deliver(referring()).answer.status == 202
     assert kept == [False]
@@ -122,7 +122,7 @@ def test_room_for_the_most_is_taken_before_the_size_is_known(sink: Sink) -> None
         return LARGE
 
     used: list[int] = []
-    with Posting({"c": Target(url=sink.url)}, fetch=fetch) as posting:
+    with Posting({"c": SinkTarget(url=sink.url)}, fetch=fetch) as posting:
         room = posting.posts._data._room
         posting.deliver(referring())
     assert used == [MOST_BYTES]
@@ -130,7 +130,7 @@ def test_room_for_the_most_is_taken_before_the_size_is_known(sink: Sink) -> None
 
 
 def test_room_is_given_back_when_data_cannot_be_read(sink: Sink) -> None:
-    with Posting({"c": Target(url=sink.url)}, {}, room_bytes=1000) as posting:
+    with Posting({"c": SinkTarget(url=sink.url)}, {}, room_bytes=1000) as posting:
         for offset in range(3):
             assert posting.deliver(referring(offset)).answer.verdict is Verdict.REFUSED
 
@@ -146,7 +146,7 @@ def test_a_partition_that_does_not_answer_delays_no_data_of_others(sink: Sink) -
             raise UnreachableError("no answer")
         return LARGE
 
-    with Posting({"c": Target(url=sink.url)}, fetch=fetch, room_bytes=100 * MOST_BYTES) as posting:
+    with Posting({"c": SinkTarget(url=sink.url)}, fetch=fetch, room_bytes=100 * MOST_BYTES) as posting:
         stalled = [posting.start(referring(offset)) for offset in range(2 * THREADS)]
         assert posting.deliver(referring(20, partition=1)).answer.status == 202
         release.set()
@@ -169,7 +169,7 @@ def test_data_in_partitions_that_did_not_answer_the_last_time_take_no_room_while
             release.wait(WAIT_S)
         raise UnreachableError("no answer")
 
-    with Posting({"c": Target(url=sink.url)}, fetch=fetch) as posting:
+    with Posting({"c": SinkTarget(url=sink.url)}, fetch=fetch) as posting:
         for partition in (0, 1):
             posting.deliver(referring(partition, partition=partition))
         begun.set()

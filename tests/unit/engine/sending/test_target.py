@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from interlock.engine.sending.target import Basic, Bearer, ClientCredentials, Target, TargetError, Tls
+from interlock.engine.sending.target import Basic, Bearer, ClientCredentials, SinkTarget, TargetError, Tls
 
 CANARY = "canary-3f9d"
 
@@ -26,13 +26,13 @@ CANARY = "canary-3f9d"
     ],
 )
 def test_a_sinks_path_is_below_the_connections_address(url: str, path: str, address: str) -> None:
-    assert str(Target(url=url).address(path)) == address
+    assert str(SinkTarget(url=url).address(path)) == address
 
 
 @pytest.mark.parametrize("path", ["..", "/../x", "a/../../x", "%2e%2e/x", "a\\..\\x", "..%2fx", "x#y"])
 def test_a_path_cannot_lead_out_of_the_address(path: str) -> None:
     with pytest.raises(TargetError, match="leave it out"):
-        Target(url="https://h.example/tenant").address(path)
+        SinkTarget(url="https://h.example/tenant").address(path)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_path_cannot_lead_out_of_the_address(path: str) -> None:
 )  # fmt: skip
 def test_an_address_that_cannot_be_used_is_refused_without_being_shown(url: str) -> None:
     with pytest.raises(TargetError) as caught:
-        Target(url=url)
+        SinkTarget(url=url)
     assert CANARY not in str(caught.value)
 
 
@@ -58,13 +58,13 @@ def test_an_address_that_cannot_be_used_is_refused_without_being_shown(url: str)
 )  # fmt: skip
 def test_headers_that_deliveries_set_themselves_are_refused(name: str) -> None:
     with pytest.raises(TargetError, match="cannot be set"):
-        Target(url="https://h", headers={name: "x"})
+        SinkTarget(url="https://h", headers={name: "x"})
 
 
 @pytest.mark.parametrize("value", ["a\r\nx: y", "a\nb", "a\0b", "\x7f"])
 def test_values_that_would_be_another_header_are_refused(value: str) -> None:
     for make in (
-        lambda: Target(url="https://h", headers={"x-key": CANARY + value}),
+        lambda: SinkTarget(url="https://h", headers={"x-key": CANARY + value}),
         lambda: Bearer(CANARY + value),
     ):
         with pytest.raises(TargetError, match="line break") as caught:
@@ -79,7 +79,7 @@ def test_a_login_with_a_colon_is_refused() -> None:
 
 def test_credentials_are_given_once() -> None:
     with pytest.raises(TargetError, match="either"):
-        Target(url="https://h", auth=Bearer("x"), headers={"authorization": "y"})
+        SinkTarget(url="https://h", auth=Bearer("x"), headers={"authorization": "y"})
 
 
 @pytest.mark.parametrize("url", ["http://id.example/token", "http://10.0.0.1/token", "id.example/token"])
@@ -97,8 +97,8 @@ def test_a_token_endpoint_needs_tls(url: str) -> None:
     ],
 )
 def test_no_text_of_a_target_has_a_secret(auth: Bearer | Basic | ClientCredentials) -> None:
-    target = Target(url=f"https://h/{CANARY}?key={CANARY}", auth=auth)
-    other = Target(url="https://h", headers={"x-api-key": CANARY})
+    target = SinkTarget(url=f"https://h/{CANARY}?key={CANARY}", auth=auth)
+    other = SinkTarget(url="https://h", headers={"x-api-key": CANARY})
     assert CANARY not in f"{target!r} {target} {other!r} {auth!r}"
     assert CANARY in target.secrets
     assert CANARY in other.secrets
@@ -127,5 +127,5 @@ def test_a_fifo_is_refused_before_it_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/a#b?token=canary", "/..?token=canary"])
 def test_an_error_about_a_path_has_no_secret(path: str) -> None:
     with pytest.raises(TargetError) as raised:
-        Target(url="https://h.example").address(path)
+        SinkTarget(url="https://h.example").address(path)
     assert "canary" not in str(raised.value)

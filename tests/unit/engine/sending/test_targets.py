@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from interlock.engine.sending.target import Target, TargetError
+from interlock.engine.sending.target import SinkTarget, TargetError
 from interlock.engine.sending.targets import AGAIN_S, FRESH_S, MOST_LOOKUPS, Resolved, Targets
 
-OLD, NEW = Target(url="http://old.example"), Target(url="http://new.example")
+OLD, NEW = SinkTarget(url="http://old.example"), SinkTarget(url="http://new.example")
 
 
 class Lookups:
@@ -27,7 +27,7 @@ class Lookups:
         self.begun.append(made := Future())
         return made
 
-    def find(self, number: int, found: Target | BaseException) -> None:
+    def find(self, number: int, found: SinkTarget | BaseException) -> None:
         future = self.begun[number]
         if isinstance(found, BaseException):
             future.set_exception(found)

@@ -7,7 +7,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.wait_clients import KafkaWriter
 from interlock.engine.records import LeaseRecord, decode_json
-from interlock.engine.waiting.environment import Environment
+from interlock.engine.waiting.environment import WaitEnvironment
 from interlock.engine.waiting.registration_writer import (
     LEASE_S,
     MOST_NAMED,
@@ -30,7 +30,7 @@ class Bench:
         monkeypatch.setattr("confluent_kafka.Producer", lambda _: self)
         writer = KafkaWriter(CONFIG, ClientErrors())
         self.registering = RegistrationWriter(
-            CONFIG, writer, ProcessLeases("p"), Environment(monotonic=lambda: self.now)
+            CONFIG, writer, ProcessLeases("p"), WaitEnvironment(monotonic=lambda: self.now)
         )
 
     def produce(

@@ -18,7 +18,7 @@ from interlock.engine.records import (
     Registration,
     encode_json,
 )
-from interlock.engine.waiting.environment import Environment
+from interlock.engine.waiting.environment import WaitEnvironment
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Wait, Waits
 
@@ -63,7 +63,7 @@ class Stage:
         self.now = 0.0
 
     def new_waits(self) -> Waits:
-        return Waits(CONFIG, self.board, environment=Environment(monotonic=lambda: self.now))
+        return Waits(CONFIG, self.board, environment=WaitEnvironment(monotonic=lambda: self.now))
 
     # -- the reader
 

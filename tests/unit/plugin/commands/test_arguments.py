@@ -14,7 +14,7 @@ from airflow.cli.cli_parser import get_parser
 from interlock import event
 from interlock.plugin.commands import emit, get_cli_commands, tail
 from interlock.plugin.provider import get_provider_info
-from interlock.triggers.settings import Settings
+from interlock.triggers.settings import InterlockSettings
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_no_help_has_a_word_in_brackets_which_airflow_would_drop_as_rich_markup(
 
 def test_declared_defaults_are_the_real_defaults() -> None:
     declared = get_provider_info()["config"]["interlock"]["options"]
-    default = Settings()
+    default = InterlockSettings()
     assert declared["bus"]["default"] == default.bus
     assert declared["deployment"]["default"] == default.deployment
     assert float(declared["lookback_hours"]["default"]) * 3600 == default.lookback.total_seconds()

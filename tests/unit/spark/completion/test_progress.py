@@ -25,7 +25,7 @@ from interlock.spark.completion.progress import MAX_OUTPUTS, ProgressEvents
 from interlock.spark.completion.query_listener import Query, Written
 from interlock.spark.completion.report import Report
 from interlock.spark.completion.streaming_listener import StreamingQuery, Streams
-from interlock.spark.settings import Settings
+from interlock.spark.settings import CompletionSettings
 
 BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)
 ORDERS = Application("local-1", "daily orders", "ada", started_at=BEGAN, spark_version="4.0.0")
@@ -57,7 +57,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
 
 
 def progress(*kinds: str, started: bool = False, data: dict[str, Any] | None = None) -> ProgressEvents:
-    settings = Settings({"bootstrap.servers": "a:1"}, "t", 1.0, frozenset(kinds), started)
+    settings = CompletionSettings({"bootstrap.servers": "a:1"}, "t", 1.0, frozenset(kinds), started)
     return ProgressEvents(Report("orders", ORDERS, airflow={"dag_id": "d"}), settings, lambda: data or {})
 
 
@@ -94,7 +94,7 @@ def test_a_query_that_an_inner_block_reports_is_only_counted(sent: list[Event]) 
 
 
 def test_the_start_is_emitted_once_when_a_block_uses_the_wrappers_name(sent: list[Event]) -> None:
-    settings = Settings({"bootstrap.servers": "a:1"}, "t", 1.0, frozenset(), started=True)
+    settings = CompletionSettings({"bootstrap.servers": "a:1"}, "t", 1.0, frozenset(), started=True)
     application = replace(ORDERS, id="local-of-this-test")
     for name, use in (("orders", 1), ("orders", 1), ("orders", 2), ("rates", 1)):
         ProgressEvents(Report(name, application, use=use), settings, dict)
@@ -191,7 +191,9 @@ def test_the_event_id_depends_on_query_and_name(sent: list[Event]) -> None:
     for _ in range(2):
         progress("write")._query_ended(query(1, WROTE), True)
     assert sent[0].id == sent[1].id
-    other = ProgressEvents(Report("rates", ORDERS), Settings({"bootstrap.servers": "a:1"}, "t", 1.0), dict)
+    other = ProgressEvents(
+        Report("rates", ORDERS), CompletionSettings({"bootstrap.servers": "a:1"}, "t", 1.0), dict
+    )
     other._query_ended(query(1, WROTE), True)
     assert sent[2].id != sent[0].id
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from interlock.engine.bus import Record as EngineRecord
-from interlock.engine.bus import TopicPartition
+from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.reading.sources import event_of
 from interlock.events.errors import EventError
 from interlock.events.proof import Proof
-from interlock.spark.pipeline.rows import SCHEMA, Record, day_of, read_batch, row_of, type_key
+from interlock.spark.pipeline.rows import SCHEMA, TopicRow, day_of, read_batch, row_of, type_key
 
 BUS = "orders"
 STAMP = 1_763_596_800_123  # 2025-11-20T00:00:00.123Z
@@ -34,9 +33,9 @@ def record(
     topic: str = "event",
     key: bytes | None = b"EUR",
     timestamp_ms: int = STAMP,
-) -> Record:
+) -> TopicRow:
     name = topic if topic.startswith("/") else f"{BUS}-{topic}"
-    return Record(name.lstrip("/"), 3, 41, timestamp_ms, 1, key, value, headers or [])
+    return TopicRow(name.lstrip("/"), 3, 41, timestamp_ms, 1, key, value, headers or [])
 
 
 PROOF = {"interlock.proof.secret": "s" * 32, "interlock.proof.from": "2025-11-20T00:00:00Z"}
@@ -44,7 +43,7 @@ VALID = b"1.110a369c.b3b006d918eaca0504343ad714be3b2deb80aafbaee71a3e2ed92576e9a
 OWN = [(name, b"interlock.x" if name == "ce_type" else raw) for name, raw in BINARY]
 
 
-def row(of: Record, settings: dict[str, str] | None = None) -> dict[str, Any]:
+def row(of: TopicRow, settings: dict[str, str] | None = None) -> dict[str, Any]:
     proof = Proof.of(settings or {}, f"{BUS}-event")
     return dict(zip(SCHEMA.names, row_of(of, BUS, ("/clicks",), proof), strict=True))
 
@@ -77,7 +76,7 @@ def test_the_row_of_an_event_has_its_attributes_its_data_and_its_records_positio
 
 
 STRUCTURED = [("content-type", b"application/cloudevents+json")]
-READ_AS_THE_ENGINE_DOES: dict[str, Record] = {
+READ_AS_THE_ENGINE_DOES: dict[str, TopicRow] = {
     "binary": record(b"{}", BINARY),
     "binary without data": record(None, BINARY),
     "structured": record(
@@ -129,7 +128,7 @@ def test_a_record_is_read_as_the_engine_reads_it(name: str, settings: dict[str, 
         event = event_of(
             config,
             ("/clicks",),
-            EngineRecord(
+            Record(
                 source=TopicPartition(given.topic, given.partition),
                 offset=given.offset,
                 timestamp_ms=given.timestamp_ms,

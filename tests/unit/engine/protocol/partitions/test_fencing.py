@@ -11,7 +11,7 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import NotReadable, UnreachableError
 from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.partitions.fencing import Fencing
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.records import Registration
 
 from tests.kit.pool import ACTION, CONFIG, EVENT, REGISTRY, STATE, TRIGGER, Pool, RecordingBus
@@ -174,7 +174,7 @@ class Stage:
         self.pool, self.now = Pool(), 100.0
         self.bus = RecordingBus(self.pool.cluster, "me")
         clocks = Clocks(monotonic=lambda: self.now)
-        self.fencing = Fencing(EngineContext.of(self.bus, CONFIG, Parts(clocks=clocks)))
+        self.fencing = Fencing(EngineContext.of(self.bus, CONFIG, EngineParts(clocks=clocks)))
 
 
 @pytest.fixture

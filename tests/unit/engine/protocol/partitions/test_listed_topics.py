@@ -11,7 +11,7 @@ from interlock.engine.bus import Committed, Topic, TopicPartition
 from interlock.engine.errors import NotReadable, TransactionAborted
 from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.partitions.listed_topics import FAILED_S, MOST_FAILED_S, ListedTopics
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.timers import cut
 from interlock.engine.records import BusRecord, Registration, registry_key
 
@@ -296,7 +296,7 @@ def test_the_engine_does_not_continue_without_the_buss_own_topics(monkeypatch: p
 def test_a_topic_whose_reading_fails_although_its_description_is_good_pauses_for_longer_each_time() -> None:
     now, described = 0.0, Topic("t", 1)
     bus: Any = SimpleNamespace(topics=lambda names: dict.fromkeys(names, described))
-    parts = Parts(clocks=Clocks(monotonic=lambda: now))
+    parts = EngineParts(clocks=Clocks(monotonic=lambda: now))
     context = EngineContext.of(bus, CONFIG, parts)
     context.registry.bus = BusRecord(partitions=1, topics=("orders",))
     listed = ListedTopics(context)

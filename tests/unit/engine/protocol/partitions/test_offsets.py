@@ -21,7 +21,7 @@ from interlock.engine.protocol.partitions.offsets import (
     OffsetChecks,
     last_true,
 )
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 
 TP = TopicPartition("b-event", 0)
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
@@ -41,7 +41,9 @@ class Log:
         bus: Any = SimpleNamespace(
             reader=lambda **_: self, stable_offsets=self.stable_offsets, fetched_end=lambda _: self.fetched
         )
-        context = EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(lambda: self.now, lambda: self.now)))
+        context = EngineContext.of(
+            bus, CONFIG, EngineParts(clocks=Clocks(lambda: self.now, lambda: self.now))
+        )
         self.checks = OffsetChecks(context)
 
     def record(self, at: int) -> Record:

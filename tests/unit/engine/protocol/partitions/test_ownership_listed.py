@@ -8,7 +8,7 @@ from interlock import Event, event
 from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.protocol.partitions import recovery
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
-from interlock.engine.records import MatchRecord, Registration, Target, encode_msgpack, registry_key
+from interlock.engine.records import MatchRecord, MatchTarget, Registration, encode_msgpack, registry_key
 
 from tests.kit.pool import EVENT, REGISTRY, TRIGGER, Pool
 from tests.unit.engine.protocol.taken_over import EACH, OTHER, PAIR, metadata, stopped, used
@@ -131,7 +131,7 @@ def test_a_resumption_that_is_read_in_the_middle_of_a_pass_costs_no_match(
     with monkeypatch.context() as patch:
         # Another owner has matched already: this engine finds the match before it has read the registry.
         patch.setattr(reader, "read_new", lambda: None)
-        target = Target(pool.log(REGISTRY).end - 2, EACH.incarnation, (0,), "")
+        target = MatchTarget(pool.log(REGISTRY).end - 2, EACH.incarnation, (0,), "")
         made = Event.of("x", "/elsewhere", id="1")
         match = MatchRecord(1, "elsewhere", 0, 0, pool.cluster.now_ms, made, [target])
         pool.write(TRIGGER, None, encode_msgpack(match))

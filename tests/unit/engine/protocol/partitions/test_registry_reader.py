@@ -7,7 +7,7 @@ from interlock import event
 from interlock.engine.errors import EngineError
 from interlock.engine.protocol import context
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.records import Registration
 from interlock.engine.registry.pause import MOST_PAUSE_S
 from interlock.engine.registry.registry import Registry
@@ -24,7 +24,7 @@ class Clocks:
         self.wall_s, self.monotonic_s = 1_000_000.0, 1_000.0
 
     def follow(self, pool: Pool) -> tuple[RegistryReader, Registry]:
-        parts = Parts(clocks=context.Clocks(lambda: self.wall_s, lambda: self.monotonic_s))
+        parts = EngineParts(clocks=context.Clocks(lambda: self.wall_s, lambda: self.monotonic_s))
         made = context.EngineContext.of(RecordingBus(pool.cluster, "follower"), CONFIG, parts)
         return RegistryReader(made), made.registry
 

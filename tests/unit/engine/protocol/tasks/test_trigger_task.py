@@ -17,10 +17,10 @@ from interlock.engine.errors import RecordError
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import (
     MatchRecord,
+    MatchTarget,
     OffsetMetadata,
     Registration,
     StateRecord,
-    Target,
     decode_json,
     encode_msgpack,
     state_key,
@@ -47,7 +47,7 @@ from tests.unit.engine.protocol.trigger_log import (
 
 def test_a_pair_fires_once_and_closes_and_its_states_are_nulled() -> None:
     log, w = log_of_wait(PAIR, "d")
-    x, y = Target(0, w.incarnation, (0,), "d"), Target(0, w.incarnation, (1,), "d")
+    x, y = MatchTarget(0, w.incarnation, (0,), "d"), MatchTarget(0, w.incarnation, (1,), "d")
     log.run(met(0, an_event("x", "1"), x))
     assert log.firings == []
     log.run(met(1, an_event("y", "2"), y))
@@ -68,9 +68,9 @@ def test_a_value_that_was_counted_is_not_counted_again_after_a_recovery() -> Non
     """Q5: values come with the match and stay in the stored state."""
     log, w = log_of_wait(count(event("x"), 3, distinct="data.run"))
     for offset, run in enumerate(("r1", "r2", "r2", "r1")):
-        log.run(met(offset, an_event("x", str(offset)), Target(0, w.incarnation, (0,), "", {0: run})))
+        log.run(met(offset, an_event("x", str(offset)), MatchTarget(0, w.incarnation, (0,), "", {0: run})))
     assert log.firings == []
-    log.run(met(4, an_event("x", "4"), Target(0, w.incarnation, (0,), "", {0: "r3"})))
+    log.run(met(4, an_event("x", "4"), MatchTarget(0, w.incarnation, (0,), "", {0: "r3"})))
     [fired] = log.firings
     assert [origin["offset"] for origin in fired["firing"]["origins"]["x"]] == [2, 3, 4]
 
@@ -79,18 +79,18 @@ def test_a_firing_has_the_key_as_its_first_event_writes_it() -> None:
     """K17: read from its data, or passed with the match if they did not travel."""
     number, day = "19991231", "1999-12-31"
     log, w = log_of_wait(PAIR)
-    log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), day, None, number)))
-    log.run(met(1, an_event("y", "2", k=day), Target(0, w.incarnation, (1,), day)))
+    log.run(met(0, an_event("x", "1"), MatchTarget(0, w.incarnation, (0,), day, None, number)))
+    log.run(met(1, an_event("y", "2", k=day), MatchTarget(0, w.incarnation, (1,), day)))
     other, v = log_of_wait(PAIR)
-    other.run(met(0, an_event("x", "1", k=number), Target(0, v.incarnation, (0,), day)))
-    other.run(met(1, an_event("y", "2", k=day), Target(0, v.incarnation, (1,), day)))
+    other.run(met(0, an_event("x", "1", k=number), MatchTarget(0, v.incarnation, (0,), day)))
+    other.run(met(1, an_event("y", "2", k=day), MatchTarget(0, v.incarnation, (1,), day)))
     for [fired] in (log.firings, other.firings):
         assert (fired["firing"]["key"], fired["firing"]["written"]) == (day, number)
 
 
 def test_an_origin_at_or_below_its_sources_mark_is_dropped_after_a_rewind() -> None:
     log, w = log_of_wait(EITHER)
-    x, y = Target(0, w.incarnation, (0,), ""), Target(0, w.incarnation, (1,), "")
+    x, y = MatchTarget(0, w.incarnation, (0,), ""), MatchTarget(0, w.incarnation, (1,), "")
     log.run(met(5, an_event("x", "1"), x))
     before = log.live_states()
     log.run(met(5, an_event("x", "other"), x), met(4, an_event("y", "2"), y))
@@ -101,17 +101,17 @@ def test_an_origin_at_or_below_its_sources_mark_is_dropped_after_a_rewind() -> N
 
 def test_an_event_that_reaches_a_registration_under_two_keys_enters_the_state_of_each() -> None:
     log, w = log_of_wait(TWO_PATHS)
-    both = Target(0, w.incarnation, (0,), "p"), Target(0, w.incarnation, (1,), "q")
+    both = MatchTarget(0, w.incarnation, (0,), "p"), MatchTarget(0, w.incarnation, (1,), "q")
     log.run(met(0, an_event("x", "1", k="p", l="q"), *both))
     assert {state_key(w.incarnation, key) for key in ("p", "q")} <= log.live_states().keys()
-    log.run(met(1, an_event("x", "2", k="q"), Target(0, w.incarnation, (0,), "q")))
+    log.run(met(1, an_event("x", "2", k="q"), MatchTarget(0, w.incarnation, (0,), "q")))
     assert [f["firing"]["key"] for f in log.firings] == ["q"]
 
 
 def test_a_target_that_is_gone_or_replaced_is_dropped() -> None:
     log, w = log_of_wait(event("x"))
     register(log.registry, 1, Registration.of("w", event("x"), None, 7))
-    log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "")))
+    log.run(met(0, an_event("x", "1"), MatchTarget(0, w.incarnation, (0,), "")))
     assert (log.firings, log.states) == ([], [])
 
 
@@ -120,7 +120,7 @@ def test_a_match_of_a_removed_registration_does_not_count_for_the_one_registered
     log, w = log_of_wait(event("x"))
     unregister(log.registry, 1, w)
     register(log.registry, 2, w, "again")
-    places = [Target(place, w.incarnation, (0,), "") for place in (0, 2)]
+    places = [MatchTarget(place, w.incarnation, (0,), "") for place in (0, 2)]
     log.run(met(3, an_event("x", "1"), *places))
     assert len(log.firings) == 1
 
@@ -129,8 +129,8 @@ def test_a_match_of_a_removed_registration_does_not_count_for_the_one_registered
 def test_an_incarnation_registered_again_starts_with_no_state(read_at_once: bool) -> None:
     """A wait timed out and its task was cleared: matches of the old place lie in between."""
     log, w = log_of_wait(EITHER)
-    old_x, new_x = Target(0, w.incarnation, (0,), ""), Target(2, w.incarnation, (0,), "")
-    new_y = Target(2, w.incarnation, (1,), "")
+    old_x, new_x = MatchTarget(0, w.incarnation, (0,), ""), MatchTarget(2, w.incarnation, (0,), "")
+    new_y = MatchTarget(2, w.incarnation, (1,), "")
     log.run(met(3, an_event("x", "1"), old_x))
     task, outputs = log.task(), log.outputs()
     unregister(log.registry, 1, w)
@@ -151,7 +151,7 @@ def test_an_incarnation_registered_again_starts_with_no_state(read_at_once: bool
 def test_states_of_registrations_that_went_while_nobody_owned_the_partition_are_nulled() -> None:
     log, w = log_of_wait(EITHER)
     again = register(log.registry, 1, Registration.of("again", EITHER, None, 0))
-    both = Target(0, w.incarnation, (0,), ""), Target(1, again.incarnation, (0,), "")
+    both = MatchTarget(0, w.incarnation, (0,), ""), MatchTarget(1, again.incarnation, (0,), "")
     log.run(met(0, an_event("x", "1"), *both))
     unregister(log.registry, 2, w)
     unregister(log.registry, 3, again)
@@ -181,7 +181,7 @@ HUGE = 2**70
 def test_data_that_not_every_hop_can_carry_are_fired_as_base64(data: bytes, travels: bool) -> None:
     log, w = log_of_wait(event("x"))
     made = Event.of("x", "/s", id="1", data=data, datacontenttype="application/json")
-    log.run(met(0, made, Target(0, w.incarnation, (0,), "")))
+    log.run(met(0, made, MatchTarget(0, w.incarnation, (0,), "")))
     [form] = log.firings[0]["firing"]["events"]["x"]
     if travels:
         assert form["data"] == json.loads(data)
@@ -198,7 +198,7 @@ def test_a_firing_larger_than_a_record_may_be_refers_to_its_data() -> None:
     blob = b"\x01" * (900 * 1024)  # in base64 a third larger than in the state
     for n in range(9):
         made = Event.of(f"t{n}", "/s", id=str(n), data=blob, datacontenttype="application/octet-stream")
-        log.run(met(n, made, Target(0, w.incarnation, (n,), "")))
+        log.run(met(n, made, MatchTarget(0, w.incarnation, (n,), "")))
     [fired] = log.firings
     assert len(json.dumps(fired)) < MAX_INTERNAL_BYTES
     forms = [form for together in fired["firing"]["events"].values() for form in together]
@@ -209,12 +209,12 @@ def test_a_firing_larger_than_a_record_may_be_refers_to_its_data() -> None:
 def test_an_event_that_would_make_a_state_too_large_is_dead_lettered_and_the_wait_continues() -> None:
     log, w = log_of_wait(event("x") & event("y"))
     big = Event.of("x", "/s", id="1", data=b"0" * MAX_INTERNAL_BYTES, datacontenttype="a/b")
-    log.run(met(0, big, Target(0, w.incarnation, (0,), "")))
+    log.run(met(0, big, MatchTarget(0, w.incarnation, (0,), "")))
     [dead] = log.dead
     assert dict(dead.headers)["interlock_stage"] == b"trigger"
     log.run(
-        met(1, an_event("x", "2"), Target(0, w.incarnation, (0,), "")),
-        met(2, an_event("y", "3"), Target(0, w.incarnation, (1,), "")),
+        met(1, an_event("x", "2"), MatchTarget(0, w.incarnation, (0,), "")),
+        met(2, an_event("y", "3"), MatchTarget(0, w.incarnation, (1,), "")),
     )
     assert len(log.firings) == 1
 
@@ -251,9 +251,9 @@ def test_the_committed_metadata_says_how_far_the_registry_was_applied_and_who_co
 
 def test_a_subscription_with_one_key_writes_one_record_a_step() -> None:
     log, w = log_of_wait(PAIR, "p")
-    log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "p")))
+    log.run(met(0, an_event("x", "1"), MatchTarget(0, w.incarnation, (0,), "p")))
     assert [r.key for r in log.states] == [state_key(w.incarnation, None)]
-    log.run(met(1, an_event("y", "2"), Target(0, w.incarnation, (1,), "p")))
+    log.run(met(1, an_event("y", "2"), MatchTarget(0, w.incarnation, (1,), "p")))
     assert [f["firing"]["key"] for f in log.firings] == ["p"]
 
 
@@ -264,7 +264,7 @@ def test_a_target_that_raises_is_dead_lettered_and_the_others_are_stepped() -> N
     log = Log()
     bad = register(log.registry, 0, Registration.of("bad", event("x"), None, 0))
     good = register(log.registry, 1, Registration.of("good", event("x"), None, 0))
-    both = Target(0, bad.incarnation, (7,), ""), Target(1, good.incarnation, (0,), "")
+    both = MatchTarget(0, bad.incarnation, (7,), ""), MatchTarget(1, good.incarnation, (0,), "")
     log.run(met(0, an_event("x", "1"), *both))
     assert [f["subscription"] for f in log.firings] == ["good"]
     [dead] = log.dead
@@ -331,7 +331,7 @@ def test_any_split_of_the_log_with_crashes_and_aborts_gives_the_firings_of_a_pla
         number %= len(condition.matchers)
         key = key if condition.keyed else ""
         made = Event.of(TYPES[number], "/s", id=str(event_id), data={"k": key})
-        target = Target(
+        target = MatchTarget(
             registry.get(registration.incarnation).offset, registration.incarnation, (number,), key
         )
         matches.append(met(next_origin[partition], made, target, partition=partition))

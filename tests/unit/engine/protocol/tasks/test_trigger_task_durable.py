@@ -13,9 +13,9 @@ from interlock.engine.bus import Record
 from interlock.engine.records import (
     DEFAULT_MAX_KEYS,
     MatchRecord,
+    MatchTarget,
     Registration,
     StateRecord,
-    Target,
     encode_msgpack,
     state_key,
 )
@@ -50,7 +50,7 @@ def test_a_durable_subscription_fires_again_and_again_each_firing_under_its_own_
 
 def test_every_firing_of_one_tick_is_written() -> None:
     log, d = log_of_durable(absent(event("h"), "1s"))
-    target = Target(0, d.incarnation, (0,), "")
+    target = MatchTarget(0, d.incarnation, (0,), "")
     for n, stamp in enumerate((1000, 3000, 5000)):
         log.run(MatchRecord(1, "b-event", 0, n, stamp, an_event("h", str(n)), [target]))
     assert log.firings == []
@@ -145,7 +145,7 @@ def test_room_made_in_an_aborted_transaction_is_taken_back() -> None:
 def test_an_event_that_cannot_be_evaluated_drops_no_key_at_the_limit() -> None:
     log, d = log_of_durable(max_keys=2, at_limit="drop-oldest")
     log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pq")))
-    log.run(met(2, an_event("x", "2"), Target(0, d.incarnation, (7,), "r")))
+    log.run(met(2, an_event("x", "2"), MatchTarget(0, d.incarnation, (7,), "r")))
     assert len(log.dead) == 1
     assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "p", "q")}
 

@@ -9,7 +9,7 @@ from interlock.engine.bus import Committed
 from interlock.engine.protocol import outputs as outputs_module
 from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
-from interlock.engine.records import Registration, Target, partition_of
+from interlock.engine.records import MatchTarget, Registration, partition_of
 from interlock.engine.registry.registry import Registry
 
 from tests.unit.engine.protocol.trigger_log import (
@@ -52,7 +52,7 @@ def test_an_expiry_runs_from_the_registration_though_no_event_comes() -> None:
 @pytest.mark.parametrize("match_first", [True, False])
 def test_timers_are_opened_once_whether_a_match_or_the_registry_comes_first(match_first: bool) -> None:
     log, w = log_of_wait(LATE, at_ms=5000)
-    x = met(90_000, an_event("x", "1"), Target(0, w.incarnation, (0,), ""))
+    x = met(90_000, an_event("x", "1"), MatchTarget(0, w.incarnation, (0,), ""))
     task, outputs = log.task(), log.outputs()
     if match_first:
         task.process(at(0), x, outputs, 0)
@@ -98,7 +98,7 @@ def test_timers_of_keys_that_events_bring_are_not_opened_by_the_registration() -
 
 def test_states_of_registrations_that_are_not_read_yet_are_kept_and_ticked_once_they_are() -> None:
     log, w = log_of_wait(absent(event("x", by="data.k"), "1h"), at_ms=5000, key="p")
-    log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "p")))
+    log.run(met(0, an_event("x", "1"), MatchTarget(0, w.incarnation, (0,), "p")))
     later = Registry()
     task = TriggerTask(TaskStart(TP, Committed(0, ""), 1), log.context(later))
     for record in log.states:
@@ -155,7 +155,7 @@ def test_keys_of_registrations_that_have_not_seen_all_events_before_a_tick_stay_
     d = durable(log, silent)
     e = register(log.registry, 1, Registration.of("e", silent, None, 0, kind="durable"))
     for n, key in enumerate("pqr"):
-        both = Target(0, d.incarnation, (0,), key), Target(1, e.incarnation, (0,), key)
+        both = MatchTarget(0, d.incarnation, (0,), key), MatchTarget(1, e.incarnation, (0,), key)
         log.run(met(n, an_event("x", str(n)), *both))
     task, outputs = log.task(), log.outputs()
     assert task.tick(HOUR, outputs, HOUR, lambda place: place == 1, False)

@@ -14,14 +14,14 @@ from interlock.engine.config import BusConfig
 from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
-from interlock.engine.protocol.parts import Parts
+from interlock.engine.protocol.parts import EngineParts
 from interlock.engine.protocol.timers import cut
 from interlock.engine.records import (
     CLOCK_KEY,
     MatchRecord,
+    MatchTarget,
     OffsetMetadata,
     Registration,
-    Target,
     encode_json,
     encode_msgpack,
 )
@@ -129,7 +129,7 @@ def test_a_record_is_written_for_the_time_when_nothing_was_committed_for_long() 
 
 
 class EngineWithAWrongClock(Engine):
-    def __init__(self, bus: Bus, config: BusConfig, *, parts: Parts) -> None:
+    def __init__(self, bus: Bus, config: BusConfig, *, parts: EngineParts) -> None:
         clocks = Clocks(lambda: 4e9, parts.clocks.monotonic)
         super().__init__(bus, config, parts=replace(parts, clocks=clocks))
 
@@ -181,7 +181,7 @@ def test_a_cut_waits_until_a_topic_that_was_listed_before_its_time_is_known() ->
         readers.append(ReaderThatWaits(context))
         return readers[-1]
 
-    pool = Pool(made_of=MadeOf(parts=Parts(registry_reader=reader)))
+    pool = Pool(made_of=MadeOf(parts=EngineParts(registry_reader=reader)))
     pool.boot()
     waiting(pool)
     pool.emit("x")
@@ -368,7 +368,7 @@ def test_matches_in_the_trigger_topic_when_the_sources_are_reached_are_evaluated
     assert pool.fired() == []
     stamp = pool.log(OTHER).entries[0].timestamp_ms
     made = Event.of("y", "/s", id="of the other")
-    match = MatchRecord(1, *OTHER, 0, stamp, made, [Target(place, w.incarnation, (1,), "")], "id-1")
+    match = MatchRecord(1, *OTHER, 0, stamp, made, [MatchTarget(place, w.incarnation, (1,), "")], "id-1")
     pool.write(TRIGGER, None, encode_msgpack(match))
     elsewhere(pool, OTHER)
     pool.run(30)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from interlock.spark.pipeline import PipelineError
 from interlock.spark.pipeline.archive.ingest import Batches, BatchLog, offsets_behind, ran_to_end
-from interlock.spark.pipeline.archive.runs import Run, begin
+from interlock.spark.pipeline.archive.runs import ArchiveRun, begin
 
 from .conftest import LocalFiles
 
@@ -73,6 +73,6 @@ def test_unresponsive_storage_does_not_hide_sparks_failure(
     def gone(_: object) -> None:
         raise OSError("no storage")
 
-    monkeypatch.setattr(Run, "check", gone)
+    monkeypatch.setattr(ArchiveRun, "check", gone)
     with pytest.raises(RuntimeError, match="a file of the checkpoint"):
         ran_to_end(cast(Any, Refused()), BatchLog(), Batches(files, run), run)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 from interlock.conditions.errors import ConditionError
-from interlock.spark.pipeline.archive.ingest import Options
+from interlock.spark.pipeline.archive.ingest import IngestOptions
 from interlock.spark.pipeline.jobs.archive import main, parse
 from interlock.spark.pipeline.jobs.archive_compact import parse as parse_compact
 
 
 def test_the_arguments_select_what_is_archived() -> None:
-    assert parse(["--archive", "/a"]) == Options("/a")
+    assert parse(["--archive", "/a"]) == IngestOptions("/a")
     given = ["--archive", "/a", "--checkpoint", "/c", "--topic", "x", "--topic", "y", "--every", "5m"]
     given += ["--max-offsets", "7", "--accept-loss"]
-    assert parse(given) == Options("/a", "/c", ("x", "y"), 300_000, 7, accept_loss=True)
+    assert parse(given) == IngestOptions("/a", "/c", ("x", "y"), 300_000, 7, accept_loss=True)
 
 
 def test_a_wrong_argument_is_an_error_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
