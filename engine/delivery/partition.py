@@ -1,10 +1,12 @@
 """One partition of the action topic, as its owner reads it: its open firings, and the offset to commit.
 
-Memory holds a window of the open firings. What does not fit is **left out**: the scope to which it belongs, a
-sink or one of its lanes, has an offset from which on nothing is held. When the scope has room again, a scan
-reads the partition from there. The offset to commit is never above the lowest of these offsets, nor above the
-lowest open firing. A sink is also left out from a record on that another version wrote, until a process that
-reads that version takes the partition over.
+Memory holds a window of the open firings. What does not fit is **left out**: the scope to which it belongs,
+a sink or one of its lanes, has an offset from which on nothing is held. When the scope has room again, a
+scan reads the partition from there to its end, because an acknowledgement may be anywhere. It also notes
+the open firings for which there is no room, so that the next scans read only as far as there is room
+(`NotedFirings`). The offset to commit is never above the lowest of the scopes' offsets, nor above the
+lowest open firing. A sink is also left out from a record on that another version wrote, until a process
+that reads that version takes the partition over.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from ..log import at, log
 from .context import DelivererContext
 from .firings import OpenFiring, open_firing, subscription_in
 from .open_offsets import OpenOffsets
+from .scan import Scan
 from .window import Scope, WindowUse
 
 MOST_CHARS: Final = 1000  # of a problem, which is committed with the offset
@@ -37,11 +40,13 @@ class ActionPartition:
     def __init__(self, context: DelivererContext, tp: TopicPartition, start: int, end: int) -> None:
         self.tp, self.position = tp, start
         self._end, self._prefix, self._window = end, context.prefix, WindowUse(context.limits.window)
+        self._new_noted, self._most_noted = context.parts.noted_firings, context.limits.window.noted
+        self._noted = self._new_noted()
         self._is_one_lane = context.sinks.is_one_lane
         self._held: dict[bytes, OpenFiring] = {}
         self.open_offsets = OpenOffsets()
         self._left_out: dict[Scope, int] = {}
-        self._scan: _Scan | None = None
+        self._scan: Scan | None = None
         # {record key: its newest record, of a version that is not read}
         self._unknown: dict[bytes, _Unknown] = {}
         self._dropped: list[OpenFiring] = []
@@ -117,6 +122,7 @@ class ActionPartition:
         if closes:
             self._note_writer(item)
             self._unread.discard(item.key or b"")
+            self._noted.remove(item.key or b"")
             return None, self._close(item.key or b"")
         if firing is None or firing.key in self._held:
             return None, None
@@ -153,6 +159,7 @@ class ActionPartition:
         self._unknown[key] = _Unknown(subscription, offset, text)
         sink = subscription, None
         self._left_out[sink] = min(offset, self._left_out.get(sink, offset))
+        self._noted.forget(subscription)
         with at(*record.source, record.offset):
             log.error("%s Until then the firings of %s wait.", text, subscription)
         for firing in [*self._held.values()]:
@@ -190,6 +197,7 @@ class ActionPartition:
         self._left_out = {s: at for s, at in self._left_out.items() if s[0] != subscription}
         gone = [firing for firing in self._held.values() if firing.subscription == subscription]
         self._left_out[subscription, None] = min(offsets + [firing.record.offset for firing in gone])
+        self._noted.forget(subscription)
         for firing in gone:
             self._close(firing.key)
         return gone
@@ -254,8 +262,14 @@ class ActionPartition:
         scopes = {scope: at for scope, at in self._left_out.items() if self._may_scan(scope)}
         if not scopes:
             return None
-        self._scan = _Scan(scopes, {}, {})
-        return min(scopes.values())
+        until = {s: covered for s, at in scopes.items() if (covered := self._noted.covered(s)) > at}
+        if until:
+            self._scan = Scan({scope: scopes[scope] for scope in until}, until)
+        else:
+            if len(self._noted) > self._most_noted:  # of other scopes: they are scanned to the end again
+                self._noted = self._new_noted()
+            self._scan = Scan(scopes, most_noted=self._most_noted)
+        return min(self._scan.scopes.values())
 
     def _may_scan(self, scope: Scope) -> bool:
         is_unreadable = bool(self._unknown) and self._begins_unreadable(scope)
@@ -266,11 +280,18 @@ class ActionPartition:
         """Whether a scan has begun, and neither ended nor been abandoned (see `leave_out`)."""
         return self._scan is not None
 
+    @property
+    def reads_what_is_noted(self) -> bool:
+        """Whether the scan in progress need not read up to the partition's position."""
+        return self._scan is not None and self._scan.until is not None
+
     def scan(self, record: Record) -> None:
         """Process a record of the scan."""
         scan = self._scan
         if scan is None or record.offset >= self.position:
             return
+        if scan.until is not None and not self._noted.has(record.key or b"", record.offset):
+            return  # not open, or held already: `follow` has read each acknowledgement
         try:
             firing, closes = self._read(record)
         except UnknownVersion:
@@ -279,6 +300,7 @@ class ActionPartition:
                 scan.refuse((unknown.subscription, None), unknown.offset)
             return
         if closes:
+            scan.noted.pop(record.key or b"", None)
             if (record.key or b"") in scan.staged:
                 self._close(record.key or b"")
             return
@@ -291,34 +313,55 @@ class ActionPartition:
             return
         scopes = dict.fromkeys(self._scopes(firing))
         if any(scope in scan.refused for scope in scopes):
+            scan.note(firing)
             return
         left_out = [scope for scope in scopes if record.offset >= self._left_out.get(scope, self.position)]
-        if not left_out or any(scope not in scan.scopes for scope in left_out):
+        if not left_out or not all(scan.reads(scope, record.offset) for scope in left_out):
             return  # it was held before, or stays left out
         full = self.full(firing)
         if full is not None:
             scan.refuse(full, record.offset)
+            scan.note(firing)
             return
         self.hold(firing)
         scan.staged[firing.key] = firing
+        if self._noted.remove(firing.key):
+            scan.taken.add(firing.key)
 
     def end_scan(self, position: int) -> list[OpenFiring] | None:
-        """Returns the firings that the scan found, in order; None while `position`, up to which it read, is
-        behind the partition's own position."""
+        """Returns the firings that the scan found, in order; None while it must read on.
+
+        position: up to which it has read.
+        """
         scan = self._scan
-        if scan is None or position < self.position:
+        if scan is None or not scan.is_over(position, self.position):
             return None
         self._scan = None
         for scope in scan.scopes:
-            del self._left_out[scope]
+            until = self.position if scan.until is None else scan.until[scope]
+            if until < self.position:  # what came since is not noted
+                self._left_out[scope] = until
+            else:
+                del self._left_out[scope]
         for scope, offset in scan.refused.items():
             self._left_out[scope] = min(offset, self._left_out.get(scope, offset))
+        if scan.until is None:
+            self._cover(scan)
         return [*scan.staged.values()]
+
+    def _cover(self, scan: Scan) -> None:
+        self._noted.add(scan.noted)
+        self._noted.uncover(scan.scopes)
+        unreadable = {unknown.subscription for unknown in self._unknown.values()}
+        readable = [scope for scope in scan.refused if scope[0] not in unreadable]
+        self._noted.cover(readable, self.position if scan.noted_to is None else scan.noted_to)
 
     def _abandon_scan(self) -> None:
         scan, self._scan = self._scan, None
-        for key in scan.staged if scan is not None else ():
+        for key, firing in scan.staged.items() if scan is not None else ():
             self._close(key)
+            if key in scan.taken:
+                self._noted.add({key: firing.record.offset})
 
 
 class _Unknown(NamedTuple):
@@ -327,19 +370,3 @@ class _Unknown(NamedTuple):
     subscription: str
     offset: int
     text: str
-
-
-class _Scan(NamedTuple):
-    """A scan in progress. scopes: {what it reads: from which offset}.
-
-    staged: the firings that it found, by record key; they are delivered when it ends. refused: {scope without
-    room for all that was found: the offset from which on it is left out again}.
-    """
-
-    scopes: dict[Scope, int]
-    staged: dict[bytes, OpenFiring]
-    refused: dict[Scope, int]
-
-    def refuse(self, scope: Scope, offset: int) -> None:
-        """Leave a scope out again, from this offset on or from an earlier one that was refused."""
-        self.refused[scope] = min(offset, self.refused.get(scope, offset))

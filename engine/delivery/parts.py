@@ -9,6 +9,7 @@ from .acknowledgements import Acknowledgements
 from .context import DelivererEnvironment, DeliveryLimits
 from .dead_deliverers import DeadDeliverers
 from .lanes import SinkLanes
+from .noted_firings import NotedFirings
 from .ownership import DelivererOwnership
 from .partition import ActionPartition
 from .schedule import Schedule
@@ -23,6 +24,7 @@ class DelivererParts:
     lanes: type[SinkLanes] = SinkLanes
     ownership: type[DelivererOwnership] = DelivererOwnership
     partition: type[ActionPartition] = ActionPartition
+    noted_firings: type[NotedFirings] = NotedFirings
     schedule: type[Schedule] = Schedule
     acknowledgements: type[Acknowledgements] = Acknowledgements
     dead_deliverers: type[DeadDeliverers] = DeadDeliverers

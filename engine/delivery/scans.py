@@ -16,12 +16,12 @@ TAKE: Final = 2000
 class DelivererScans:
     """Scans the open partitions that have left firings out, one at a time and in turn.
 
-    count: how many scans have begun.
+    count: how many scans have begun. noted_count: how many of them read no further than firings are noted.
     """
 
     def __init__(self, bus: Bus, ownership: DelivererOwnership) -> None:
         self._bus, self._ownership = bus, ownership
-        self.count = 0
+        self.count = self.noted_count = 0
         self._partition: ActionPartition | None = None
         self._last = TopicPartition("", -1)  # before the first scan: lower than all partitions
         self._position = 0
@@ -60,6 +60,7 @@ class DelivererScans:
                 self._reader.read({partition.tp: start})
                 self._position = start
                 self.count += 1
+                self.noted_count += partition.reads_what_is_noted
                 self._last = partition.tp
                 return partition
         return None

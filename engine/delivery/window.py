@@ -11,11 +11,15 @@ Scope: TypeAlias = tuple[str, str | None]  # (subscription, None) or (subscripti
 
 
 class FiringWindow(NamedTuple):
-    """How much is held of a partition: firings of a sink, firings of one of its lanes, bytes of a sink."""
+    """How much is held of a partition: firings of a sink, firings of one of its lanes, bytes of a sink.
+
+    noted: how many more firings one scan may note (`NotedFirings`); at most twice as many are noted.
+    """
 
     sink: int = 1000
     lane: int = 100
     sink_bytes: int = 16 * 1024 * 1024
+    noted: int = 20_000
 
 
 WINDOW: Final = FiringWindow()

@@ -22,7 +22,7 @@ from tests.kit.kafka import Cluster
 from tests.simulation.actors import CONFIG, Process
 from tests.simulation.topics import DEAD_LETTER
 
-SMALL: Final = DeliveryLimits(slots=2, window=FiringWindow(sink=6, lane=2, sink_bytes=1 << 20))
+SMALL: Final = DeliveryLimits(slots=2, window=FiringWindow(sink=6, lane=2, sink_bytes=1 << 20, noted=12))
 USUAL: Final = DeliveryLimits(slots=8)
 
 

@@ -88,6 +88,7 @@ class DeliveryWorld:
         self.flights: list[Flight] = []
         self.dead_letters_refused = False
         self.calm = isinstance(seed, int) and seed % 8 == 0
+        self._has_backlog = isinstance(seed, int) and seed % 4 == 3
         cluster.create(ACTION, rng.choice((1, 2, 3)), compact=True)
         cluster.create(REGISTRY.topic, 1, compact=True)
         cluster.create(DEAD_LETTER, 1)
@@ -95,7 +96,7 @@ class DeliveryWorld:
         self._sinks = Sinks(rng, self)
         self._firings = Firings(self, self._sinks)
         self._oracle = DeliveriesOracle(self, self._sinks, self._firings)
-        limits = SMALL if rng.random() < 0.4 else USUAL
+        limits = SMALL if rng.random() < 0.4 or self._has_backlog else USUAL
         self.processes: Sequence[DeliveryProcess] = [
             DeliveryProcess(n, self, rng.choice((0.0, 0.0, -90.0, 45.0)), limits, made_of)
             for n in range(1 if self.calm else rng.choice((1, 2, 2, 3)))
@@ -135,6 +136,9 @@ class DeliveryWorld:
 
     def play(self, steps: int = STEPS) -> None:
         rng = self.rng
+        if self._has_backlog:
+            self._firings.pile_up(rng)
+            steps *= 3
         for _ in range(steps):
             name = rng.choices(_NAMES, WEIGHTS)[0]
             if not (self.calm and name in FAULTS):
@@ -169,6 +173,7 @@ class DeliveryWorld:
             p.left_out for p in deliverer.ownership.partitions.values()
         )
         self.seen["scan"] += deliverer.scans.count
+        self.seen["scan of what was noted"] += deliverer.scans.noted_count
         self.seen["sink paused"] += any(s.pace.paused_until for s in deliverer.schedule.sinks.values())
 
     def _refuse(self, _: int, __: int) -> None:
@@ -231,6 +236,7 @@ class DeliveryWorld:
             if process.state == "down":
                 process.boot()
             process.run(300)
+            self._look_at(process)
             self._sinks.carry_all()
         self._brokers.mark_all()
 

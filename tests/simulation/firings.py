@@ -63,6 +63,13 @@ class Firings:
     def _end_by_chance(self, n: int, _: int) -> None:
         self.end(commit=n % 4 != 0)
 
+    def pile_up(self, rng: Random) -> None:
+        """More is fired for one sink, which may be down, than a scan may hold and note."""
+        n = rng.randrange(1 << 16)
+        self._sinks.chosen(n).mode = rng.choice(("up", "down"))
+        for _ in range(rng.choice((20, 40))):
+            self._fire(n, rng)
+
     def _fire_some(self, n: int, what: int) -> None:
         rng = Random(what)
         for _ in range(rng.choice((1, 1, 1, 1, 3, 8))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import pytest
 from interlock.engine.bus import Batch, End, Output, Record
@@ -12,10 +13,12 @@ from interlock.engine.delivery.dead_deliverers import DeadDeliverers
 from interlock.engine.delivery.deliverer import Deliverer
 from interlock.engine.delivery.firings import OpenFiring, Order
 from interlock.engine.delivery.lanes import Finished, Lane, SinkLanes
+from interlock.engine.delivery.noted_firings import NotedFirings
 from interlock.engine.delivery.ownership import DelivererOwnership
 from interlock.engine.delivery.partition import ActionPartition
 from interlock.engine.delivery.parts import DelivererParts
 from interlock.engine.delivery.retry import Retry
+from interlock.engine.delivery.scan import Scan
 from interlock.engine.delivery.window import Scope
 
 from tests.kit.kafka import Cluster, Transaction
@@ -266,6 +269,58 @@ def test_a_scan_whose_firings_are_delivered_before_its_end_is_found(monkeypatch:
     )
 
 
+class NotesThatKeepWhatIsAcknowledged(NotedFirings):
+    def remove(self, key: bytes) -> bool:
+        return key in self._offsets
+
+
+# Much is delivered and acknowledged by administrators, and deliverers seldom begin again with nothing noted.
+OF_LONG_LIVES: Final = {
+    "run": 500,
+    "arrive": 500,
+    "answer": 500,
+    "skip": 300,
+    "key": 60,
+    "mode": 20,
+    "compact": 4,
+    "sink": 1,
+    "rebalance": 1,
+    "kick": 1,
+    "crash": 1,
+    "stop": 1,
+    "pause": 1,
+    "no answer": 0,
+    "late end": 0,
+    "time out": 0,
+}
+
+
+def test_firings_that_stay_noted_although_they_are_acknowledged_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    often(monkeypatch, OF_LONG_LIVES, of=deliveries)
+    parts = DelivererParts(noted_firings=NotesThatKeepWhatIsAcknowledged)
+    assert_delivery_shows(DeliveryMadeOf(parts=parts), "acked", kept=23)
+
+
+class NotesThatCoverTooMuch(NotedFirings):
+    def cover(self, scopes: Iterable[Scope], offset: int) -> None:
+        super().cover(scopes, offset + 20)
+
+
+def test_a_scan_that_ends_beyond_what_is_noted_is_found() -> None:
+    parts = DelivererParts(noted_firings=NotesThatCoverTooMuch)
+    assert_delivery_shows(DeliveryMadeOf(parts=parts), "lost", "offset", "stuck", kept=3)
+
+
+def test_a_scan_that_takes_what_its_last_batch_has_beyond_what_is_noted_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Scan, "reads", lambda scan, scope, offset: scope in scan.scopes)
+    often(monkeypatch, OF_LONG_LIVES, of=deliveries)
+    assert_delivery_shows(DeliveryMadeOf(), "order", kept=39)
+
+
 class LanesThatForgetWhatIsInFlight(SinkLanes):
     """Starts the first firing of a lane although it is in flight already."""
 
@@ -296,5 +351,5 @@ class FencesNobody(DeadDeliverers):
 
 def test_the_transaction_of_a_killed_deliverer_that_is_not_ended_is_found() -> None:
     made_of = DeliveryMadeOf(parts=DelivererParts(dead_deliverers=FencesNobody), cluster=PatientCluster)
-    assert_delivery_shows(made_of, "stuck", kept=43)
+    assert_delivery_shows(made_of, "stuck", kept=20)
     assert play(43, DeliveryMadeOf(cluster=PatientCluster)).problems == []

@@ -13,6 +13,7 @@ class Backlog:
     """A partition that has left firings out and has room for them, however often it is scanned."""
 
     is_scanning = True
+    reads_what_is_noted = False
 
     def __init__(self, number: int) -> None:
         self.tp = TopicPartition("b-action", number)

@@ -1,0 +1,60 @@
+"""The open firings that a scan found and could not hold, so that the next scan need not read to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .window import Scope
+
+
+class NotedFirings:
+    """Open firings of one partition that are not in memory: their record keys and offsets.
+
+    A scope is covered up to an offset if each of its open firings below that offset is held or noted, or left
+    out with another scope. Call `remove` for each acknowledgement: what is noted counts as open.
+    """
+
+    def __init__(self) -> None:
+        self._offsets: dict[bytes, int] = {}
+        self._covered: dict[Scope, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def has(self, key: bytes, offset: int) -> bool:
+        """Whether a firing in the record at this offset is noted.
+
+        Not in an earlier record of its key: that firing was acknowledged. It may be in a later one, if the
+        firing was written twice and compaction has removed the record that was noted.
+        """
+        noted = self._offsets.get(key)
+        return noted is not None and noted <= offset
+
+    def covered(self, scope: Scope) -> int:
+        """Up to which offset the scope is covered; 0 if it is not."""
+        return self._covered.get(scope, 0)
+
+    def add(self, offsets: Mapping[bytes, int]) -> None:
+        """Note these firings, {record key: offset}. Of two offsets of one firing the lower one counts."""
+        noted = self._offsets
+        for key, offset in offsets.items():
+            noted[key] = min(offset, noted.get(key, offset))
+
+    def cover(self, scopes: Iterable[Scope], offset: int) -> None:
+        """From now on these scopes are covered up to `offset`."""
+        self._covered.update(dict.fromkeys(scopes, offset))
+
+    def uncover(self, scopes: Iterable[Scope]) -> None:
+        """From now on these scopes are not covered."""
+        for scope in scopes:
+            self._covered.pop(scope, None)
+
+    def remove(self, key: bytes) -> bool:
+        """Forget a firing. Returns whether it was noted."""
+        return self._offsets.pop(key, None) is not None
+
+    def forget(self, subscription: str) -> None:
+        """Forget the firings of a sink, and what is covered of it."""
+        prefix = subscription.encode() + b"\0"
+        self._offsets = {key: at for key, at in self._offsets.items() if not key.startswith(prefix)}
+        self.uncover([scope for scope in self._covered if scope[0] == subscription])
