@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.kit.commit import commit_number
 
 CHOSEN_FILE = Path(__file__).with_name("chosen.json")
-ROTATING = 350
+ROTATING = 250
 # Beyond the seeds that are searched for chosen ones and planted faults.
 _FIRST, _SPAN = 1_000_000, 2**32
 

@@ -15,7 +15,7 @@ from tests.simulation.seeds import first_of_commit
 CHOSEN = (*range(40), 43, 48, 50, 234, 297)  # they show all of MUST_BE_SEEN
 STOPS = (51004, 2587301375)  # a deliverer that stops, and has delivered what another one has acknowledged
 REMOVED = (469203293, 469209044)  # a sink that was removed while much of one key was held, and is back
-ROTATING = 60
+ROTATING = 40
 
 MUST_BE_SEEN = (
     "answer lost after the sink accepted",

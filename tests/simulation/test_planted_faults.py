@@ -366,4 +366,4 @@ def test_a_count_in_a_transaction_without_the_fence_is_found(monkeypatch: Patch)
 
 def test_without_a_fault_nothing_is_found() -> None:
     with pytest.raises(pytest.fail.Exception, match="not found"):
-        assert_found(100, "I1", "I2", "I3", "I4", "I6", "I8", "I10", "timers", kept=0)
+        assert_found(30, "I1", "I2", "I3", "I4", "I6", "I8", "I10", "timers", kept=0)

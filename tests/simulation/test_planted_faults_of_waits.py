@@ -108,4 +108,4 @@ def test_a_registration_that_was_not_written_and_is_not_tried_again_is_found(mon
 
 def test_waits_without_a_fault_hold() -> None:
     with pytest.raises(pytest.fail.Exception, match="not found"):
-        assert_found(100, *OF_WAITS, kept=0, turn=TURN, every=EVERY)
+        assert_found(30, *OF_WAITS, kept=0, turn=TURN, every=EVERY)

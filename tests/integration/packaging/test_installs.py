@@ -172,8 +172,13 @@ def test_each_extra_alone_runs_spark_in_one_version(extras: str, built: Path, tm
     assert installed.size_mb == pytest.approx(stated_mb(extras), rel=0.1)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "python" in metafunc.fixturenames:  # starting Pythons takes a second: only if the tests will run
+        others = [] if metafunc.config.option.markexpr == "not long" else interpreters()
+        metafunc.parametrize("python", [OWN, *others])
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("python", [OWN, *interpreters()])
 def test_all_extras_together_fit_on_each_supported_python_here(
     python: str, built: Path, tmp_path: Path
 ) -> None:

@@ -218,6 +218,7 @@ def as_floats(obj: object) -> object:
     return float(obj) if isinstance(obj, int) and not isinstance(obj, bool) else obj
 
 
+@settings(max_examples=30)
 @given(conditions())
 def test_whole_numbers_may_be_written_with_a_fraction_of_zero(condition: Condition) -> None:
     read = from_json(json.loads(json.dumps(as_floats(condition.to_json()))))

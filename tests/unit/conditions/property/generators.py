@@ -221,6 +221,25 @@ _FALLBACKS: tuple[Condition, ...] = (
     at_least(2, a, b, c).ordered(),
 )
 
+# For faults that few of all conditions show.
+s, a_from_s = LEAVES[3:5]
+ANY: tuple[Condition, ...] = (a | s, (a & b) | (s & b), a_from_s | a, count(a, 2) | s)  # one event meets both
+EXPIRING: tuple[Condition, ...] = (
+    (a & b).quiet("20m").expires(after="20m"),
+    absent(a | b, "20m").expires(after="20m"),
+    (a & ~b).within("20m").expires(after="30m"),
+)
+NEGATED: tuple[Condition, ...] = (
+    (a & ~b).within("1h"),
+    Reset(AllOf(a, ~b), "0 * * * *"),
+    (sequence(a, c) & ~b).within("1h"),
+)
+WINDOWED: tuple[Condition, ...] = (
+    (a & b).within("20m"),
+    sequence(a, b).within("20m"),
+    count(a, 2).within("20m"),
+)
+SLOTS: tuple[Condition, ...] = (a & b, a & b & c, at_least(2, a, b, c))
 # Few of all conditions have a period that ends between the events of a case.
 PERIODIC = (
     Reset(a & b, "*/20 * * * *"),

@@ -14,7 +14,7 @@ from .generators import Case, cases, conditions
 from .oracle import Tick
 from .subject import first_state, stepped
 
-relaxed = settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+relaxed = settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
 
 
 def checked(condition: Condition, state: State, case: Case, now_ms: int) -> Explanation:

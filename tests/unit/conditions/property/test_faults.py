@@ -21,7 +21,7 @@ from interlock.conditions.evaluate.view import Found
 from interlock.conditions.evaluate.windowing import NegatedWindowNode, WindowNode
 
 from . import subject
-from .generators import PERIODIC, Case, cases, crowded_cases
+from .generators import ANY, EXPIRING, NEGATED, PERIODIC, SLOTS, WINDOWED, Case, cases, crowded_cases
 from .runs import examples
 from .test_step_against_oracle import compare
 
@@ -72,10 +72,10 @@ def replan(patch: Patch, change: Callable[[Plan], dict[str, object]]) -> None:
 
 def test_without_a_fault_the_same_cases_agree() -> None:
     with pytest.raises(pytest.fail.Exception):
-        assert_found(most=300)
+        assert_found(most=100)
 
 
-@fault(WindowNode, "bounds")
+@fault(WindowNode, "bounds", cases(among=WINDOWED))
 def a_window_that_leaves_out_its_bound(
     right: Any, self: WindowNode, time_us: int, ends: bool
 ) -> tuple[int, int]:
@@ -98,7 +98,7 @@ def events_that_a_firing_drops_though_it_does_not_take_them(right: Any, self: Ru
     self.pools = [[] for _ in self.pools]
 
 
-@fault(CombinationNode, "met")
+@fault(CombinationNode, "met", cases(among=ANY))
 def a_last_branch_that_goes_before_the_first(
     right: Any, self: CombinationNode, view: evaluation.View
 ) -> Found | None:
@@ -108,7 +108,7 @@ def a_last_branch_that_goes_before_the_first(
     return next((found for node in reversed(self.of) if (found := node.met(view)) is not None), None)
 
 
-@fault(Run, "evaluate_at")
+@fault(Run, "evaluate_at", cases(among=EXPIRING))
 def an_expiry_that_comes_before_a_condition_met_at_its_time(right: Any, self: Run, due_ms: int) -> None:
     """X6"""
     expiry = self.expiry_ms() if self.plan.expires else None
@@ -127,7 +127,7 @@ def an_event_that_counts_at_the_time_of_an_expiry(right: Any, self: Run, match: 
         right(self, match)
 
 
-@fault(NegatedWindowNode, "bounds", cases(negated=True))
+@fault(NegatedWindowNode, "bounds", cases(among=NEGATED))
 def a_negated_event_that_does_not_refute_at_the_end(
     right: Any, self: NegatedWindowNode, time_us: int
 ) -> tuple[int, int]:
@@ -180,7 +180,7 @@ def an_expiry_that_leaves_events_pending(right: Any, self: Run, due_ms: int) -> 
     self.pools = pools
 
 
-@fault(slots, "displaced")
+@fault(slots, "displaced", cases(among=SLOTS))
 def a_late_event_that_replaces_a_later_one(
     right: Any, matches: tuple[Match, ...], match: Match
 ) -> tuple[tuple[Match, ...], int]:
@@ -194,7 +194,7 @@ def a_late_event_that_replaces_a_later_one(
     return left, own
 
 
-@fault(NegatedWindowNode, "redundant", cases(negated=True))
+@fault(NegatedWindowNode, "redundant", cases(among=NEGATED))
 def times_of_negated_events_that_are_forgotten(right: Any, *_: Any) -> bool:
     """E8"""
     return True

@@ -19,20 +19,26 @@ def oracle_of(case: Case) -> Oracle:
     return Oracle(case.condition, case.opened.at_ms, case.opened.since_ms)
 
 
-def compare(case: Case) -> list[Fired]:
-    """Step and oracle side by side; the state is written and read before every step. Returns what fired."""
+def compare(case: Case, whole_from: int = 0) -> list[Fired]:
+    """Step and oracle side by side; the state is written and read before every step. Returns what fired.
+
+    whole_from: before this input only the firings are compared, and the state is not written.
+    """
     oracle, state, fired = oracle_of(case), first_state(case), []
     for number, given_ in enumerate(case.inputs):
-        state, firings = stepped(case.condition, State.decode(state.encode()), given_)
+        is_whole = number >= whole_from
+        state, firings = stepped(case.condition, State.decode(state.encode()) if is_whole else state, given_)
         expected = oracle.feed(given_)
+        fired += expected
         assert [shown(firing) for firing in firings] == expected, number
+        if not is_whole:
+            continue
         assert [id_of(firing) for firing in firings] == [each.id(INCARNATION, KEY) for each in expected]
         assert held_identities(state) == oracle.held_identities(), number
         assert [match.identity for match in state.waiting] == oracle.waiting_identities(), number
         assert state.dropped == oracle.dropped, number
         if isinstance(given_, Tick):
             assert stepped(case.condition, state, given_) == (state, ()), number  # S1
-        fired += expected
     return fired
 
 
@@ -76,5 +82,5 @@ def test_the_last_of_too_many_waiting_matches_are_dropped() -> None:
         assert match is not None
         inputs.append(match)
     inputs.append(Tick(BASES_MS[0] + 2 * WAITING))
-    fired = compare(Case(condition, None, tuple(inputs)))
+    fired = compare(Case(condition, None, tuple(inputs)), whole_from=WAITING - 5)
     assert len(fired) == WAITING // 2
