@@ -358,7 +358,9 @@ class ActionPartition:
 
     def _abandon_scan(self) -> None:
         scan, self._scan = self._scan, None
-        for key, firing in scan.staged.items() if scan is not None else ():
+        if scan is None:
+            return
+        for key, firing in scan.staged.items():
             self._close(key)
             if key in scan.taken:
                 self._noted.add({key: firing.record.offset})
