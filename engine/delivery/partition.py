@@ -40,8 +40,8 @@ class ActionPartition:
     def __init__(self, context: DelivererContext, tp: TopicPartition, start: int, end: int) -> None:
         self.tp, self.position = tp, start
         self._end, self._prefix, self._window = end, context.prefix, WindowUse(context.limits.window)
-        self._new_noted, self._most_noted = context.parts.noted_firings, context.limits.window.noted
-        self._noted = self._new_noted()
+        self._parts, self._most_noted = context.parts, context.limits.window.noted
+        self._noted = self._parts.noted_firings()
         self._is_one_lane = context.sinks.is_one_lane
         self._held: dict[bytes, OpenFiring] = {}
         self.open_offsets = OpenOffsets()
@@ -264,11 +264,11 @@ class ActionPartition:
             return None
         until = {s: covered for s, at in scopes.items() if (covered := self._noted.covered(s)) > at}
         if until:
-            self._scan = Scan({scope: scopes[scope] for scope in until}, until)
+            self._scan = self._parts.scan({scope: scopes[scope] for scope in until}, until)
         else:
             if len(self._noted) > self._most_noted:  # of other scopes: they are scanned to the end again
-                self._noted = self._new_noted()
-            self._scan = Scan(scopes, most_noted=self._most_noted)
+                self._noted = self._parts.noted_firings()
+            self._scan = self._parts.scan(scopes, most_noted=self._most_noted)
         return min(self._scan.scopes.values())
 
     def _may_scan(self, scope: Scope) -> bool:

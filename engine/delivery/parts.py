@@ -12,6 +12,7 @@ from .lanes import SinkLanes
 from .noted_firings import NotedFirings
 from .ownership import DelivererOwnership
 from .partition import ActionPartition
+from .scan import Scan
 from .schedule import Schedule
 
 
@@ -25,6 +26,7 @@ class DelivererParts:
     ownership: type[DelivererOwnership] = DelivererOwnership
     partition: type[ActionPartition] = ActionPartition
     noted_firings: type[NotedFirings] = NotedFirings
+    scan: type[Scan] = Scan
     schedule: type[Schedule] = Schedule
     acknowledgements: type[Acknowledgements] = Acknowledgements
     dead_deliverers: type[DeadDeliverers] = DeadDeliverers

@@ -313,12 +313,17 @@ def test_a_scan_that_ends_beyond_what_is_noted_is_found() -> None:
     assert_delivery_shows(DeliveryMadeOf(parts=parts), "lost", "offset", "stuck", kept=3)
 
 
+class ScanThatTakesAll(Scan):
+    def reads(self, scope: Scope, offset: int) -> bool:
+        return scope in self.scopes
+
+
 def test_a_scan_that_takes_what_its_last_batch_has_beyond_what_is_noted_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Scan, "reads", lambda scan, scope, offset: scope in scan.scopes)
     often(monkeypatch, OF_LONG_LIVES, of=deliveries)
-    assert_delivery_shows(DeliveryMadeOf(), "order", kept=39)
+    made_of = DeliveryMadeOf(parts=DelivererParts(scan=ScanThatTakesAll))
+    assert_delivery_shows(made_of, "order", kept=39)
 
 
 class LanesThatForgetWhatIsInFlight(SinkLanes):
