@@ -6,8 +6,8 @@ test-long: java $(VENV)/.interlock ## All that takes long, hours; a table of wha
 
 # Nearly each of them keeps a core busy with an Airflow, a Spark or an engine.
 test-marked-long: TEST_PROCESSES = 2
-test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: every way a Spark job can end, whole demos
-	$(TESTED) -m long tests
+test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: every way a Spark job can end, whole demos (FOLDERS=tests/unit: some of them)
+	$(TESTED) -m long $(or $(FOLDERS),tests)
 
 # An environment for each, beside that of `make venv`.
 .PHONY: test-pythons

@@ -27,6 +27,21 @@ LOGS = ROOT / ".build" / "long"
 LAST_LINES = 60  # of a failed step's log are printed
 SUPPORTED = range(11, 15)  # minor versions of Python 3, as `requires-python` in pyproject.toml
 
+# {name of a step: (folders whose tests marked `long` it runs, what these show)}
+MARKED = {
+    "engine": (
+        ["tests/integration/engine"],
+        "brokers that fail, refuse and return; 10,000 waits",
+    ),
+    "spark": (["tests/integration/spark"], "all ways in which a Spark job ends; archives and backtests"),
+    "airflow": (["tests/integration/plugin", "tests/integration/triggers"], "killed and old Airflows"),
+    "others": (
+        ["tests/integration/chaos", "tests/integration/demo", "tests/integration/docs"]
+        + ["tests/integration/packaging", "tests/unit"],
+        "whole demos; installs from an index on each Python",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Step:
@@ -97,7 +112,10 @@ def starts(python: str) -> bool:
 def steps() -> list[Step]:
     pythons = other_pythons()
     return [
-        Step("marked", ("test-marked-long",), "tests marked `long`: all Spark exits, whole demos"),
+        *(
+            Step(f"marked-{name}", ("test-marked-long", f"FOLDERS={' '.join(folders)}"), shows)
+            for name, (folders, shows) in MARKED.items()
+        ),
         Step("simulate", ("simulate", "SEEDS=100000"), "100,000 simulated worlds keep the invariants", True),
         Step(
             "simulate-deliveries",

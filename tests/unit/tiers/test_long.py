@@ -105,6 +105,15 @@ def test_the_table_says_when_no_other_python_starts(
     assert "not run: no other supported Python (3.11 to 3.14) on PATH" in capsys.readouterr().out
 
 
+def test_each_file_with_tests_marked_long_belongs_to_one_step() -> None:
+    folders = [folder for folders, _ in long.MARKED.values() for folder in folders]
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        if "pytest.mark.long" in file.read_text():
+            path = file.relative_to(ROOT)
+            assert [folder for folder in folders if path.is_relative_to(folder)] != [], path
+    assert len(set(folders)) == len(folders)
+
+
 @pytest.mark.usefixtures("failing")  # else each process that collects tests would start Pythons
 def test_each_step_is_a_target_of_make() -> None:
     text = "".join(path.read_text() for path in (ROOT / "Makefile", *(ROOT / "make").glob("*.mk")))
