@@ -85,10 +85,10 @@ def test_an_application_of_a_standalone_cluster_emits_its_end_and_what_its_execu
     job = jobs.write(textwrap.dedent(JOB))
     output = jobs.folder / "output"
     process = jobs.submit(str(Path(wrapper.__file__)), str(job), str(output))
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output[-3000:]
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, printed[-3000:]
     emitted = jobs.emitted()
-    assert emitted == [("orders", "application.succeeded"), ("orders", "query.succeeded")], output[-3000:]
+    assert emitted == [("orders", "application.succeeded"), ("orders", "query.succeeded")], printed[-3000:]
     data = jobs.data("application.succeeded", "orders")
     assert re.fullmatch(r"app-\d{14}-0000", data["application"]["id"])
     assert data["written"]["rows"] == 700
