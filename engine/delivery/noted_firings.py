@@ -11,7 +11,8 @@ class NotedFirings:
     """Open firings of one partition that are not in memory: their record keys and offsets.
 
     A scope is covered up to an offset if each of its open firings below that offset is held or noted, or left
-    out with another scope. Call `remove` for each acknowledgement: what is noted counts as open.
+    out with the other scope to which it belongs (the sink of a lane, or a lane of the sink), which then reads
+    it. Call `remove` for each acknowledgement: what is noted counts as open.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,15 @@ class NotedFirings:
         """From now on these scopes are not covered."""
         for scope in scopes:
             self._covered.pop(scope, None)
+
+    def uncover_all_but(self, left_out: Mapping[Scope, int]) -> None:
+        """Keep what is covered of sinks of which something below is left out. The rest can be of no use."""
+        lowest: dict[str, int] = {}
+        for (subscription, _), offset in left_out.items():
+            lowest[subscription] = min(offset, lowest.get(subscription, offset))
+        self._covered = {
+            scope: at for scope, at in self._covered.items() if scope[0] in lowest and at > lowest[scope[0]]
+        }
 
     def remove(self, key: bytes) -> bool:
         """Forget a firing. Returns whether it was noted."""

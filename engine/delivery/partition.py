@@ -2,11 +2,11 @@
 
 Memory holds a window of the open firings. What does not fit is **left out**: the scope to which it belongs,
 a sink or one of its lanes, has an offset from which on nothing is held. When the scope has room again, a
-scan reads the partition from there to its end, because an acknowledgement may be anywhere. It also notes
-the open firings for which there is no room, so that the next scans read only as far as there is room
-(`NotedFirings`). The offset to commit is never above the lowest of the scopes' offsets, nor above the
-lowest open firing. A sink is also left out from a record on that another version wrote, until a process
-that reads that version takes the partition over.
+scan reads the partition from there to its end, because an acknowledgement may be anywhere behind the
+firing. It also notes the open firings for which there is no room, so that the next scans read only as far
+as there is room (`NotedFirings`). The offset to commit is never above the lowest of the scopes' offsets,
+nor above the lowest open firing. A sink is also left out from a record on that another version wrote, until
+a process that reads that version takes the partition over.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class ActionPartition:
             self._unread.discard(item.key or b"")
             self._noted.remove(item.key or b"")
             return None, self._close(item.key or b"")
-        if firing is None or firing.key in self._held:
+        if firing is None or firing.key in self._held or firing.key in self._unread:
             return None, None
         refused = self.refusal(firing)
         if refused is None:
@@ -297,7 +297,7 @@ class ActionPartition:
         except UnknownVersion:
             unknown = self._unknown.get(record.key or b"")
             if unknown is not None:  # else a later record of its key can be read
-                scan.refuse((unknown.subscription, None), unknown.offset)
+                scan.refuse_unreadable(unknown.subscription, unknown.offset)
             return
         if closes:
             scan.noted.pop(record.key or b"", None)
@@ -309,7 +309,7 @@ class ActionPartition:
         unknown = self._unknown.get(firing.key)
         if unknown is not None:  # a later record may say that it is acknowledged
             self._unknown[firing.key] = unknown._replace(offset=min(record.offset, unknown.offset))
-            scan.refuse((firing.subscription, None), record.offset)
+            scan.refuse_unreadable(firing.subscription, record.offset)
             return
         scopes = dict.fromkeys(self._scopes(firing))
         if any(scope in scan.refused for scope in scopes):
@@ -347,12 +347,13 @@ class ActionPartition:
             self._left_out[scope] = min(offset, self._left_out.get(scope, offset))
         if scan.until is None:
             self._cover(scan)
+        self._noted.uncover_all_but(self._left_out)
         return [*scan.staged.values()]
 
     def _cover(self, scan: Scan) -> None:
         self._noted.add(scan.noted)
         self._noted.uncover(scan.scopes)
-        unreadable = {unknown.subscription for unknown in self._unknown.values()}
+        unreadable = scan.unreadable.union(unknown.subscription for unknown in self._unknown.values())
         readable = [scope for scope in scan.refused if scope[0] not in unreadable]
         self._noted.cover(readable, self.position if scan.noted_to is None else scan.noted_to)
 

@@ -13,13 +13,14 @@ from .window import Scope
 class Scan:
     """A scan in progress. scopes: {what it reads: from which offset}.
 
-    until: {scope: up to which offset its open firings are noted}, if it reads no further than that; None if
-    it reads up to the partition's position. most_noted: how many firings it may note.
+    until: {scope: up to which offset its open firings are noted}, if it takes nothing beyond that; None if it
+    reads up to the partition's position. most_noted: how many firings it may note.
 
     staged: the firings that it found, by record key; they are delivered when it ends. taken: the keys of
     those that were noted before. refused: {scope without room for all that was found: the offset from which
-    on it is left out again}. noted: {record key of a firing without room: its offset}. noted_to: the offset
-    of the first such firing that could not be noted; None if all were.
+    on it is left out again}. unreadable: sinks with a record of another version. noted: {record key of a
+    firing without room: its offset}. noted_to: the offset of the first such firing that could not be noted;
+    None if all were.
     """
 
     scopes: Mapping[Scope, int]
@@ -27,6 +28,7 @@ class Scan:
     most_noted: int = 0
     staged: dict[bytes, OpenFiring] = field(default_factory=dict)
     taken: set[bytes] = field(default_factory=set)
+    unreadable: set[str] = field(default_factory=set)
     refused: dict[Scope, int] = field(default_factory=dict)
     noted: dict[bytes, int] = field(default_factory=dict)
     noted_to: int | None = None
@@ -40,6 +42,15 @@ class Scan:
     def refuse(self, scope: Scope, offset: int) -> None:
         """Leave a scope out again, from this offset on or from an earlier one that was refused."""
         self.refused[scope] = min(offset, self.refused.get(scope, offset))
+
+    def refuse_unreadable(self, subscription: str, offset: int) -> None:
+        """Leave a sink out from a record on that another version wrote.
+
+        It is not covered afterwards (`NotedFirings`): firings before this record may be left out, and have
+        been passed if the scan does not read this sink.
+        """
+        self.unreadable.add(subscription)
+        self.refuse((subscription, None), offset)
 
     def note(self, firing: OpenFiring) -> None:
         """Note a firing that was refused, if all before it were noted and there is room."""

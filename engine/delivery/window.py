@@ -13,7 +13,7 @@ Scope: TypeAlias = tuple[str, str | None]  # (subscription, None) or (subscripti
 class FiringWindow(NamedTuple):
     """How much is held of a partition: firings of a sink, firings of one of its lanes, bytes of a sink.
 
-    noted: how many more firings one scan may note (`NotedFirings`); at most twice as many are noted.
+    noted: how many firings without room one scan may note (`NotedFirings`). At most twice as many are noted.
     """
 
     sink: int = 1000

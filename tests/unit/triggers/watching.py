@@ -60,7 +60,7 @@ class Topic:
             def close(self) -> None:
                 topic.closed.append(self.durable)
 
-        monkeypatch.setattr(module, "Firings", Firings)
+        monkeypatch.setattr(module, "SubscriptionFirings", Firings)
         monkeypatch.setattr("interlock.engine.waiting.open_firings.read", self.read)
         monkeypatch.setattr("interlock.engine.waiting.acknowledge.acknowledge_all", self.acknowledge)
         monkeypatch.setattr(module, "count_acknowledged", lambda _, __, count: self.counted.append(count))

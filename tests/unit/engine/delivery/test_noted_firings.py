@@ -85,6 +85,16 @@ def test_what_is_forgotten_of_a_sink_leaves_the_others() -> None:
     assert noted.covered((other, None)) == 9
 
 
+def test_what_is_covered_is_kept_only_of_sinks_of_which_something_below_is_left_out() -> None:
+    noted = NotedFirings()
+    lane = SINK, "key a"
+    noted.cover([SCOPE, lane, (SINK + "2", None)], 9)
+    noted.uncover_all_but({lane: 8})
+    assert (noted.covered(SCOPE), noted.covered(lane), noted.covered((SINK + "2", None))) == (9, 9, 0)
+    noted.uncover_all_but({lane: 9})
+    assert (noted.covered(SCOPE), noted.covered(lane)) == (0, 0)
+
+
 def test_a_firing_that_is_acknowledged_elsewhere_while_it_is_noted_is_not_given() -> None:
     made = partition(window=FiringWindow(sink=2, noted=10))
     log = [record(offset, f"f{offset}", f"key {offset}") for offset in range(6)]

@@ -333,7 +333,7 @@ def test_a_process_ends_although_a_call_of_its_threads_hangs(what: str) -> None:
     """The thread that it waits for would be one of the interpreter's pools."""
     code = f"""
 import socket, threading
-from interlock.engine.sending.target import Target
+from interlock.engine.sending.target import SinkTarget
 from tests.kit.posting import Posting, form
 from tests.unit.engine.delivery.firings import firing
 
@@ -353,7 +353,7 @@ class Hanging(Posting):
         hang()
 event = form(**({{"dataref": {REF!r}}} if what == "data" else {{}}))
 origins = {{"order": [{{"topic": "b-event", "partition": 0, "offset": 5, "timestamp_ms": 0}}]}}
-with Hanging({{"c": Target(url="http://sink.example")}}) as posting:
+with Hanging({{"c": SinkTarget(url="http://sink.example")}}) as posting:
     posting.start(firing(7, events={{"order": [event]}}, origins=origins))
     assert begun.wait({WAIT_S})
 print("closed")
