@@ -41,12 +41,13 @@ REASON = re.compile(r"given up after \d+ failed deliveries; the last failure: (.
 
 
 class Away:
-    """Two sinks at one address, a bus with their firings, and what arrived and was accepted, by path."""
+    """Two sinks at one address, and a bus. By path: what fired, what arrived, and what was accepted."""
 
     def __init__(self, bench: Any, port: int, eventually: Callable[..., Any]) -> None:
         self.bench, self.port, self._eventually = bench, port, eventually
         self.arrived: dict[str, list[Arrival]] = defaultdict(list)
         self.accepted: dict[str, list[str]] = defaultdict(list)
+        self.fired: dict[str, dict[str, Any]] = {path: {} for path in GIVE_UP_S}  # their records, by id
         self.emitted = 0
         self.subscriptions = {path: subscription_of(bench.config.deployment, path[1:]) for path in GIVE_UP_S}
         for path, name in self.subscriptions.items():
@@ -80,9 +81,18 @@ class Away:
         began = time.monotonic()
         for n in range(EMITS):
             self.emit()
+            self.note_what_fired()
             due = began + (n + 1) * TURN_S / EMITS
             self._eventually("it is time", lambda due=due: time.monotonic() >= due, TURN_S + 60)
         self._eventually(f"given up for: {failure}", lambda: failure in self.failures())
+
+    def note_what_fired(self) -> None:
+        """Called now and then: within minutes, compaction removes the record of what is acknowledged."""
+        for record in self.bench.records("action"):
+            form = record.json()
+            if form is not None and form["state"] == "fired":
+                path = "/" + form["subscription"].rpartition("/")[2]
+                self.fired[path].setdefault(form["firing"]["id"], record)
 
     def dead_letters(self) -> list[Any]:
         found: list[Any] = self.bench.records("dead-letter")
@@ -96,10 +106,15 @@ class Away:
         ]
         return {match and match[1] for match in matched}
 
+    def all_fired(self) -> bool:
+        self.note_what_fired()
+        return all(len(records) == self.emitted for records in self.fired.values())
+
     def eventually_ended(self) -> None:
         """All firings of both sinks are acknowledged."""
 
         def ended() -> bool:
+            self.note_what_fired()
             forms = [record.json() for record in self.bench.records("action")]
             return sum(form is not None and form["state"] == "acked" for form in forms) >= 2 * self.emitted
 
@@ -139,15 +154,11 @@ def test_what_fires_while_the_sink_is_away_is_accepted_later_or_is_a_dead_letter
             bench.sigkill(second)
             away.fires_through_a_turn(OVERLOADED)
             away.emit()
+            eventually("the last events have fired", away.all_fired)
         with away.answering(lambda: answer(202), accepts=True):
             away.eventually_ended()
     admin.close()
-    fired: dict[str, dict[str, Any]] = {path: {} for path in GIVE_UP_S}
-    for record in bench.records("action"):
-        form = record.json()
-        path = "/" + form["subscription"].rpartition("/")[2]
-        if form["state"] == "fired":
-            fired[path][form["firing"]["id"]] = record
+    fired = away.fired
     given_up = {dead_letter.json()["firing"]["id"]: dead_letter for dead_letter in away.dead_letters()}
     assert len(given_up) == len(away.dead_letters())
     for dead_letter in given_up.values():
