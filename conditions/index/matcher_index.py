@@ -55,6 +55,7 @@ class MatcherIndex(Generic[T]):
             raise ConditionError(f"subscription {handle!r} is in the index already: remove it first")
         condition.check_key(key is not None)
         own = None if key is None else canonical_key(key)
+        routes = _routes(condition)  # before anything is inserted, since it may raise
         self._subscriptions[handle] = (condition, own)
         kind: type[Hit[T]] = Hit
         if condition.distinct_paths:
@@ -62,9 +63,14 @@ class MatcherIndex(Generic[T]):
             kind = DistinctHit
         for number, matcher in enumerate(condition.matchers):
             hit = kind(handle, (number,), UNKEYED if own is None else own)
-            for route in routes_of(matcher):
+            for route in routes[number]:
                 checks = [self._checks.use(each) for each in route.checks]
                 insert_hit(self._types, _type_of(route), _steps(route, matcher, own, checks), hit)
+
+    @staticmethod
+    def check(condition: Condition) -> None:
+        """Raises what `add` would raise because it cannot make the routes of the condition."""
+        _routes(condition)
 
     def remove(self, handle: T) -> None:
         """Remove a subscription and what only it used; does nothing if there is none."""
@@ -178,6 +184,11 @@ class MatcherIndex(Generic[T]):
                     entries.append(below)
                     hits += (below.hits or {}).values()
         return hits
+
+
+def _routes(condition: Condition) -> list[tuple[Route, ...]]:
+    """The routes of each matcher."""
+    return [routes_of(matcher) for matcher in condition.matchers]
 
 
 def _ends(attributes: Mapping[str, str]) -> Iterator[tuple[str, bool]]:

@@ -13,6 +13,7 @@ from ...events.attributes import is_name
 from ..filters import All, Any, Exact, Filter, Prefix, Suffix, Where
 from ..filters.cel.reads import Scalar
 from ..filters.dialects import Comparison, FilterGroup, Not
+from ..filters.filter import MAX_VALUE_CHARS
 from ..nodes.matcher import Matcher
 
 # The most routes of a matcher with several `any`, which multiply: an `any` beyond it is evaluated instead. A
@@ -68,11 +69,15 @@ def _members(where: Where) -> Members:
 
 
 def _attributes(where: Where) -> tuple[Exact, ...]:
-    """The attributes that must equal a text for the predicate to be true, as filters."""
+    """The attributes that must equal a text for the predicate to be true, as filters.
+
+    Texts that a filter refuses are left out: a text in a predicate may be empty, or longer.
+    """
     return tuple(
         Exact({path[1]: value})
         for path, value in where.equalities.items()
-        if path[0] == "event" and len(path) == 2 and isinstance(value, str) and is_name(path[1]) and value
+        if path[0] == "event" and len(path) == 2 and is_name(path[1])
+        if isinstance(value, str) and 0 < len(value) <= MAX_VALUE_CHARS
     )
 
 

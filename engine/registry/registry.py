@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from weakref import WeakValueDictionary
 
-from ...conditions import Condition, canonical_key
+from ...conditions import Condition, MatcherIndex, canonical_key
 from ...events.errors import InterlockError
 from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
@@ -87,6 +87,19 @@ def _require_own_key(record: Record, incarnation: str, registration: Registratio
             f"{registration.incarnation!r}. No Interlock wrote it. To remove it, write a null with its key, "
             f"{record.key!r}, and the header {LEFTOVER[0][0]!r} to the topic."
         )
+
+
+def _require_routes(registration: Registration, condition: Condition) -> None:
+    """Raises RecordError if an engine's index cannot take the condition.
+
+    Each engine that had it in force would end, again at each start. Whatever is wrong concerns it alone.
+    """
+    try:
+        MatcherIndex.check(condition)
+    except Exception as e:
+        raise RecordError(
+            f"the condition of {registration.subscription!r} cannot be looked up ({type(e).__name__}: {e})."
+        ) from e
 
 
 class Registry:
@@ -268,7 +281,9 @@ class Registry:
         form = bytes(registration.condition)
         condition = self._conditions.get(form)
         if condition is None:
-            condition = self._conditions[form] = registration.build_condition()
+            condition = registration.build_condition()
+            _require_routes(registration, condition)
+            self._conditions[form] = condition
         return condition
 
     def _read_other(self, record: Record, change: Change) -> None:

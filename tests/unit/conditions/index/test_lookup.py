@@ -241,6 +241,21 @@ def test_equal_paths_are_read_once_an_event(monkeypatch: pytest.MonkeyPatch) -> 
     assert read == {"subject": 1, ("subject", "data.k"): 1}
 
 
+def test_a_subscription_whose_routes_cannot_be_made_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    condition = event("t") & event("t", filters=[Asked("f")], where="data.k == 'v'")
+    with monkeypatch.context() as patched:
+        patched.setattr(Where, "equalities", {("event", "subject"): "\ud800"})
+        with pytest.raises(ConditionError, match="not valid Unicode"):
+            index.add("s", condition)
+    assert "s" not in index
+    assert index.lookup(SENT) == []
+    index.add("s", condition)
+    assert index.lookup(SENT) == [Hit("s", (0, 1), "")]
+
+
 # -- what is evaluated
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from interlock.conditions import Matcher, event
+from interlock.conditions import Matcher, event, parse
 from interlock.conditions.filters import All, Any, Exact, Not, Prefix, Sql, Suffix, Where
+from interlock.conditions.filters.filter import MAX_VALUE_CHARS
 from interlock.conditions.index.routes import MAX_AFFIXES, MAX_ROUTES, Affix, Route, routes_of
 
 A, B, C = Exact(tenant="a"), Exact(tenant="b"), Exact(region="c")
@@ -87,3 +88,13 @@ def test_beginnings_beyond_the_limit_are_evaluated() -> None:
     (route,) = routes_of(event("t", filters=[Prefix(dict.fromkeys(names, "p")), Suffix(z="s")]))
     assert len(route.affixes) == MAX_AFFIXES
     assert route.checks == (Prefix({names[-1]: "p"}), Suffix(z="s"))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_text_in_where_that_is_too_long_for_an_attribute_filter_is_only_evaluated(more: int) -> None:
+    """In `where` a text may be longer. It made no route but an error, which ended every engine."""
+    long = "s" * (MAX_VALUE_CHARS + more)
+    (matcher,) = parse(f"""event("t", where="event.subject == '{long}'")""").matchers
+    (route,) = routes_of(matcher)
+    assert route.exact == (TYPE if more else exact(type="t", subject=long))
+    assert route.checks == (matcher.where,)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interlock import event
+from interlock.conditions.filters import Where
 from interlock.engine.bus import End, Record
 from interlock.engine.records import (
     BUS_KEY,
@@ -146,6 +147,24 @@ def test_a_registration_that_cannot_be_matched_is_ignored_and_logged_and_stops_n
     assert [r.offset for r in registry.between(0, 3)] == [0, 2]
     assert registry.position == 3
     assert "bus-subscription[0]@1" in caplog.text
+
+
+def test_a_registration_whose_condition_the_index_cannot_take_is_ignored_and_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended each engine, again at each start. No condition is known; here the index fails by a fault."""
+    monkeypatch.setattr(Where, "equalities", {("event", "subject"): "\ud800"})
+    untaken = Registration.of("untaken", event("t", where="data.k == 'v'"), None, 1)
+    registry = Registry()
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        for record in (registered(0, A), registered(1, untaken), registered(2, B), registered(3, untaken)):
+            registry.apply(record)
+    assert [r.offset for r in registry.between(0, 4)] == [0, 2]
+    assert registry.by_name("untaken") is None
+    assert registry.position == 4
+    for place in ("bus-subscription[0]@1", "bus-subscription[0]@3"):
+        assert place in caplog.text
+    assert "the condition of 'untaken' cannot be looked up" in caplog.text
 
 
 @pytest.mark.parametrize("first", [True, False])

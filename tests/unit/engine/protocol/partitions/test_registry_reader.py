@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from interlock import event
+from interlock.conditions import parse
+from interlock.conditions.filters.filter import MAX_VALUE_CHARS
 from interlock.engine.errors import EngineError
 from interlock.engine.protocol import context
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
@@ -108,3 +110,18 @@ def test_an_engine_that_slept_through_a_removal_and_its_compaction_does_not_fire
     pool.start("two")
     assert pool.fired() == []
     assert pool.committed(TRIGGER).offset == pool.log(TRIGGER).end
+
+
+def test_a_wait_for_a_long_text_in_where_ends_no_engine_and_is_in_force() -> None:
+    """Each engine ended with it, and each that was started again."""
+    text = "s" * (MAX_VALUE_CHARS + 1)
+    condition = parse(f"""event("t", where="event.subject == '{text}'")""")
+    clocks, pool = Clocks(), Pool(WAIT)
+    running, registry = clocks.follow(pool)
+    running.read_whole()
+    pool.register(long := Registration.of("long", condition, None, 0))
+    running.read_new()
+    following, read_later = clocks.follow(pool)
+    following.read_whole()
+    for each in (registry, read_later):
+        assert each.get(long.incarnation) is not None
