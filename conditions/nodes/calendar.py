@@ -18,7 +18,8 @@ from __future__ import annotations
 import re
 import threading
 import zoneinfo
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
@@ -33,8 +34,10 @@ from . import cron
 BEGINNING: Final = -(2**62)
 END: Final = 2**62
 MAX_ZONE_CHARS: Final = 64
-# Enough for events that arrive nearly in the order of their times, the usual case.
-_REMEMBERED_PERIODS = 128
+# Of one calendar: more than the events that a state is likely to hold. A matcher with keep="all" may hold a
+# thousand, each in another period, and one evaluation asks for the periods of all. If fewer were remembered,
+# each would be gone again before it is asked for, and a search takes a millisecond. A period takes 56 bytes.
+REMEMBERED_PERIODS: Final = 4096
 _REMEMBERED_CALENDARS = 256
 
 _UNIX_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times here are UTC or wall-clock times
@@ -114,30 +117,33 @@ class _Calendar:
         self._zone = zone
         self._search: Any = croniter(expression.text, _UNIX_EPOCH, ret_type=datetime)
         self._lock = threading.Lock()  # a croniter object keeps its position
-        # (ascending starts, their periods), replaced as a whole: readers need no lock. `_order`: oldest first
-        self._recent: tuple[list[int], list[tuple[int, int]]] = ([], [])
-        self._order: list[int] = []
+        # (ascending starts, their ends), replaced as a whole: readers need no lock. `_order`: oldest first
+        # A list of starts, because a search in an array takes twice as long
+        self._recent: tuple[list[int], array[int]] = ([], array("q"))
+        self._order = array("q")
 
     def period(self, micros: int) -> tuple[int, int]:
-        starts, periods = self._recent
+        starts, ends = self._recent
         index = bisect_right(starts, micros) - 1
-        if index >= 0 and micros < periods[index][1]:
-            return periods[index]
+        if index >= 0 and micros < ends[index]:
+            return starts[index], ends[index]
         with self._lock:
             found = self._find(min(max(micros, _FIRST), _LAST))
-            self._remember(found)
+            self._remember(*found)
         return found
 
-    def _remember(self, found: tuple[int, int]) -> None:
-        kept = {period[0]: period for period in self._recent[1]}
-        if found[0] in kept:
+    def _remember(self, start: int, end: int) -> None:
+        starts, ends = self._recent[0][:], self._recent[1][:]
+        index = bisect_left(starts, start)
+        if index < len(starts) and starts[index] == start:
             return  # another thread was here first
-        if len(self._order) == _REMEMBERED_PERIODS:
-            del kept[self._order.pop(0)]
-        self._order.append(found[0])
-        kept[found[0]] = found
-        starts = sorted(kept)
-        self._recent = (starts, [kept[start] for start in starts])
+        starts.insert(index, start)
+        ends.insert(index, end)
+        self._order.append(start)
+        if len(self._order) > REMEMBERED_PERIODS:
+            oldest = bisect_left(starts, self._order.pop(0))
+            del starts[oldest], ends[oldest]
+        self._recent = (starts, ends)
 
     def _find(self, micros: int) -> tuple[int, int]:
         now = _UNIX_EPOCH + micros * _MICROSECOND

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 import zoneinfo
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,11 +16,13 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
+from croniter import croniter
 from hypothesis import given
 from hypothesis import strategies as st
 from interlock.conditions.errors import ConditionError
 from interlock.conditions.nodes import calendar
-from interlock.conditions.nodes.calendar import BEGINNING, END, MAX_ZONE_CHARS, Periods
+from interlock.conditions.nodes.calendar import BEGINNING, END, MAX_ZONE_CHARS, REMEMBERED_PERIODS, Periods
+from interlock.conditions.nodes.matcher import MAX_LIMIT
 
 UTC = UTC
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -314,20 +318,45 @@ def test_earlier_look_ups_do_not_change_a_period(cron: str, zone: str, instants:
     assert there == back[::-1] == [unasked(cron, zone).of(instant) for instant in instants]
 
 
-def test_more_periods_than_are_remembered_are_found_again() -> None:
-    minutes = Periods("* * * * *", "UTC")
+def test_the_periods_of_all_events_that_matchers_may_hold_are_searched_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A state that held events of more than 128 periods searched all of them again at each event: 100 ms."""
+    searches: Counter[str] = Counter()
+    get_next = croniter.get_next
+    monkeypatch.setattr(
+        croniter, "get_next", lambda self, *a, **b: searches.update("s") or get_next(self, *a, **b)
+    )
+    days = unasked("0 0 * * *", "UTC")
+    held = [micros("2016-01-01 12:00") + n * DAY for n in range(3 * MAX_LIMIT)]
+    for _ in range(3):
+        for at in held:
+            assert days.of(at) == (at - DAY // 2, at + DAY // 2)
+    assert searches["s"] == len(held)
+
+
+def test_more_periods_than_are_remembered_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calendar, "REMEMBERED_PERIODS", 128)
+    minutes = unasked("* * * * *", "UTC")
     start = micros("2026-01-01 00:00")
     for _ in range(2):
-        for n in range(300):
+        for n in [*range(0, 300, 2), *range(299, 0, -2)]:
             at = start + n * 60 * SECOND
             assert minutes.of(at + 1) == (at, at + 60 * SECOND)
 
 
 def test_the_memory_of_periods_is_bounded() -> None:
-    minutes = Periods("*/3 * * * *", "UTC")
-    for n in range(1000):
-        minutes.of(micros("2026-01-01 00:00") + n * 180 * SECOND)
-    assert len(minutes._calendar._recent[0]) == len(minutes._calendar._order) == 128
+    """A hundred thousand waits may share one calendar, but there may also be hundreds of calendars."""
+    minutes = unasked("*/3 * * * *", "UTC")
+    minutes.of(0)
+    tracemalloc.start()
+    try:
+        for n in range(REMEMBERED_PERIODS + 200):
+            minutes.of(micros("2026-01-01 00:00") + n * 180 * SECOND)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 80 * REMEMBERED_PERIODS
 
 
 def test_threads_find_the_same_periods() -> None:
