@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
-from interlock.conditions import AllOf, Condition, ConditionError, absent, at_least, count, event, sequence
+from interlock.conditions import (
+    AllOf,
+    Condition,
+    ConditionError,
+    absent,
+    at_least,
+    count,
+    event,
+    not_followed_by,
+    rehearse,
+    sequence,  # fmt: skip
+)
 from interlock.conditions.evaluate.plan import MAX_COST
+from interlock.events import Event
 
 from tests.unit.conditions.timeline import timeline
 
@@ -86,6 +100,39 @@ def test_first_holds_the_earliest() -> None:
     """H2"""
     left = " ".join(events("a", WINDOW_CAPACITY).split())
     timeline(f"(a & b).within('1d').keep('first'):   {events('a', 50)}   {{{left}}}")
+
+
+START = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def sent(letter: str, second: int) -> Event:
+    return Event.of(letter, "/s", id=f"{letter}{second}", time=START + timedelta(seconds=second))
+
+
+def test_first_in_a_later_step_of_a_sequence_is_filled_for_good_by_events_before_the_first_step() -> None:
+    """H2"""
+    early = [sent("b", n) for n in range(WINDOW_CAPACITY)]
+    later = [sent(letter, 100 + 2 * n + k) for n in range(20) for k, letter in enumerate("ab")]
+    first = sequence(a, event("b", label="b", keep="first"))
+    assert rehearse(first, early + later) == []
+    assert len(rehearse(first, early[1:] + later)) == 20
+    for other in (sequence(a, b), sequence(a, b).keep("all"), sequence(a.keep("first"), b)):
+        assert len(rehearse(other, early + later)) == 20
+    assert len(rehearse(sequence(a, b).within("50s", lateness="0s").keep("first"), early + later)) == 20
+
+
+@pytest.mark.parametrize("limit", [WINDOW_CAPACITY, 20, 21])
+def test_openers_that_come_too_often_need_a_larger_limit_to_fire(limit: int) -> None:
+    """E3: within 20 s, both ends included, 21 come."""
+    often = [sent("a", n) for n in range(100)]
+    until = START + timedelta(seconds=99)
+    for condition in (
+        not_followed_by(event("a", keep="all", limit=limit), b, "20s"),
+        not_followed_by(a, b, "20s").keep("all", limit),
+    ):
+        assert len(rehearse(condition, often, until=until)) == (79 if limit == 21 else 0)
+    assert rehearse(not_followed_by(a, b, "20s"), often, until=until) == []
+    assert len(rehearse(not_followed_by(a, b, "20s"), often[::2], until=until)) == 40
 
 
 def test_a_matcher_that_is_only_negated_holds_no_events() -> None:
