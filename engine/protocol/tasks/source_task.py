@@ -38,8 +38,12 @@ from .claims import Claims
 from .scans import ScanGroup
 from .start import TaskStart
 
-# A match contains the event with at most 64 KiB of data, and targets of at most 600 bytes each.
+# A match contains the event, with at most 64 KiB of data and 256 KiB of attributes, and its targets: of about
+# 600 bytes at most, or 3 KB where the event writes the key differently.
 MAX_TARGETS = 1000
+# A target may also have a value of at most 512 bytes for each of its matchers: so many of them are 4 MiB, and
+# fit into a record with all else.
+MAX_VALUES = 8192
 # Each target may fire with the whole event, and one transaction holds all firings of a match. So a match of a
 # large event has fewer targets, but at least this many: else the event is repeated too often.
 LEAST_TARGETS = 100
@@ -300,13 +304,16 @@ def _with_written(registered: Registered, target: MatchTarget, event: Event) -> 
 
 
 def _slices(targets: list[MatchTarget], most: int) -> Iterator[list[MatchTarget]]:
-    if len(targets) <= most:
+    if len(targets) <= most and sum(len(target.values) for target in targets if target.values) <= MAX_VALUES:
         yield targets
         return
     targets = sorted(targets, key=lambda target: target.registry_offset)
-    start = 0
-    for n in range(1, len(targets)):
-        if n - start >= most and targets[n].registry_offset != targets[n - 1].registry_offset:
+    start = values = 0
+    for n, target in enumerate(targets):
+        more = len(target.values or ())
+        is_full = n - start >= most or values + more > MAX_VALUES
+        if is_full and n > start and target.registry_offset != targets[n - 1].registry_offset:
             yield targets[start:n]
-            start = n
+            start, values = n, 0
+        values += more
     yield targets[start:]

@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from interlock import Event, event
+from interlock import Event, all_of, event
 from interlock.conditions import MatcherIndex, count
 from interlock.engine.protocol.outputs import MAX_PASS_BYTES
 from interlock.engine.protocol.tasks import source_task
@@ -17,6 +17,7 @@ from interlock.engine.records.sizes import MAX_ATTRIBUTE_BYTES, MAX_INLINE_BYTES
 from interlock.engine.registry.registry import Registered
 from interlock.events.kafka import encode
 
+from tests.unit.engine.protocol import source_world
 from tests.unit.engine.protocol.source_world import FAR, PARTITIONS, TP, World
 
 
@@ -172,6 +173,19 @@ def test_more_targets_than_a_record_holds_travel_in_several_records() -> None:
     assert all(len(match.targets) <= MAX_TARGETS for _, match in world.matches)
     assert all(world.reached(w) == [0] for w in made[::1000])
     assert sum(len(match.targets) for _, match in world.matches) == len(made)
+
+
+def test_targets_with_many_values_to_count_travel_in_several_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 waits that counted a long value with 20 matchers each were one record of 10 MB. Brokers take at
+    most 8 MB, so the engine ended, and each next owner with it."""
+    monkeypatch.setattr(source_world, "PARTITIONS", 1)
+    world = World()
+    condition = all_of(*(count(event("a", label=f"m{n}"), 2, distinct="data.url") for n in range(20)))
+    made = [world.register(f"w{n}", condition, 0) for n in range(850)]
+    world.append("a", 5, value=json.dumps({"url": "ü" * 250}).encode())
+    world.run()  # asserts the size of each record
+    assert sum(len(match.targets) for _, match in world.matches) == len(made)
+    assert all(world.reached(w) == [0] for w in made[::100])
 
 
 def test_a_match_of_a_large_event_has_fewer_targets_as_one_transaction_may_fire_all() -> None:
