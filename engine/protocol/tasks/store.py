@@ -257,9 +257,10 @@ class Store:
         first = self._timers.first()
         return first is not None and first.at_ms <= until_ms
 
-    def postpone(self, states: KeyStates) -> None:
+    def postpone(self, due: Wakeup) -> None:
         """Skip the key that `due` yielded; `put_back` makes it due again."""
-        (self._timers if states.timed else self._closings).take_first()
+        # Not by `timed`: that may have become known after the wakeup was put among the timers.
+        (self._timers if self._timers.first() == due else self._closings).take_first()
 
     def put_back(self, states: KeyStates, due: Wakeup) -> None:
         self._push(states, due.at_ms, due.incarnation, due.key)

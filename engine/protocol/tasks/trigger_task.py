@@ -336,11 +336,11 @@ class TriggerTask:
             if registered is None or registered.offset != states.registry_offset:
                 self.forget([due.incarnation])
                 if self.store.get(due.incarnation) is not None:  # its registration is not read yet
-                    self.store.postpone(states)
+                    self.store.postpone(due)
                     postponed.append((states, due))
                 continue
             if not ready(registered.offset):
-                self.store.postpone(states)
+                self.store.postpone(due)
                 postponed.append((states, due))
                 continue
             states = self.states_of(registered)

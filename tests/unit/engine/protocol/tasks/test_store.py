@@ -131,7 +131,7 @@ def test_an_abort_and_a_recovery_restore_the_committed_states_whatever_a_pass_di
         later = list[tuple[KeyStates, Wakeup]]()
         for wakeup in store.due(15):
             kept = store.get(wakeup.incarnation)
-            store.postpone(kept)
+            store.postpone(wakeup)
             later.append((kept, wakeup))
         assert all(at_ms > 15 for at_ms in [store.next_wakeup] if at_ms is not None)
         for kept, wakeup in later:

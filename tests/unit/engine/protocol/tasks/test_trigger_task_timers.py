@@ -114,6 +114,26 @@ def test_states_of_registrations_that_are_not_read_yet_are_kept_and_ticked_once_
     assert [f["firing"]["key"] for f in log.firings] == ["p"]
 
 
+@pytest.mark.parametrize("keys", [("p", "p"), ("p", "q")])
+def test_keys_recovered_before_their_registration_are_closed_in_time(keys: tuple[str, str]) -> None:
+    """Such a key counted as one with timers until an event came. A tick then took it from those without: it
+    lost another key's wakeup, or ended the engine."""
+    log, d = log_of_durable()
+    log.run(pair(d, 0, "x", "1", keys[0]))
+    later = Registry()
+    task = TriggerTask(TaskStart(TP, Committed(1, ""), 1), log.context(later))
+    for record in log.states:
+        task.load(record)
+    task.recovered()
+    register(later, 0, d)
+    outputs = log.outputs()
+    task.process(at(1), pair(d, 1, "x", "2", keys[1]), outputs, 0)
+    assert task.tick(3 * TTL, outputs, 0, lambda _: False, False)
+    assert task.open_keys == len(set(keys))
+    assert task.tick(3 * TTL, outputs, 0, seen_by_all, False)
+    assert (task.open_keys, task.due_at()) == (0, None)
+
+
 def test_an_abort_undoes_apply_and_tick_and_both_can_be_repeated() -> None:
     log, _ = log_of_wait(LATE, at_ms=5000)
     task = log.task()
