@@ -107,6 +107,8 @@ class Housekeeping:
                 self._registry.orphans(before_ms) or self._registry.old_leases(before_ms) or self._leftovers()
             ):
                 outputs.write("state", first.partition, CLOCK_KEY, CLOCK_VALUE)
+            else:  # looking through the whole registry in each pass would keep an idle engine busy
+                self._swept_at = self._monotonic()
             return
         self._swept_at = self._monotonic()
         before_ms = self._clock.now_ms() - ORPHAN_MS

@@ -90,6 +90,19 @@ def test_a_wait_that_a_lease_names_is_kept_with_the_lease_and_so_is_a_durable_su
     assert [key for key, value in pool.records(REGISTRY) if value is None] == []
 
 
+def test_an_idle_engine_looks_for_old_waits_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a fresh clock it looked through all registrations in each pass."""
+    pool = Pool(WAIT)
+    engine = pool.start()
+    pool.run(20, pass_ms=STEP_MS)
+    looked = list[int]()
+    orphans = engine.registry.orphans
+    monkeypatch.setattr(engine.registry, "orphans", lambda before_ms: looked.append(1) or orphans(before_ms))
+    pool.run(1200, pass_ms=100)
+    assert not engine.clock.fresh
+    assert len(looked) == 2
+
+
 def test_waits_whose_processes_come_back_after_a_day_have_a_lease_interval_to_renew_their_lease() -> None:
     pool = Pool(WAIT, GONE)
     pool.cluster.now_ms += 3 * housekeeping.ORPHAN_MS
