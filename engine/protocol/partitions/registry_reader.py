@@ -13,6 +13,7 @@ from ..context import EngineContext
 from .missing_records import REGISTRATIONS, require_whole
 
 TAKE_TIMEOUT_S: Final = 0.1
+ASK_S: Final = 1.0  # a position that is not reached by then may be false
 STALL_S: Final = 30.0  # without a record for this long, the reader will not reach the position
 
 
@@ -62,20 +63,27 @@ class RegistryReader:
         The error is a RecordError if the registry ends before `position`: then the record that names this
         position is false, since no engine knew it.
         """
-        deadline = self._monotonic() + STALL_S
-        while self.registry.position < position:
-            items = self._take(TAKE_TIMEOUT_S)
-            self._apply(items)
-            if items:
-                deadline = self._monotonic() + STALL_S
-            elif self._monotonic() > deadline:
-                end = self._bus.end_offsets([self.topic])[self.topic]
-                if end < position:
-                    raise RecordError(f"Offset {position - 1} of {self.topic} is needed; it ends at {end}.")
+        began = moved_at = self._monotonic()
+        asked = False
+        while (before := self.registry.position) < position:
+            self._apply(self._take(TAKE_TIMEOUT_S))
+            now = self._monotonic()
+            if self.registry.position > before:
+                moved_at = now
+            if not asked and now - began >= ASK_S:
+                asked = True  # from here on each record leads to the position
+                self._require_end(position)
+            elif now - moved_at > STALL_S:
+                self._require_end(position)
                 raise EngineError(
                     f"{self.topic} could not be read up to offset {position}: no record came for "
                     f"{STALL_S:.0f} s after offset {self.registry.position}."
                 )
+
+    def _require_end(self, position: int) -> None:
+        end = self._bus.end_offsets([self.topic])[self.topic]
+        if end < position:
+            raise RecordError(f"Offset {position - 1} of {self.topic} is needed; it ends at {end}.")
 
     def _take(self, timeout_s: float) -> list[Record | End]:
         items = self._reader.take(self._records, timeout_s)

@@ -6,7 +6,7 @@ import pytest
 from interlock import event
 from interlock.conditions import parse
 from interlock.conditions.filters.filter import MAX_VALUE_CHARS
-from interlock.engine.errors import EngineError
+from interlock.engine.errors import EngineError, RecordError
 from interlock.engine.protocol import context
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
 from interlock.engine.protocol.parts import EngineParts
@@ -25,10 +25,28 @@ class Clocks:
     def __init__(self) -> None:
         self.wall_s, self.monotonic_s = 1_000_000.0, 1_000.0
 
+    def monotonic(self) -> float:
+        return self.monotonic_s
+
     def follow(self, pool: Pool) -> tuple[RegistryReader, Registry]:
-        parts = EngineParts(clocks=context.Clocks(lambda: self.wall_s, lambda: self.monotonic_s))
+        parts = EngineParts(clocks=context.Clocks(lambda: self.wall_s, self.monotonic))
         made = context.EngineContext.of(RecordingBus(pool.cluster, "follower"), CONFIG, parts)
         return RegistryReader(made), made.registry
+
+
+class Leases(Clocks):
+    """Clocks that advance half a second whenever the reader asks; a lease is written each 20 s."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__()
+        self._pool = pool
+
+    def monotonic(self) -> float:
+        self.monotonic_s += 0.5
+        assert self.monotonic_s < 1_600, "the reader waits for ever"
+        if self.monotonic_s % 20 == 0:
+            self._pool.lease(WAIT)
+        return self.monotonic_s
 
 
 @pytest.mark.parametrize("clock", ["wall_s", "monotonic_s"])
@@ -52,6 +70,32 @@ def test_waiting_for_the_end_of_the_registry_after_hours_is_an_error_as_well() -
     clocks.wall_s += MOST_PAUSE_S + 1
     with pytest.raises(EngineError, match="Interlock reads it again from its start"):
         following.catch_up(pool.log(REGISTRY).end)
+
+
+def test_a_position_beyond_the_registrys_end_is_an_error_at_once_though_leases_come() -> None:
+    """Each lease began the 30 s again that the reader waits, so a false match stopped the engine for ever."""
+    pool = Pool(WAIT)
+    clocks = Leases(pool)
+    following, _ = clocks.follow(pool)
+    following.read_whole()
+    before = clocks.monotonic_s
+    with pytest.raises(RecordError, match=r"Offset 1099511627775 of b-subscription\[0\] is needed; it ends"):
+        following.catch_up(2**40)
+    assert clocks.monotonic_s - before < 10
+
+
+def test_a_position_that_open_transactions_hide_is_awaited_for_thirty_seconds() -> None:
+    pool = Pool(WAIT)
+    clocks = Leases(pool)
+    following, registry = clocks.follow(pool)
+    following.read_whole()
+    RecordingBus(pool.cluster, "dead")
+    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
+    pool.cluster.write(transaction, REGISTRY, b"k", b"v", None)
+    before = clocks.monotonic_s
+    with pytest.raises(EngineError, match=f"up to offset {registry.position + 1}: no record came for 30 s"):
+        following.catch_up(registry.position + 1)
+    assert clocks.monotonic_s - before < 60
 
 
 def test_a_clock_that_is_set_back_is_no_pause() -> None:
