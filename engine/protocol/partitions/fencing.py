@@ -7,6 +7,7 @@ their group.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Final, Protocol
 
 import msgspec
@@ -18,6 +19,9 @@ from ...records import decode_json
 
 BLOCKED_S: Final = 0.5
 ROUND_S: Final = 1.0
+# A coordinator that does not answer takes 10 s for each engine, and the next poll must come before the group
+# excludes this member (45 s).
+MOST_ROUND_S: Final = 10.0
 MOST_INTERVAL_S: Final = 60.0  # between unanswered requests for the members, which may take 10 s each
 
 
@@ -47,6 +51,7 @@ class Fencing:
         self._bus, self._stats, self._monotonic = member.bus, member.stats, member.monotonic
         self._candidates: set[str] = set()
         self._fenced: set[str] = set()  # ids are never used again, so once is enough
+        self._tried_at: dict[str, float] = {}  # those that could not be fenced
         self._unreadable: set[str] = set()  # what is wrong with metadata, as logged
         self._blocked_since: float | None = None
         self._last_round = self._monotonic() - ROUND_S
@@ -86,7 +91,10 @@ class Fencing:
         self._retry_members()
 
     def blocked(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fence dead engines if the block lasts. partitions: their last committers are candidates too."""
+        """Fence dead engines if the block lasts. partitions: their last committers are candidates too.
+
+        Those that a round has no time for come first in the next one.
+        """
         now = self._monotonic()
         if self._blocked_since is None:
             self._blocked_since = now
@@ -100,15 +108,21 @@ class Fencing:
             return
         committed = self._bus.committed(partitions, stable=False) or {}
         dead = (self._candidates | self._committers(committed.values())) - members - self._fenced
-        self._candidates = set(members)
-        for committer in sorted(dead - {self._bus.transactional_id}):
+        dead -= {self._bus.transactional_id}
+        self._candidates = set(members | dead)
+        began = self._monotonic()
+        for committer in sorted(dead, key=lambda name: (self._tried_at.get(name, -inf), name)):
+            if self._monotonic() - began >= MOST_ROUND_S:
+                return
             log.warning("%s has left the group: its open transaction, if any, is ended.", committer)
             try:
                 self._bus.fence(committer)
             except UnreachableError as e:
                 log.warning("Could not end the open transaction of %s; trying again: %s", committer, e)
-                self._candidates.add(committer)
+                self._tried_at[committer] = self._monotonic()
                 continue
+            self._candidates.discard(committer)
+            self._tried_at.pop(committer, None)
             self._fenced.add(committer)
             self._stats.fenced += 1
 

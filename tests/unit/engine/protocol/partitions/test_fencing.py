@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from interlock import event
-from interlock.engine.bus import TopicPartition
+from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.errors import NotReadable, UnreachableError
 from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.partitions.fencing import Fencing
@@ -208,6 +208,35 @@ def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign(
     before = bus.calls.count("unstable")
     fencing.blocked([EVENT])
     assert bus.calls.count("unstable") == before
+
+
+def test_a_round_is_short_though_no_coordinator_answers_and_each_candidate_has_its_turn(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight candidates took 80 s in one pass: the group excludes a member that does not poll for 45 s."""
+    tried = list[str]()
+
+    def silent(name: str) -> None:
+        tried.append(name)
+        stage.now += 10
+        raise UnreachableError("The coordinator does not answer.")
+
+    monkeypatch.setattr(stage.bus, "fence", silent)
+    names = [f"dead{n}" for n in range(4)]
+    stage.fencing.note_committers(Committed(0, f'{{"v":1,"R":0,"c":"{name}"}}') for name in names)
+    stage.fencing.blocked([])
+    for _ in range(2 * len(names)):
+        stage.now += 1
+        before = stage.now
+        stage.fencing.blocked([])
+        assert stage.now - before == 10
+    assert tried == 2 * names
+    fenced: list[str] = []
+    monkeypatch.setattr(stage.bus, "fence", fenced.append)
+    for _ in range(2):
+        stage.now += 1
+        stage.fencing.blocked([])
+    assert fenced == names
 
 
 def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(
