@@ -8,13 +8,14 @@ from typing import ClassVar, Final
 import msgspec
 
 from ....conditions import Condition, opened
-from ...bus import Committed, Record
+from ...bus import Committed, Record, TopicPartition
 from ...errors import RecordError
 from ...log import at, log
 from ...records import (
     MatchRecord,
     MatchTarget,
     OffsetMetadata,
+    ResumeRecord,
     decode_msgpack,
     encode_json,
     partition_of,
@@ -30,6 +31,8 @@ from .wakeups import Wakeup
 
 # A key whose tick raised is tried again after an hour.
 _RETRY_MS: Final = 3_600_000
+
+_NO_RESUME: Final = (-1, ResumeRecord(topic_id="", offset=0))
 
 _match_decoder: Final = msgspec.msgpack.Decoder(MatchRecord)
 
@@ -144,6 +147,16 @@ class TriggerTask:
                 self.store.touch(incarnation)
                 states.marks[source] = end - 1
 
+    def _next_mark(self, match: MatchRecord, mark: int) -> int:
+        """The mark after a match: if its event was lost with its partition's end, no mark beyond that end.
+
+        Such a match may still be unread when the resumption is applied.
+        """
+        resumed, resume = self.registry.resumes.get(TopicPartition(match.topic, match.partition), _NO_RESUME)
+        if match.resumed <= resumed and match.topic_id == resume.topic_id and 0 <= resume.end <= match.offset:
+            return max(mark, resume.end - 1)
+        return match.offset
+
     def forget(self, incarnations: Iterable[str]) -> None:
         """Drop the states of those that the registry does not have at the same offset any more."""
         for incarnation in incarnations:
@@ -239,10 +252,11 @@ class TriggerTask:
         states = self.store.get(incarnation)
         if states is None or not states.resolved or states.registry_offset != registered.offset:
             states = self.states_of(registered)
-        if states.closed or match.offset <= states.marks.get(source, -1):
+        mark = states.marks.get(source, -1)
+        if states.closed or match.offset <= mark:
             return
         self.store.touch(incarnation)
-        states.marks[source] = match.offset
+        states.marks[source] = self._next_mark(match, mark) if self.registry.resumes else match.offset
         self._stats.stepped += len(targets)
         for target in targets:
             try:

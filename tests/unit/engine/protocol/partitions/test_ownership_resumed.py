@@ -155,6 +155,29 @@ def test_events_behind_the_end_of_a_resumed_partition_count_though_they_reuse_of
     assert len(pool.fired()) == 3 + 3
 
 
+def test_matches_of_lost_records_that_are_read_after_the_resumption_hide_no_new_events() -> None:
+    """A trigger partition may be behind. They raised the marks again that the resumption had lowered."""
+    pool = Pool(EACH)
+    pool.start()
+    pool.emit("x", times=4)
+    while pool.log(TRIGGER).end == 0:
+        pool.run(1, pass_ms=0)
+    assert pool.fired() == []
+    pool.kill()
+    del pool.log(EVENT).entries[1:]
+    pool.resume(EVENT, 1, end=1)
+    pool.start("two")
+    pool.run()
+    assert len(pool.fired()) == 4
+    pool.emit("x", times=3)
+    pool.run()
+    assert len(pool.fired()) == 4 + 3
+    pool.commit_by_hand(EVENT, 1)
+    pool.kill("two")
+    pool.start("three")
+    assert len(pool.fired()) == 4 + 3  # the new events' marks count
+
+
 def test_a_resumption_without_a_lost_end_repeats_nothing() -> None:
     pool = used(1, EACH)
     del pool.cluster.group.offsets[EVENT]
