@@ -188,10 +188,11 @@ class DispatchOperator(DurableOperator):
         if not places:
             return self._renew(context, since, held, created, registered)
         config = self._config()
-        firings, gone = _read(config, places)
+        firings, gone = _read(config, self._subscription(config), places)
         if gone:
             self.log.warning(
-                "%d firings do not exist any more: they were acknowledged, or are older than 30 days.",
+                "%d firings do not exist any more: they were acknowledged, are older than 30 days, or are on "
+                "the bus that was used before.",
                 len(gone),
             )
         creator = self._create_runs(context, config, firings, blocked)
@@ -303,9 +304,13 @@ class DispatchOperator(DurableOperator):
         return run_arguments(firing, context, self.render_template, templates)
 
 
-def _read(config: BusConfig, places: Sequence[tuple[int, int]]) -> tuple[list[FiringToRun], list[list[int]]]:
-    """Returns the open firings at these places, and the places without one.
+def _read(
+    config: BusConfig, subscription: str, places: Sequence[tuple[int, int]]
+) -> tuple[list[FiringToRun], list[list[int]]]:
+    """Returns the subscription's open firings at these places, and the places without one.
 
+    The trigger may have found the places on another bus, if the connection or `bus` was edited since: then
+    firings of other subscriptions may lie there.
     Ends before the first firing that a later version wrote: that one and those after it stay open.
     """
     from ..engine.waiting.open_firings import read
@@ -313,7 +318,7 @@ def _read(config: BusConfig, places: Sequence[tuple[int, int]]) -> tuple[list[Fi
     found: list[FiringToRun] = []
     gone: list[list[int]] = []
     for place, action in zip(places, read(config, places), strict=False):
-        if action is None or action.state != "fired":
+        if action is None or action.state != "fired" or action.subscription != subscription:
             gone.append(list(place))
         else:
             found.append(FiringToRun(place, action))

@@ -227,7 +227,9 @@ class _Producer(SharedStreamProducer):
                     await firings.wait_for_more(POLL_S)
                     continue
                 try:
-                    found = await asyncio.to_thread(_payloads, firings.config, read, places)
+                    found = await asyncio.to_thread(
+                        _payloads, firings.config, read, places, trigger.subscription
+                    )
                 except EngineError as e:
                     self._pause(self._reading.failed(f"Firings cannot be read: {e}"))
                     continue
@@ -330,15 +332,17 @@ def _payloads(
     config: BusConfig,
     read: Callable[[BusConfig, list[tuple[int, int]]], Iterable[ActionRecord | None]],
     places: list[tuple[int, int]],
+    subscription: str,
 ) -> list[tuple[tuple[int, int], Any, dict[str, Any] | None]]:
-    """Returns (place, record, payload of the asset event) of each firing; None for a record that is gone.
+    """Returns (place, record, payload of the asset event) of each firing; no payload if its record is gone.
 
+    Also if a firing of another subscription is there: the connection was edited after the place was taken.
     Slow: call it in a thread. read: `open_firings.read`, which ends before a record of a later version.
     """
     made = []
     for place, action in zip(places, read(config, places), strict=False):
         payload = None
-        if action is not None:
+        if action is not None and action.subscription == subscription:
             record_firing(action)
             payload = asset_payload(action.firing)
         made.append((place, action, payload))

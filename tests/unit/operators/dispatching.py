@@ -29,10 +29,10 @@ class Log:
         self.acknowledged: list[str] = []
         self.unreachable = False
 
-    def fire(self, *firings: FiringRecord) -> None:
+    def fire(self, *firings: FiringRecord, of: str = "airflow/dispatch/d") -> None:
         for firing in firings:
             record = ActionRecord(
-                subscription="s", kind="durable", incarnation="i", state="fired", firing=firing
+                subscription=of, kind="durable", incarnation="i", state="fired", firing=firing
             )
             self.records[0, len(self.records)] = record
 

@@ -186,6 +186,18 @@ def test_a_target_that_refuses_runs_fails_the_try_and_created_runs_are_acknowled
     assert log.acknowledged == ["a"]
 
 
+@pytest.mark.parametrize("other", ["airflow/dispatch/billing", "airflow/dag/run/wait"])
+def test_a_firing_of_another_subscription_is_not_run_or_acknowledged(
+    supervisor: Any, log: Log, other: str
+) -> None:
+    """The bus of the DAG file or connection was edited after the trigger had yielded its places."""
+    log.fire(firing("foreign"), of=other)
+    log.fire(firing("own"))
+    kwargs, _ = resumed(task(), log.open())
+    assert (list(supervisor.runs), log.acknowledged) == (["dispatch__own"], ["own"])
+    assert (kwargs["gone"], kwargs["held"]) == ([[0, 0]], [])
+
+
 def test_firings_that_do_not_exist_any_more_are_skipped_and_counted(supervisor: Any, log: Log) -> None:
     log.fire(firing("a"))
     kwargs, _ = resumed(task(), [[0, 0], [3, 17]])

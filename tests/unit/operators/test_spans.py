@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from interlock import event
 from interlock.engine.records import ActionRecord, FiringRecord
@@ -120,9 +121,8 @@ def test_a_payload_without_a_trace_resumes_its_task(monkeypatch: pytest.MonkeyPa
 def test_a_run_is_recorded_under_its_firing_when_it_is_created(
     monkeypatch: pytest.MonkeyPatch, spans: Spans, supervisor: Any
 ) -> None:
-    monkeypatch.setattr(
-        "interlock.engine.waiting.open_firings.read", lambda *_: [action(TRACE, kind="durable")]
-    )
+    dispatched = msgspec.structs.replace(action(TRACE, kind="durable"), subscription="airflow/dispatch/d")
+    monkeypatch.setattr("interlock.engine.waiting.open_firings.read", lambda *_: [dispatched])
     monkeypatch.setattr(dispatching, "acknowledge_all", lambda *_: None)
     task = dispatch_dag("d", condition=event("x"), trigger_dag_id="t").task_dict["dispatch"]
     run = SimpleNamespace(start_date=None, run_after=None)
@@ -136,12 +136,16 @@ def test_a_run_is_recorded_under_its_firing_when_it_is_created(
     assert (traceparent(fired.parent), traceparent(created.parent)) == (TRACE, traceparent(fired))
     assert [traceparent(link.context) for link in created.links] == [traceparent(spans.named("worker")[0])]
     ids = {"airflow.dag_id": "t", "airflow.dag_run.run_id": f"dispatch__{FIRING}"}
-    assert dict(created.attributes or {}) == {**OF_FIRING, **ids}
+    assert dict(created.attributes or {}) == {
+        **OF_FIRING,
+        "interlock.subscription": "airflow/dispatch/d",
+        **ids,
+    }
 
 
 def test_the_firing_of_an_asset_event_is_recorded(spans: Spans) -> None:
     config: Any = None
-    _payloads(config, lambda *_: [action(TRACE), None], [(0, 0), (0, 1)])
+    _payloads(config, lambda *_: [action(TRACE), None], [(0, 0), (0, 1)], "airflow/s")
     assert traceparent(spans.one("fire").parent) == TRACE
 
 

@@ -212,6 +212,17 @@ def test_an_unreachable_broker_is_waited_for_and_nothing_is_repeated(topic: Topi
 
 
 @pytest.mark.usefixtures("at_once")
+def test_a_firing_of_another_subscription_is_not_handed_over(topic: Topic) -> None:
+    """The connection was edited after the place was taken, or the topic was created again."""
+    topic.foreign = {"a"}
+
+    async def story() -> list[str]:
+        return [name for name, _ in await taken_from(producer().open_stream(), 2)]
+
+    assert asyncio.run(story()) == ["b", "c"]
+
+
+@pytest.mark.usefixtures("at_once")
 def test_firings_that_cannot_be_read_do_not_end_the_stream(topic: Topic, log: list[str]) -> None:
     topic.failing_reads = 3
 

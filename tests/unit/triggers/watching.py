@@ -18,6 +18,7 @@ class Topic:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ids = ["a", "b", "c"]
+        self.foreign: set[str] = set()  # firings of another subscription
         self.acknowledged: list[str] = []
         self.counted: list[int] = []
         self.opened: list[Any] = []  # registered subscriptions
@@ -72,7 +73,8 @@ class Topic:
             raise UnreachableError("The broker is away.")
         return [
             None if not (name := self.ids[n]) else ActionRecord(
-                subscription="s", kind="durable", incarnation="i", state="fired",
+                subscription="other" if name in self.foreign else "airflow/asset/n",
+                kind="durable", incarnation="i", state="fired",
                 firing=FiringRecord(id=name, outcome="met", key=None, fired_at="", events={}, origins={}),
             )
             for _, n in places
