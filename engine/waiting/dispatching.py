@@ -189,7 +189,7 @@ class Dispatching:
     def begin(self) -> None:
         """Reset: the topics are about to be read from their starts."""
         with self._lock:
-            self._open, self._read_to_end = OpenFirings(), False
+            self._open, self._read_to_end, self._reading_again = OpenFirings(), False, set()
             for stream in self._newest_streams():
                 stream.sink_sent_at = None
                 if stream.state not in ("cancelled", "replaced"):
@@ -262,15 +262,20 @@ class Dispatching:
             )
 
     def _read_again(self, name: str, starts: Mapping[TopicPartition, int], clients: Clients) -> None:
-        """Runs in the waits' thread, which reads no topic meanwhile, so no record is missed."""
+        """Runs in the waits' thread, which reads no topic meanwhile, so no record is missed.
+
+        If it hangs, another thread begins anew; then this one must not add to what that one reads.
+        """
+        with self._lock:
+            firings, reading = self._open, self._reading_again
         try:
             for record in read_from(clients, starts):
                 if (record.key or b"").startswith(f"{name}\0".encode()):
                     with self._lock:
-                        self._open.follow(record)
+                        firings.follow(record)
         finally:
             with self._lock:
-                self._reading_again.discard(name)
+                reading.discard(name)
                 streams = self._streams.get(name, [])[-1:]
         for stream in streams:
             _deliver(stream, MORE_FIRINGS)

@@ -26,11 +26,13 @@ _NEVER = -LEASE_S
 class ProcessLeases:
     """The lease records of a process, which every writer of the process renews or removes.
 
-    process: the name in their keys. count: how many the registry has; their numbers begin at 0.
+    process: the name in their keys. count: how many the registry has; their numbers begin at 0. newest: the
+    writer that was made last.
     """
 
     process: str
     count: int = 0
+    newest: RegistrationWriter | None = None
 
     def key(self, number: int) -> bytes:
         """The key of a lease record."""
@@ -53,15 +55,21 @@ class RegistrationWriter:
         self._config, self._writer = config, writer
         self._topic = config.topic("subscription")
         self._leases = leases
+        leases.newest = self
         self._monotonic, self._nonce = environment.monotonic, environment.nonce
         self._leased_at = _NEVER  # when the leases last named all waits of this process
         self._named: set[str] = set()  # the incarnations that leases have named since then
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the process has made another writer since, because the thread of this one hung."""
+        return self._leases.newest is not self
 
     def register(self, registration: Registration, version: int, failed: Callable[[str], None]) -> str | None:
         """Send a registration. Returns the record's key, or None if the client refuses the record.
 
         failed: called with the reason if the record is refused now, or not delivered (by a later `serve`).
-        Raises UnreachableError if the writer is unusable.
+        Raises UnreachableError if the writer is unusable, and EngineError if it is replaced.
         """
         key = RegistrationKey(registration.incarnation, self._nonce()).encode()
         value = encode_json(msgspec.structs.replace(registration, v=version))
@@ -79,6 +87,8 @@ class RegistrationWriter:
                 failed(reason)
 
         while True:
+            if self.is_replaced:
+                raise EngineError("Another thread of this process writes registrations now.")
             try:
                 self._writer.write(Output(self._topic, 0, key, value), on_delivery)
             except NoRoom:

@@ -93,7 +93,8 @@ class Waits:
     waits have got. `clients`: of the current connection.
 
     `run` is the thread's loop: it connects, follows the topics, and raises EngineError if the connection
-    fails. The caller runs it again, with another config if need be; open waits stay open.
+    fails. The caller runs it again, with another config if need be; open waits stay open. A run that hung
+    ends, and leaves everything as it is, once another thread runs the loop.
     """
 
     def __init__(
@@ -192,8 +193,15 @@ class Waits:
             self.dispatching.begin()
             probed = self._monotonic()
             pause = ReadPause(partitions[0], self._environment.clock, self._monotonic)
-            while not stop.is_set():
+
+            def is_over() -> bool:
+                """Asked after all that may hang: another thread may run these waits by then."""
+                return stop.is_set() or registrations.is_replaced
+
+            while not is_over():
                 items = reader.take(TAKE, TAKE_TIMEOUT_S)
+                if is_over():
+                    break
                 pause.check()  # after a long pause removals of registrations may have been missed
                 for item in items:
                     self._follow(item)
@@ -201,8 +209,12 @@ class Waits:
                     followed.registry.require_known()
                 if not followed.unread:
                     self._serve_opened(registrations)
+                    if is_over():
+                        break
                     self._serve_withdrawn(registrations)
-                    self.dispatching.serve(self._topics.registry, registrations, clients)
+                    self.dispatching.serve(followed.registry, registrations, clients)
+                    if is_over():
+                        break
                     on_healthy()
                 registrations.serve()
                 if self._monotonic() - probed > PROBE_S:
@@ -210,7 +222,8 @@ class Waits:
                     self._probe(registrations)
                     self.register_again()
                     self._lease(registrations)
-            registrations.close()
+            if not registrations.is_replaced:
+                registrations.close()
         finally:
             reader.close()
 
@@ -262,15 +275,17 @@ class Waits:
                 self._register(wait, registrations)
             wait.checked_firings = True
         if fired:
-            self._deliver_earlier(fired)
+            self._deliver_earlier(fired, registrations)
 
     def newest_firing(self, subscription: str) -> FiringRef | None:
         """The subscription's newest firing in the action topic, of any incarnation."""
         return self._topics.firings.newest(subscription)
 
-    def _deliver_earlier(self, fired: dict[FiringRef, list[Wait]]) -> None:
+    def _deliver_earlier(self, fired: dict[FiringRef, list[Wait]], registrations: RegistrationWriter) -> None:
         """Deliver firings that were written before these waits were opened."""
         for ref, value in fetch(self.clients, fired, self._monotonic):
+            if registrations.is_replaced:
+                return  # the other thread serves all open waits, and may not know their keys yet
             for wait in fired[ref]:
                 if value is None:
                     # A later record of its key is about to arrive; or retention has removed the record, and

@@ -361,6 +361,30 @@ def test_a_topic_that_cannot_be_read_again_ends_this_run_of_the_waits_and_the_ne
     assert stage.taken(stream) == [0, 1]
 
 
+def test_a_thread_that_hung_while_it_read_again_adds_nothing_to_what_the_next_one_reads(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_firings, "MOST_HELD", 1)
+    monkeypatch.setattr(open_firings, "FEW", 1)
+    stream, _ = stage.serve_registered(durable())
+    taken: list[list[int]] = []
+
+    def read_from(*_: Any) -> Any:
+        stage.dispatching.begin()
+        stage.dispatching.follow(fired("c", 2))
+        monkeypatch.setattr(module, "read_from", lambda *_: [])
+        stage.serve()
+        taken.append(stage.taken(stream))
+        monkeypatch.setattr(open_firings, "MOST_HELD", 10)
+        return iter([fired("b", 1)])  # acknowledged in the meantime
+
+    monkeypatch.setattr(module, "read_from", read_from)
+    for record in (fired("a", 0), fired("b", 1)):
+        stage.dispatching.follow(record)
+    stage.serve()
+    assert (taken, stage.taken(stream)) == ([[2]], [2])
+
+
 # -- a subscription with a sink
 
 
