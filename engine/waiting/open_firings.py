@@ -74,19 +74,24 @@ class OpenFirings:
             beyond.setdefault(record.source, record.offset)
             self._beyond[subscription] = beyond
             return None
+        refs.pop(firing, None)  # each partition's references stay in the order of their offsets
         refs[firing] = FiringRef("", record.source, record.offset, record.timestamp_ms)
         return subscription
 
     def oldest(self, subscription: str, most: int, without: Collection[tuple[int, int]]) -> list[FiringRef]:
-        """The first `most` references, in order per key. without: (partition, offset) pairs to leave out."""
-        found = (
-            ref
-            for ref in self._refs.get(subscription, {}).values()
-            if (ref.source.partition, ref.offset) not in without
-        )
-        return heapq.nsmallest(
-            most, found, key=lambda ref: (ref.timestamp_ms, ref.source.partition, ref.offset)
-        )
+        """The first `most` references, in order per key. without: (partition, offset) pairs to leave out.
+
+        Partitions are merged by time. Where a partition's clock went back, its latest time counts: offsets
+        give the order there.
+        """
+        latest: dict[TopicPartition, int] = {}
+        found = []
+        for ref in self._refs.get(subscription, {}).values():
+            if (ref.source.partition, ref.offset) not in without:
+                time_ms = max(ref.timestamp_ms, latest.get(ref.source, ref.timestamp_ms))
+                latest[ref.source] = time_ms
+                found.append((time_ms, ref.source.partition, ref.offset, ref))
+        return [ref for *_, ref in heapq.nsmallest(most, found)]
 
     def count(self, subscription: str) -> int:
         """How many references of the subscription are in memory, at most MOST_HELD."""

@@ -63,6 +63,24 @@ def test_the_oldest_come_first_and_those_of_a_partition_in_its_order() -> None:
     assert places(firings, 2, without={(1, 0)}) == [(0, 0), (0, 1)]
 
 
+def test_firings_of_a_partition_keep_their_order_when_the_clock_of_the_brokers_goes_back() -> None:
+    firings = following(fired("a", 0, at=1000), fired("b", 1, at=400), fired("c", 0, T1, 500))
+    assert places(firings) == [(1, 0), (0, 0), (0, 1)]
+    assert places(firings, 2) == [(1, 0), (0, 0)]
+
+
+def test_firings_that_are_read_again_keep_their_order_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_HELD", 1)
+    monkeypatch.setattr(module, "FEW", 1)
+    topic = [fired("a", 0, at=400), fired("b", 1, at=1000), fired("c", 2, at=300), fired("d", 3, at=2000)]
+    firings = following(*topic)
+    firings.follow(fired("a", 4, at=2000, state="acked"))
+    monkeypatch.setattr(module, "MOST_HELD", 10)
+    for record in topic[firings.take_left_out("s")[T0] :]:
+        firings.follow(record)
+    assert places(firings) == [(0, 1), (0, 2), (0, 3)]
+
+
 def test_what_is_gone_from_the_topic_is_forgotten() -> None:
     firings = following(fired("a", 0), fired("b", 1))
     firings.forget("s", {(0, 0)})
