@@ -221,7 +221,8 @@ class Waits:
                     probed = self._monotonic()
                     self._probe(registrations)
                     self.register_again()
-                    self._lease(registrations)
+                    if followed.first is None:  # before, the version to write is not known
+                        self._lease(registrations)
             if not registrations.is_replaced:
                 registrations.close()
         finally:

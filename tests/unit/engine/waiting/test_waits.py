@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -114,6 +115,18 @@ def test_durable_subscriptions_whose_firings_are_handed_on_here_are_leased_too(s
     stage.run([bus_record(2), shown, *ENDS], stage.after(LEASE_S + 1))
     [(_, value), _] = stage.leases
     assert decode_json(LeaseRecord, value, "x").incarnations == [registration.incarnation]
+
+
+def test_nothing_is_leased_in_a_version_that_the_registry_has_not_shown_yet(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease of the next release ended the engines of this one during a rolling upgrade."""
+    bus = bus_record(7)
+    monkeypatch.setattr("interlock.engine.records.versions.VERSION", 2)
+    monkeypatch.setattr("interlock.engine.registry.registry.VERSION", 2)
+    stage.open(W)
+    stage.run(stage.after(PROBE_S + 1), [bus, *ENDS], stage.after(PROBE_S + 1), list)
+    assert [json.loads(value)["v"] for _, value in stage.leases if value] == [1]
 
 
 def test_a_process_without_waits_leases_nothing(stage: Stage) -> None:
