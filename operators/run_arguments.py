@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_CONF_BYTES: Final = 64 * 1024
 MAX_TEMPLATE_CHARS: Final = 10_000
 MAX_NOTE_CHARS: Final = 1000  # limit of Airflow's table
+# Airflow sends conf in msgpack, which has no other integers.
+_LEAST: Final = -(2**63)
+_MOST: Final = 2**64 - 1
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
 
 
@@ -69,7 +72,7 @@ class RunTemplates:
             checks.fail("conf", self.conf, give)
         for name, value in self.conf.items():
             try:
-                size = len(json_text({name: value}))
+                size = len(_conf_json({name: value}))
             except (TypeError, ValueError, RecursionError) as e:
                 checks.fail(f"conf[{shown(name)}]", value, f"a JSON value ({e})")
             if size > MAX_CONF_BYTES:
@@ -92,7 +95,10 @@ def run_arguments(
     def rendered(argument: str, template: Any, render: Callable[[Any, Any], Any] = render) -> Any:
         try:
             value = render(template, template_context)
-            json_text(str(value) if isinstance(value, datetime) and argument == "logical_date" else value)
+            if argument.startswith("conf"):
+                _conf_json(value)
+            else:
+                json_text(str(value) if isinstance(value, datetime) and argument == "logical_date" else value)
         except Exception as e:  # a template may raise anything
             labels = ", ".join(firing.events) or "none"
             raise RunRefused(
@@ -118,6 +124,20 @@ def run_arguments(
         "note": None if note is None else str(note)[:MAX_NOTE_CHARS],
         "partition_key": None if partition_key is None else str(partition_key),
     }
+
+
+def _conf_json(conf: Any) -> str:
+    """Returns conf, or a value of it, as JSON. Raises as `json_text`, and ValueError for a large integer."""
+    text, left = json_text(conf), [conf]
+    while left:
+        value = left.pop()
+        if isinstance(value, Mapping):
+            left += [*value, *value.values()]
+        elif isinstance(value, (list, tuple)):
+            left += value
+        elif isinstance(value, int) and not _LEAST <= value <= _MOST:
+            raise ValueError(f"the integer {value} has more than 64 bits; give it as a text")
+    return text
 
 
 def _shortest(value: Any) -> Any:

@@ -75,7 +75,7 @@ class Target:
                 )
             )
 
-        with self._refusals(logical_date):
+        with self._refusals():
             if logical_date is None:
                 if created_at(None):
                     return True
@@ -90,7 +90,7 @@ class Target:
                     self._next_free(logical_date, 1) if self.count_runs(logical_dates=[logical_date]) else 0
                 )
             while used < MAX_RUNS_OF_A_DATE:
-                if created_at(logical_date + used * MICROSECOND):
+                if created_at(_after(logical_date, used)):
                     self._used[logical_date] = used + 1
                     return True
                 if self._exists(run_id):  # Airflow's answer is the same for a used run id and logical date
@@ -120,7 +120,7 @@ class Target:
         It is a guess, which `create` verifies: runs may leave gaps, and another one may be created meanwhile.
         """
         while start < MAX_RUNS_OF_A_DATE:
-            window = [date + n * MICROSECOND for n in range(start, start + WINDOW)]
+            window = [_after(date, n) for n in range(start, start + WINDOW)]
             used = self.count_runs(logical_dates=window)
             if used < WINDOW:
                 return start + used
@@ -134,14 +134,12 @@ class Target:
         return int(RuntimeTaskInstance.get_dr_count(dag_id=self.dag_id, **filters))
 
     @contextmanager
-    def _refusals(self, logical_date: datetime | None) -> Iterator[None]:
+    def _refusals(self) -> Iterator[None]:
         """Raises Airflow's errors as RunRefused, TargetRefuses or TargetFails."""
         try:
             yield
         except AirflowRuntimeError as e:
             raise self._refusal(e) from e
-        except OverflowError:
-            raise RunRefused(f"no logical date after {logical_date} is free") from None
 
     def _refusal(self, error: AirflowRuntimeError) -> Exception:
         """Returns the error for Airflow's answer, whose reason is a text, or a dict with name and message."""
@@ -155,6 +153,14 @@ class Target:
         refuses_all = status in _STATUSES_OF_THE_TARGET or named in _OF_THE_TARGET
         kind = TargetRefuses if refuses_all else TargetFails
         return kind(f"No run of {self.dag_id!r} can be created. The task will try again. {text}")
+
+
+def _after(date: datetime, microseconds: int) -> datetime:
+    """Returns a later logical date. Raises RunRefused if there is none."""
+    try:
+        return date + microseconds * MICROSECOND
+    except OverflowError:
+        raise RunRefused(f"no logical date after {date} is free") from None
 
 
 def passes_partition_keys() -> bool:

@@ -94,6 +94,14 @@ def test_a_conf_that_is_too_large_as_a_whole_is_an_import_error(conf: dict[str, 
         task(conf=conf)
 
 
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1])
+def test_an_integer_in_conf_that_airflow_cannot_send_is_an_import_error(number: int) -> None:
+    for value in (number, {"rows": [1, (number,)]}, {number: "a"}):
+        with pytest.raises(ValueError, match=rf"conf\['order'\] is .*{number} has more than 64 bits"):
+            task(conf={"day": "{{ firing.key }}", "order": value})
+    task(conf={"order": [2**64 - 1, -(2**63)]})
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -78,6 +78,15 @@ def test_a_failing_template_is_named_with_the_existing_labels() -> None:
         operator._run(firing("1", "2026-11-20"), {})
 
 
+def test_an_integer_that_airflow_cannot_send_is_named_when_it_is_rendered() -> None:
+    """It was held with the reason that no logical date is free."""
+    operator = task(conf={"order": "{{ firing.key }}"})
+    operator.dag.render_template_as_native_obj = True
+    with pytest.raises(RunRefused, match=r"conf\['order'\] failed: .* 99999999999999999999 has more than 64"):
+        operator._run(firing("1", "99999999999999999999"), {})
+    assert operator._run(firing("1", "99"), {})["conf"] == {"order": 99}
+
+
 def test_a_logical_date_that_renders_to_nothing_is_none() -> None:
     operator = task(logical_date="{{ firing.key if firing.key[:2] == '20' else '' }}")
     dates = [operator._run(firing("1", key), {})["logical_date"] for key in ("2026-11-20", "not a date")]

@@ -133,6 +133,17 @@ def test_no_date_is_free_after_the_last_possible_one(supervisor: Any) -> None:
         create(Target("t"), "two", last)
 
 
+def test_only_a_date_that_cannot_be_is_reported_as_one(
+    supervisor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Any) -> Any:
+        raise OverflowError("can't serialize ints")
+
+    monkeypatch.setattr(supervisor, "send", fails)
+    with pytest.raises(OverflowError, match="can't serialize ints"):
+        create(Target("t"), "one")
+
+
 def test_runs_in_flight_are_those_queued_or_running(supervisor: Any) -> None:
     target = Target("t")
     for n in range(3):
