@@ -35,7 +35,7 @@ class LateProducer:
     async def close(self) -> None:
         """Returns when the due acknowledgements have come, or EventProducer's limit has passed."""
         if self._opening is not None:
-            with suppress(ConfigError):
+            with suppress(ConfigError, UnreachableError):
                 await asyncio.to_thread((await self._opening).close)
 
     def _opened(self) -> asyncio.Task[EventProducer]:
@@ -46,4 +46,6 @@ class LateProducer:
 
     async def _open(self) -> EventProducer:
         config = await asyncio.to_thread(self._read)
-        return EventProducer(config, asyncio.get_running_loop(), self._timeout_s)
+        loop = asyncio.get_running_loop()
+        # In a thread too: a client that needs a token blocks until it has one.
+        return await asyncio.to_thread(EventProducer, config, loop, self._timeout_s)

@@ -172,8 +172,9 @@ async def _lifespan(config: BusConfig, receiver: Receiver, receive: Any, send: A
     await receive()  # lifespan.startup
     Connection.most_connections = reserve_connections()
     try:
-        producer = EventProducer(config, asyncio.get_running_loop(), DELIVERY_S)
-    except ConfigError as error:
+        loop = asyncio.get_running_loop()
+        producer = await asyncio.to_thread(EventProducer, config, loop, DELIVERY_S)
+    except (ConfigError, UnreachableError) as error:
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
     receiver.writer = producer

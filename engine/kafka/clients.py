@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...events.client_log import client_logger
 from ...events.proof import without_proof
-from ...events.tokens import OAUTH_CB, token_callback
+from ...events.tokens import OAUTH_CB, TokenCallback, token_callback
 from ..config import BusConfig
 from ..errors import ConfigError, UnreachableError
 from ..log import log
@@ -128,12 +129,25 @@ Client = TypeVar("Client")
 def connect(
     kind: Callable[[dict[str, Any]], Client], config: BusConfig, errors: ClientErrors, **own: object
 ) -> Client:
-    """A client. Raises ConfigError naming the property that the client refuses, never its value."""
-    from confluent_kafka import KafkaException
+    """A client. Raises ConfigError naming the property that the client refuses, never its value.
 
+    Blocks until the client has the OAuth token that it needs; raises UnreachableError if none came in 10 s.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    failed: list[Exception] = []
     try:
-        return kind(settings(config, errors, **own))
+        properties = settings(config, errors, **own)
+        if OAUTH_CB in properties:
+            properties[OAUTH_CB] = partial(_token, properties[OAUTH_CB], failed)
+        return kind(properties)
     except (KafkaException, TypeError, ValueError) as e:  # the latter two: a callback given as text
+        if isinstance(e, KafkaException) and e.args[0].code() == KafkaError.SASL_AUTHENTICATION_FAILED:
+            reason = failed[0] if failed else error_text(e.args[0])
+            raise UnreachableError(
+                f"Cannot reach {config.describe()}: there is no token for it ({reason}). Check what oauth_cb"
+                " of the connection, or for Amazon MSK the signer of IAM tokens, needs."
+            ) from None
         text = e.args[0].str() if isinstance(e, KafkaException) else str(e)
         # librdkafka's sentence quotes the value, which may be a password.
         reason = re.sub(r'Invalid value ".*" for', "Invalid value for", text, flags=re.DOTALL)
@@ -141,3 +155,12 @@ def connect(
             f"Connection {config.connection!r}: {reason}. Correct the connection's extra; librdkafka's "
             "CONFIGURATION.md lists the client properties and their values."
         ) from None
+
+
+def _token(get: TokenCallback, failed: list[Exception], config: str) -> tuple[Any, ...]:
+    """Keeps the function's latest error in `failed`: the client's own error says only that no token came."""
+    try:
+        return get(config)
+    except Exception as e:
+        failed[:] = [e]
+        raise

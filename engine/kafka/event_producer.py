@@ -16,7 +16,7 @@ from ...events.kafka import encode
 from ...events.sizes import MAX_EVENT_BYTES, is_small, record_bytes
 from ...events.tracing import process_tracing
 from ..config import BusConfig
-from ..errors import NoRoom, NotSent, UnreachableError
+from ..errors import ConfigError, NoRoom, NotSent, UnreachableError
 from .clients import ClientErrors, connect, error_text
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class EventProducer:
     records wait up to LINGER_MS for those of more writes: a request to Kafka with many records takes a
     fraction of the processor time. Each way of sending has a client of its own, which has its own linger.ms.
     `timeout_s`: how long a client tries to write a record. Raises ConfigError if the client refuses a
-    property of the connection.
+    property of the connection, UnreachableError if no token can be had for it. Make it in a thread: a client
+    that needs a token blocks for a second or more.
     """
 
     def __init__(self, config: BusConfig, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
@@ -90,46 +91,68 @@ class EventProducer:
         self._errors = ClientErrors()
         self._timeout_s = timeout_s
         self._tracing = process_tracing()
-        self._writing = 0  # writes whose records a client has
+        self._writing = 0  # writes whose records a client has, or is to have
         self._done: deque[_Request] = deque()
         self._is_woken = False  # whether the event loop is to call `_answer`
+        self._lock = threading.Lock()  # of the next three, for who changes them or looks at several
         self._clients: dict[_Way, _Client] = {}
         self._ending: list[threading.Thread] = []  # of clients that are replaced
-        self._client("at once")
+        self._is_closed = False
+        self._making: dict[_Way, asyncio.Future[None]] = {}  # the latest of each way; all writes share it
+        self._make("at once")
 
-    def _client(self, way: _Way) -> _Client:
+    def _usable(self, way: _Way) -> _Client | None:
         client = self._clients.get(way)
-        if client is not None and client.failure is not None:
-            client.end()
-            # Its own thread frees it: that may take a while.
-            self._ending = [*(each for each in self._ending if each.is_alive()), client.thread]
-            client = None
-        if client is None:
-            from confluent_kafka import Producer
+        return None if client is None or client.failure is not None else client
 
-            producer = connect(
-                Producer,
-                self._config,
-                self._errors,
-                acks="all",
-                enable_idempotence=True,
-                partitioner="murmur2_random",
-                delivery_timeout_ms=int(self._timeout_s * 1000),
-                topic_metadata_propagation_max_ms=int(self._timeout_s * 500),
-                message_max_bytes=MAX_EVENT_BYTES,
-                **_WAYS[way],
-            )
-            client = self._clients[way] = _Client(producer)
+    async def _client(self, way: _Way) -> _Client:
+        """Raises UnreachableError if a client is missing and cannot be made now."""
+        client = self._usable(way)
+        if client is None:
+            making = self._making.get(way)
+            if making is None or making.done():
+                making = self._making[way] = self._loop.run_in_executor(None, self._make, way)
+            try:
+                await asyncio.shield(making)
+            except ConfigError as error:  # the connection was good: a certificate's file is missing, say
+                raise UnreachableError(str(error)) from error
+            client = self._clients[way]
         return client
+
+    def _make(self, way: _Way) -> None:
+        """Makes the client of a way, or the one that replaces it. Blocks if it needs a token."""
+        from confluent_kafka import Producer
+
+        producer = connect(
+            Producer,
+            self._config,
+            self._errors,
+            acks="all",
+            enable_idempotence=True,
+            partitioner="murmur2_random",
+            delivery_timeout_ms=int(self._timeout_s * 1000),
+            topic_metadata_propagation_max_ms=int(self._timeout_s * 500),
+            message_max_bytes=MAX_EVENT_BYTES,
+            **_WAYS[way],
+        )
+        with self._lock:
+            replaced = self._clients.get(way)
+            if replaced is not None:
+                replaced.end()
+                # Its own thread frees it: that may take a while.
+                self._ending = [*(each for each in self._ending if each.is_alive()), replaced.thread]
+            client = self._clients[way] = _Client(producer)
+            if self._is_closed:  # while this was made, for a write that was cancelled
+                client.end()
 
     async def write(self, events: Sequence[Event]) -> None:
         """Returns when all in-sync replicas have every event.
 
         Raises NotSent if an event exceeds MAX_EVENT_BYTES (then nothing is written), or a lower limit of the
-        topic. Raises NoRoom if the client's queue is full; UnreachableError if the client refuses a record,
-        or Kafka has not acknowledged in time. Except in the first case some of the events may be written.
-        When it has returned or raised, the client holds no record of these events. If the task is cancelled,
-        the client may hold and write them all the same.
+        topic. Raises NoRoom if the client's queue is full; UnreachableError if the client refuses a record, a
+        further client cannot be made, or Kafka has not acknowledged in time. Except in the first case some of
+        the events may be written. When it has returned or raised, the client holds no record of these events.
+        If the task is cancelled, the client may hold and write them all the same.
         """
         if self._tracing is None:
             await self._write(events)
@@ -176,9 +199,9 @@ class EventProducer:
         Returns the error of one that is not written; None if all are.
         """
         request = _Request(len(records), self._loop.create_future())
-        client = self._client(way)
         self._writing += 1
         try:
+            client = await self._client(way)
             refused = await self._hand_over(client, records, request)
             if request.reported < request.expected:
                 await request.future
@@ -236,10 +259,13 @@ class EventProducer:
 
     def close(self) -> None:
         """Ends the threads; blocks up to CLOSE_S for the acknowledgements that are due. Idempotent."""
-        for client in self._clients.values():
-            client.end()
+        with self._lock:
+            self._is_closed = True
+            for client in self._clients.values():
+                client.end()
+            threads = (*(client.thread for client in self._clients.values()), *self._ending)
         ends = monotonic() + CLOSE_S
-        for thread in (*(client.thread for client in self._clients.values()), *self._ending):
+        for thread in threads:
             thread.join(max(0.0, ends - monotonic()))
 
     def _report(self, request: _Request, error: KafkaError | None, _: Message) -> None:

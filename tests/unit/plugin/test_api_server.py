@@ -62,7 +62,9 @@ class Producer:
     def __init__(self, config: BusConfig, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
         if config.name == "refused":
             raise ConfigError("the client refuses a property")
-        assert loop is asyncio.get_running_loop()
+        assert loop.is_running()
+        # It may block: a client that needs a token waits for it.
+        assert threading.current_thread() is not threading.main_thread()
         self.events: list[Event] = []
         self.may_write = asyncio.Event()
         self.may_write.set()

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from interlock.engine.admin.doctor import connection
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import ConfigError
+from interlock.engine.errors import ConfigError, UnreachableError
 from interlock.engine.kafka.clients import ClientErrors, connect, error_text
 
 from tests.unit.engine.kafka.clients import CONFIG, failure
@@ -109,3 +109,34 @@ def test_no_value_of_the_extra_but_those_that_the_docs_list_is_shown(
     texts.append(str(errors.unreachable(config)))
     assert CANARY not in "\n".join(texts)
     assert CANARY not in caplog.text
+
+
+def no_token(config: str) -> tuple[str, float]:
+    raise RuntimeError("the metadata service does not answer")
+
+
+def never(config: str) -> tuple[str, float]:
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [("no_token", "the metadata service does not answer"), ("never", "not set within 10 s")],
+)
+def test_a_client_that_gets_no_token_is_no_fault_of_the_connections_properties(
+    function: str, reason: str
+) -> None:
+    def made(settings: dict[str, Any]) -> None:
+        """As librdkafka's clients do: they call the function in a thread, and wait."""
+        if function == "no_token":
+            with pytest.raises(RuntimeError):
+                settings["oauth_cb"]("")
+        raise failure(KafkaError.SASL_AUTHENTICATION_FAILED, reason="OAuth token not set within 10 s")
+
+    config = BusConfig(
+        client={**CONFIG.client, "oauth_cb": f"{__name__}.{function}"},
+        allowed_client_properties=frozenset({"oauth_cb"}),
+    )
+    with pytest.raises(UnreachableError, match=f"no token for it .*{reason}") as raised:
+        connect(made, config, ClientErrors())
+    assert config.describe() in str(raised.value)

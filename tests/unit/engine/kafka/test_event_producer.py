@@ -3,14 +3,14 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import NoRoom, NotSent, UnreachableError
+from interlock.engine.errors import ConfigError, NoRoom, NotSent, UnreachableError
 from interlock.engine.kafka import event_producer
 from interlock.engine.kafka.event_producer import EventProducer
 from interlock.events import Event
@@ -24,10 +24,17 @@ FATAL = KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "out 
 
 
 class Client:
-    """Takes `room` records, then refuses with `refusal`; reports what it took on request."""
+    """Takes `room` records, then refuses with `refusal`; reports what it took on request.
+
+    may_be_made: awaited by its constructor.
+    """
+
+    asked: ClassVar[int] = 0  # how many records all clients were given, also those that they refused
 
     def __init__(self, room: int = 1000, refusal: Exception | None = None) -> None:
         self.taken: list[Any] = []
+        self.may_be_made = threading.Event()
+        self.may_be_made.set()
         self.settings: dict[str, Any] = {}
         self._room, self._refusal = room, refusal or BufferError("queue full")
         self._due: queue.Queue[Callable[[], None]] = queue.Queue()
@@ -36,6 +43,7 @@ class Client:
         return len(self.taken)
 
     def produce(self, topic: str, value: Any, key: Any, headers: Any, on_delivery: Any) -> None:
+        Client.asked += 1
         if self._room == 0:
             raise self._refusal
         self._room -= 1
@@ -62,15 +70,20 @@ class Client:
 
 def run(
     monkeypatch: pytest.MonkeyPatch,
-    clients: list[Client],
+    clients: Sequence[Client | Exception],
     check: Callable[[EventProducer], Awaitable[None]],
     config: BusConfig = CONFIG,
 ) -> None:
+    """clients: what making each one gives, in this order."""
     left = list(clients)
 
     def connect(*_: Any, **settings: Any) -> Client:
-        left[0].settings = settings
-        return left.pop(0)
+        made = left.pop(0)
+        if isinstance(made, Exception):
+            raise made
+        assert made.may_be_made.wait(5), "the event loop waits for the client"
+        made.settings = settings
+        return made
 
     monkeypatch.setattr(event_producer, "connect", connect)
     monkeypatch.setattr(event_producer, "POLL_S", 0.01)
@@ -117,7 +130,11 @@ def events(number: int) -> list[Event]:
 
 
 async def begun(producer: EventProducer, number: int) -> asyncio.Task[None]:
+    """A write that a client has been asked for, or that has failed before that."""
+    asked = Client.asked
     task = asyncio.create_task(producer.write(events(number)))
+    while Client.asked == asked and not task.done():  # noqa: ASYNC110  # a client may be made first
+        await asyncio.sleep(0)
     for _ in range(5):
         await asyncio.sleep(0)
     return task
@@ -284,6 +301,88 @@ def test_a_cancelled_write_disturbs_no_other(monkeypatch: pytest.MonkeyPatch) ->
         await other
 
     run(monkeypatch, [client], check)
+
+
+def test_a_further_client_is_made_beside_the_event_loop_and_once_for_all_writes_that_need_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its constructor may wait ten seconds for a token; the API server stood still meanwhile."""
+    at_once, together = Client(), Client()
+    together.may_be_made.clear()
+
+    async def check(producer: EventProducer) -> None:
+        tasks = [await begun(producer, 1) for _ in range(2)]
+        tasks += [asyncio.create_task(producer.write(events(1))) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        at_once.report()
+        await asyncio.gather(*tasks[:2])
+        together.may_be_made.set()
+        await taken(together, 3)
+        together.report()
+        await asyncio.gather(*tasks)
+
+    run(monkeypatch, [at_once, together], check)
+
+
+def test_a_client_that_is_made_for_cancelled_writes_serves_later_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = Client(0, REFUSED), Client()
+    second.may_be_made.clear()
+
+    async def check(producer: EventProducer) -> None:
+        with pytest.raises(UnreachableError):
+            await producer.write(events(1))
+        cancelled = asyncio.create_task(producer.write(events(1)))
+        await asyncio.sleep(0.01)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        second.may_be_made.set()
+        task = await begun(producer, 1)
+        second.report()
+        await task
+
+    run(monkeypatch, [first, second], check)
+
+
+def test_a_client_that_is_made_after_the_closing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Client(0, REFUSED), Client()
+    second.may_be_made.clear()
+
+    async def check(producer: EventProducer) -> None:
+        with pytest.raises(UnreachableError):
+            await producer.write(events(1))
+        cancelled = asyncio.create_task(producer.write(events(1)))
+        await asyncio.sleep(0.01)
+        cancelled.cancel()
+        await asyncio.to_thread(producer.close)
+        second.may_be_made.set()
+
+    run(monkeypatch, [first, second], check)  # the loop's threads end before it does
+    threads = [each for each in threading.enumerate() if each.name == "interlock-acknowledgements"]
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("error", [ConfigError("a file is missing"), UnreachableError("no token")])
+def test_a_further_client_that_cannot_be_made_now_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The connection was good for the first client, so a certificate's file is being replaced, say."""
+    first, second = Client(0, REFUSED), Client()
+
+    async def check(producer: EventProducer) -> None:
+        with pytest.raises(UnreachableError):
+            await producer.write(events(1))
+        with pytest.raises(UnreachableError, match=str(error)):
+            await producer.write(events(1))
+        task = await begun(producer, 1)
+        second.report()
+        await task
+
+    run(monkeypatch, [first, error, second], check)
 
 
 TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
