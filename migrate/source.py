@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ..conditions.filters.filter import quoted
@@ -22,29 +22,42 @@ def dag_file(found: Iterable[Subscription]) -> str:
     made = [each for each in found if each.condition is not None]
     if not made:
         return ""
-    calls = [_call(each) for each in made]
-    return "\n".join((_DOCSTRING, "", *_imports(made), "", *calls))
+    imports = _imports(made)
+    # A variable that hides an imported name breaks the calls below it; two DAGs in one variable are one DAG.
+    taken = set[str]().union(*imports.values())
+    calls = [_call(each, taken) for each in made]
+    lines = (f"from {module} import {', '.join(sorted(names))}" for module, names in imports.items() if names)
+    return "\n".join((_DOCSTRING, "", *lines, "", *calls))
 
 
 def call(subscription: Subscription) -> str:
     """Returns the call that makes one subscription; "" if it has no condition."""
-    return "" if subscription.condition is None else _call(subscription).rstrip("\n")
+    if subscription.condition is None:
+        return ""
+    return _call(subscription, set[str]().union(*_imports([subscription]).values())).rstrip("\n")
 
 
-def _imports(made: Iterable[Subscription]) -> Iterator[str]:
+def _imports(made: Iterable[Subscription]) -> dict[str, set[str]]:
+    """The names that the calls need from each module."""
     functions, filters = set[str](), set[str]()
     for each in made:
         for text, name in _TEXT_OR_CALL.findall(str(each.condition)):
             if not text:
                 (filters if name in _FILTERS else functions).add(name)
-    yield f"from interlock import {', '.join(sorted(functions))}"
-    if filters:
-        yield f"from interlock.conditions.filters import {', '.join(sorted(filters))}"
-    yield f"from interlock.operators import {', '.join(sorted({each.function for each in made}))}"
+    return {
+        "interlock": functions,
+        "interlock.conditions.filters": filters,
+        "interlock.operators": {each.function for each in made},
+    }
 
 
-def _call(subscription: Subscription) -> str:
-    lines = [f"{_variable(subscription.name)} = {subscription.function}("]
+def _call(subscription: Subscription, taken: set[str]) -> str:
+    """taken: names that the variable may not have; it is added to them."""
+    variable = _variable(subscription.name)
+    while variable in taken:
+        variable += "_"
+    taken.add(variable)
+    lines = [f"{variable} = {subscription.function}("]
     lines.append(f"    {quoted(subscription.name)},")
     lines.append(f"    condition={subscription.condition},")
     if subscription.conn_id is not None:

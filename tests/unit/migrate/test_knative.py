@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -223,3 +224,24 @@ def test_a_condition_says_in_the_dag_file_what_it_is() -> None:
     assert given[0][1]["retry"]["tries"] == 4
     assert set(given[0][1]) == {"condition", "conn_id", "path", "order", "format", "replies", "retry"}
     assert dag_file([]) == ""
+
+
+@pytest.mark.parametrize("name", ["event", "deliver-dag", "for", "2", "dag"])
+def test_a_trigger_with_a_name_that_the_dag_file_uses_changes_no_other_dag(name: str) -> None:
+    filters = [{"cesql": "EXISTS a"}]
+    triggers = [changed(TRIGGER, metadata_name=each, spec_filters=filters) for each in (name, "orders")]
+    found = [one(each) for each in triggers]
+    found = [replace(each, name=each.name.removeprefix("shop.")) for each in found]
+    given: list[Any] = []
+    names: dict[str, Any] = {"deliver_dag": lambda *args, **named: given.append((args, named["condition"]))}
+    exec(dag_file(found).replace("from interlock.operators import deliver_dag", ""), names)
+    assert given == [((each.name,), each.condition) for each in found]
+
+
+def test_each_dag_of_the_file_has_a_variable_of_its_own() -> None:
+    """Airflow finds the DAGs of a file in its variables."""
+    made = ("shop-orders", "shop.orders", "shop-orders.")
+    found = [replace(one(TRIGGER), name=each) for each in made]
+    names: dict[str, Any] = {"deliver_dag": lambda name, **_: [name]}
+    exec(dag_file(found).replace("from interlock.operators import deliver_dag", ""), names)
+    assert [each for each in names.values() if isinstance(each, list)] == [[each] for each in made]
