@@ -244,7 +244,10 @@ class Writer(Protocol):
         """
 
     def serve(self, timeout_s: float = 0) -> None:
-        """Call the delivery callbacks that are due; wait up to the timeout for the first one."""
+        """Call the delivery callbacks that are due; wait up to the timeout for the first one.
+
+        Raises UnreachableError, as `flush` does, if the client can write nothing more.
+        """
 
     def flush(self, timeout_s: float) -> int:
         """Wait until all records are delivered. Returns how many are not when the timeout has passed."""

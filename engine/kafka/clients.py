@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 ANSWER_TIMEOUT_S = 10.0
+FORBIDDEN: Final = frozenset({29, 31})  # TOPIC_ and CLUSTER_AUTHORIZATION_FAILED
 
 
 client_log = client_logger("interlock.engine.librdkafka")

@@ -17,7 +17,7 @@ from ...events.sizes import MAX_EVENT_BYTES, is_small, record_bytes
 from ...events.tracing import process_tracing
 from ..config import BusConfig
 from ..errors import ConfigError, NoRoom, NotSent, UnreachableError
-from .clients import ClientErrors, connect, error_text
+from .clients import FORBIDDEN, ClientErrors, connect, error_text
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -29,7 +29,6 @@ LINGER_MS: Final = 2
 _SLICE: Final = 300  # after so many record headers (about a ms) a write lets other tasks run
 
 _TOO_LARGE: Final = frozenset({10, 18})  # MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE
-_FORBIDDEN: Final = frozenset({29, 31})  # TOPIC_ and CLUSTER_AUTHORIZATION_FAILED
 _MISSING: Final = frozenset({3, -188})  # UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC
 _FATAL: Final = -150
 _PURGED: Final = frozenset({-151, -152})  # _PURGE_INFLIGHT, _PURGE_QUEUE: the client failed
@@ -248,7 +247,7 @@ class EventProducer:
 
     def _unreachable(self, error: KafkaError) -> UnreachableError:
         advice = f"Check the brokers and the topic {self._topic}"
-        if error.code() in _FORBIDDEN:
+        if error.code() in FORBIDDEN:
             advice = f"Allow this connection's user to write to the topic {self._topic}, also idempotently"
         elif error.code() in _MISSING:
             advice = f"Create the topic {self._topic}: airflow interlock topics create"

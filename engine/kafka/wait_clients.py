@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..bus import TOO_LARGE, Output
 from ..config import BusConfig
 from ..errors import EngineError, NoRoom, NotSent, UnreachableError
 from ..records.sizes import MAX_INTERNAL_BYTES
-from .clients import ClientErrors, connect
+from .clients import FORBIDDEN, ClientErrors, connect, error_text
 from .reader import KafkaReader
 from .topics import check
 
@@ -57,10 +58,28 @@ class KafkaWriter:
             raise NotSent(e.args[0].str()) from e
 
     def serve(self, timeout_s: float = 0) -> None:
-        self._producer.poll(timeout_s)
+        with self._fatal_errors():
+            self._producer.poll(timeout_s)
 
     def flush(self, timeout_s: float) -> int:
-        return self._producer.flush(timeout_s)
+        with self._fatal_errors():
+            return self._producer.flush(timeout_s)
+
+    @contextmanager
+    def _fatal_errors(self) -> Iterator[None]:
+        """Raises UnreachableError for an error after which the client writes nothing more."""
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except (KafkaException, SystemError) as e:  # SystemError: a callback ran while the other was raised
+            cause = e.__cause__ or e
+            if isinstance(cause, KafkaException) and cause.args[0].code() in FORBIDDEN:
+                raise UnreachableError(
+                    f"{self._config.describe()} refuses records: {error_text(cause.args[0])}. Allow this"
+                    " connection's user to write to the bus's topics, also idempotently."
+                ) from e
+            raise self._errors.unreachable(self._config, cause) from e
 
     def partitions(self, topic: str, timeout_s: float) -> int:
         from confluent_kafka import KafkaError, KafkaException

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 from interlock.engine.bus import TOO_LARGE, Output
 from interlock.engine.errors import NoRoom, NotSent, UnreachableError
-from interlock.engine.kafka.wait_clients import KafkaClients
+from interlock.engine.kafka.wait_clients import KafkaClients, KafkaWriter
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 
 from tests.unit.engine.kafka.clients import CONFIG, failure
@@ -44,8 +45,13 @@ class Producer:
             self._reports.append(on_delivery)
 
     def poll(self, timeout_s: float) -> None:
+        self._called()
         while self._reports:
             self._reports.pop()(self.delivery_error, None)
+
+    def flush(self, timeout_s: float) -> int:
+        self.poll(timeout_s)
+        return 0
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         self._called()
@@ -77,6 +83,38 @@ def test_a_record_that_is_not_taken_says_what_the_writer_is_still_good_for(
     with pytest.raises(error) as caught:
         writer.write(RECORD)
     assert type(caught.value) is error
+
+
+def behind_a_callback(error: BaseException) -> SystemError:
+    """As the client raises an error while a callback runs."""
+    found = SystemError("returned a result with an exception set")
+    found.__cause__ = error
+    return found
+
+
+FORBIDDEN = failure(KafkaError.CLUSTER_AUTHORIZATION_FAILED, fatal=True, reason="not allowed")
+FENCED = failure(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True, reason="fenced")
+
+
+@pytest.mark.parametrize("call", [KafkaWriter.serve, KafkaWriter.flush])
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        (FORBIDDEN, "not allowed. Allow this connection's user to write"),
+        (behind_a_callback(FORBIDDEN), "not allowed. Allow this connection's user to write"),
+        (FENCED, "fenced"),
+        (behind_a_callback(FENCED), "fenced"),
+        (behind_a_callback(ValueError("odd")), "odd"),
+    ],
+)
+def test_a_fatal_error_that_comes_after_the_record_was_taken_says_what_to_do(
+    producer: Producer, call: Callable[[KafkaWriter, float], object], raised: BaseException, says: str
+) -> None:
+    writer = KafkaClients(CONFIG).writer()
+    writer.write(RECORD)
+    producer.fails = [raised]
+    with pytest.raises(UnreachableError, match=says):
+        call(writer, 1.0)
 
 
 @pytest.mark.parametrize("delivery_error", [None, KafkaError(KafkaError._MSG_TIMED_OUT, "too late")])
