@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from ...events.content import serialize
 from ...events.errors import EventError
 from ...events.event import Event
 from ...events.schemas import SPARK, urn
@@ -79,8 +80,10 @@ class Report:
         )
 
     def save(self, folder: Path) -> None:
-        """Writes its file atomically. OSError; EventError if it is too large."""
-        text = msgspec.json.encode(self)
+        """Writes its file atomically. OSError; EventError if it is too large or the data are not JSON."""
+        # The data as the event writes them: msgspec refuses types that json takes, such as numpy's float64.
+        plain = {**msgspec.to_builtins(replace(self, data={})), "data": self.data}
+        text = serialize(plain, None)
         if len(text) > MAX_BYTES:
             raise EventError(
                 f"the report of {self.name!r} has {len(text)} bytes, more than {MAX_BYTES}: put less into its"
