@@ -37,7 +37,7 @@ class Failure:
         name = (
             kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         )
-        return cls(name, redacted(str(error)))
+        return cls(name, text_of(error))
 
     def to_data(self) -> dict[str, str]:
         return {"class": self.name, "message": self.message}
@@ -50,10 +50,19 @@ def failure_of(error: BaseException | None) -> Failure | None:
     return Failure.of(error)
 
 
+def text_of(error: BaseException) -> str:
+    """The error's text, `redacted`."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # an error of py4j asks the JVM for its text, and the JVM may be gone
+        return "(its text cannot be read)"
+    return redacted(text)
+
+
 def redacted(message: str) -> str:
-    """The message with secrets replaced by ***, shortened to MESSAGE_LIMIT."""
+    """The message with secrets replaced by ***, shortened to MESSAGE_LIMIT; ? for what UTF-8 cannot have."""
     # Cut before matching, generously: a message may contain megabytes of a plan, and patterns are slow.
-    text = message[: 8 * MESSAGE_LIMIT]
+    text = message[: 8 * MESSAGE_LIMIT].encode("utf-8", "replace").decode()
     text = _LOGIN.sub(r"\1 ***", _USER_OF_URL.sub("***", text))
     text = _OPTION.sub(r"\1***", _NAMED_SECRET.sub(r"\1***", text))
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...events.visible import visible_logger
-from .outcome import Failure, redacted
+from .outcome import Failure, redacted, text_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -103,7 +103,7 @@ class QueryListener:
             try:
                 self._on_end(_query(*query), emits)
             except Exception as e:  # noqa: BLE001  # the JVM is gone, or the plan has an unusual form
-                log.warning("no event for a query that ended: it cannot be read: %s", redacted(str(e)))
+                log.warning("no event for a query that ended: it cannot be read: %s", text_of(e))
 
 
 def wait_until_delivered(context: SparkContext, timeout_s: float) -> None:

@@ -62,8 +62,8 @@ class Tracker:
         `is_program()`, else now. If the event is required and the work succeeded, a problem with it raises:
         EmitError, EventError or OSError.
         """
+        failure = failure_of(error)  # first: its text may be the JVM's, which may end meanwhile
         self._progress.close()
-        failure = failure_of(error)
         try:
             report = self._report(failure)
             event = report.event(failure, datetime.now(UTC))

@@ -119,6 +119,21 @@ def test_an_exception_sends_one_failed_event_and_propagates(bus: Bus) -> None:
     assert payload(bus)["error"] == {"class": "KeyError", "message": "'no column cents'"}
 
 
+@pytest.mark.parametrize("text", [ConnectionRefusedError("the JVM is gone"), "bad line caf\udce9"])
+def test_a_failure_whose_text_cannot_be_used_is_still_sent_and_propagates(
+    bus: Bus, text: Exception | str
+) -> None:
+    class Failed(Exception):
+        def __str__(self) -> str:
+            if isinstance(text, str):
+                return text
+            raise text
+
+    with pytest.raises(Failed), completion_event(session(), "orders"):
+        raise Failed
+    assert only_event(bus).type == "interlock.spark.application.failed"
+
+
 def test_a_long_message_is_shortened(bus: Bus) -> None:
     with pytest.raises(ValueError, match="x"), completion_event(session(), "orders"):
         raise ValueError("x" * 10_000)

@@ -24,6 +24,21 @@ def test_a_failure_has_its_class_and_the_beginning_of_its_message() -> None:
     assert Failure.of(json.JSONDecodeError("bad", "{", 0)).name == "json.decoder.JSONDecodeError"
 
 
+class Unreadable(Exception):
+    """As py4j's Py4JJavaError, which asks the JVM for its text."""
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError("the JVM is gone")
+
+
+def test_a_failure_whose_text_cannot_be_read_has_its_class() -> None:
+    assert Failure.of(Unreadable()) == Failure(f"{__name__}.Unreadable", "(its text cannot be read)")
+
+
+def test_a_text_that_no_event_can_carry_is_changed() -> None:
+    assert Failure.of(ValueError("bad line caf\udce9")).message == "bad line caf?"
+
+
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
