@@ -63,7 +63,18 @@ class Tracker:
         EmitError, EventError or OSError.
         """
         failure = failure_of(error)  # first: its text may be the JVM's, which may end meanwhile
+        try:
+            self._progress.close()
+        except BaseException as interruption:  # such as SIGTERM's, while it waits
+            self._emit(failure or failure_of(interruption), until)
+            raise
+        return self._emit(failure, until)
+
+    def close(self) -> None:
+        """Stops listening and emits nothing: another tracker of that name emits the completion event."""
         self._progress.close()
+
+    def _emit(self, failure: Failure | None, until: Until | None) -> Event | None:
         try:
             report = self._report(failure)
             event = report.event(failure, datetime.now(UTC))
@@ -81,10 +92,6 @@ class Tracker:
             warn_not_sent(self.name, self._required, problem)
             return None
         return event
-
-    def close(self) -> None:
-        """Stops listening and emits nothing: another tracker of that name emits the completion event."""
-        self._progress.close()
 
     def _report(self, failure: Failure | None) -> Report:
         written = self._progress.written()

@@ -17,6 +17,7 @@ from interlock.spark import CompletionError, completion_event, with_completion_e
 from interlock.spark.completion import completion, process_exit, progress, sender, tracker
 from interlock.spark.completion.application import Application
 from interlock.spark.completion.open_blocks import OpenBlock
+from interlock.spark.completion.process_exit import Terminated
 from interlock.spark.completion.report import reports_in
 
 from tests.unit.spark.completion.job import Bus, ClassicSession, End
@@ -300,6 +301,27 @@ def test_successful_blocks_take_the_outcome_of_the_process_when_it_ends(
     program.come(error)
     found = [(event.subject, event.type.rpartition(".")[2]) for _, event in bus.sent]
     assert found == [("orders", outcome), ("rates", outcome)]
+
+
+@pytest.mark.parametrize(
+    ("work", "message"), [(None, "the process was terminated (SIGTERM)"), (KeyError("cents"), "'cents'")]
+)
+def test_sigterm_while_the_end_of_a_block_waits_sends_a_failed_event_and_propagates(
+    bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch, work: Exception | None, message: str
+) -> None:
+    def terminate(*_: object) -> None:
+        raise Terminated(143)
+
+    def job() -> None:
+        with completion_event(session(), "orders"):
+            if work is not None:
+                raise work
+
+    monkeypatch.setattr(sender.EventSender, "flush", terminate)
+    with pytest.raises(Terminated):
+        job()
+    assert only_event(bus).type == "interlock.spark.application.failed"
+    assert payload(bus)["error"]["message"] == message
 
 
 def test_a_failed_block_sends_its_event_at_once(bus: Bus, program: End) -> None:
