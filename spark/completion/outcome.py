@@ -11,13 +11,16 @@ MESSAGE_LIMIT = 500
 # user:password up to the last @ of the word, since a password may contain a slash and a user an @; or a user.
 _USER_OF_URL = re.compile(r"(?<=://)(?:[^/:\s]*:\S*|[^/@\s?#]+)(?=@)")
 _LOGIN = re.compile(r"\b(Basic|Bearer)\s+[\w.~+/=-]+", re.IGNORECASE)
-_NAME = r"""[\w.\-]*(?:password|passwd|passphrase|pwd|secret|token|credential|signature|\bsig\b
-    |(?:api|access|account|private)[_.\-]?key)[\w.\-]*"""
+_KEYWORD = r"""(?:password|passwd|passphrase|pwd|secret|token|credential|signature|\bsig\b
+    |(?:api|access|account|private)[_.\-]?key)"""
+# Each word is looked at once, from its beginning: an error's text may be one long word.
+_NAME = rf"(?<![\w.\-])(?=[\w.\-]*?{_KEYWORD})[\w.\-]++"
+_OPTION_NAME = rf"(?<![\w.\-])(?=[\w.]*+-[\w.\-]*?{_KEYWORD})[\w.\-]++"
 _QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
 _FLAGS = re.IGNORECASE | re.VERBOSE
 _NAMED_SECRET = re.compile(rf"""({_NAME}["']?\s*[:=]\s*)(?:{_QUOTED}|[^\s,;&"')}}\]]+)""", _FLAGS)
 # Arguments of a command line, as text or as a list.
-_OPTION = re.compile(rf"""(--?{_NAME}["']?(?:,\s*|[ \t]+))(?:{_QUOTED}|[^\s,;&"')}}\]]+)""", _FLAGS)
+_OPTION = re.compile(rf"""({_OPTION_NAME}["']?(?:,\s*|[ \t]+))(?:{_QUOTED}|[^\s,;&"')}}\]]+)""", _FLAGS)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ def test_a_text_that_no_event_can_carry_is_changed() -> None:
         ("job.py --api-token hunter2 --date 1", "job.py --api-token *** --date 1"),
         ("['job.py', '--password', 'hunter2', 'x']", "['job.py', '--password', ***, 'x']"),
         (r"{'password': 'hun\'ter2', 'a': 1}", "{'password': ***, 'a': 1}"),
+        ("job.py -Xapi.token hunter2, my-token hunter2", "job.py -Xapi.token ***, my-token ***"),
+        ("{'--access-key', 'hunter2'}; x.api_key=hunter2", "{'--access-key', ***}; x.api_key=***"),
         ("no signature, and a design of keys", "no signature, and a design of keys"),
         ("path /data/orders not found", "path /data/orders not found"),
         ("a secretary of state", "a secretary of state"),
@@ -71,3 +73,27 @@ def test_a_text_that_no_event_can_carry_is_changed() -> None:
 )
 def test_what_looks_like_a_secret_is_redacted(message: str, expected: str) -> None:
     assert redacted(message) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token" * 800,  # the words that an option or name may be: once minutes each
+        "--api-key" * 440,
+        "0123456789abcdef" * 250,
+        "com.bank.orders." * 250,
+        "password" + " " * 3990,
+        "://" * 1300,
+        "x://a:" * 660,
+        "Bearer" + " " * 3990,
+    ],
+)
+def test_the_text_of_an_error_may_be_one_long_word(text: str) -> None:
+    """Regression: the patterns went back over such a word from each of its characters, for minutes."""
+    assert redacted(text)[:400] == text[:400]
+
+
+def test_a_secret_after_a_long_name_is_redacted() -> None:
+    name = "x" * 400 + ".token" + "y" * 50
+    assert redacted(f"{name}=hunter2") == f"{name}=***"
+    assert redacted(f"--{name} hunter2") == f"--{name} ***"
