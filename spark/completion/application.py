@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import getpass
+import os
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SEPARATOR: Final = "\0"  # occurs in no value: settings come through a command line or an environment
+# Ids that Spark makes of the milliseconds of the start: in local mode, and for a cluster manager without ids.
+_TIMES: Final = ("local-", "spark-application-")
 # Airflow's own names; SparkSubmitOperator passes them to a driver on its own machine (client mode).
 _AIRFLOW = {
     "dag_id": "AIRFLOW_CTX_DAG_ID",
@@ -33,6 +38,7 @@ class Application:
         application, so the session is part of the identity.
     started_at: start of the application; under Spark Connect, when this process began to use the session.
     fallback_id: identifies the attempt if `id` is None.
+    process: identifies the driver's process, where `id` is only a time; else None.
     """
 
     id: str | None
@@ -43,12 +49,14 @@ class Application:
     started_at: datetime | None = None
     spark_version: str | None = None
     fallback_id: str = ""
+    process: str | None = None
 
     @property
     def identity(self) -> tuple[str, ...]:
         if self.id is None:
             return ("", self.fallback_id)
-        return (self.id, self.attempt or "", self.session or "")
+        process = () if self.process is None else (self.process,)
+        return (self.id, self.attempt or "", self.session or "", *process)
 
     def to_data(self, ended_at: datetime) -> dict[str, object]:
         started = self.started_at
@@ -80,14 +88,22 @@ def describe(spark: SparkSession, now: datetime) -> Application:
 
 def describe_context(context: SparkContext) -> Application:
     """Returns the application of a classic context. A stopped context raises."""
+    id_ = context.applicationId
     return Application(
-        id=context.applicationId,
+        id=id_,
         name=str(context.appName),
         user=context.sparkUser(),
         attempt=context.getConf().get("spark.app.attempt.id", None),
         started_at=datetime.fromtimestamp(context.startTime / 1000, UTC),
         spark_version=context.version,
+        process=_process(os.getpid()) if id_.startswith(_TIMES) else None,
     )
+
+
+@cache
+def _process(_pid: int) -> str:
+    """An id of this process: random, since in containers all drivers may have the same pid."""
+    return uuid.uuid4().hex
 
 
 def session_of(spark: SparkSession) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,7 +21,7 @@ ORDERS = Application("local-1", "daily orders", "ada", None, None, BEGAN, "4.0.0
 def test_a_saved_report_is_read_back_unchanged(tmp_path: Path) -> None:
     report = Report(
         "orders",
-        ORDERS,
+        replace(ORDERS, process="1f0c"),
         data={"date": "2026-11-20", "rows": 3},
         airflow={"dag_id": "d", "try_number": 1},
         written={"queries": 1, "rows": 3, "bytes": 10, "outputs": ["/data"]},
@@ -28,7 +29,9 @@ def test_a_saved_report_is_read_back_unchanged(tmp_path: Path) -> None:
         failure=Failure("ValueError", "no"),
     )
     report.save(tmp_path)
-    assert reports_in(tmp_path) == [report]
+    [read] = reports_in(tmp_path)
+    assert read == report
+    assert read.event(None, NOW).id == report.event(None, NOW).id
 
 
 def test_a_later_report_of_a_name_replaces_the_earlier_one(tmp_path: Path) -> None:
@@ -87,10 +90,11 @@ def test_the_event_id_is_that_of_the_application_its_name_use_and_outcome() -> N
         Report("rates", ORDERS).event(None, NOW),
         Report("orders", ORDERS, use=2).event(None, NOW),
         Report("orders", Application("local-2", "daily orders")).event(None, NOW),
+        Report("orders", replace(ORDERS, process="1f0c")).event(None, NOW),
         Report("orders", Application(None, "daily orders", fallback_id="try 1")).event(None, NOW),
         Report("orders", Application(None, "daily orders", fallback_id="try 2")).event(None, NOW),
     ]
-    assert len({event.id for event in (*others, ended.event(None, NOW))}) == 7
+    assert len({event.id for event in (*others, ended.event(None, NOW))}) == 8
 
 
 def test_an_application_whose_driver_did_not_report_has_only_its_name() -> None:
