@@ -23,7 +23,7 @@ SHARE: Final = 0.8
 
 
 class Outbox:
-    """Emits queued events in a thread. `put` never blocks; `put`, `deliver` and `flush` do not raise.
+    """Emits queued events in a thread. `put` never blocks; no method raises.
 
     open_emitter: called in the thread, and again after each failure, so that a corrected connection is used.
     timeout_s: how long a flush waits; an emit gets SHARE of it.
@@ -61,6 +61,22 @@ class Outbox:
         self.acknowledged = 0
         self._pid = os.getpid()
 
+    def start(self) -> None:
+        """Starts the thread; `put` does so otherwise, but Python 3.12.0 to 3.12.2 start none at their end."""
+        with self._changed:
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._run, name="interlock-outbox", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as e:  # the next `put` tries again
+                if self._events:
+                    self._warn(str(e))
+                return
+            self._thread = thread
+            if self._at_exit:
+                atexit.register(self.flush)
+
     def put(self, event: Event, *, always: bool = False) -> None:
         """Queues an event. always: even if the queue is full."""
         with self._changed:
@@ -70,11 +86,7 @@ class Outbox:
             else:
                 self._events.append(event)
                 self._changed.notify_all()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="interlock-outbox", daemon=True)
-                self._thread.start()
-                if self._at_exit:
-                    atexit.register(self.flush)
+            self.start()
 
     def deliver(self, events: Sequence[Event], timeout_s: float) -> dict[tuple[str, str], str]:
         """Queues events and waits for their acknowledgements; returns {identity: reason} of the others.
@@ -88,7 +100,7 @@ class Outbox:
             for event in events:
                 self.put(event, always=True)
             while (waiting := answers.keys() & {event.identity for event in self._events}) and (
-                (left := deadline - time.monotonic()) > 0
+                self._thread is not None and (left := deadline - time.monotonic()) > 0
             ):
                 self._changed.wait(left)
             self._delivering = [each for each in self._delivering if each is not answers]
@@ -111,7 +123,7 @@ class Outbox:
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            while self._events and not self._flush_timed_out:
+            while self._events and self._thread is not None and not self._flush_timed_out:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     self._flush_timed_out = True

@@ -52,7 +52,8 @@ class ProcessExit:
         self._callbacks.append(callback)
 
     def add_finisher(self, finish: Callable[[], bool], *, watch: bool) -> None:
-        """Calls `finish` after all callbacks; if it returns False the process ends with exit code 1.
+        """Calls `finish` after all callbacks; if it returns False or raises, the process ends with
+        exit code 1.
 
         watch: also install the hooks (`watch`), which see the error.
         """
@@ -108,7 +109,13 @@ class ProcessExit:
             except Exception:
                 log.exception("an event of this process's end was not made; the others follow")
         self._callbacks.clear()
-        failed = [finish for finish in self._finishers if not finish()]
+        failed = False
+        for finish in self._finishers:
+            try:
+                failed = not finish() or failed
+            except Exception:
+                log.exception("the last events of this process were not sent")
+                failed = True  # a required one may be among them
         if failed:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -60,10 +60,14 @@ class EventSender:
         PROCESS_EXIT.add_finisher(self._finish, watch=is_program())
 
     def connect(self) -> None:
-        """Starts to connect in the background, so that the end of the job does not wait for it. EmitError if
-        the client refuses its settings."""
+        """Starts to connect in the background, so that the end of the job does not wait for it.
+
+        It starts the thread that sends too: the end may be too late. EmitError if the client refuses its
+        settings.
+        """
         if self._connect_s is not None:
             self._emitter.connect(self._connect_s)
+            self._outbox.start()
             self._connect_s = None  # only after success: refused settings raise in each block
 
     def put(self, event: Event) -> None:

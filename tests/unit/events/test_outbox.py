@@ -252,3 +252,41 @@ def test_a_fork_does_not_flush_its_parents_outbox(
     monkeypatch.setattr(os, "getpid", lambda: -1)
     assert outbox.flush()
     assert warnings(caplog) == []
+
+
+def refuse_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the end of a process for Python 3.12.0 to 3.12.2, and at the limit of threads everywhere."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+def test_an_outbox_that_was_started_emits_what_is_put_when_no_thread_can_start(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox = outbox_of(broker.open, 5)
+    outbox.start()
+    refuse_threads(monkeypatch)
+    assert outbox.deliver([event("a")], 5) == {}
+    assert broker.taken == ["a"]
+
+
+def test_without_a_thread_nothing_waits_or_raises_and_a_later_put_starts_one(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = outbox_of(broker.open, 100_000)
+    with monkeypatch.context() as patch:
+        refuse_threads(patch)
+        outbox.start()
+        assert warnings(caplog) == []
+        outbox.put(event("a"))
+        [problem] = outbox.deliver([event("b")], 100_000).values()
+        assert problem == "can't create new thread at interpreter shutdown"
+        assert not outbox.flush()
+    [warning] = warnings(caplog)
+    assert "1 event waits to be emitted" in warning
+    outbox.put(event("c"))
+    assert outbox.flush(10)
+    assert broker.taken == ["a", "b", "c"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -358,6 +359,21 @@ def test_a_required_event_that_is_not_sent_at_the_end_ends_the_process_with_1(
     completes(session(**{"delivery.timeout": "50ms"}), "orders", required=required)
     program.come(error)
     assert left == exits
+
+
+def test_the_end_of_the_process_needs_no_new_thread(
+    bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: on Python 3.12.0 to 3.12.2, which starts no thread then, the event was lost."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    completes(required=True)
+    assert bus.sent == []
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    program.come()
+    assert only_event(bus).type == "interlock.spark.application.succeeded"
 
 
 def test_a_required_event_that_cannot_be_sent_does_not_stop_the_others(

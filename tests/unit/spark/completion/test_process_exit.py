@@ -51,6 +51,15 @@ def test_a_callback_that_fails_leaves_out_no_other_callback_or_finisher() -> Non
     assert "KeyError: 'x'" in done.stderr
 
 
+def test_a_finisher_that_raises_fails_the_process_and_leaves_out_no_other() -> None:
+    done = run("""
+        PROCESS_EXIT.add_finisher(lambda: {}["x"], watch=True)
+        PROCESS_EXIT.add_finisher(lambda: print("later") is None, watch=True)
+        """)
+    assert (done.stdout, done.returncode) == ("end NoneType None\nlater\n", 1)
+    assert "KeyError: 'x'" in done.stderr
+
+
 def test_a_raised_system_exit_is_not_seen_outside_a_block() -> None:
     assert run("raise SystemExit(3)").stdout == "end NoneType None\n"
 
