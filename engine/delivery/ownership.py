@@ -76,7 +76,7 @@ class DelivererOwnership:
         topic = self.bus.topics([self._action])[self._action]
         self._topic_id = "" if topic is None else topic.id
         self.registry_end = self.bus.end_offsets([self._registry])[self._registry]
-        positions = {tp: self._start_of(tp, committed[tp], starts[tp]) for tp in self.assigned}
+        positions = {tp: self._start_of(tp, committed[tp], starts[tp], ends[tp]) for tp in self.assigned}
         for tp, position in positions.items():
             self.partitions[tp] = self.context.parts.partition(self.context, tp, position, ends[tp])
         self.bus.start(positions)
@@ -141,7 +141,7 @@ class DelivererOwnership:
         )
         return Committed(offset, encode_json(found).decode())
 
-    def _start_of(self, tp: TopicPartition, committed: Committed | None, start: int) -> int:
+    def _start_of(self, tp: TopicPartition, committed: Committed | None, start: int, end: int) -> int:
         if committed is None:
             return start
         found = delivery_metadata(committed)
@@ -149,6 +149,15 @@ class DelivererOwnership:
             strange = "has a committed offset that no deliverer wrote"
             why = strange if found is None else "was deleted and created again"
             log.error("%s %s: it is read from its start.", tp, why)
+            return start
+        if committed.offset > end:  # new firings would be below it, and never sent
+            log.error(
+                "%s ends at offset %d, but it was read and committed up to %d: its last records were lost. "
+                "It is read from its start, and what is not acknowledged there is sent again.",
+                tp,
+                end,
+                committed.offset,
+            )
             return start
         if committed.offset < start:
             log.error(

@@ -89,6 +89,37 @@ def test_firings_that_retention_removed_are_reported(caplog: pytest.LogCaptureFi
     assert "b-action[0] begins at offset 2, but not all firings from 0 on were delivered" in caplog.text
 
 
+def test_a_committed_offset_beyond_the_end_of_a_partition_that_lost_its_last_records_counts_as_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As after an unclean leader election: what is written next would be below it, and never sent."""
+    setting = Setting()
+    lost = ("f3", "f4", "f5")
+    for name in ("f1", "f2", *lost):
+        setting.fire(name, name)
+    setting.passes()
+    for name in ("f1", "f2", *lost):
+        setting.answer(name, Answer(200))
+    setting.passes(ms=1000)
+    assert setting.committed == 11  # five firings, their acknowledgements, and the end of the transaction
+    log = setting.cluster.log(TP)
+    assert log is not None
+    del log.entries[2:]
+    with caplog.at_level(logging.ERROR):
+        setting.begin()
+        setting.passes(ms=1000)
+    assert setting.sent == ["f1", "f2"]  # their acknowledgements are lost
+    assert "b-action[0] ends at offset 2, but it was read and committed up to 11: its last" in caplog.text
+    for name in lost:
+        setting.fire(name, name)
+    setting.passes(ms=1000)
+    assert setting.sent == ["f1", "f2", *lost]
+    for name in setting.sent:
+        setting.answer(name, Answer(200))
+    setting.passes(ms=1000)
+    assert setting.committed == log.end
+
+
 def test_a_dead_letter_that_cannot_be_written_keeps_its_firing_open_and_delays_no_other() -> None:
     setting = Setting()
     setting.bus.refused = "b-dead-letter"
