@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from ..bus import Committed, Output, Record, TopicPartition
-from ..errors import TransactionAborted
+from ..errors import TransactionAborted, UnreachableError
 from ..log import log
 from ..protocol.outputs import Outputs
 from ..records import ActionRecord, decode_json, encode_json
@@ -151,7 +151,9 @@ class Acknowledgements:
         if not offsets:
             return []
         try:
-            appended = self.ownership.bus.commit(self.outputs(dones), offsets, membership)
+            outputs = self.outputs(dones)
+            self._check_topics(outputs)
+            appended = self.ownership.bus.commit(outputs, offsets, membership)
         except TransactionAborted as e:
             log.warning("%d deliveries are not acknowledged yet: %s", len(dones), e)
             if all(done.is_plain for done in dones):
@@ -168,6 +170,24 @@ class Acknowledgements:
             del self.done[done.firing.key]
             self.ownership.partitions[done.firing.record.source].acknowledged(done.firing.key)
         return [done.firing for done in dones]
+
+    def _check_topics(self, outputs: Iterable[Output]) -> None:
+        """Raises TransactionAborted if the topic of a dead letter or reply does not exist.
+
+        The producer would wait its whole timeout for the topic. Then only new clients could go on, and all
+        that is in flight would be sent again.
+        """
+        asked = sorted({output.topic for output in outputs} - {self._config.topic("action")})
+        if not asked:
+            return
+        try:
+            found = self.ownership.bus.topics(asked)
+        except UnreachableError as e:  # so it is without the permission to write to one
+            raise TransactionAborted(str(e)) from e
+        missing = [topic for topic in asked if found[topic] is None]
+        if missing:
+            command = self._config.command("topics create")
+            raise TransactionAborted(f"Topic {missing[0]!r} does not exist. Run: {command}.")
 
     def offset_to_commit(self, partition: ActionPartition, acknowledged: Iterable[OpenFiring]) -> int:
         """The offset to commit with these acknowledgements."""

@@ -15,7 +15,7 @@ from interlock.engine.delivery.parts import PARTS, DelivererParts
 from interlock.engine.delivery.posts import Delivery, Ended
 from interlock.engine.delivery.retry import Retry
 from interlock.engine.delivery.sinks import SinkRecord
-from interlock.engine.errors import TransactionAborted
+from interlock.engine.errors import TransactionAborted, UnreachableError
 from interlock.engine.records import encode_json
 
 from tests.kit.bus import Alone, SimulatedBus
@@ -42,8 +42,11 @@ class Posts:
 
 
 class Bus(SimulatedBus):
-    """refused: the topic to which nothing can be written. takes_ms: how long such a refusal takes. take_one:
-    polls return one record at a time."""
+    """refused: the topic to which the brokers let nothing be written. takes_ms: how long a refusal takes.
+    take_one: polls return one record at a time.
+
+    A record for a missing topic ends the bus after 10 s: the client waits longer for the topic.
+    """
 
     refused = ""
     takes_ms = 0
@@ -57,7 +60,10 @@ class Bus(SimulatedBus):
     ) -> int | None:
         if any(output.topic == self.refused for output in outputs):
             self.cluster.now_ms += self.takes_ms
-            raise TransactionAborted(f"{self.refused} does not exist.")
+            raise TransactionAborted(f"A record of {self.refused} was refused.")
+        if any(output.topic not in self.cluster.topics for output in outputs):
+            self.cluster.now_ms += 10_000
+            raise UnreachableError("A transaction failed (_TIMED_OUT).")
         return super().commit(outputs, offsets, membership)
 
 
@@ -105,9 +111,9 @@ class Setting:
     def sent(self) -> list[str]:
         return [delivery.firing.key.decode().partition("\0")[2] for delivery in self.posts.sent]
 
-    def answer(self, name: str, answer: Answer) -> None:
+    def answer(self, name: str, answer: Answer, reply: Output | None = None) -> None:
         number = next(a.number for a in reversed(self.posts.sent) if a.firing.key.endswith(name.encode()))
-        self.posts.answers.append(Ended(number, answer))
+        self.posts.answers.append(Ended(number, answer, reply))
 
     @property
     def committed(self) -> int | None:

@@ -143,6 +143,51 @@ def test_a_dead_letter_that_cannot_be_written_keeps_its_firing_open_and_delays_n
     assert setting.committed == 1
 
 
+@pytest.mark.parametrize("missing", ["b-dead-letter", "b-event"])
+def test_while_the_topic_of_dead_letters_or_replies_is_missing_nothing_else_waits_or_is_sent_again(
+    missing: str,
+) -> None:
+    setting = Setting()
+    setting.cluster.delete("b-dead-letter")
+    for name, key in (("f1", "a"), ("f2", "a"), ("f3", "b"), ("f4", "b"), ("slow", "c")):
+        setting.fire(name, key)
+    setting.passes()
+    if missing == "b-event":
+        setting.answer("f1", Answer(200), Output("b-event", None, b"", b"{}", None))
+    else:
+        setting.answer("f1", Answer(400))
+    setting.answer("f3", Answer(200))
+    before = setting.cluster.now_ms
+    setting.passes(20, ms=1000)
+    assert setting.cluster.now_ms - before == 20 * 1000
+    assert setting.sent == ["f1", "f3", "slow", "f4"]
+    assert setting.committed == 0
+    setting.cluster.create(missing, 1)
+    setting.passes(ms=1000)
+    assert setting.sent == ["f1", "f3", "slow", "f4", "f2"]
+    assert len(setting.written(missing)) == 1
+
+
+def test_a_dead_letter_of_whose_topic_the_brokers_say_nothing_ends_no_deliverer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As without the permission to write to it."""
+
+    def refuse(_: object) -> None:
+        raise UnreachableError("Topic authorization failed")
+
+    setting = Setting()
+    setting.fire("f1")
+    setting.passes()
+    with monkeypatch.context() as patch:
+        patch.setattr(setting.bus, "topics", refuse)
+        setting.answer("f1", Answer(400))
+        setting.passes(20, ms=1000)
+    assert setting.written("b-dead-letter") == []
+    setting.passes(ms=1000)
+    assert len(setting.written("b-dead-letter")) == 1
+
+
 def test_dead_letters_that_cannot_be_written_take_a_bounded_part_of_a_pass() -> None:
     setting = Setting()
     names = [f"f{n:02}" for n in range(20)]
