@@ -26,7 +26,8 @@ _CLOUDEVENTS: Final = b"application/cloudevents"
 _QUOTED: Final = re.compile(rb'"((?:[^"\\]|\\.)*+)"')
 _ESCAPED: Final = re.compile(rb"\\(.)")
 # Section 3.1.3.2: all printable ASCII but space, double quote and percent sign is written as it is.
-_SAFE: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
+_PRINTABLE: Final = "".join(map(chr, range(0x20, 0x7F)))
+_SAFE: Final = "".join(char for char in _PRINTABLE if char not in ' "%')
 _is_safe: Final = re.compile(f"[{re.escape(_SAFE)}]*").fullmatch  # a sixth of the time that `quote` takes
 # Of the extension "Distributed Tracing": its HTTP headers have no prefix.
 _TRACE: Final = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
@@ -74,13 +75,18 @@ def encode(event: Event) -> tuple[list[tuple[str, str]], bytes]:
     if attributes.get("datacontenttype", "")[: len(_CLOUDEVENTS)].lower() == _CLOUDEVENTS.decode():
         return [("content-type", JSON_EVENT)], event.to_json_bytes()
     headers = [
-        (
-            "content-type" if name == "datacontenttype" else f"ce-{name}",
-            text if _is_safe(text) else quote(text, safe=_SAFE),
-        )
+        ("content-type", _content_type(text))
+        if name == "datacontenttype"
+        else (f"ce-{name}", text if _is_safe(text) else quote(text, safe=_SAFE))
         for name, text in attributes.items()
     ]
     return headers, event.data or b""
+
+
+def _content_type(media_type: str) -> str:
+    """The media type as it is (section 3.1.1): only what no header can have is encoded."""
+    is_ascii = media_type.isascii() and media_type.isprintable()
+    return media_type if is_ascii else quote(media_type, safe=_PRINTABLE)
 
 
 def _json_format(stated: bytes) -> str:

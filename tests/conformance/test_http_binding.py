@@ -39,6 +39,12 @@ def test_the_content_type_is_a_header_of_its_own() -> None:
     assert one([*REQUIRED, (b"content-type", b"text/xml")], b"<a/>").datacontenttype == "text/xml"
     with pytest.raises(EventError, match="ce-datacontenttype"):
         decode([*REQUIRED, (b"ce-datacontenttype", b"text/xml")], b"<a/>")
+    for datacontenttype in ("application/json; charset=utf-8", 'multipart/mixed; boundary="a b%20"'):
+        event = Event.of("t", "/s", id="1", data=b"x", datacontenttype=datacontenttype)
+        assert dict(encode(event)[0])["content-type"] == datacontenttype
+        assert sent(event) == event
+    event = Event.of("t", "/s", id="1", data=b"x", datacontenttype='text/plain; by="a é"')
+    assert dict(encode(event)[0])["content-type"] == 'text/plain; by="a %C3%A9"'
 
 
 @pytest.mark.section("3.1.2", "the body is the data, byte for byte; an empty one is no data")

@@ -40,7 +40,7 @@ def with_events(*forms: Mapping[str, object], **members: Any) -> OpenFiring:
     [
         {"data": {"n": 1.5, "of": [None, True]}, "datacontenttype": "application/json"},
         {"data": "a text", "datacontenttype": "application/json"},
-        {"data": "grüße", "datacontenttype": "text/plain"},
+        {"data": "grüße", "datacontenttype": "text/plain; charset=utf-8"},
         {"data_base64": "AAH/", "datacontenttype": "application/octet-stream"},
         {"data": {"n": 1}, "datacontenttype": "application/vnd.example+json", "subject": "ö 1", "own": "x y"},
         {},
