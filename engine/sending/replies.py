@@ -39,15 +39,22 @@ def is_reply(headers: Headers) -> bool:
     return False
 
 
+def is_compressed(headers: Headers) -> bool:
+    """Whether an answer is compressed, although the request accepts no encoding."""
+    return any(
+        name.lower() == b"content-encoding" and value.lower() != b"identity" for name, value in headers
+    )
+
+
 def read_reply(headers: Headers, body: bytes, sent: Sendable, topic: str) -> Output:
     """The reply as a record for `topic`. Raises ReplyError.
 
     Its `interlockhops` is one less than that of what was sent, whatever the reply has. It belongs to the same
     trace, unless it names one.
     """
-    lower = [(name.lower(), value) for name, value in headers]
-    if any(name == b"content-encoding" and value.lower() != b"identity" for name, value in lower):
+    if is_compressed(headers):
         raise ReplyError("its reply is compressed, although the request accepts no encoding")
+    lower = [(name.lower(), value) for name, value in headers]
     stated = [each for each in lower if each[0][:3] == b"ce-" or each[0] == b"content-type"]
     try:
         events = decode(stated, body, 1)

@@ -23,7 +23,7 @@ from .bodies import blanked, drain, excerpt, whole
 from .connector import RequestProgress, request_progress
 from .content import Sendable
 from .failures import failure
-from .replies import MOST_BYTES, ReplyError, is_reply, read_reply
+from .replies import MOST_BYTES, ReplyError, is_compressed, is_reply, read_reply
 from .spans import DeliverySpans
 from .target import ClientCredentials
 from .targets import Resolved
@@ -130,7 +130,9 @@ class HttpSink:
             return answer, None
         answer = answer._replace(retry_after_s=_retry_after(response))
         progress.answer = answer
-        return answer._replace(excerpt=await excerpt(response, secrets)), None
+        found = await excerpt(response, secrets)
+        # Secrets are not found in what is compressed.
+        return answer._replace(excerpt=b"" if is_compressed(response.raw_headers) else found), None
 
     async def _read_reply(
         self, response: aiohttp.ClientResponse, sent: Sendable, secrets: Sequence[str]

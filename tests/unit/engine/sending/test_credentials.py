@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 import logging
 import threading
@@ -179,6 +180,14 @@ def test_a_token_of_a_header_is_not_shown_without_its_scheme_either(sink: Sink) 
     target = SinkTarget(url=sink.url, headers={"Authorization": f"Bearer {CANARY}"})
     with Posting({"c": target}) as posting:
         assert posting.deliver(ordered()).answer.excerpt == b"***"
+
+
+def test_nothing_is_kept_of_a_compressed_answer_because_a_secret_in_it_is_not_seen(sink: Sink) -> None:
+    sink.behave = lambda got: answer(
+        500, {"content-encoding": "gzip"}, gzip.compress(got.headers["authorization"].encode())
+    )
+    with Posting.to(sink.url, auth=Bearer(CANARY)) as posting:
+        assert posting.deliver(ordered()).answer.excerpt == b""
 
 
 def test_a_secret_at_the_end_of_an_excerpt_is_not_cut_in_two(sink: Sink) -> None:
