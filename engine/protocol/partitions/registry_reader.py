@@ -68,11 +68,11 @@ class RegistryReader:
         while (before := self.registry.position) < position:
             self._apply(self._take(TAKE_TIMEOUT_S))
             now = self._monotonic()
-            if self.registry.position > before:
-                moved_at = now
             if not asked and now - began >= ASK_S:
                 asked = True  # from here on each record leads to the position
                 self._require_end(position)
+            if self.registry.position > before:
+                moved_at = now
             elif now - moved_at > STALL_S:
                 self._require_end(position)
                 raise EngineError(
