@@ -51,8 +51,7 @@ class Wait:
 
     `accepts`: whether the wait takes a firing of another incarnation; called once. `checked_firings`: whether
     the firing that the topic had when the wait was opened has been delivered; also True if there was none.
-    `misses`: how often that firing's record could not be found. `replaced`: whether a registration of another
-    incarnation took the place of its own.
+    `misses`: how often that firing's record could not be found.
     """
 
     registration: Registration
@@ -61,7 +60,6 @@ class Wait:
     checked_firings: bool = False
     registered_at: float | None = None  # when it was registered, or last seen in the registry
     misses: int = 0
-    replaced: bool = False
     own_keys: set[str] = field(default_factory=set)  # written here; the registry may not have them yet
 
 
@@ -246,13 +244,9 @@ class Waits:
         about to be closed.
         """
         for registered in removed:
-            with self._lock:
-                waits = self._waits.get(registered.incarnation, ())
-                if self._topics.registry.successor(registered.incarnation) is None:
-                    self._opened.extend(waits)
-                else:
-                    for wait in waits:
-                        wait.replaced = True
+            if self._topics.registry.successor(registered.incarnation) is None:
+                with self._lock:
+                    self._opened.extend(self._waits.get(registered.incarnation, ()))
 
     def follow_firing(self, record: Record) -> None:
         """Process the action topic's next record: deliver a firing to the waits that are open for it."""
@@ -277,7 +271,7 @@ class Waits:
             if ref is not None and (wait.accepts or ref.incarnation == registration.incarnation):
                 fired.setdefault(ref, []).append(wait)
                 continue
-            wait.registered_at, wait.replaced = self._monotonic(), False
+            wait.registered_at = self._monotonic()
             if self._topics.registry.get(registration.incarnation) is None:
                 self._register(wait, registrations)
             wait.checked_firings = True
@@ -354,20 +348,15 @@ class Waits:
         self._deliver(wait, Notice(text))
 
     def register_again(self) -> None:
-        """Register again what the registry does not contain after REGISTER_AGAIN_S.
-
-        Not while the registration that replaced it is in force, as in `_open_again`.
-        """
+        """Register again what the registry does not contain after REGISTER_AGAIN_S."""
         now = self._monotonic()
         with self._lock:
             for together in self._waits.values():
                 for wait in together:
                     sent = wait.registered_at
-                    incarnation = wait.registration.incarnation
-                    if self._topics.registry.get(incarnation) is not None:
+                    known = self._topics.registry.get(wait.registration.incarnation) is not None
+                    if known:
                         wait.registered_at = now
-                    elif wait.replaced and self._topics.registry.successor(incarnation) is not None:
-                        continue
                     elif sent is not None and now - sent > REGISTER_AGAIN_S:
                         wait.registered_at = None
                         self._opened.append(wait)

@@ -25,7 +25,7 @@ from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.latest_firings import KEPT_MS, LatestFirings
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.registration_writer import LEASE_S
-from interlock.engine.waiting.waits import MOST_MISSES, PROBE_S, REGISTER_AGAIN_S, FiringForWait
+from interlock.engine.waiting.waits import MOST_MISSES, PROBE_S, FiringForWait
 
 from tests.unit.engine.waiting.waits_stage import ENDS, REGISTRY, Stage, V, W, action, bus_record
 
@@ -234,16 +234,6 @@ def test_a_registration_that_another_incarnation_replaced_is_not_written_again(s
     stage.open(W)
     replacing = Record(REGISTRY, 1, 0, f"{later.incarnation}:n".encode(), encode_json(later), None)
     stage.run(ENDS, lambda: [stage.registered()], [replacing], [])
-    assert len(stage.produced) == 1
-
-
-def test_a_replaced_wait_does_not_take_its_registration_back_however_long_it_stays_open(stage: Stage) -> None:
-    stage.open(W)
-    later = Registration.of("w", event("x"), None, 0, generation=1)
-    key = RegistrationKey(later.incarnation, "n").encode()
-    replacing = Record(REGISTRY, 1, 0, key, encode_json(later), None)
-    again = stage.after(REGISTER_AGAIN_S + 1)
-    stage.run(ENDS, lambda: [stage.registered()], [replacing], again, list, again, list)
     assert len(stage.produced) == 1
 
 
