@@ -85,16 +85,27 @@ class ClientErrors:
 
     def require_answer(self, admin: AdminClient, config: BusConfig, timeout_s: float | None = None) -> None:
         """Returns when the cluster answers. Raises UnreachableError after the timeout (ANSWER_TIMEOUT_S)."""
-        from confluent_kafka import KafkaException
-
-        timeout_s = ANSWER_TIMEOUT_S if timeout_s is None else timeout_s
-        try:
-            # Not `list_topics`, whose answer names each partition of the cluster.
-            admin.describe_cluster(request_timeout=timeout_s).result()
-        except KafkaException as e:
+        error = ask(admin, config, ANSWER_TIMEOUT_S if timeout_s is None else timeout_s)
+        if error is not None:
             admin.poll(0)  # the client reports the errors of its attempts only here
-            raise self.unreachable(config, e.args[0].str()) from e
+            raise self.unreachable(config, error)
         self.clear()
+
+
+def ask(admin: AdminClient, config: BusConfig, timeout_s: float) -> str | None:
+    """Ask the cluster for a small answer. Returns None if it came, else the client's reason."""
+    from confluent_kafka import KafkaException, TopicCollection
+
+    # Not `list_topics`, whose answer names each partition of the cluster. Not `describe_cluster`, which ends
+    # the process if all brokers are fenced (no. 22 in docs/understand/engine/pitfalls.md).
+    asked = TopicCollection([config.topic("subscription")])
+    [future] = admin.describe_topics(asked, request_timeout=timeout_s).values()
+    try:
+        future.result()
+    except KafkaException as e:
+        error = e.args[0]
+        return error.str() if error.code() < 0 else None  # what brokers say about the topic is an answer
+    return None
 
 
 def _answer_in(error: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ..config import BusConfig
 from ..errors import UnreachableError
 from .admin import Admin
-from .clients import ClientErrors, connect, one_request_logger, settings
+from .clients import ClientErrors, ask, connect, one_request_logger, settings
 
 TIMEOUT_S: Final = 10.0
 DOCTOR_KEY: Final = b"doctor"  # a registry key that every reader ignores
@@ -65,7 +65,6 @@ def broker_version(config: BusConfig) -> str | None:
 
     None if unknown. Read from the API versions that librdkafka logs.
     """
-    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     versions = _ApiVersions()
@@ -73,8 +72,7 @@ def broker_version(config: BusConfig) -> str | None:
     properties = settings(config, ClientErrors(), debug="feature")
     properties["logger"] = versions.logger
     client = AdminClient(properties)
-    with suppress(KafkaException):
-        client.describe_cluster(request_timeout=TIMEOUT_S).result()
+    ask(client, config, TIMEOUT_S)
     client.poll(0)
     return _version(versions.highest)
 

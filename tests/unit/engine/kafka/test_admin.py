@@ -31,11 +31,6 @@ class FakeAdminClient:
         # The allowed operations of each described topic, or the brokers' refusal.
         self.described: dict[str, Any] = {"orders": [AclOperation.READ, AclOperation.DESCRIBE]}
 
-    def describe_cluster(self, **_: object) -> Future[None]:
-        answer: Future[None] = Future()
-        answer.set_result(None)
-        return answer
-
     def list_offsets(self, asked: dict[Any, Any], **_: object) -> dict[Any, Future[Any]]:
         self.asked += 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
