@@ -26,9 +26,10 @@ AIRFLOW_OLDEST ?= 3.3.0
 test-airflow-oldest: java ## The tests of what uses Airflow, on the oldest supported Airflow (AIRFLOW_OLDEST=3.3.0)
 	@$(MAKE) VENV=".build/airflow-$(AIRFLOW_OLDEST)" test-airflow
 
+test-airflow: TEST_PROCESSES = 3
 test-airflow: $(VENV)/.airflow-$(AIRFLOW_OLDEST)
 	@$(PY) -c 'from importlib.metadata import version; print("== Airflow", version("apache-airflow-core"))'
-	$(PYTEST) -m "" tests/integration/triggers tests/integration/plugin tests/unit/operators tests/unit/triggers \
+	$(TESTED) -m "" tests/integration/triggers tests/integration/plugin tests/unit/operators tests/unit/triggers \
 	  tests/unit/plugin tests/unit/testing tests/unit/dags_examples tests/unit/docs
 
 $(VENV)/.airflow-$(AIRFLOW_OLDEST): $(VENV)/.interlock

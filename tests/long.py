@@ -1,8 +1,8 @@
 """`make test-long`: everything that takes long; continues after a failure.
 
-Two lanes run at the same time: steps that mostly wait for services, and, with a lower priority, steps that
-only compute. Each step writes its own log. At the end a table: what ran, with which result, and how long it
-took. Ends with 1 when anything failed.
+Three lanes run at the same time: steps that keep services busy, steps that mostly wait, and, with a lower
+priority, steps that only compute. Each step writes its own log. At the end a table: what ran, with which
+result, and how long it took. Ends with 1 when anything failed.
 
 It takes hours, so a run that was ended can be continued: `--resume` does not repeat steps that passed at the
 same commit.
@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,6 +44,14 @@ MARKED = {
 }
 
 
+class Lane(Enum):
+    """Steps that run one after the other, and what they ask of the machine."""
+
+    BUSY = "services that keep a core busy"
+    IDLE = "services that do little; their tests wait for times to pass"
+    COMPUTING = "cores, and no service"
+
+
 @dataclass(frozen=True)
 class Step:
     """One target of make. shows: what a reader of the table learns from its success."""
@@ -50,7 +59,7 @@ class Step:
     name: str
     command: tuple[str, ...]
     shows: str
-    computes: bool = False  # needs no service, so it runs beside those that wait for theirs
+    lane: Lane = Lane.BUSY
     missing: str = ""  # why it cannot run here; it then counts neither as passed nor as failed
 
 
@@ -116,22 +125,35 @@ def steps() -> list[Step]:
             Step(f"marked-{name}", ("test-marked-long", f"FOLDERS={' '.join(folders)}"), shows)
             for name, (folders, shows) in MARKED.items()
         ),
-        Step("simulate", ("simulate", "SEEDS=100000"), "100,000 simulated worlds keep the invariants", True),
+        Step(
+            "simulate",
+            ("simulate", "SEEDS=100000"),
+            "100,000 simulated worlds keep the invariants",
+            Lane.COMPUTING,
+        ),
         Step(
             "simulate-deliveries",
             ("simulate-deliveries", "SEEDS=10000"),
             "10,000 simulated worlds of deliveries lose nothing and keep the order",
-            True,
+            Lane.COMPUTING,
         ),
-        Step("fuzz", ("fuzz",), "random conditions and texts that no run has tried", True),
+        Step("fuzz", ("fuzz",), "random conditions and texts that no run has tried", Lane.COMPUTING),
         Step(
-            "fuzz-http", ("fuzz-http", "FUZZ_SECONDS=600"), "ten minutes of hostile requests over HTTP", True
+            "fuzz-http",
+            ("fuzz-http", "FUZZ_SECONDS=600"),
+            "ten minutes of hostile requests over HTTP",
+            Lane.COMPUTING,
         ),
         Step("chaos", ("chaos", "SECONDS=600"), "ten minutes of faults lose, repeat and leak nothing"),
         Step("chaos-plants", ("chaos-plants",), "the oracle of chaos sees each planted fault"),
         Step("archive-kill", ("archive-kill",), "an archive job killed while events arrive has each once"),
         Step("backtest-scale", ("backtest-scale",), "a million events in 512 MB fire as in a plain loop"),
-        Step("sink-away", ("sink-away", "SECONDS=600"), "what fires while a sink is away reaches it later"),
+        Step(
+            "sink-away",
+            ("sink-away", "SECONDS=600"),
+            "what fires while a sink is away reaches it later",
+            Lane.IDLE,
+        ),
         Step("ha", ("ha",), "two triggerers on PostgreSQL under faults"),
         Step("airflow-oldest", ("test-airflow-oldest",), "the oldest supported Airflow"),
         Step("broker-oldest", ("test-broker-oldest",), "the oldest supported broker"),
@@ -139,7 +161,7 @@ def steps() -> list[Step]:
             "pythons",
             ("test-pythons", f"PYTHONS={' '.join(pythons)}"),
             f"unit tests on {', '.join(pythons) or 'other Pythons'}",
-            True,
+            Lane.COMPUTING,
             "" if pythons else "no other supported Python (3.11 to 3.14) on PATH",
         ),
     ]
@@ -153,7 +175,7 @@ def run(step: Step) -> Result:
     began = time.monotonic()
     with log.open("w") as output:
         command = [
-            *(["nice", "-n", "10"] if step.computes else []),
+            *(["nice", "-n", "10"] if step.lane is Lane.COMPUTING else []),
             "make",
             "ONLY=",  # that of our own make is not for the step
             *step.command,
@@ -172,9 +194,9 @@ def run_all(chosen: Sequence[Step], results: list[Result], *, resume: bool = Fal
     LOGS.mkdir(parents=True, exist_ok=True)
     passed = Passed()
 
-    def lane(computes: bool) -> None:
+    def run_lane(lane: Lane) -> None:
         for step in chosen:
-            if step.computes != computes:
+            if step.lane is not lane:
                 continue
             result = passed.of(step) if resume else None
             if result is None:
@@ -183,8 +205,8 @@ def run_all(chosen: Sequence[Step], results: list[Result], *, resume: bool = Fal
                     passed.add(result)
             results.append(result)
 
-    with ThreadPoolExecutor(2) as lanes:
-        for ended in [lanes.submit(lane, computes) for computes in (False, True)]:
+    with ThreadPoolExecutor(len(Lane)) as lanes:
+        for ended in [lanes.submit(run_lane, lane) for lane in Lane]:
             ended.result()
 
 
