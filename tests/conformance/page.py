@@ -26,17 +26,17 @@ What Interlock does with CloudEvents 1.0.2, and with Knative's contracts for del
 | where | what | why |
 |---|---|---|
 | JSON format 2.2 | a boolean or integer extension becomes text in Kafka | headers hold only text, and Interlock writes the binary mode |
-| JSON format 3.1 | JSON `data` with more than 500 levels of nesting are refused | readers have different limits of their own: an event that one of them reads and another refuses would count in one place and not in the other |
+| JSON format 3.1 | JSON `data` with more than 500 levels of nesting are refused | JSON parsers have different limits: an event that one reads and another refuses would count in one place and not in the other |
 | JSON format 3.1.2 | `Event.payload` reads data without a datacontenttype as JSON if it is JSON; the bytes are kept | many producers send JSON without a content type, and conditions should be able to read it |
 | HTTP binding 3.1.2 | a request with an empty body has no data | HTTP does not distinguish an empty body from none |
 | HTTP binding 3.2, Kafka binding 3.3 | JSON is the only event format | no producer has asked for Avro or Protobuf |
-| HTTP webhooks 2.1 | plain HTTP is served where no certificate is given, and events without a payload are taken | a proxy in front may end TLS, and the HTTP binding allows events without data |
-| HTTP webhooks 3.2 | a token in the URI is not taken | logs of proxies have URIs |
+| HTTP webhooks 2.1 | without a certificate the receiver serves plain HTTP, and it accepts events without a payload | a proxy in front may end TLS, and the HTTP binding allows events without data |
+| HTTP webhooks 3.2 | a token in the URI is not accepted | proxies log URIs |
 | Knative, Event Acknowledgement | 408 is tried again; 401, 403, 407 and 410 pause the sink; the firing becomes a dead letter only if the sink accepts others | Knative's dispatcher repeats 408 too; a wrong password says nothing about the events that are sent with it |
 | Knative, Derived (Reply) Events | a 200 with a body that does not claim to be an event is accepted | most services answer with JSON of their own. Knative's broker answers 502 to that |
 | Knative, Content Based Routing | a reply that cannot be stored at once is stored later, without another delivery | the sink has done its work already |
 | Knative, Derived (Reply) Events | the hop counter is `interlockhops`; at 0 only a reply is refused, the event itself is still delivered | `knativebrokerttl` belongs to Knative's broker; only replies can form a loop here |
-| Knative, DeliverySpec | linear delays grow by `backoffDelay`; dead letters go to a topic, not to `deadLetterSink` | the delays are those of Knative's code; a service for dead letters may be down as well |
+| Knative, DeliverySpec | linear delays grow by `backoffDelay`; dead letters go to a topic, not to `deadLetterSink` | as in Knative's code; a service for dead letters may be down as well |
 | Kafka binding 3.2.2 | an event whose data is itself a CloudEvent is written in structured mode | in binary mode a reader would take the data for the event |
 """  # noqa: E501  # lines of a page
 

@@ -61,7 +61,7 @@ def test_repeated_members_are_refused(text: bytes) -> None:
         Event.from_json_bytes(text)
 
 
-@pytest.mark.section("3", "the data is its sender's: its own members may repeat, and numbers keep their form")
+@pytest.mark.section("3", "data stays as it was sent: its members may repeat, and numbers keep their form")
 def test_json_data_keeps_its_bytes() -> None:
     text = b'{"specversion":"1.0","id":"1","source":"/s","type":"t","data":{"a":1.50,"a":' + b"9" * 30 + b"}}"
     event = Event.from_json_bytes(text)

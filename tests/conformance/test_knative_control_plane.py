@@ -66,7 +66,7 @@ def test_a_destination_is_resolved() -> None:
     assert (made.destination.host, made.destination.path) == ("http://orders.shop.svc", "/update")
 
 
-@pytest.mark.section("Broker", "any delivery option of a Trigger replaces its Broker's as a whole")
+@pytest.mark.section("Broker", "if a Trigger has a delivery option, none of its Broker's options apply")
 def test_the_options_of_a_trigger_replace_its_brokers() -> None:
     broker = {
         "apiVersion": VERSION,
