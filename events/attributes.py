@@ -14,7 +14,7 @@ SPECVERSION = "1.0"
 REQUIRED = ("specversion", "id", "source", "type")
 CORE = frozenset({*REQUIRED, "subject", "time", "datacontenttype", "dataschema"})
 
-PROOF = "interlockproof"  # of an emitter (events/proof.py)
+PROOF = "interlockproof"  # extension that emitters add (events/proof.py)
 # Names on nearly every record; they are valid, so the pattern need not run on them.
 USUAL_NAMES = CORE | {"partitionkey", "sequence", "traceparent", "tracestate", "correlationid", "ds", PROOF}
 _NAME = re.compile(r"[a-z0-9]+")
@@ -39,7 +39,7 @@ _USUAL_TIMESTAMP = re.compile(
 )
 _DAY_IN_EVERY_MONTH = "28"
 # RFC 3986, appendix A. `source` is a URI reference, `dataschema` a URI: no spaces, nothing but ASCII.
-# A source may have a megabyte, so the quantifiers are possessive: backtracking would take memory.
+# A source may be a megabyte long: possessive quantifiers need no memory to backtrack.
 _CHARS = r"A-Za-z0-9\-._~!$&'()*+,;="  # unreserved and sub-delims
 
 
@@ -68,7 +68,7 @@ def is_name(name: str) -> bool:
 def shown(value: object, limit: int = 80) -> str:
     """Returns `value` for an error message: the repr of a text or number, cut to `limit`.
 
-    For anything else only the type: its repr may be long or slow, or may raise.
+    Of anything else it returns only the type: its repr may be long or slow, or may raise.
     """
     if isinstance(value, (str, bytes)):
         text = repr(value[: limit + 1])

@@ -14,8 +14,8 @@ from .attributes import shown
 from .errors import EventError
 
 JSON = "application/json"
-# JSON data in more levels are not read. Below Python's recursion limit, to which the caller's frames count
-# too: so the same data are read or refused wherever that happens.
+# JSON that is nested deeper is refused. The limit is far below Python's recursion limit, which also counts
+# the caller's frames: so the same data is accepted or refused wherever it is parsed.
 MOST_LEVELS: Final = 500
 _SHORT: Final = 2 * MOST_LEVELS  # valid JSON up to this length has no more levels
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # 1 and -1 as signed bytes
@@ -26,9 +26,9 @@ _JSON_TYPE = re.compile(r"\s*[^/;\s]+/(?:[^/;\s]+\+)?json\s*(?:;.*)?", re.IGNORE
 _TEXT_TYPE = re.compile(r"\s*text/", re.IGNORECASE)
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 
-# {charset in lower case: Python's codec}. The content type is text of the event, so it must not choose among
-# all of Python's codecs: punycode and idna take a second for 64 kB, others read escapes. These take linear
-# time. Names: IANA's (https://www.iana.org/assignments/character-sets) and usual aliases.
+# {charset in lower case: Python's codec}. The sender writes the content type, so it must not choose among all
+# of Python's codecs: punycode and idna take a second for 64 kB, others read escapes. These take linear time.
+# Names: IANA's (https://www.iana.org/assignments/character-sets) and usual aliases.
 _CODECS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("utf-8", "utf8"), "utf-8"),
     **dict.fromkeys(("us-ascii", "ascii"), "ascii"),
@@ -58,8 +58,8 @@ def is_text(content_type: str | None) -> bool:
 def parse(data: bytes | None, content_type: str | None) -> object:
     """Returns the parsed `data`: a JSON value, str for text/*, the bytes themselves for any other type.
 
-    No content type means JSON. None without data, and for empty data of a JSON type, because some producers
-    write that for no data. Raises EventError for invalid JSON or text.
+    No content type means JSON. Returns None if there is no data, or if data of a JSON type is empty: some
+    producers write that for no data. Raises EventError for invalid JSON or text.
     """
     if data is None:
         return None
@@ -86,7 +86,7 @@ def parse_json(text: bytes) -> object:
 
 
 def is_deep(text: bytes) -> bool:
-    """Returns whether a JSON text has more than MOST_LEVELS levels; True or False if it is not valid."""
+    """Returns whether a JSON text has more than MOST_LEVELS levels; either answer for invalid JSON."""
     if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
         return False
     if b"\\" in text:
@@ -94,8 +94,8 @@ def is_deep(text: bytes) -> bool:
     steps = text.translate(_STEPS, _NEITHER).replace(b'""', b"")
     if b'"' in steps:
         steps = b"".join(steps.split(b'"')[::2])  # brackets in strings do not count
-    # Counting the levels is slow, and few texts need it. After n removals of the innermost brackets, what is
-    # left has at most as many levels as pairs of brackets, and the whole text has at most n levels more.
+    # Counting the levels is slow, and few texts need it. Each removal of the innermost brackets removes at
+    # most one level, and what is left has at most one level for each pair of brackets.
     left = steps
     for removed in range(1, _REMOVALS + 1):
         left = left.replace(b"\x01\xff", b"")

@@ -38,7 +38,7 @@ _TOPIC_UNKNOWN_MS = 5_000
 # The client reports a timeout itself; if it has not done so this much later, it hangs.
 _REPORT_GRACE_S = 5.0
 _FATAL = -150  # after it this client never sends again
-# Shorter values are redacted in messages only if their name suggests a secret: "1" is everywhere.
+# Shorter values are redacted only if their name suggests a secret: a value such as "1" occurs in any message.
 _REDACT_FROM = 4
 _SECRET_WORDS = ("password", "secret", "token", "key", "username", "jaas", "oauth", "credential")
 
@@ -108,7 +108,7 @@ class Emitter:
         """Sends events in order and waits for all acknowledgements; returns deliveries in the same order.
 
         Raises EmitError; its `undelivered` lists the events without an acknowledgement. The others are in the
-        topic, but if it is empty, nothing was sent.
+        topic; an empty `undelivered` means that nothing was sent.
         """
         return self._emitted("Emitter.emit_all()", events, timeout_s)
 
@@ -123,20 +123,20 @@ class Emitter:
     def _sent(self, batch: list[Event], timeout_s: float) -> list[Delivery]:
         with self._lock:
             producer = self._ready_producer(max(1, int(timeout_s * 1000)))
-            answers: list[Delivery | str | None] = [None] * len(batch)
+            outcomes: list[Delivery | str | None] = [None] * len(batch)
             deadline = time.monotonic() + timeout_s + _REPORT_GRACE_S
             for number, event in enumerate(batch):
-                self._send(producer, event, number, answers, deadline)
-            while any(answer is None for answer in answers) and time.monotonic() < deadline:
+                self._send(producer, event, number, outcomes, deadline)
+            while any(outcome is None for outcome in outcomes) and time.monotonic() < deadline:
                 # Unlike poll(), flush() sends records at once instead of waiting to batch them.
                 if not self._served(producer.flush):
-                    break  # the client has no records left, so no more answers will come
-            delivered = [answer for answer in answers if isinstance(answer, Delivery)]
+                    break  # the client has no records left, so no more delivery reports will come
+            delivered = [outcome for outcome in outcomes if isinstance(outcome, Delivery)]
             if len(delivered) == len(batch):
                 return delivered
-            if any(answer is None for answer in answers):
+            if any(outcome is None for outcome in outcomes):
                 self._producer = None  # it hangs; its pending records must not be sent by the next emit
-            raise self._failure(batch, answers, timeout_s)
+            raise self._failure(batch, outcomes, timeout_s)
 
     def close(self) -> None:
         """Drops the client; all emitted events are acknowledged already. Idempotent."""
@@ -186,21 +186,21 @@ class Emitter:
         producer: Producer,
         event: Event,
         number: int,
-        answers: list[Delivery | str | None],
+        outcomes: list[Delivery | str | None],
         deadline: float,
     ) -> None:
         from confluent_kafka import KafkaException
 
         def on_delivery(error: Any, message: Any) -> None:
             if error is not None:
-                answers[number] = error.str()
+                outcomes[number] = error.str()
             else:
-                answers[number] = Delivery(message.topic(), message.partition(), message.offset())
+                outcomes[number] = Delivery(message.topic(), message.partition(), message.offset())
 
         key, value, headers = encode(event if self._proof is None else self._proof.signed(event))
         size = record_bytes(key, value, headers)
         if size > self._most_bytes:
-            answers[number] = _TooLarge(
+            outcomes[number] = _TooLarge(
                 f"it is too large: {size} bytes as a record with key and headers, and the limit is"
                 f" {self._most_bytes}"
             )
@@ -211,22 +211,22 @@ class Emitter:
                 return
             except BufferError:  # the client's queue is full; acknowledgements free space
                 if time.monotonic() >= deadline:
-                    answers[number] = "the client's send queue stayed full"
+                    outcomes[number] = "the client's send queue stayed full"
                     return
                 self._served(producer.poll)
             except KafkaException as error:
-                answers[number] = _text_of(error)
+                outcomes[number] = _text_of(error)
                 if error.args[0].code() == _FATAL:
                     self._producer = None
                 return
 
     def _served(self, serve: Callable[[float], int]) -> int:
-        """Takes answers for 0.1 s; returns 0 if no more will come. After a fatal error drops the client."""
+        """Takes delivery reports for 0.1 s; returns 0 if none will follow. A fatal error drops the client."""
         from confluent_kafka import KafkaException
 
         try:
             return serve(0.1)
-        except (KafkaException, SystemError) as error:  # SystemError: an answer came with the fatal error
+        except (KafkaException, SystemError) as error:  # SystemError: a report came with the fatal error
             self._producer = None
             cause = error.__cause__ or error
             self._last_error = _text_of(cause) if isinstance(cause, Exception) else None
@@ -236,12 +236,12 @@ class Emitter:
         self._last_error = error.str()
 
     def _failure(
-        self, batch: list[Event], answers: list[Delivery | str | None], timeout_s: float
+        self, batch: list[Event], outcomes: list[Delivery | str | None], timeout_s: float
     ) -> EmitError:
-        pairs = list(zip(batch, answers, strict=True))
-        lost = [event.identity for event, answer in pairs if not isinstance(answer, Delivery)]
-        too_large = [event.identity for event, answer in pairs if isinstance(answer, _TooLarge)]
-        reasons = [(event.identity, answer) for event, answer in pairs if isinstance(answer, str)]
+        pairs = list(zip(batch, outcomes, strict=True))
+        lost = [event.identity for event, outcome in pairs if not isinstance(outcome, Delivery)]
+        too_large = [event.identity for event, outcome in pairs if isinstance(outcome, _TooLarge)]
+        reasons = [(event.identity, outcome) for event, outcome in pairs if isinstance(outcome, str)]
         (source, id_), cause = reasons[0] if reasons else (lost[0], "the client gave no answer")
         by = f"by topic {self._topic} at {self._client[BOOTSTRAP]} within {timeout_s:g} s"
         if len(batch) == 1:

@@ -1,5 +1,5 @@
-"""Checks of what is given to an `Emitter`: a mistake is an EmitError that names the argument, and no value of
-`client`, which may be a secret."""
+"""Checks the arguments of an `Emitter`. The EmitError names the argument, but no value of `client`, which may
+be a secret."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_emitter(client: object, topic: object, logger: object) -> None:
 
 
 def check_timeout(call: str, value: object) -> None:
-    """Raises EmitError unless it is a number of seconds."""
+    """Raises EmitError unless the value is a positive number of seconds, at most 2,000,000."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not good or not 0 < value <= _MOST_S:  # type: ignore[operator]
         _fail("timeout_s", value, f"seconds as a number, above 0 and at most {_MOST_S:,}", call)
@@ -61,7 +61,7 @@ def checked_events(call: str, events: object) -> list[Event]:
 
 
 def _is_property(value: object) -> bool:
-    """Whether a Kafka client can have it: a text, a number, or a callback in Python."""
+    """Whether a Kafka client accepts such a value: a text, a number, or a callback in Python."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, (str, int)) or callable(value)

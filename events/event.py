@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cloudevents.core.v1.event import CloudEvent
 
 
-_MOST_NAMED = 5  # members in an error
+_MOST_NAMED = 5  # how many members an error names
 # Gives an object as its pairs, so that repeated names are seen. Numbers stay texts: int() refuses more than
 # 4,300 digits.
 _PAIRS = json.JSONDecoder(object_pairs_hook=list, parse_int=str)
@@ -107,7 +107,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def data_problems(self) -> tuple[str, ...]:
-        """Why the data does not match its content type or, without one, is not JSON; empty if neither."""
+        """Why the data does not match its content type, or is not JSON if it has none; empty if valid."""
         with suppress(EventError):
             _ = self.payload  # if it cannot be parsed, it leaves the reason here
         found: tuple[str, ...] = self.__dict__.get("data_problems", ())
@@ -169,8 +169,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         string for UTF-8 text. Other data, data without a content type, and data that does not match its
         type are base64 in `data_base64`.
 
-        assume_json: write JSON data without a content type as `data` too. An event that is read from the
-            result then has the type application/json, which `data` without a type means.
+        assume_json: write JSON data without a content type as `data` too. Read back, the event has the type
+            application/json, because the JSON format takes `data` without a type for JSON.
         """
         result: dict[str, object] = {**self.attributes, **self.__dict__.get(_TYPES, {})}
         if self.data is None:

@@ -84,7 +84,7 @@ def encode(event: Event) -> tuple[list[tuple[str, str]], bytes]:
 
 
 def _content_type(media_type: str) -> str:
-    """The media type as it is (section 3.1.1): only what no header can have is encoded."""
+    """The media type (section 3.1.1); only characters that a header cannot contain are percent-encoded."""
     is_ascii = media_type.isascii() and media_type.isprintable()
     return media_type if is_ascii else quote(media_type, safe=_PRINTABLE)
 

@@ -41,8 +41,8 @@ def decode(
     """Returns the event in a Kafka record, binary or structured. Raises only EventError.
 
     The content type decides the mode: one that begins with application/cloudevents (in any case) means
-    structured, and ce_ headers are ignored then. The record key is ignored: a key mapper must not change an
-    event (Kafka binding, section 3.1), so the key must not change it when it is decoded.
+    structured, and ce_ headers are ignored then. The record key is ignored, since it is not part of the event
+    (Kafka binding, section 3.1: a key mapper must not change the event).
     """
     usual = _usual(headers)
     return _decode(value, headers) if usual is None else Event(usual, value)
@@ -57,7 +57,7 @@ def _usual(headers: Sequence[tuple[str, bytes | None]] | None) -> dict[str, str]
         attributes = {_USUAL[name]: raw.decode() for name, raw in headers or ()}  # type: ignore[union-attr]
     except (LookupError, AttributeError, UnicodeDecodeError):  # unusual, null, not UTF-8
         return None
-    if len(attributes) != len(headers or ()) or not are_usual(attributes):  # the first: a repeated header
+    if len(attributes) != len(headers or ()) or not are_usual(attributes):  # fewer: a header is repeated
         return None
     return attributes
 

@@ -17,7 +17,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 def is_own(event_type: str) -> bool:
-    """Returns whether only Interlock gives this type: to what it emits, and to plain records."""
+    """Returns whether the type is reserved for Interlock: for what it emits, and for plain records."""
     return event_type.startswith(_OWN) or event_type == TYPE
 
 
@@ -35,8 +35,8 @@ def event_of_listed(
     """Returns the event in a record of a listed topic. Raises EventError only with `cloudevents`.
 
     cloudevents: the topic's owner says that it holds CloudEvents. Then a record with a header of a CloudEvent
-    is one, or an error; but types that only Interlock gives are refused. Without it each record is plain, so
-    that a right to write to that topic is no right to send events with any source and type.
+    is one, or an error; types that are reserved for Interlock are refused. Without it each record is plain,
+    so that whoever may write to that topic cannot choose the source and type of an event.
     """
     if not cloudevents or (is_plain(headers) and not is_misspelled(headers)):
         return event_of_record(topic, partition, offset, timestamp_ms, key, value, headers)

@@ -1,7 +1,7 @@
 """Names the likely mistake in a record that is meant as a CloudEvent but does not hold one.
 
 Other bindings of CloudEvents name the attributes in other ways: HTTP `ce-id`, AMQP `cloudEvents:id` or
-`cloudEvents_id`. On Kafka such headers say nothing, so the event would only seem incomplete.
+`cloudEvents_id`. On Kafka such headers mean nothing: the error would only say that attributes are missing.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ RUN_TYPES: Final[Mapping[str, str]] = {
 JOB: Final = "openlineage.job"
 DATASET: Final = "openlineage.dataset"
 # Extension attribute of events about runs and jobs: the references of all output datasets, also by their
-# other names, with a space before and after each. So a predicate finds a dataset without reading the data,
-# which it does not read beyond 256 KiB.
+# other names, with a space before and after each. A predicate can search it for a dataset even if the data is
+# larger than the 256 KiB that a predicate may read.
 OUTPUTS: Final = "outputs"
 # Extension attribute: the outputs for which the event says how much was written (facet `outputStatistics`).
 MEASURED: Final = "measured"
@@ -64,8 +64,8 @@ def from_openlineage(text: bytes) -> Event:
     """
     form = parse_json(text)
     canonical = msgspec.json.encode(form, order="sorted")
-    # `form` keeps one of two members of the same name, so `canonical` has fewer quotation marks than `text`.
-    # An escaped one in `text` could hide that: it counts in `canonical` alone.
+    # Of two members with one name `form` keeps one, so `canonical` has fewer quotation marks than `text`. An
+    # escaped mark (\u0022) could hide that: it is a quotation mark in `canonical`, but not in `text`.
     if text.count(_QUOTE) != canonical.count(_QUOTE) or _ESCAPED_QUOTE in text:
         refuse_repeated(text)
     if not isinstance(form, dict):

@@ -54,7 +54,7 @@ class Outbox:
         self._thread: threading.Thread | None = None
         self._problem: str | None = None
         self._dropped = 0
-        # Of each call of `deliver` that waits: {identity: why the event is too large, "" if it fits}.
+        # For each waiting call of `deliver`: {identity: why the event is too large, "" if it is not}.
         self._delivering: list[dict[tuple[str, str], str]] = []
         self._flush_timed_out = False
         self._at_exit = at_exit
@@ -62,7 +62,10 @@ class Outbox:
         self._pid = os.getpid()
 
     def start(self) -> None:
-        """Starts the thread; `put` does so otherwise, but Python 3.12.0 to 3.12.2 start none at their end."""
+        """Starts the thread, which otherwise the first `put` does.
+
+        Python 3.12.0 to 3.12.2 cannot start a thread while the process exits.
+        """
         with self._changed:
             if self._thread is not None:
                 return
@@ -94,18 +97,18 @@ class Outbox:
         Events without an acknowledgement stay in the queue unless they are too large.
         """
         deadline = time.monotonic() + timeout_s
-        answers = dict.fromkeys((event.identity for event in events), "")
+        too_large = dict.fromkeys((event.identity for event in events), "")
         with self._changed:
-            self._delivering.append(answers)
+            self._delivering.append(too_large)
             for event in events:
                 self.put(event, always=True)
-            while (waiting := answers.keys() & {event.identity for event in self._events}) and (
+            while (waiting := too_large.keys() & {event.identity for event in self._events}) and (
                 self._thread is not None and (left := deadline - time.monotonic()) > 0
             ):
                 self._changed.wait(left)
-            self._delivering = [each for each in self._delivering if each is not answers]
+            self._delivering = [each for each in self._delivering if each is not too_large]
             reason = self._problem or f"no acknowledgement within {timeout_s:.3g} s"
-            return {each: text for each, text in answers.items() if text} | dict.fromkeys(waiting, reason)
+            return {each: text for each, text in too_large.items() if text} | dict.fromkeys(waiting, reason)
 
     @property
     def unacknowledged(self) -> int:
@@ -152,7 +155,7 @@ class Outbox:
                 problem, lost = f"{type(e).__name__}: {e}", {event.identity for event in batch}
             with self._changed:
                 done = {id(event) for event in batch if event.identity not in lost}
-                # By event: two events with one identity, both too large, are one in too_large.
+                # Counts events, not identities: `too_large` has one entry for two events with one identity.
                 self.acknowledged += sum(event.identity not in lost | too_large for event in batch)
                 self._events = deque(event for event in self._events if id(event) not in done)
                 if problem is not None and too_large:

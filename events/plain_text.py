@@ -22,7 +22,7 @@ def plain_text(value: Any) -> Any:
     try:
         return _plain(value)
     except RecursionError:
-        return value  # it holds itself, which the checks of the arguments report
+        return value  # it contains itself; the checks of the arguments report that
 
 
 def _plain(value: Any) -> Any:

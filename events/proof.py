@@ -36,7 +36,7 @@ class ProofError(InterlockError, ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """The secrets of a bus, and from when on its events need a proof.
+    """The secrets of a bus, and the time from which its events need a proof.
 
     topic: the event topic of the bus. key_id: of the secret that signs. secrets: {key id: secret} of all that
     are accepted. from_ms: records with earlier timestamps need no proof; None: no record needs one.
@@ -67,7 +67,7 @@ class Proof:
         return cls(topic, next(iter(secrets)), secrets, from_ms)
 
     def signed(self, event: Event) -> Event:
-        """The event with a proof, if it is of a type that only Interlock gives; otherwise the event."""
+        """The event, with a proof if its type is reserved for Interlock."""
         if not is_own(event.type):
             return event
         mac = _mac(self.secrets[self.key_id], self.topic, event)

@@ -26,7 +26,7 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tuple
 
 
 def is_small(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> bool:
-    """Returns whether a record is certainly below MAX_EVENT_BYTES, in less time than its size takes."""
+    """Returns whether a record is certainly below MAX_EVENT_BYTES; faster than `record_bytes`."""
     length = sum(map(len, chain.from_iterable(headers))) + len(key or b"") + len(value or b"")
     return _CHARACTER_BYTES * length + _LENGTHS_BYTES * (len(headers) + 10) < MAX_EVENT_BYTES
 

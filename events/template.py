@@ -17,15 +17,15 @@ _IN_URI: Final = "%:/?#@!$&'()*+,;=-._~"
 _LONE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 Values = TypeVar("Values")
-# Returns the text of a placeholder, None if there is none. Raises EventError.
+# Returns the text for a placeholder, None if the values have none. Raises EventError.
 Place = Callable[[Values], str | None]
 
 
 class Template(Generic[Values]):
     """A text with placeholders in braces. Raises ValueError that says what to write.
 
-    place: gets a placeholder's name; returns the function that reads its value, None if it means nothing.
-    of, names: what has the values, and the names that placeholders may have; for errors.
+    place: gets a placeholder's name; returns the function that reads its value, None for an unknown name.
+    of, names: for errors: what has the values, and the names that a placeholder may have.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Template(Generic[Values]):
 
     @property
     def pattern(self) -> str:
-        """The text with `*` for each placeholder, as a grant has it."""
+        """The text with `*` for each placeholder, as a grant writes it."""
         return "*".join(self.literals)
 
     def fill(self, values: Values, encode: Callable[[str], str] = str) -> str | None:

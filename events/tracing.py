@@ -94,7 +94,7 @@ class Tracing:
         span.set_status(self._api.StatusCode.ERROR, _cut(reason))
 
     def context(self, carrier: Carrier) -> SpanContext:
-        """The span of a carrier; an invalid one if there is none."""
+        """The span context in a carrier; an invalid one if the carrier has none."""
         found = self._propagator.extract(carrier, self._nothing)
         return self._api.get_current_span(found).get_span_context()
 
@@ -112,9 +112,9 @@ class Tracing:
     def emits(self, events: Sequence[Event], topic: str, most_bytes: int) -> Iterator[list[Event]]:
         """A span for each event while the block emits them; gives the block the events to emit.
 
-        An event with a `traceparent` is not changed, and its span continues that trace. Any other gets that
-        of its span, which continues the current span's trace or begins one; unless its record would be larger
-        than `most_bytes`.
+        An event with a `traceparent` is not changed, and its span continues that trace. Any other span
+        continues the current span's trace or begins one, and the event gets its `traceparent`, unless the
+        record would then be larger than `most_bytes`.
         """
         spans = [
             self.start(
@@ -178,7 +178,7 @@ def carrier_in(members: Mapping[str, Any]) -> Carrier:
 
 
 class _IdGenerator:
-    """An id generator that gives the ids which a span is to have, else those of another generator."""
+    """An id generator that returns the ids in `_wanted`, and without any those of another generator."""
 
     def __init__(self, random: Any) -> None:
         self._random = random

@@ -14,7 +14,7 @@ import msgspec
 from .attributes import SPECVERSION, USUAL_NAMES, is_timestamp
 from .content import JSON, parse_json
 
-# The content types of usual events. Only another one is checked for being a media type.
+# The content types of usual events. Any other is checked against the grammar of media types.
 USUAL_TYPES: Final = frozenset(
     {JSON, "text/plain", "application/json; charset=utf-8", "application/octet-stream"}
 )
@@ -77,7 +77,7 @@ def of_http(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
         elif name[:3] == b"ce-" or name in _TRACE:
             return None
     text = "".join(attributes.values())
-    if found != len(attributes) or "%" in text or '"' in text:  # the first: a header is repeated
+    if found != len(attributes) or "%" in text or '"' in text:  # more found: a header is repeated
         return None
     return attributes if are_usual(attributes) else None
 
