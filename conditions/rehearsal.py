@@ -126,7 +126,7 @@ def played(
     key: Key | None,
     moments: Mapping[str, Moment | None],
 ) -> Played:
-    """Gives the events to `step`; before each one a tick to the keys that it may fire, at the end one to all.
+    """Gives `step` the events, each after a tick for the keys that may fire; at the end a tick for all keys.
 
     name: the call, for errors. moments: its `start`, `since` and `until`, in this order, or None for each.
     """
@@ -157,8 +157,8 @@ def played(
 
     due = _DueKeys()
 
-    def take(key: str, state: State, taken: Match | Tick) -> tuple[Firing, ...]:
-        states[key], fired = step(condition, state, taken)
+    def take(key: str, state: State, given: Match | Tick) -> tuple[Firing, ...]:
+        states[key], fired = step(condition, state, given)
         due.add(key, next_due(condition, states[key]))
         return fired
 
@@ -175,7 +175,7 @@ def played(
     for index, seen in enumerate(read):
         stamp = _stamp(seen)
         tick(due.pop_until(stamp), stamp)
-        for found, accepted in _reached(condition, own, seen.event).items():
+        for reached_key, accepted in _reached(condition, own, seen.event).items():
             numbers, values = counting_matchers(condition.distinct_paths, accepted, seen.event)
             if not numbers:
                 continue
@@ -188,8 +188,8 @@ def played(
                 stamp,
                 values,
             )
-            fired = take(found, states.get(found, first), match)
-            firings.extend(_rehearsed(firing, found, stamp) for firing in fired)
+            fired = take(reached_key, states.get(reached_key, first), match)
+            firings.extend(_rehearsed(firing, reached_key, stamp) for firing in fired)
     if end_ms is not None:
         tick(list(states), end_ms)
     return Played(firings, states, first, read, end_ms)
@@ -229,7 +229,7 @@ def _check_parts(name: str, argument: str, condition: Condition, key: Key | None
 def _check_start(
     name: str, condition: Condition, key: str | None, start_ms: int | None, until_ms: int | None
 ) -> None:
-    """ConditionError if a start is missing or meaningless."""
+    """Raises ConditionError if a start is missing or meaningless."""
     plan = condition.plan
     if start_ms is not None:
         if condition.keyed and key is None:

@@ -29,29 +29,29 @@ class DistinctNode(Node):
         object.__setattr__(self, "numbers", tuple(node.number for node in self.of))
 
     def met(self, view: View) -> Found | None:
-        places, parts = self._chosen(view)
-        return Found(parts) if len(places) == self.need else None
+        indexes, parts = self._chosen(view)
+        return Found(parts) if len(indexes) == self.need else None
 
     def partial(self, view: View) -> Partial:
-        places, parts = self._chosen(view)
-        if len(places) == self.need:
+        indexes, parts = self._chosen(view)
+        if len(indexes) == self.need:
             return Partial(parts, ())
-        return Partial(parts, tuple(n for place, n in enumerate(self.numbers) if place not in places))
+        return Partial(parts, tuple(n for index, n in enumerate(self.numbers) if index not in indexes))
 
     def _chosen(self, view: View) -> tuple[Sequence[int], Parts]:
-        """The places in `of` of the matchers that are met together, and their events."""
+        """The indexes in `of` of the matchers that are met together, and their events."""
         candidates = [self._candidates(node, view) for node in self.of]
         view.looks.charge(sum(map(len, candidates)) * len(candidates))
         assignment = _Assignment(candidates)
-        for place in range(len(candidates)):  # N4: the first in the condition
+        for index in range(len(candidates)):  # N4: the first in the condition
             if len(assignment.value_of) == self.need:
                 break
-            assignment.add(place)
-        places = sorted(assignment.value_of)
-        for place in places:  # N5: each in turn takes the event that it prefers
-            assignment.prefer(place)
-        return places, tuple(
-            (self.of[place].number, candidates[place][assignment.value_of[place]]) for place in places
+            assignment.add(index)
+        indexes = sorted(assignment.value_of)
+        for index in indexes:  # N5: each in turn takes the event that it prefers
+            assignment.prefer(index)
+        return indexes, tuple(
+            (self.of[index].number, candidates[index][assignment.value_of[index]]) for index in indexes
         )
 
     def _candidates(self, node: MatcherNode, view: View) -> dict[str, Match]:
@@ -62,53 +62,53 @@ class DistinctNode(Node):
 
 
 class _Assignment:
-    """Which value the matcher at each place has; no two have the same.
+    """Assigns a value to the matchers at some indexes; no two have the same.
 
-    candidates: for each place {value: its event}, the preferred first. value_of: {place: its value}.
+    candidates: for each index {value: its event}, the preferred first. value_of: {index: its value}.
     """
 
     def __init__(self, candidates: Sequence[Mapping[str, Match]]) -> None:
         self._candidates = candidates
         self.value_of: dict[int, str] = {}
-        self._place_of: dict[str, int] = {}
+        self._owner_of: dict[str, int] = {}
         self._fixed: set[str] = set()  # values that `prefer` gave: they stay where they are
 
-    def add(self, place: int) -> bool:
-        """Give the place a value, if the places before it can keep one each."""
-        return self._assign(place, set(self._fixed))
+    def add(self, index: int) -> bool:
+        """Give the index a value, if the indexes that have one can keep one."""
+        return self._assign(index, set(self._fixed))
 
-    def prefer(self, place: int) -> None:
-        """Give the place the first value that leaves one for each other place, and fix it."""
-        for value in self._candidates[place]:
+    def prefer(self, index: int) -> None:
+        """Give the index its first value that leaves a value for each other index, and fix it."""
+        for value in self._candidates[index]:
             if value in self._fixed:
                 continue
-            if self._take(place, value):
+            if self._take(index, value):
                 self._fixed.add(value)
                 return
 
-    def _take(self, place: int, value: str) -> bool:
-        """Give the place this value, moving its owner to another; False, without a change, if it cannot."""
-        own, owner = self.value_of[place], self._place_of.get(value)
-        if owner == place:
+    def _take(self, index: int, value: str) -> bool:
+        """Give the index this value and its owner another; False, without a change, if that cannot be."""
+        own, owner = self.value_of[index], self._owner_of.get(value)
+        if owner == index:
             return True
-        del self._place_of[own]
-        self._place_of[value] = place
-        self.value_of[place] = value
+        del self._owner_of[own]
+        self._owner_of[value] = index
+        self.value_of[index] = value
         if owner is None or self._assign(owner, self._fixed | {value}):
             return True
-        self._place_of[own], self._place_of[value] = place, owner
-        self.value_of[place], self.value_of[owner] = own, value
+        self._owner_of[own], self._owner_of[value] = index, owner
+        self.value_of[index], self.value_of[owner] = own, value
         return False
 
-    def _assign(self, place: int, tried: set[str]) -> bool:
-        """An augmenting path from the place: a free value, or that of a place which can move."""
-        for value in self._candidates[place]:
+    def _assign(self, index: int, tried: set[str]) -> bool:
+        """An augmenting path from the index: a free value, or one whose owner can take another."""
+        for value in self._candidates[index]:
             if value in tried:
                 continue
             tried.add(value)
-            owner = self._place_of.get(value)
+            owner = self._owner_of.get(value)
             if owner is None or self._assign(owner, tried):
-                self._place_of[value] = place
-                self.value_of[place] = value
+                self._owner_of[value] = index
+                self.value_of[index] = value
                 return True
         return False

@@ -39,8 +39,9 @@ class Plan:
     timer_matchers: for each `absent` or `.quiet()` node, the matchers whose stamps start its time;
     quiet_timers: which of these nodes are `.quiet()`; armed_at_start: which are
     `absent(armed_by="subscription")`. ordered: matches enter in the order of their stamps (W5).
-    expires_after_ms, expires_at_ms: the expiry (X2, X3); expires_by_event: the first match starts it in any
-    case. has_due_times: it has a timer. merge_independent: the order of arrival does not change firings (V3).
+    expires_after_ms, expires_at_ms: the expiry (X2, X3); expires_by_event: the first match starts it, even if
+    the wait has a start. has_due_times: it has a timer. merge_independent: the order of arrival does not
+    change firings (V3).
     masks: see `_masks`.
     """
 
@@ -87,7 +88,7 @@ class Plan:
 
     @staticmethod
     def of(condition: Condition) -> Plan:
-        """The plan of a whole condition; ConditionError if evaluating it costs too much."""
+        """The plan of a whole condition; raises ConditionError if evaluating it costs too much."""
         return _Planner(condition).plan()
 
 

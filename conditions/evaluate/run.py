@@ -1,6 +1,6 @@
-"""A state unpacked: what one input changes in it, and what it is due for. Cases: docs/use/conditions.md.
+"""Applies one input to an unpacked state, and finds when its timers are due. Cases: docs/use/conditions.md.
 
-Not public. `step` makes a Run for one input and returns its result; others make one to read from it.
+Not public. `step` makes a Run for one input and returns its result; others make one only to read from it.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Run:
                     if not self._is_released(number, held, self.now_ms):
                         return True
                     replaced.append((number, held))
-        # Only now: a repeat that is ignored must not take the event from a match with an earlier stamp.
+        # Not in the loop: if the match is ignored, the held event stays, for matches with earlier stamps.
         for number, held in replaced:
             self.pools[number] = [other for other in self.pools[number] if other is not held]
         self.seen = with_digest(self.seen, new)
@@ -345,12 +345,12 @@ class Run:
 
 
 def _same_value(pool: list[Match], number: int, keeps_first: bool) -> int | None:
-    """The place of the event to drop because another has its value: the earliest, or the latest (H2)."""
-    places = range(len(pool))
+    """The index of the event to drop because another has its value: the earliest, or the latest (H2)."""
+    indexes = range(len(pool))
     times = Counter(match.value_for(number) for match in pool)
-    for place in reversed(places) if keeps_first else places:
-        if times[pool[place].value_for(number)] > 1:
-            return place
+    for index in reversed(indexes) if keeps_first else indexes:
+        if times[pool[index].value_for(number)] > 1:
+            return index
     return None
 
 

@@ -67,7 +67,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
 
 
 def displaced(matches: tuple[Match, ...], match: Match) -> tuple[tuple[Match, ...], int]:
-    """The other matches after `match` replaced earlier ones, and a mask of the matchers that hold it then."""
+    """The matches that stay when `match` replaces earlier ones, and a mask of the matchers that hold it."""
     own = 0
     for number in match.matchers:
         holder = next((held for held in matches if number in held.matchers), None)

@@ -41,7 +41,7 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
     written: str | None = None
 
     def value_for(self, number: int) -> str:
-        """The value that makes the event different from others of the matcher (Q5); "" if it has none."""
+        """The event's value at the matcher's `distinct` paths (Q5); "" if it has none."""
         return "" if self.values is None else self.values.get(number, "")
 
     @property
@@ -107,7 +107,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
         return held
 
     def encode(self) -> bytes:
-        """The serial form. What stores it stores its version too (`engine.records.versions`)."""
+        """The serial form. Whoever stores it also stores its version (`engine.records.versions`)."""
         return _encoder.encode(self)
 
     @staticmethod

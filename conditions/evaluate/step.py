@@ -33,8 +33,8 @@ def step(
     """The state after an input, and the firings in order.
 
     state: of the same condition and key; EMPTY or `opened()` at first. input: pass each match once, with
-    the numbers of all matchers that accepted the event for this key. ConditionError for a matcher number
-    that the condition does not have.
+    the numbers of all matchers that accepted the event for this key. Raises ConditionError for a matcher
+    number that the condition does not have.
     """
     plan = condition.plan
     if isinstance(input, Match):

@@ -16,7 +16,7 @@ from .formats import json_kind, kind_of, looks_like
 
 
 def why_unreadable(event: Event) -> str | None:
-    """Why the event's data cannot be read as JSON, and what they look like; None if they can, or are null."""
+    """Why the event's data cannot be read as JSON, and what it looks like; None if it can, or is null."""
     data, stated = event.data, event.datacontenttype
     if data is None:
         return "it has no data (a null value)"
@@ -54,7 +54,7 @@ def why_no_key(paths: Iterable[str], event: Event) -> str | None:
 
 
 def member_instead(name: str, event: Event, write: str) -> str | None:
-    """That the event has no such attribute, but a member of this name in its data; None if it has none.
+    """Says that the event has no such attribute, but its data has a member of this name; None if it has not.
 
     write: how to name that member, for the end of the sentence.
     """
@@ -82,9 +82,9 @@ def _unusable(path: Path, value: object) -> str | None:
 
 
 def _at(members: tuple[str, ...], event: Event, in_where: bool = False) -> str | None:
-    """Why JSON data have no usable value at these members; None if they have one.
+    """Why JSON data has no usable value at these members; None if it has one.
 
-    in_where: a predicate reads the members, which can use any value there.
+    in_where: a predicate reads the members; it can use any value there.
     """
     value: object = event.payload
     where = "its data"
@@ -114,7 +114,7 @@ def _missing_member(
 ) -> str | None:
     """Where the value of a missing member may be instead; None if that is not known.
 
-    It names nothing of the data but what the condition names too.
+    It names only members that the condition names too.
     """
     alike = next((name for name in value if name.strip().casefold() == member.strip().casefold()), None)
     if alike is not None:
@@ -159,7 +159,7 @@ def _has(event: Event, name: str) -> bool:
 
 
 def why_no_object(event: Event) -> str | None:
-    """As `why_unreadable`, and also if the data are JSON, but no object or list: what they are instead."""
+    """As `why_unreadable`; for JSON data that is no object or list, what it is instead."""
     reason = why_unreadable(event)
     if reason is not None:
         return reason

@@ -1,6 +1,6 @@
-"""The details of a near miss: what its data look like, and how its text differs from the wanted one.
+"""The details of a near miss: what its data looks like, and how its text differs from the wanted one.
 
-They cost more than the search, and are found for the few near misses that are shown.
+They cost more than the search, so only the few near misses that are shown get them.
 """
 
 from __future__ import annotations

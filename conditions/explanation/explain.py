@@ -143,7 +143,7 @@ def moment_of(where: str, value: object) -> int:
 def _checked(
     condition: object, state: object, now: object, events: object, key: object, near_misses: object
 ) -> int:
-    """`now` in milliseconds; ConditionError for arguments of the wrong kind."""
+    """`now` in milliseconds; raises ConditionError for arguments of the wrong kind."""
     if not isinstance(condition, Condition):
         raise ConditionError(not_a_condition("argument 1 of explain", condition))
     if not isinstance(state, State):

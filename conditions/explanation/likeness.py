@@ -105,7 +105,7 @@ def _difference(here: str, wanted: str) -> str:
 
 
 def cut_difference(here: str, wanted: str, shown: int) -> str | None:
-    """Where two texts differ that are the same in the `shown` first characters; None if they differ there."""
+    """Where two texts differ after the first `shown` characters; None if they already differ in these."""
     if here[:shown] != wanted[:shown] or here == wanted:
         return None
     at = _first_difference(here, wanted)

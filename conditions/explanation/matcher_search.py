@@ -24,10 +24,11 @@ from .wording import clean
 
 # One term in CEL or CESQL costs as much as this many others.
 EXPRESSION_TERMS: Final = 100
-# Shown for each matcher: of other keys, and of events that counted before. They do not displace others.
+# The most near misses of other keys, and of events that counted before, that are shown for each matcher: they
+# must not displace others.
 MAX_OTHER_KEYS: Final = 2
 MAX_COUNTED: Final = 2
-# Shown with the same reason, as long as there are other reasons.
+# The most that are shown with one reason while there are near misses with other reasons.
 MAX_SAME: Final = 3
 _MAX_KEY_CHARS: Final = 512
 _NO_KEY: Final = ("no key", "no value")
@@ -74,7 +75,7 @@ class MissingMatcher(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """How far a near miss is: the first difference decides, and the smaller one comes first."""
+    """The order of near misses, compared field by field: the smallest is the closest."""
 
     has_another_type: bool
     # for a daily key, a refused event of today says more than accepted events of other days
@@ -83,7 +84,7 @@ class _Order(NamedTuple):
     has_another_source: bool
     refusing_terms: int
     has_another_value: bool  # events of the right subject, tenant and so on come first
-    before: int  # the later events first
+    minus_time_ms: int  # so that later events come first
     number: int
 
 
@@ -118,13 +119,13 @@ class MatcherSearch:
         held = self._wanted.held.get(event.identity)
         if held is not None and not _is_another_record(record, held):
             return 1, False
-        refused, failed, cost, reads_data = self._refused(event)
+        refused, failed, cost, reads_data = self._evaluated(event)
         self._errors += failed
         if not refused:
             self._add(record, self._why_not(record, held), ())
             return cost, reads_data or self._keyed_by_data
         if held is None and self._is_near(event, refused):
-            self._add(record, self._refusal(record, refused), refused)
+            self._add(record, self._refused_miss(record, refused), refused)
             reads_data = reads_data or self._keyed_by_data
         return cost, reads_data
 
@@ -148,7 +149,7 @@ class MatcherSearch:
             len(counted) - sum(miss.has_counted for miss in closest),
         )
 
-    def _refused(self, event: Event) -> tuple[list[Refusal], bool, int, bool]:
+    def _evaluated(self, event: Event) -> tuple[list[Refusal], bool, int, bool]:
         """The terms that refuse the event, whether one failed, the cost, and whether data was read."""
         where = self._wanted.matcher.where
         verdicts = [(term, term.verdict(event)) for term in self._terms]
@@ -193,14 +194,14 @@ class MatcherSearch:
             has_another_source="source" in wrong,
             refusing_terms=len(refused) + not_evaluated - len(exact - wrong) + (miss.why in _NO_KEY),
             has_another_value=bool(wrong) or miss.why in _NO_KEY,
-            before=-(0 if time is None else time),
+            minus_time_ms=-(0 if time is None else time),
             number=len(self._found),
         )
         known = self._found.get(event.identity)
         if known is None or order < known.order:
             self._found[event.identity] = _Found(order, miss, record, refused)
 
-    def _refusal(self, record: Record, refused: Sequence[Refusal]) -> NearMiss:
+    def _refused_miss(self, record: Record, refused: Sequence[Refusal]) -> NearMiss:
         term, verdict = refused[0]
         text = verdict.term or str(term)
         error = None if verdict.error is None else _without_data(verdict.error, text)

@@ -46,8 +46,8 @@ class NearMiss:
     read, and was released or dropped. "unknown": one of these two.
     refused: how many of the matcher's `terms` terms refused it.
     difference: how a text in the event differs from the wanted one that looks the same. data: what its data
-    look like, if they cannot be read as the term or the key needs; or that they have what was sought as an
-    attribute.
+    looks like, if it cannot be read as the term or the key needs; or that the data has the member that was
+    sought as an attribute.
     """
 
     event: EventRef

@@ -55,7 +55,7 @@ class Explainer:
         }
 
     def explained(self, condition: Condition, scope: Scope) -> Explained:
-        """The tree of the whole condition, or of what its expiry and `.ordered()` are around."""
+        """The tree of the whole condition, or of the part inside its expiry and `.ordered()`."""
         if isinstance(condition, Expires):
             return self._expires(condition, scope)
         if isinstance(condition, Ordered):
@@ -224,9 +224,9 @@ class Explainer:
             inside = scope.narrowed("window" if node.periods is None else "period", lo_us, hi_us)
             notes += self._time_left(node, inside.view)
             below = self._node(condition.of, node.of, inside)
-            apart = node.of.met(inside.view)
-            if apart is not None:
-                notes.append(Note("recorded_apart", by_ms=_too_far_ms(node, apart, hi_us)))
+            in_time = node.of.met(inside.view)
+            if in_time is not None:
+                notes.append(Note("recorded_apart", by_ms=_too_far_ms(node, in_time, hi_us)))
         return self._of_window(condition, found is not None, notes, (below,))
 
     def _time_left(self, node: WindowNode, view: View) -> list[Note]:
@@ -264,15 +264,15 @@ class Explainer:
         openers = self._openers(node, scope.view)
         notes: list[Note] = []
         inside, span, refuted = scope, None, 0
-        best = -1
+        best_rank = -1
         for match in openers:
             opened = self._opened(node, match, scope)
             is_refuted = _refuted(node, scope.view, node.bounds(match.time_us))
             refuted += is_refuted
-            chance = _REFUTED if is_refuted else _OPEN if node.of.met(opened.view) is None else _MAY_FIRE
+            rank = _REFUTED if is_refuted else _OPEN if node.of.met(opened.view) is None else _MAY_FIRE
             # of windows that may fire, the first is shown; of others, the latest
-            if chance > best or (chance == best and chance < _MAY_FIRE):
-                best, inside, span, opener = chance, opened, node.bounds(match.time_us), match
+            if rank > best_rank or (rank == best_rank and rank < _MAY_FIRE):
+                best_rank, inside, span, opener = rank, opened, node.bounds(match.time_us), match
         if span is None:
             notes.append(Note("no_window"))
         else:
@@ -282,8 +282,8 @@ class Explainer:
                 notes.append(_period(span[0], span[1] + 1))
             notes.append(Note("over", at_ms=node.due_ms(opener)))
             number_of = {
-                "other_windows": len(openers) - refuted - (best > _REFUTED),
-                "refuted_windows": refuted - (best == _REFUTED),
+                "other_windows": len(openers) - refuted - (best_rank > _REFUTED),
+                "refuted_windows": refuted - (best_rank == _REFUTED),
             }
             notes += [Note(what, number=several) for what, several in number_of.items() if several]
         met = node.met(scope.view) is not None
@@ -381,7 +381,7 @@ def _refuted(node: NegatedWindowNode, view: View, span: tuple[int, int]) -> bool
 
 
 def _too_far_ms(node: WindowNode, found: Found, hi_us: int) -> int | None:
-    """By how much stamps are too far apart, of events whose times are close enough (I6, R4)."""
+    """By how much the stamps of events are too far apart although their times are not (I6, R4)."""
     stamps = [match.timestamp_ms for _, match in found.parts]
     limit = min(stamps) + node.duration_ms
     if node.periods is not None:

@@ -67,7 +67,7 @@ def valued(text: str) -> str:
 
 
 def clean(text: str, limit: int) -> str:
-    """`text` cut to `limit` characters; half surrogate pairs, which JSON cannot carry, become "?"."""
+    """`text` cut to `limit` characters; lone surrogates, which JSON cannot carry, become "?"."""
     cut = text if len(text) <= limit else text[:limit] + "..."
     return _SURROGATES.sub("?", cut)
 

@@ -115,7 +115,7 @@ def not_a_filter(where: str, value: object) -> str:
 
 
 def check_size(filters: Iterable[Filter], others: int = 0) -> None:
-    """Raise ConditionError if the filters, plus `others` more terms, are too many or nested too deep."""
+    """Raises ConditionError if the filters, plus `others` more terms, are too many or nested too deep."""
     filters = tuple(filters)
     terms = others + sum(each.terms for each in filters)
     if terms > MAX_FILTER_TERMS:
@@ -126,7 +126,7 @@ def check_size(filters: Iterable[Filter], others: int = 0) -> None:
 
 
 def checked_pairs(caller: str, pairs: Iterable[tuple[object, object]]) -> tuple[tuple[str, str], ...]:
-    """The (attribute, value) pairs sorted by attribute; ConditionError for an invalid name or value."""
+    """The (attribute, value) pairs by attribute. Raises ConditionError for an invalid name or value."""
     values: dict[str, str] = {}
     for name, value in pairs:
         if not isinstance(name, str) or not is_name(name):
@@ -143,7 +143,7 @@ def checked_pairs(caller: str, pairs: Iterable[tuple[object, object]]) -> tuple[
 
 
 def checked_text(caller: str, what: str, value: object, limit: int, hint: str = "give a string") -> str:
-    """`value` as str; ConditionError unless it is a non-empty Unicode text of at most `limit` characters.
+    """`value` as str. Raises ConditionError unless it is Unicode text of 1 to `limit` characters.
 
     hint: what to give if the value is not a string.
     """
@@ -159,7 +159,7 @@ def checked_text(caller: str, what: str, value: object, limit: int, hint: str = 
 
 
 def is_unicode(text: str) -> bool:
-    """False for a text with half a surrogate pair, which has no bytes in UTF-8."""
+    """False for a text with a lone surrogate, which UTF-8 cannot encode."""
     if text.isascii():
         return True
     try:

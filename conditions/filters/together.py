@@ -1,7 +1,7 @@
 """Whether the filters of one matcher exclude each other, if one of them is an Sql.
 
 They are joined to one CESQL expression, and `SqlSearch` looks for an outcome of its parts that makes it true.
-A filter that has no such form is left out, so in doubt the answer is that an event may pass all.
+A filter that CESQL cannot express is left out, so in doubt the answer is that an event may pass all.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 def fail(text: str, at: int, what: str, cause: Exception | None = None) -> NoReturn:
-    """Raise ConditionError with the line and column of `at`; if the line is short, with a caret below it."""
+    """Raises ConditionError with the line and column of `at`; if the line is short, with a caret below it."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     line = text[start:] if end < 0 else text[start:end]

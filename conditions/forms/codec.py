@@ -42,8 +42,8 @@ _MOMENT = re.compile(
 def to_json(condition: Condition) -> dict[str, object]:
     """The JSON form of a whole condition, as plain dicts, lists, strings, numbers and booleans.
 
-    Equal conditions have equal forms. ConditionError for one that cannot stand alone (`~a`), or whose form is
-    larger than `from_json` reads.
+    Equal conditions have equal forms. Raises ConditionError for one that cannot stand alone (`~a`), or whose
+    form is larger than `from_json` reads.
     """
     condition.check()
     return {"v": VERSION, "condition": _node(condition, _Size())}
@@ -93,7 +93,7 @@ class _Size:
         self._expressions = Expressions()
 
     def add(self, obj: object, path: str) -> None:
-        """Add a matcher's form, which may be any object; ConditionError if the whole is now too large."""
+        """Add a matcher's form, which may be any object. Raises ConditionError if the whole is too large."""
         waiting: list[object] = [obj]
         while waiting:
             each = waiting.pop()

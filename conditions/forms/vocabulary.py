@@ -28,7 +28,7 @@ class Kind(NamedTuple):
     words: str
 
     def check(self, where: str, value: object) -> None:
-        """Raise ConditionError if the value is of another type."""
+        """Raises ConditionError if the value is of another type."""
         if not isinstance(value, self.types) or (isinstance(value, bool) and bool not in self.types):
             raise ConditionError(f"{where} is {shown(value)}: give {self.words}")
 
@@ -67,7 +67,7 @@ class Call:
     other: Kind | None = None
 
     def checked(self, number: int, value: object) -> object:
-        """The value of an argument without a name; ConditionError if it is not allowed. number: from 1."""
+        """The value of an argument without a name. Raises ConditionError if not allowed. number: from 1."""
         kinds = list(self.positional.values())
         kind = kinds[number - 1] if number <= len(kinds) else self.rest
         if kind is None:
@@ -79,7 +79,7 @@ class Call:
         return value
 
     def checked_keyword(self, name: str, value: object, given: int) -> object:
-        """The value of an argument by name; ConditionError if it is not allowed.
+        """The value of an argument by name; raises ConditionError if it is not allowed.
 
         given: how many arguments without a name came before it.
         """
@@ -94,7 +94,7 @@ class Call:
         return value
 
     def check_given(self, given: int, names: Sequence[str]) -> None:
-        """Raise ConditionError if an argument is missing."""
+        """Raises ConditionError if an argument is missing."""
         for name in list(self.positional)[given : self.needed]:
             if name not in names:
                 raise ConditionError(f"{self.name}() needs {name}")

@@ -11,7 +11,7 @@ from ..filters import All, Any, Filter, Not
 from ..filters.dialects import Comparison
 
 MAX_ERRORS: Final = 1000
-# The entry of `errors` for all filters beyond MAX_ERRORS - 1; no filter's text is in parentheses.
+# The entry of `errors` for all filters beyond MAX_ERRORS - 1; no text of a filter looks like it.
 OTHER_FILTERS: Final = "(other filters)"
 
 

@@ -48,8 +48,8 @@ class MatcherIndex(Generic[T]):
     def add(self, handle: T, condition: Condition, key: str | Sequence[str] | None = None) -> None:
         """Add a subscription: `handle` identifies it; with `key`, in any spelling, it is for that key only.
 
-        ConditionError if the handle is in use, if the key does not fit the condition, or if the condition
-        cannot stand alone.
+        Raises ConditionError if the handle is in use, if the key does not fit the condition, or if the
+        condition cannot stand alone.
         """
         if handle in self._subscriptions:
             raise ConditionError(f"subscription {handle!r} is in the index already: remove it first")
@@ -134,16 +134,16 @@ class MatcherIndex(Generic[T]):
                     if below is not None:
                         entries.append(below)
             if entry.keys is not None:
-                for by, waits in entry.keys.items():
+                for by, by_key in entry.keys.items():
                     if by not in keys:
                         keys[by] = key_at(by, event)
                     key = keys[by]
                     if key is None:  # K20: no key, no match
                         continue
-                    below = waits.get(key)
+                    below = by_key.get(key)
                     if below is not None:
                         entries.append(below)
-                    below = waits.get(None)
+                    below = by_key.get(None)
                     if isinstance(below, Hit):
                         hits.append(Hit(below.handle, below.matchers, key))
                     elif below is not None:

@@ -29,8 +29,8 @@ class _Level(Generic[V]):
     def split(self, size: int) -> None:
         """Shorten `size` for a text that is shorter than all others in this level.
 
-        Its cost grows with the number of texts, but it is rare: unless texts come in order of length, one of
-        the first is about the shortest.
+        Its cost grows with the number of texts, but it is rare: one of the first texts is usually about the
+        shortest, unless they come sorted by descending length.
         """
         table: dict[str, V | _Level[V]] = {}
         for head, below in self.table.items():

@@ -35,7 +35,7 @@ class Hit(msgspec.Struct, Generic[T], frozen=True):
 class DistinctHit(Hit[T], Generic[T], frozen=True):
     """In the tree, a hit whose subscription has a count(distinct=): the event's values must be added to it.
 
-    A class of its own, so that a look-up that ends at any other hit need not ask.
+    It has a class of its own, so that look-ups have no extra check for all other hits.
     """
 
 
@@ -82,7 +82,7 @@ def insert_hit(entries: Entries[T], at: object, steps: list[Step], hit: Hit[T]) 
     entry = entries.get(at)
     for step in steps:
         node = _node(entries, at, entry)
-        entries, at = _below(node, step), step.at
+        entries, at = _entries_or_new(node, step), step.at
         entry = entries.get(at)
     if entry is None:
         entries[at] = hit
@@ -102,7 +102,7 @@ def remove_hit(entries: Entries[T], at: object, steps: list[Step], handle: T) ->
         entry = entries.get(at)
         if not isinstance(entry, Node):
             return False
-        below = _found(entry, step)
+        below = _entries(entry, step)
         if below is None:
             return False
         trail.append((entries, at, entry, step))
@@ -139,31 +139,31 @@ def _node(entries: Entries[T], at: object, entry: Entry[T] | None) -> Node[T]:
     return node
 
 
-def _below(node: Node[T], step: Step) -> Entries[T]:
-    kinds: Any = getattr(node, step.kind)
-    if kinds is None:
-        kinds = {}
-        setattr(node, step.kind, kinds)
+def _entries_or_new(node: Node[T], step: Step) -> Entries[T]:
+    lookups: Any = getattr(node, step.kind)
+    if lookups is None:
+        lookups = {}
+        setattr(node, step.kind, lookups)
     if step.kind == "checks":
-        return kinds  # type: ignore[no-any-return]
-    below = kinds.get(step.of)
+        return lookups  # type: ignore[no-any-return]
+    below = lookups.get(step.of)
     if below is None:
-        below = kinds[step.of] = PrefixMap() if step.kind == "affixes" else {}
+        below = lookups[step.of] = PrefixMap() if step.kind == "affixes" else {}
     return below  # type: ignore[no-any-return]
 
 
-def _found(node: Node[T], step: Step) -> Entries[T] | None:
-    kinds: Any = getattr(node, step.kind)
-    if kinds is not None and step.kind != "checks":
-        kinds = kinds.get(step.of)
-    return kinds  # type: ignore[no-any-return]
+def _entries(node: Node[T], step: Step) -> Entries[T] | None:
+    lookups: Any = getattr(node, step.kind)
+    if lookups is not None and step.kind != "checks":
+        lookups = lookups.get(step.of)
+    return lookups  # type: ignore[no-any-return]
 
 
 def _drop(node: Node[T], step: Step) -> None:
-    kinds: Any = getattr(node, step.kind)
+    lookups: Any = getattr(node, step.kind)
     if step.kind != "checks":
-        del kinds[step.of]
-    if not kinds:
+        del lookups[step.of]
+    if not lookups:
         setattr(node, step.kind, None)
 
 

@@ -117,8 +117,8 @@ class _Calendar:
         self._zone = zone
         self._search: Any = croniter(expression.text, _UNIX_EPOCH, ret_type=datetime)
         self._lock = threading.Lock()  # a croniter object keeps its position
-        # (ascending starts, their ends), replaced as a whole: readers need no lock. `_order`: oldest first
-        # A list of starts, because a search in an array takes twice as long
+        # (ascending starts, their ends), replaced as a whole, so that readers need no lock. The starts are a
+        # list, because a search in an array takes twice as long. `_order`: the starts, oldest first.
         self._recent: tuple[list[int], array[int]] = ([], array("q"))
         self._order = array("q")
 
@@ -149,7 +149,7 @@ class _Calendar:
         now = _UNIX_EPOCH + micros * _MICROSECOND
         local = self._zone.fromutc(now.replace(tzinfo=self._zone))
         wall = local.replace(tzinfo=None, fold=0)
-        # overlap: the change that repeats this wall time, or None. again: that change, if it has happened
+        # overlap: the change that repeats this wall time, or None. again: that change, if it has happened.
         overlap = self._change(wall)
         again = overlap if local.fold else None
         start = (self._start(now, wall, again) - _UNIX_EPOCH) // _MICROSECOND
@@ -236,7 +236,7 @@ def _up_to_minute(wall: datetime) -> datetime:
 
 
 def check_zone(name: object) -> None:
-    """ConditionError unless this is the name of a zone in the IANA database."""
+    """Raises ConditionError unless this is the name of a zone in the IANA database."""
     if not isinstance(name, str):
         raise ConditionError(f'timezone is a {type(name).__name__}: write a name such as "Europe/London"')
     if len(name) > MAX_ZONE_CHARS:

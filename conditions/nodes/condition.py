@@ -116,8 +116,8 @@ class Condition:
     def distinct_of(self) -> dict[Matcher, str | tuple[str, ...] | None]:
         """{matcher: the paths whose values make its events different}.
 
-        (): count() counts every event. None: the matcher stands in no count(). ConditionError if it also
-        stands in a count() with other paths than () or the default, or in two with different paths (Q8).
+        (): count() counts every event. None: the matcher stands in no count(). Raises ConditionError if it
+        also stands in a count() with other paths than () or the default, or in two with different paths (Q8).
         """
         found: dict[Matcher, str | tuple[str, ...] | None] = {}
         for operand in self.operands:
@@ -157,7 +157,7 @@ class Condition:
         return tuple(dict.fromkeys(name for matcher in self.matchers for name in matcher.params))
 
     def bind(self, /, **values: str | int | bool) -> Condition:
-        """The condition with a value for each parameter; ConditionError for others and missing ones."""
+        """The condition with a value for each parameter. Raises ConditionError for other or missing ones."""
         from .param import bound
 
         return bound(self, values)
@@ -188,11 +188,11 @@ class Condition:
         return self.plan.merge_independent
 
     def check(self) -> None:
-        """Raise ConditionError if this cannot be evaluated: `a & ~b` without a window, or too high a cost."""
+        """Raises ConditionError if it cannot be evaluated: `a & ~b` without a window, or too high a cost."""
         _ = self.plan
 
     def check_key(self, key_given: bool) -> None:
-        """Raise ConditionError if waiting on this condition with, or without, a given key has no meaning."""
+        """Raises ConditionError if waiting on this condition with, or without, a given key has no meaning."""
         if not isinstance(key_given, bool):
             raise ConditionError(f"check_key(key_given) is {kind(key_given)}: give True or False")
         self.check()
@@ -346,7 +346,7 @@ class Condition:
 
 
 def check_tree(condition: Condition) -> None:
-    """ConditionError if a tree is too large, too deep, or its matchers do not fit together."""
+    """Raises ConditionError if a tree is too large, too deep, or its matchers do not fit together."""
     if condition.nodes > MAX_NODES:
         raise ConditionError(f"the condition has {condition.nodes} nodes: at most {MAX_NODES}")
     if condition.depth > MAX_DEPTH:

@@ -1,4 +1,4 @@
-"""Whether `distinct=` can ever see as many different values as it must in the events of one key (Q9)."""
+"""Whether the events of one key can have as many different values as `distinct=` needs (Q9)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Paths: TypeAlias = tuple[str, ...]
 
 # From the shortest to the longest. A period lies in one of each longer kind, but a week may be in two months.
 _LENGTHS: Final = ("hour", "day", "week", "month")
-# {(period of the key, period that is counted): of how many of the latter the key may have events}. A day may
-# have 27 hours: Antarctica/Casey sets its clock back by three.
+# {(period of the key, counted period): how many counted periods one key may touch}. A day may have 27 hours:
+# Antarctica/Casey sets its clock back by three.
 _MOST: Final[Mapping[tuple[str, str], int]] = {
     ("day", "hour"): 27,
     ("week", "hour"): 171,
@@ -37,7 +37,7 @@ _HOURS_IN_UTC: Final = {"day": 24, "week": 168, "month": 744}
 
 
 def check_counts(condition: Condition) -> None:
-    """ConditionError for a `distinct=` that no events of one key can meet: it would wait for ever."""
+    """Raises ConditionError for a `distinct=` that no events of one key can meet: it would wait for ever."""
     if isinstance(condition, Count) and condition.distinct is not None:
         paths = _paths(condition.distinct)
         _check_values("count", paths, [condition.of])

@@ -68,7 +68,7 @@ class Cron:
 
 
 def parse(expression: object) -> Cron:
-    """The cron expression in a text; ConditionError if it is invalid, ambiguous or never occurs."""
+    """The cron expression in a text; raises ConditionError if it is invalid, ambiguous or never occurs."""
     if not isinstance(expression, str):
         raise ConditionError(
             f'cron is a {type(expression).__name__}: write a text of five fields, such as "0 6 * * *"'

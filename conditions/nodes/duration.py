@@ -27,8 +27,8 @@ def duration_ms(
 ) -> int:
     """Milliseconds in "1h30m" (w, d, h, m, s, ms; largest first), a timedelta, or {"hours": 1}.
 
-    what: the argument's name for the error. zero: 0 is allowed. ConditionError for anything else, for less
-    than a millisecond and for more than 366 days.
+    what: the argument's name for the error. zero: 0 is allowed. Raises ConditionError for anything else, for
+    less than a millisecond and for more than 366 days.
     """
     if units:
         if value is not None:
@@ -68,7 +68,7 @@ def duration_ms(
 
 
 def checked_ms(what: str, ms: object, zero: bool = False) -> int:
-    """The milliseconds unchanged; ConditionError unless it is an int within the limits."""
+    """The milliseconds unchanged; raises ConditionError unless it is an int within the limits."""
     if not isinstance(ms, int) or isinstance(ms, bool):
         raise ConditionError(f"{what} is a {type(ms).__name__}: give a whole number of milliseconds")
     if not (0 if zero else 1) <= ms <= MAX_DURATION_MS:

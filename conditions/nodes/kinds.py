@@ -21,8 +21,8 @@ _RUN: Final = "data.run_id"
 _INSTANCE: Final = (_RUN, "data.map_index")
 _OF_AIRFLOW: Final = "interlock.airflow."  # no other types begin with this
 _COMPLETIONS: Final = (*DAG_RUN.values(), *TASK_INSTANCE.values())
-# Types of other events, some with the same ends. A predicate that refuses them all is taken for one that asks
-# for completion events of Airflow alone.
+# Types of other events, some with the same endings. If a predicate refuses them all, it counts as one that
+# accepts only Airflow's completion events.
 _OTHERS: Final = ("x", *SPARK_APPLICATION.values(), *(f"x{each}" for each in _COMPLETIONS))
 _TEXTS: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _PATHS: Final[Mapping[str, tuple[str, ...]]] = {"dag_run": (_RUN,), "task_instance": _INSTANCE}
@@ -86,7 +86,7 @@ def _kinds(each: Filter) -> frozenset[str] | None:
 
 @lru_cache(1000)
 def _tried(predicate: Sql | Where) -> frozenset[str] | None:
-    """The kinds of event that an expression accepts; None if it does not ask for Airflow's by their type."""
+    """The kinds of event that an expression accepts; None unless it accepts only Airflow's, by their type."""
     source = predicate.source if isinstance(predicate, Where) else predicate.expression
     if "type" not in (predicate.attributes or ()) or "matches" in source:  # a pattern may accept any text
         return None

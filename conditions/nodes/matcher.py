@@ -282,7 +282,7 @@ def event(
 
 
 def _check_plain(made: Matcher) -> None:
-    """ConditionError for an attribute that no plain record has."""
+    """Raises ConditionError for an attribute that no plain record has."""
     paths = (made.by,) if isinstance(made.by, str) else made.by or ()
     wanted = [(name, f"{name}=...") for name, _ in made.exact]
     for each in made.filters:

@@ -21,7 +21,7 @@ _ATTRIBUTES: Final = frozenset({*CORE, DAY})
 
 
 def check_own_event(matcher: Matcher) -> None:
-    """ConditionError if the matcher accepts only Interlock's own events, and none of them can match it."""
+    """Raises ConditionError for a matcher of Interlock's own events that none of them can match."""
     wanted = dict(matcher.exact).get("type", "")
     if wanted.startswith(_OWN) and wanted not in EMITTED:
         near = get_close_matches(wanted, EMITTED, n=1, cutoff=0.0)

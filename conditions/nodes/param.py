@@ -28,7 +28,7 @@ _KINDS: Final = (str, int, bool)
 
 
 class Later(NamedTuple):
-    """In place of a value that only the run has. kind: its type, None if that is not known either."""
+    """Stands for a value that only the run knows. kind: its type, None if that is not known either."""
 
     kind: type | None = None
 
@@ -191,8 +191,8 @@ def checked_values(names: Sequence[str], values: object) -> Mapping[str, object]
 def bound(condition: Condition, values: Mapping[str, object]) -> Condition:
     """The condition with the values of its parameters; labels stay as they are.
 
-    values: texts, whole numbers or bools, one for each parameter. ConditionError for another name, a missing
-    one, or a value that a matcher cannot have. With `Later` as a value the result is for checks only.
+    values: texts, whole numbers or bools, one for each parameter. Raises ConditionError for another name, a
+    missing one, or a value that a matcher cannot have. With `Later` as a value the result is for checks only.
     """
     from .retention import replaced
 

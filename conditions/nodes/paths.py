@@ -44,7 +44,7 @@ class Path(NamedTuple):
 
 @lru_cache(1000)
 def parse_path(path: str) -> Path:
-    """`data.day + 1d` is ("data.day", 86_400_000, ("day",)); ConditionError for an invalid offset."""
+    """`data.day + 1d` is ("data.day", 86_400_000, ("day",)); raises ConditionError for an invalid offset."""
     of_zone = zoned(path)
     if of_zone is not None:
         inner = parse_path(of_zone.of)
@@ -62,7 +62,7 @@ def parse_path(path: str) -> Path:
 
 
 def with_offset(path: str, offset: timedelta) -> str:
-    """The path to the date or time at `path` plus `offset`; ConditionError for more than a year."""
+    """The path to the date or time at `path` plus `offset`; raises ConditionError for more than a year."""
     if not offset:
         return path
     of_zone = zoned(path)

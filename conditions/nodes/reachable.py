@@ -1,4 +1,4 @@
-"""Whether a condition can be met at all: one that is found to wait for ever is an error of the DAG file."""
+"""Whether a condition can be met at all: one that certainly cannot is an error of the DAG file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ _VALID: Final = {"specversion": "1.0", "id": "x", "source": "x", "type": "x"}
 
 
 def check_can_be_met(condition: Condition) -> None:
-    """ConditionError for what no events can meet: filters that exclude each other, values that no event has,
-    keys that are never equal (K39), more different values than one key has (Q9), a ~ that refutes its own
-    window (E10), and an expiry that always comes first (X9)."""
+    """Raises ConditionError for what no events can meet.
+
+    That is: filters that exclude each other, values that no event has, keys that are never equal (K39), more
+    different values than one key has (Q9), a ~ that refutes its own window (E10), and an expiry that always
+    comes first (X9).
+    """
     for matcher in condition.matchers:
         _check_matcher(matcher)
     check_keys_meet(condition)

@@ -15,7 +15,7 @@ from .windows import Window, is_matchers
 
 
 def check_windows(condition: Condition) -> None:
-    """ConditionError for a window whose ~ refutes it, and for an expiry that always comes first."""
+    """Raises ConditionError for a window whose ~ refutes it, and for an expiry that always comes first."""
     if isinstance(condition, Window) and condition.negated:
         matcher = _refuted(condition.positive, condition.negated)
         if matcher is not None:
@@ -30,7 +30,7 @@ def check_windows(condition: Condition) -> None:
 
 
 def check_fail_on(condition: Condition, fail_on: Condition) -> None:
-    """ConditionError if each event that the condition needs meets `fail_on`, which then fires.
+    """Raises ConditionError if each event that the condition needs meets `fail_on`, which then fires.
 
     A condition that expires may be there for its expiry.
     """

@@ -15,7 +15,7 @@ def with_keep(condition: Condition, keep: Keep, limit: int | None) -> Condition:
     """The condition with `keep` for every matcher without its own.
 
     Matchers used only in `~` or `absent` stay unchanged, because `keep` has no effect there.
-    ConditionError for an invalid `keep` or `limit`.
+    Raises ConditionError for an invalid `keep` or `limit`.
     """
     if keep is None:
         raise ConditionError('keep(None): give "latest", "first" or "all"')

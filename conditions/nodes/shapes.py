@@ -25,7 +25,7 @@ from .zoned import Zoned
 
 Shape: TypeAlias = str
 Shapes: TypeAlias = frozenset[Shape]
-Keys: TypeAlias = frozenset[tuple[Shape, ...]]  # the shapes of the values of a key, in alternatives
+Keys: TypeAlias = frozenset[tuple[Shape, ...]]  # alternatives; each has one shape for each value of a key
 
 ANY: Final = "any"
 _HOUR: Final = "hour of "
@@ -77,7 +77,7 @@ def of_zoned(given: Zoned) -> Shape:
 
 
 def meet(one: Shape, other: Shape) -> Shape | None:
-    """The shape of the keys that have both; None if there are none."""
+    """The shape of the keys that fit both shapes; None if no key does."""
     if one in (ANY, other):
         return other
     if other == ANY:
@@ -132,12 +132,12 @@ def shapes_at(path: str, matcher: Matcher) -> Shapes:
 
 
 def check_keys_meet(condition: Condition) -> None:
-    """ConditionError if two conditions that must both be met never have the same key."""
+    """Raises ConditionError if two conditions that must both be met never have the same key."""
     _keys(condition)
 
 
 def check_key_meets(condition: Condition, key: tuple[Shapes, ...]) -> None:
-    """ConditionError if no key that meets the condition can be equal to this one.
+    """Raises ConditionError if no key that meets the condition can be equal to this one.
 
     key: the shapes of each of its values.
     """
@@ -228,7 +228,7 @@ def _limited(keys: Keys) -> Keys:
 
 
 def _never(condition: Condition) -> Keys:
-    """Raise ConditionError with two matchers of the condition that never have the same key."""
+    """Raises ConditionError with two matchers of the condition that never have the same key."""
     keyed = [matcher for matcher in condition.matchers if matcher.by is not None]
     for one, other in combinations(keyed, 2):
         for left, right in zip(_paths(one), _paths(other), strict=False):

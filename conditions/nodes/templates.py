@@ -24,7 +24,7 @@ def is_template(text: str) -> bool:
 
 
 def check_no_template(caller: str, argument: str, text: object) -> None:
-    """ConditionError with what to write instead, if the text is a template, or holds a parameter."""
+    """Raises ConditionError with what to write instead, if the text is a template, or holds a parameter."""
     if isinstance(text, str) and is_template(text):
         raise ConditionError(
             f"{caller}({argument}={shown(text, 200)}): a condition is not rendered, so no event can match"
@@ -38,7 +38,7 @@ def check_no_template(caller: str, argument: str, text: object) -> None:
 
 
 def check_templates(condition: Condition) -> None:
-    """ConditionError if a text of a matcher is a template."""
+    """Raises ConditionError if a text of a matcher is a template."""
     for matcher in condition.matchers:
         for argument, text in _texts(matcher):
             check_no_template("event", argument, text)

@@ -103,7 +103,7 @@ class Expires(WholeNode):
     """Fires `expired` if its condition is not met in time (cases X1 to X8).
 
     after_ms: from the start of the wait if it has one, else from a key's first match; at_ms: a time in ms
-    since the epoch. At least one is given. armed_by: "event" counts from the first match in any case.
+    since the epoch. At least one is given. armed_by: "event" always counts from the first match.
     """
 
     of: Condition
@@ -174,7 +174,7 @@ def _check_armed_by(where: str, armed_by: object) -> None:
 def moment_ms(value: datetime | str) -> int:
     """Milliseconds since the epoch of an aware datetime or its ISO 8601 text, rounded down.
 
-    ConditionError for anything else.
+    Raises ConditionError for anything else.
     """
     moment = value
     if isinstance(moment, str):

@@ -11,7 +11,7 @@ from .paths import key_at, parse_path, value_at
 
 
 def written_by(condition: Condition, numbers: Iterable[int], key: str, event: Event) -> str | None:
-    """The canonical `key` as the event writes it for one of these matchers; None if it writes it the same.
+    """The canonical `key` as the event writes it for one of these matchers; None if that is no different.
 
     Also None for a key that is computed, with an offset or in a time zone, and without the event's data.
     """

@@ -79,7 +79,7 @@ class Zoned(NamedTuple):
         return _LONGEST[self.name]
 
     def shifted(self, offset: timedelta) -> Zoned:
-        """The same with an offset in whole days (whole hours for `hour`); ConditionError for another."""
+        """The same with an offset in whole days (`hour`: whole hours). Raises ConditionError for another."""
         letters = {"day": ("d",), "hour": ("d", "h"), "week": ("w",)}.get(self.name, ())
         sizes = {"d": timedelta(days=1), "h": timedelta(hours=1), "w": timedelta(days=7)}
         for letter in letters:
@@ -177,7 +177,7 @@ def month(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, 
 
 @lru_cache(1000)
 def zoned(text: str) -> Zoned | None:
-    """The key of a time zone in a text; None if the text is not one. ConditionError for an invalid one."""
+    """The key of a time zone in a text; None if it is none. Raises ConditionError for an invalid one."""
     found = _CALL.fullmatch(text)
     if found is None:
         return None
@@ -209,7 +209,7 @@ def is_zoned(text: str) -> bool:
 def key_of_text(text: str, zone: str | None = None) -> str:
     """The canonical key of a text such as `day(2026-11-20T05:00:00Z, Europe/Berlin)`; other texts unchanged.
 
-    zone: where the text names none. ConditionError if the value is no time with a zone.
+    zone: where the text names none. Raises ConditionError if the value is no time with a zone.
     """
     found = zoned(str.__str__(text))
     if found is None:
@@ -240,7 +240,7 @@ def zoned_key(key: object, zone: str | None) -> Any:
 
 
 def check_zoned_key(key: object) -> None:
-    """ConditionError for a key of a DAG file whose day, hour, week or month could never be computed."""
+    """Raises ConditionError for a key of a DAG file whose day, hour, week or month can never be computed."""
     for text in key if isinstance(key, (list, tuple)) else (key,):
         found = zoned(str.__str__(text)) if isinstance(text, str) else None
         if found is not None and found.zone != "UTC" and _DAY_IN_UTC.search(found.of):

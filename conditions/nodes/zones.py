@@ -1,4 +1,4 @@
-"""The time zone of keys that name none: that of the waiting DAG, which its sensor puts in."""
+"""The time zone of keys that name none: the sensor inserts that of its DAG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def in_zone(condition: Condition, zone: str | None) -> Condition:
 
 
 def check_zones(condition: Condition) -> None:
-    """ConditionError for a key of a time zone that names none."""
+    """Raises ConditionError for a key of a time zone that names none."""
     for path in _paths(condition):
         if _lacks_zone(path):
             name = path.partition("(")[0]

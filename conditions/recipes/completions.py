@@ -275,7 +275,7 @@ def _numbered(label: str | None, number: int) -> str | None:
 
 
 def _refuse(who: str, others: Mapping[str, object]) -> None:
-    """Raise ConditionError for an unknown argument, with what to write instead."""
+    """Raises ConditionError for an unknown argument, with what to write instead."""
     for name in others:
         close = get_close_matches(name[:40], _KNOWN, n=1)
         meant = _INSTEAD.get(name) or "".join(f"{each}=" for each in close)

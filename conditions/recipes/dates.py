@@ -40,7 +40,7 @@ def by_distance(who: str, dates: Dates) -> list[tuple[timedelta, list[date]]]:
 
 
 def check_zoned(who: str, by: Zoned) -> None:
-    """ConditionError unless runs can be chosen by this day."""
+    """Raises ConditionError unless runs can be chosen by this day."""
     write = 'write by=day("logical_date", tz="Europe/Berlin"), or leave by= out for days in UTC'
     if by.name != "day" or by.unit is not None or not by.of.startswith(DATA):
         raise ConditionError(f"{who}: dates= with by={by.text}: {write}")

@@ -16,10 +16,10 @@ PREFIX: Final = "fail_on: "
 
 
 def with_fail_on(condition: Condition, fail_on: Condition | None) -> Condition:
-    """A condition met when either of the two is; if an event meets both, `fail_on` is the one that fires.
+    """A condition met when either of the two is; if an event meets both, `fail_on` fires.
 
     The labels of `fail_on` get a prefix, by which `is_failure` recognises them; `expires` and `ordered` stay
-    outermost. ConditionError if the two do not fit together.
+    outermost. Raises ConditionError if the two do not fit together.
     """
     if taken := [label for label in condition.labels if is_failure([label])]:
         raise ConditionError(f"label {taken[0]!r}: the prefix {PREFIX!r} is reserved for fail_on")

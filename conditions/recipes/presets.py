@@ -55,7 +55,7 @@ def debounce(condition: Condition, duration: str | timedelta) -> Quiet:
 
 @takes_plain_text
 def heartbeat(matcher: Condition, every: str | timedelta, *, armed_by: ArmedBy = "event") -> Absent:
-    """Fires when no event of the matcher has come for `every`, once until the next event comes.
+    """Fires when no event of the matcher has come for `every`, and not again before the next event.
 
     armed_by: "event": a key is watched from its first event on; "subscription": from the start of the wait,
     so that it also fires if no event ever comes.

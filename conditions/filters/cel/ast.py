@@ -1,6 +1,6 @@
 """The syntax tree of a compiled CEL expression, read from the library's serial form.
 
-The library gives access to the tree in no other way. The form is `cel.expr.CheckedExpr` of CEL's published
+The library gives no other access to the tree. The form is `cel.expr.CheckedExpr` of CEL's published
 protocol buffers (checked.proto, syntax.proto), whose field numbers never change. What this package does not
 use, such as types and positions, is not read.
 """

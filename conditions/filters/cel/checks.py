@@ -33,7 +33,7 @@ _TIMES: Final = frozenset({"timestamp", "duration"})
 
 
 def check(root: Node, evaluate: Evaluate) -> None:
-    """ConditionError if a part of the expression fails on every event, or if no event makes it true."""
+    """Raises ConditionError if a part of the expression fails on every event, or no event makes it true."""
     _Checker(evaluate).check(root, frozenset())
     search = CelSearch(evaluate, constant_source)
     if not search.possible(root):
@@ -156,7 +156,7 @@ def _call(node: Node, parts: list[str]) -> str | None:
 
 
 def _data_path(node: Node, loops: frozenset[str]) -> str | None:
-    """What the author writes for a part of the data, as in data.order.id; None for anything else."""
+    """The source text of a part of the data, such as data.order.id; None for anything else."""
     found = None if "data" in loops else path(node, "data")
     if found is None:
         return None

@@ -91,7 +91,7 @@ class _Variable(NamedTuple):
 
 
 def worst(root: Node, allowance: Allowance) -> Cost:
-    """The bound for `root` on all events within the allowance; ConditionError for what is never allowed."""
+    """The bound for all events within the allowance. Raises ConditionError for what is never allowed."""
     meter = _Meter()
     whole = _Variable(allowance.text, allowance.values, allowance.values)
     meter.size(root, 1, {"data": whole, "event": whole})

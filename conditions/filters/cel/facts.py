@@ -18,7 +18,7 @@ _RANGES: Final = {
     "size": (0, None), "getMonth": (0, 11), "getDate": (1, 31), "getDayOfMonth": (0, 30),
     "getDayOfWeek": (0, 6), "getDayOfYear": (0, 365),
 }  # fmt: skip
-# Of a timestamp; a duration may have any number of them.
+# These hold for a timestamp only; getHours() of a duration has no upper limit.
 _RANGES_OF_TIME: Final = {
     "getHours": (0, 23), "getMinutes": (0, 59), "getSeconds": (0, 59), "getMilliseconds": (0, 999),
 }  # fmt: skip
@@ -34,7 +34,7 @@ class Fact(NamedTuple):
 
 
 def bounds_of(term: Node) -> list[Fact]:
-    """The least and the greatest value of a function, for any argument; the only one of `specversion`."""
+    """The least and the greatest value of a function, for any argument; for `specversion`, its only value."""
     if path(term, "event") == ("specversion",):
         return [_fact(term, "==", quoted(SPECVERSION))]
     if term.kind != "call":
@@ -59,7 +59,7 @@ def solved_facts(term: Node, relation: str, constant: Node) -> Iterator[Fact]:
 
 
 def numbers_equal_to(number: float) -> tuple[Node, ...]:
-    """The values of JSON that equal this number, as dyn(...): so types are checked only in the evaluation."""
+    """The values of JSON that equal this number, as dyn(...), which delays type checks to the evaluation."""
     texts = [repr(float(number))] + (["-0.0"] if number == 0 else [])
     texts += [str(int(number))] if number == int(number) else []
     return tuple(Node("call", "dyn", children=(Node("const", literal=each),)) for each in texts)
@@ -89,12 +89,12 @@ def why_no_event_has(fact: Fact) -> str | None:
 
 
 def text_fact(term: Node) -> Fact:
-    """That a term is a text: it is not less than the empty one, to which nothing else can be compared."""
+    """The fact that a term is a text, as term >= '': CEL compares nothing but texts with a text."""
     return _fact(term, ">=", "''")
 
 
 def is_scalar(fact: Fact) -> bool:
-    """Whether it says that the term is no map and no list."""
+    """Whether the fact says that the term is neither a map nor a list."""
     if fact.relation == "in":
         return all(each.kind == "const" for each in fact.constant.children)
     return fact.relation not in ("!=", "not in") and fact.constant.kind == "const"

@@ -37,7 +37,7 @@ _UPPER: Final = frozenset({"<", "<="})
 _TYPES: Final = frozenset(
     {"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"}
 )
-# {function: what it makes}, which no value of JSON is; "bytes" also for the literals.
+# {function: what it returns}, where JSON has no such values; "bytes" also stands for literals.
 _NOT_JSON: Final = {"timestamp": "a timestamp", "duration": "a duration", "bytes": "bytes", "type": "a type"}
 _FOLDED: Final = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_", "-_", "double", "int"})
 _OF_TEXTS: Final = frozenset({"startsWith", "endsWith", "contains", "matches"})
@@ -153,7 +153,7 @@ class CelSearch(Search[Node]):
         return not values
 
     def _ways_of_loop(self, node: Node, outcome: bool) -> Ways | None:
-        """exists and exists_one are true only if their predicate is, for an element."""
+        """exists and exists_one are true only if their predicate is true for some element."""
         over, start, _, step, _ = node.children
         if not outcome or step.kind != "call":
             return None
@@ -274,7 +274,7 @@ _ORDER: Final = {"==": 0, "in": 1, "<": 2, "<=": 2, ">": 2, ">=": 2, "!=": 3, "n
 
 
 def shown(node: Node) -> str:
-    """What the author writes for a variable and its members."""
+    """The source text of a variable and its members."""
     if node.kind == "ident":
         return node.name
     if node.kind == "select":

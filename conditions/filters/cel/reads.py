@@ -89,7 +89,7 @@ def _collect(node: Node, variable: str, found: set[tuple[str, ...]]) -> None:
 
 
 def path(node: Node, variable: str) -> tuple[str, ...] | None:
-    """The path of the member of `variable` that the node is, () for all of it; None for anything else."""
+    """The path if the node reads a member of `variable`, () for the whole of it; None for anything else."""
     if node.kind == "ident":
         return () if node.name == variable else None
     member: str | None = None

@@ -30,7 +30,7 @@ _COUNTS: Final = re.compile(r"([0-9]+)(,)?([0-9]*)")
 
 
 def size(pattern: str) -> Size:
-    """An upper bound of the size of `pattern`; ConditionError for unclosed groups or classes."""
+    """An upper bound of the size of `pattern`; raises ConditionError for unclosed groups or classes."""
     return _Reader(pattern).read()
 
 

@@ -1,7 +1,7 @@
 """What a comparison of a sum, product or quotient with a number says of the one part that is not constant.
 
-Operands have one type: with an integer the part is an integer, and a result beyond 64 bits is an error. With
-a floating-point number it is one too, and the bounds are widened by more than rounding can change.
+Both operands have the type of the number. Integers: a result beyond 64 bits is an error. Floating-point
+numbers: the bounds are widened by more than rounding can change.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _LEAST: Final = Fraction(1, 2**1000)  # more than what a product near zero loses
 def solved(
     term: Node, relation: str, number: float
 ) -> Iterator[tuple[Node, int | float | None, int | float | None]]:
-    """Each part, with the least and the greatest value that it can have; None if there is none.
+    """Each part that is not constant, from the outside in, with its least and greatest value, or None.
 
-    relation: of the term to the number: ==, <, <=, > or >=. Yields the part, then the part of that, ...
+    relation: of the term to the number: ==, <, <=, > or >=.
     """
     low = Fraction(number) if relation in ("==", ">", ">=") else None
     high = Fraction(number) if relation in ("==", "<", "<=") else None
@@ -109,7 +109,7 @@ def _of_dividend(low: Bound, high: Bound, by: Fraction) -> tuple[Bound, Bound]:
 
 
 def _number(bound: Bound, *, is_float: bool, away: float) -> int | float | None:
-    """The bound, rounded so that it excludes no more values; None if the library cannot compare it exactly.
+    """The bound, rounded outwards; None if the library cannot compare it exactly.
 
     away: the direction to round to, -inf for a lower bound and inf for an upper one.
     """

@@ -21,7 +21,7 @@ TEXTS: Final = re.compile(f"{TEXT} | {COMMENT}", re.VERBOSE | re.DOTALL)
 def outside_texts(pattern: str) -> re.Pattern[str]:
     """A pattern in verbose form that is searched outside of texts and comments only.
 
-    Texts and comments are matches too, without a group.
+    Texts and comments match too, but set no group.
     """
     return re.compile(f"{TEXT} | {COMMENT} | {pattern}", re.VERBOSE | re.DOTALL)
 

@@ -57,7 +57,7 @@ class Where(Filter):
 
     Variables: `data`, the value of JSON data (null if there is none), and `event`, a map from attribute names
     to strings. An expression that fails on an event (missing member, other types) refuses it.
-    ConditionError for an invalid expression, or one that could cost more than allowed.
+    Raises ConditionError for an invalid expression, or one that could cost more than allowed.
     """
 
     source: str
@@ -121,7 +121,7 @@ class Where(Filter):
         return checks.possible(with_texts(tree(expression.serialize()), "event", known), _constant_value)
 
     def needs(self, member: str) -> bool:
-        """Whether it is false for each event whose data lack this member; False if in doubt."""
+        """Whether it is false for each event whose data lacks this member; False if in doubt."""
         if not member.isidentifier():
             return False
         try:
@@ -189,8 +189,8 @@ def _compiled(source: str) -> Program:
 def compiled_with_parameters(source: str, kinds: Mapping[str, Sequence[type]]) -> Program:
     """The program of an expression whose parameters have no values yet, so that it cannot be evaluated.
 
-    kinds: {parameter: the types that its value may have}. ConditionError if no value of these types makes the
-    expression valid; what depends on the values is checked when they are known.
+    kinds: {parameter: the types that its value may have}. Raises ConditionError if no value of these types
+    makes the expression valid; what depends on the values is checked when they are known.
     """
     first: Exception | None = None
     if all(str in each for each in kinds.values()):
@@ -253,7 +253,7 @@ def _program(source: str, environment: cel.Env, *, has_parameters: bool = False)
 
 
 def _check_names(attributes: Iterable[str]) -> None:
-    """Raise ConditionError for an attribute that no event can have, because of its name."""
+    """Raises ConditionError for an attribute that no event can have, because of its name."""
     for name in attributes:
         if name == "data":
             raise ConditionError("event.data is never there: the data is a variable by itself, data")
@@ -290,7 +290,7 @@ def _check_loops(node: Node, around: int = 0) -> None:
 
 
 def _check_patterns(node: Node) -> None:
-    """Raise ConditionError for an invalid pattern, which the library would notice only when it is used."""
+    """Raises ConditionError for an invalid pattern, which the library would notice only when it is used."""
     if node.kind == "call" and node.name == "matches":
         pattern = node.children[-1].text or ""
         tried = _environment().compile(f"''.matches({cel_ast.quoted(pattern)})").eval(data={}).value()

@@ -1,9 +1,9 @@
 """CloudEvents SQL 1.0 (CESQL): expressions over an event's attributes, compiled once. Pure.
 
-Attributes are canonical strings. CloudEvents' own (id, source, subject, time, ...) are Strings. An extension
-attribute has no type, since transport loses it: its text may also stand for the Integer or Boolean that has
-this canonical string. `'07' = n` is true for 7, `n IN ('07')` and `flag = 1` too. If the other side
-has no such value, as in `'x' = n`, the two are unequal, and there is no error.
+Attributes are canonical strings. CloudEvents' own (id, source, subject, time, ...) are Strings. Transport
+loses the type of an extension attribute, so its text may also stand for the Integer or Boolean with this
+canonical string: for n = 7, `'07' = n` and `n IN ('07')` are true, and so is `flag = 1` for true. If the
+other side has no such value, as in `'x' = n`, the two are unequal, and there is no error.
 
 - `=`, `!=`, `<>` cast the left side to the type of the right one. `level = 42` compares integers and is
   an error for an event whose level is not a number; `42 = subject` compares texts.

@@ -113,7 +113,7 @@ def _exclude(text: Text, numbers: Mapping[str, Number], casts: set[tuple[str, Ki
 
 
 def _remaining(text: Text) -> list[str]:
-    """The allowed texts that are not excluded otherwise."""
+    """The allowed texts without those that are excluded or do not match the patterns."""
     return [
         each
         for each in (text.allowed or frozenset()) - text.excluded

@@ -86,8 +86,8 @@ class Expression:
 def compile(expression: str) -> Expression:  # noqa: A001  # what it does, as in re.compile
     """The compiled expression.
 
-    ConditionError for invalid CESQL, with the column of the fault and what was expected there; and for more
-    than MAX_CHARS characters, MAX_TERMS literals, attributes and calls, or MAX_DEPTH levels of nesting.
+    Raises ConditionError for invalid CESQL, with the column of the fault and what was expected there; and for
+    more than MAX_CHARS characters, MAX_TERMS literals, attributes and calls, or MAX_DEPTH levels of nesting.
     """
     from .parser import parse  # imports the parser library
 
@@ -133,7 +133,7 @@ def _is_never_true(root: Node) -> bool:
 
 
 def _nodes(root: Node, source: str) -> list[Node]:
-    """All nodes from left to right; ConditionError if they are nested too deep. Does not recurse."""
+    """All nodes from left to right; raises ConditionError if they are nested too deep. Does not recurse."""
     found: list[Node] = []
     waiting = [(root, 1)]
     while waiting:

@@ -17,7 +17,7 @@ from .terms import Number, Text, is_canonical, of_number, of_text
 from .values import CASTS, Evaluate, Failure, Kind, Value, to_string
 from .written import unwrapped, written
 
-# {operator: (whether to swap the sides, whether to invert the outcome) to say the same with <}.
+# {operator: (whether to swap the sides, whether to invert the outcome) to express it with <}.
 _ORDERS: Final[Mapping[str, tuple[bool, bool]]] = {
     "<": (False, False), ">": (True, False), "<=": (True, True), ">=": (False, True),
 }  # fmt: skip

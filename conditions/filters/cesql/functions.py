@@ -46,7 +46,7 @@ class Function:
         """The error of every call with these arguments, if it is known; None in `values`: any value."""
         if self.parameters[:2] != (str, int):
             return None  # only a position or a length can make a call fail
-        # Where any value is possible, the call is tried with the one that fails least.
+        # For an argument that may have any value, try the value with which the call is least likely to fail.
         tried: list[Value] = []
         for value, parameter in zip(values, self.parameters, strict=True):
             if parameter is int:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-# The characters of a pattern, None for any one, and MANY for any, or none.
+# The characters of a pattern; None stands for any one character, MANY for any number of them.
 Tokens = tuple[str | None, ...]
 MANY: Final = "%%"
 MAX_PAIRS: Final = 4_096

@@ -57,7 +57,7 @@ def logic(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
 
 
 def _settled_logic(evaluate: Evaluate, parts: tuple[Node, ...], operators: Sequence[str]) -> Node:
-    """The node of AND, OR and XOR, with what is known of its outcome without an event."""
+    """The node of AND, OR and XOR, with what is known of its outcome on every event."""
     first = parts[0]
     error = first.error or cast_error(first, bool)
     true, false = _outcomes(first)

@@ -41,7 +41,7 @@ _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTA
 
 
 def parse(text: str) -> Node:
-    """The expression in `text` as a node; ConditionError if it is invalid."""
+    """The expression in `text` as a node; raises ConditionError if it is invalid."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     try:

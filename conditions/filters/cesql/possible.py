@@ -37,18 +37,18 @@ class SqlSearch(Search[Node]):
             self._note(f"{written(node)} is never {'true' if outcome else 'false'}: leave it out")
             return []
         if node.form == "logic":
-            return _of_logic(node.parts, node.signs, outcome)
+            return _ways_of_logic(node.parts, node.signs, outcome)
         if node.form == "NOT":
             return [[(node.parts[0], not outcome)]]
         if node.form == "call" and node.signs[0] == "BOOL":
             return [[(node.parts[0], outcome)]]
         if node.form in ("=", "!="):
             left, right = node.parts
-            return _of_equality(left, right, outcome is (node.form == "="))
+            return _ways_of_equality(left, right, outcome is (node.form == "="))
         return None
 
     def fits(self, node: Node, outcome: bool, held: Sequence[tuple[Node, bool]]) -> bool:
-        found = self._of(node, outcome)
+        found = self._facts_of(node, outcome)
         if found.reason is not None:
             self._note(found.reason)
             return False
@@ -56,7 +56,7 @@ class SqlSearch(Search[Node]):
         if impossible or self._contradict([found]):
             self._note(f"no event gives {found}: write another comparison")
             return False
-        others = [self._of(*each) for each in held]
+        others = [self._facts_of(*each) for each in held]
         for other in others:
             if not found.names.isdisjoint(other.names) and self._contradict([other, found]):
                 self._note(f"{other} and {found} exclude each other: join them by OR, or leave one out")
@@ -70,7 +70,7 @@ class SqlSearch(Search[Node]):
     def _note(self, reason: str) -> None:
         self.reason = self.reason or reason
 
-    def _of(self, node: Node, outcome: bool) -> Facts:
+    def _facts_of(self, node: Node, outcome: bool) -> Facts:
         key = (id(node), outcome)  # the expression holds its nodes
         if key not in self._facts:
             self._facts[key] = facts(unwrapped(node), outcome)
@@ -90,18 +90,18 @@ def _connected(found: Sequence[Facts]) -> list[Facts]:
     return [each for each in found if not names.isdisjoint(each.names)]
 
 
-def _of_logic(parts: Sequence[Node], signs: Sequence[str], outcome: bool) -> Ways | None:
+def _ways_of_logic(parts: Sequence[Node], signs: Sequence[str], outcome: bool) -> Ways | None:
     """AND and OR do not evaluate what cannot change their outcome, and fail if the part before fails.
 
     Each way has its last part first, since the search takes parts from the end.
     """
     kinds = set(signs)
     if kinds in ({"AND"}, {"OR"}):
-        last = kinds == {"OR"}  # the outcome that ends the evaluation
-        if outcome is not last:
+        deciding = kinds == {"OR"}  # the outcome of a part that ends the evaluation
+        if outcome is not deciding:
             return [[(part, outcome) for part in reversed(parts)]]
         return [
-            [(parts[at], last), *((part, not last) for part in reversed(parts[:at]))]
+            [(parts[at], deciding), *((part, not deciding) for part in reversed(parts[:at]))]
             for at in range(len(parts))
         ]
     if len(parts) > MAX_MIXED:
@@ -119,7 +119,7 @@ def _of_logic(parts: Sequence[Node], signs: Sequence[str], outcome: bool) -> Way
     return ways[outcome]
 
 
-def _of_equality(left: Node, right: Node, equal: bool) -> Ways | None:
+def _ways_of_equality(left: Node, right: Node, equal: bool) -> Ways | None:
     left, right = unwrapped(left), unwrapped(right)
     if right.value is not None and type(right.value) is bool:
         return [[(left, right.value is equal)]]

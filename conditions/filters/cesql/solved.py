@@ -18,7 +18,7 @@ MAX_PARTS: Final = 16  # of a chain such as 1 + a + 2; a longer one says nothing
 
 
 def implied(number: Number) -> Iterator[Number]:
-    """What it says of its part, of the part of that, and so on, as far as they are known."""
+    """What it says of each nested part that is not constant, from the outside in."""
     found = _of_part(number)
     while found is not None:
         yield found
@@ -63,7 +63,7 @@ def _constant(node: Node) -> int | None:
 
 
 def _mapped(number: Number, part: Node, factor: int, plus: int) -> Number | None:
-    """Of `part`, whose Integer times `factor` plus `plus` is the number."""
+    """What is known of `part`, whose Integer times `factor` plus `plus` is the number."""
     if factor == 0:
         return None
     ends = number.low - plus, number.high - plus
@@ -82,7 +82,7 @@ def _mapped(number: Number, part: Node, factor: int, plus: int) -> Number | None
 
 
 def _of_dividend(number: Number, part: Node, divisor: int) -> Number | None:
-    """Of `part`, whose Integer divided by `divisor`, rounded towards 0, is the number."""
+    """What is known of `part`, whose Integer divided by `divisor`, rounded towards 0, is the number."""
     low, high = number.low, number.high
     if number.allowed is not None:
         low, high = (
