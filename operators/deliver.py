@@ -86,11 +86,11 @@ def deliver_dag(
     conn_id: Airflow connection of type http, with the service's address and credentials.
     path: added to the connection's address, such as "/events"; may have a query.
     send: "event", the event itself, for a firing that has exactly one; or "firing", a CloudEvent whose data
-        are the firing. Default: "event" if the condition is a single matcher, else "firing".
+        is the firing. Default: "event" if the condition is a single matcher, else "firing".
     format: "binary", attributes as headers and data as body; or "json", all of it in a JSON body.
     order: which firings wait for each other: "key" (those with one key), "partition", or "none".
     max_in_flight: the most deliveries at a time, in each process that sends.
-    replies: whether an event in the service's answer is written to the bus. It may have every type but
+    replies: whether an event in the service's answer is written to the bus. It may have any type except
         Interlock's own.
     retry: when a failed delivery is tried again, and when it is given up: any of `backoff` ("exponential" or
         "linear"), `delay_s`, `most_delay_s`, `jitter`, `retry_after_most_s`, `timeout_s`, `tries`,

@@ -80,7 +80,7 @@ class DurableOperator(BaseOperator):
         return f"{self.function} {self.dag_id!r}"
 
     def _do_render_template_fields(self, *_: Any, **__: Any) -> None:
-        """Airflow shows them as written: they are rendered where they are used."""
+        """Does nothing: Airflow shows the fields as written, and they are rendered where they are used."""
 
     def _bound(self, context: Context) -> Condition:
         """Returns the condition with the values of its parameters, rendered for this run."""
@@ -92,7 +92,7 @@ class DurableOperator(BaseOperator):
             raise ConditionError(f"{self.who}: {e}") from None
 
     def _durable(self, context: Context, config: BusConfig, since: datetime) -> dict[str, Any]:
-        """Returns the arguments of `Durable`. since: applies if none is given and nothing is registered."""
+        """Returns the arguments of `Durable`. since: used if the author gives none and none is registered."""
         return {
             "subscription": self._subscription(config),
             "condition": self._bound(context).to_json(),
@@ -105,7 +105,7 @@ class DurableOperator(BaseOperator):
     def _default_since(self, context: Context, now: datetime) -> datetime:
         """Returns the `since` to register with if none is given: the start of the run, in all its tries.
 
-        Returns `now` if a try of this task has found the subscription registered. If it is not any more,
+        Returns `now` if an earlier try has found the subscription registered: if it is registered no longer,
         somebody has cancelled it, and does not want earlier events.
         """
         with suppress(Exception):  # an error of the store must not lose events

@@ -111,8 +111,8 @@ def emit(
         that defers or is rescheduled: it continues in another process, where the numbers start at 0 again.
 
     Returns when the broker has acknowledged the event. Raises EventError for an invalid event, outside of a
-    task, and without an ordinal in a resumed task; EmitError if the event was not acknowledged. A retry of
-    the task is safe then.
+    task, and without an ordinal in a resumed task; raises EmitError if the event was not acknowledged. A
+    retry of the task is safe then.
     """
     from airflow.sdk import get_current_context
 

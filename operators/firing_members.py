@@ -1,4 +1,4 @@
-"""Templates that name a member which no firing has: each run of the dispatcher would hold its firings."""
+"""Finds templates that name a member which no firing has: the dispatcher could create no run with them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A wait's key that is a day in UTC, where its matchers read days of another time zone.
 
 That is case K40 of docs/use/conditions.md. `{{ ds }}` is such a day, and so are `{{ logical_date | ds }}` and
-`{{ ts[:10] }}`. Whether a template gives one is seen from what it renders in runs whose day in UTC and in the
-zone differ.
+`{{ ts[:10] }}`. To find out whether a template gives one, it is rendered for runs whose day in UTC is
+another one than in the zone.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .key_shapes import EDGES, rendered_at_edges
 from .time_zone import zone_of
 
 _MOST: Final = {"day": 366, "week": 53, "month": 12}  # as for offset=
-# {a name in a template: (a template for the moment it names, and how many days that is after the logical date
-# in the daily runs for which templates are rendered)}
+# {name in a template: (template for the moment that it means, days from the logical date to that moment)}.
+# Templates are rendered for daily runs.
 _MOMENTS: Final = {
     "data_interval_end": ("{{ data_interval_end }}", 1),
     "data_interval_start": ("{{ data_interval_start }}", 0),

@@ -97,7 +97,7 @@ def _shapes_of(part: Any, dag: Any) -> Shapes:
         return frozenset({of_zoned(given)})
     if not is_template(text):
         return frozenset({known(canonical_key(text))})
-    found = {canonical_key(each) for each in _rendered(text, dag) if each not in ("", "None")}
+    found = {canonical_key(each) for each in _sample_texts(text, dag) if each not in ("", "None")}
     return frozenset(map(shape_of, found)) or _UNKNOWN
 
 
@@ -110,7 +110,7 @@ def _check_zoned(text: str, given: Zoned, dag: Any) -> None:
     zone = zone_of(dag) if dag is not None else "UTC"  # what fails in UTC fails in each zone
     if given.zone is None and zone is None:
         key_of_text(text)  # raises, since neither the key nor the DAG names a zone
-    texts = _rendered(given.of, dag) if is_template(given.of) else (given.of,)
+    texts = _sample_texts(given.of, dag) if is_template(given.of) else (given.of,)
     errors = []
     for each in texts:
         try:
@@ -122,25 +122,25 @@ def _check_zoned(text: str, given: Zoned, dag: Any) -> None:
 
 
 def rendered_at_edges(text: str, dag: Any) -> tuple[str, ...]:
-    """The template rendered for a run of each of EDGES; empty if more than its dates decides it."""
+    """The template rendered for a run of each of EDGES; empty if it reads more than the run's dates."""
     return _rendered_in(text, dag).at_edges
 
 
-def _rendered(text: str, dag: Any) -> tuple[str, ...]:
-    """The template rendered for runs of different dates; empty if more than their dates decides it."""
+def _sample_texts(text: str, dag: Any) -> tuple[str, ...]:
+    """The template rendered for runs of different dates; empty if it reads more than these dates."""
     return _rendered_in(text, dag).texts
 
 
 def _rendered_in(text: str, dag: Any) -> _Rendered:
     if getattr(dag, "jinja_environment_kwargs", None):
         return _Rendered()
-    found = _of_samples(text)
+    found = _render_samples(text)
     own = (getattr(dag, "user_defined_filters", None), getattr(dag, "user_defined_macros", None))
     return _Rendered() if any(found.names & each.keys() for each in own if each) else found
 
 
 @lru_cache(1000)
-def _of_samples(text: str) -> _Rendered:
+def _render_samples(text: str) -> _Rendered:
     environment = _environment()
     try:
         tree = environment.parse(text)

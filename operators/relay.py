@@ -56,7 +56,7 @@ def relay_dag(
     event: instead of these four, the import path of a function that gets the message, with `data`, `text`,
         `body`, `fields` and `id`, and returns an `Event`, a list of them, or None for no event.
     acknowledge: import path of a function, which may be async. When the events are written, it is called with
-        what the trigger fired and with the trigger. For triggers that let others acknowledge.
+        what the trigger fired and with the trigger. For triggers that do not acknowledge by themselves.
     at_invalid: what happens at a message that cannot become an event, such as one without a value for the id:
         "stop" fails the task, which tries again later; "skip" logs an error and continues.
     renew_after: a run of the relay ends after this time, and the next one uses the edited DAG file.

@@ -83,7 +83,7 @@ class Users:
 
 
 def _may_write(manager: Any, user: Any) -> bool:
-    """Whether Airflow lets the user create asset events, as its route POST /assets/events asks."""
+    """Whether Airflow lets the user create asset events: the check of its route POST /assets/events."""
     from airflow.api_fastapi.auth.managers.models.resource_details import AssetDetails
 
     return bool(manager.is_authorized_asset(method="POST", details=AssetDetails(), user=user))
@@ -91,7 +91,7 @@ def _may_write(manager: Any, user: Any) -> bool:
 
 @cache
 def fastapi_apps(conn_id: str) -> list[dict[str, Any]]:
-    """What the plugin gives the API server to mount. conn_id: of the connection to write with."""
+    """The apps that the API server mounts. conn_id: of the connection with which they write."""
     app = receiver_app(Users(_auth_manager), partial(bus_of, conn_id))
     return [{"app": app, "url_prefix": PATH, "name": "Interlock's receiver"}]
 

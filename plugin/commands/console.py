@@ -162,9 +162,9 @@ def say(text: str) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[str], None]]:
-    """Shows on stderr, if it is a terminal, what the command does; nothing stays there.
+    """Shows on stderr, if it is a terminal, what the command does, and removes the line at the end.
 
-    Gives a function that shows something else. Print nothing meanwhile.
+    Yields a function that replaces the text. The block must print nothing.
     """
     if not sys.stderr.isatty():
         yield lambda _: None

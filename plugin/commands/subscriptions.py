@@ -248,10 +248,10 @@ def skip(args: Namespace) -> None:
 
 
 def _undelivered(subscriptions: Subscriptions, name: str | None = None) -> dict[str, dict[str, Any]]:
-    """Returns {subscription: {column: value}} with the columns _UNDELIVERED of those that have a sink.
+    """Returns {subscription: {column: value}} with the columns _UNDELIVERED, for subscriptions with a sink.
 
-    Without those of a deployment whose consumer group the cluster does not show. name: the only subscription
-    that is needed.
+    Leaves out those whose deployment has a consumer group that the cluster does not show. name: return this
+    subscription only.
     """
     from ...engine.admin.deliveries import groups
     from ...engine.admin.undelivered import undelivered

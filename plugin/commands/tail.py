@@ -204,7 +204,7 @@ def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event
 
 
 def _written(output: str, whole: dict[str, Any]) -> str:
-    """Raises RecursionError for data that are nested too deeply, which an event may have."""
+    """Raises RecursionError for data that is nested too deeply; an event may have such data."""
     if output == "yaml":
         from airflow.utils import yaml
 

@@ -78,10 +78,10 @@ def reconcile(
     step commits the session's transaction. Raises EngineError and EmitError; call it again then: it emits
     what is still missing.
 
-    It looks for the events of a page of completions in the part of the topic where nearly all of them are: up
-    to SOON after the last end. Those that are not there may have been emitted later. So it collects them, and
-    looks for many of them together in the rest of the topic, which costs much to read. What is not there
-    either is missing.
+    For each page of completions, it searches the part of the topic that holds nearly all their events: up to
+    SOON after the last end. The others may have been emitted later. Since the rest of the topic costs much to
+    read, it collects them, and searches the rest for many of them at once. Events that are not there either
+    are missing.
     """
     emitted: Emitted | None = None
     not_found: list[Event] = []
