@@ -53,7 +53,7 @@ class RequestLimits:
 
     body_bytes: int = 1024 * 1024
     held_bytes: int = 64 * 1024 * 1024
-    unproven_bytes: int = 16 * 1024 * 1024  # of held_bytes: for senders that only a signature proves
+    unproven_bytes: int = 16 * 1024 * 1024  # of held_bytes: for senders that are not authenticated yet
     body_s: float = 10.0
     events: int = MOST_EVENTS  # of one request
     attributes: int = 200  # of one event
@@ -68,7 +68,7 @@ class Receiver:
     writer: None while the receiver starts or shuts down; requests are then refused with 503. Requests in
     memory are bounded by `limits.held_bytes`. Before its body is read, a request counts as the size of its
     headers and its content-length (without one: `limits.body_bytes`), then also with its events. Senders that
-    are proven by a signature of the body get only a part, `limits.unproven_bytes`, until it is checked.
+    only a signature of the body authenticates get a part, `limits.unproven_bytes`, until it is checked.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Receiver:
         self._memory = Memory(limits.held_bytes, limits.unproven_bytes)
         self._probes = ("/healthz", "/readyz") if has_probes else ()
         self._faults = Faults()  # why Kafka did not acknowledge
-        # One thread: it shares the interpreter's lock with the event loop, which so keeps half of the time.
+        # One thread: it shares the GIL with the event loop, which then keeps half of the time.
         self._large_bodies = ThreadPoolExecutor(1, "interlock-large-bodies")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -136,7 +136,7 @@ class Receiver:
         writer, memory = self.writer, self._memory
         if writer is None:
             return try_again(503, _NO_WRITER), 0
-        size = self._announced(request)
+        size = self._size_before_body(request)
         if size is None:
             return self._too_large(), 0
         unproven = size if endpoint.needs_body else 0
@@ -157,7 +157,7 @@ class Receiver:
             if unproven:
                 memory.give_back(0, unproven)
                 unproven = 0
-            if more := _beside_body(events, body):
+            if more := _size_beyond_body(events, body):
                 if not memory.take(more, 0):
                     return self._full(), 0
                 size += more
@@ -168,7 +168,7 @@ class Receiver:
             memory.give_back(size, unproven)
         return endpoint.accepted, len(events)
 
-    def _announced(self, request: Request) -> int | None:
+    def _size_before_body(self, request: Request) -> int | None:
         """How many bytes a request counts before its body is read; None if the body is too large."""
         length = request.header(b"content-length") or b""
         if len(length) > _MOST_DIGITS:
@@ -243,11 +243,11 @@ class Receiver:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _beside_body(events: Sequence[Event], body: bytes) -> int:
-    """How many bytes the events take in memory beside what was counted before they were read.
+def _size_beyond_body(events: Sequence[Event], body: bytes) -> int:
+    """How many more bytes to count for the request, now that its events are read.
 
-    Before, the body and one event were counted. So the data count only as far as they are larger than the
-    body, as after decompression.
+    The body and one event are counted already. So the data adds only what exceeds the body, as it can after
+    decompression.
     """
     size = -len(body)
     for event in events:

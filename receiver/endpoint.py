@@ -50,8 +50,8 @@ class Senders(Protocol):
 class Endpoint(Protocol):
     """Makes events of the POST requests to a path. It writes nothing itself.
 
-    accepted: the answer when the events are written. needs_body: only `read` can tell whether the sender is
-    who it says; `admit` cannot yet.
+    accepted: the answer when the events are written. needs_body: the sender is authenticated by the body, in
+    `read`, not in `admit`.
     """
 
     accepted: Response

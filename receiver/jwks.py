@@ -112,7 +112,7 @@ def fetch_keys(url: str) -> dict[str | None, list[Key]]:
 def keys_of(document: bytes) -> dict[str | None, list[Key]]:
     """The keys of a JWKS document that verify signatures, by their ids; others are left out.
 
-    Of several keys with one id the last; all keys without an id. Raises ValueError.
+    Of several keys with one id only the last counts; all keys without an id do. Raises ValueError.
     """
     import jwt
 

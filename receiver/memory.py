@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class Memory:
-    """Counts the bytes of requests. Those of senders not proven yet may take only `most_unproven` of `most`.
+    """Counts the bytes of requests. Unauthenticated senders may take only `most_unproven` of `most`.
 
-    Anybody can begin a request that only a signature of its body can prove. Such requests must not keep out
-    others.
+    Anybody can begin a request whose sender only a signature of the body authenticates. Such requests must
+    not keep out others.
     """
 
     def __init__(self, most: int, most_unproven: int) -> None:
@@ -17,7 +17,7 @@ class Memory:
     def take(self, size: int, unproven: int) -> bool:
         """Counts a request if there is room for it.
 
-        unproven: its size if its sender is not proven yet, else 0.
+        unproven: its size if its sender is not authenticated yet, else 0.
         """
         held, waiting = self.held + size, self.unproven + unproven
         if held > self._most or waiting > self._most_unproven:

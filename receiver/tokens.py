@@ -29,7 +29,7 @@ class TokenVerifier:
     """Verifies tokens of some issuers, and returns what their senders may write.
 
     claims: (issuer, the claims that a token must have, the grant), in order; the first that fits counts. A
-    claim fits if it is the text, or a list with it.
+    claim fits if it is the text, or a list that contains the text.
     """
 
     def __init__(

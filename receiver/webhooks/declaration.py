@@ -227,14 +227,14 @@ def _verification(declared: Declaration, secret_of: SecretOf) -> Verification:
 
 def _signing(given: Hmac) -> Signing:
     header = _header_name(given.header)
-    places = re.findall(r"\{([^{}]*)\}", given.signs)
-    wrong = [place for place in places if place not in ("body", "timestamp") and not _is_header(place)]
-    if wrong or "body" not in places:
+    placeholders = re.findall(r"\{([^{}]*)\}", given.signs)
+    wrong = [each for each in placeholders if each not in ("body", "timestamp") and not _is_header(each)]
+    if wrong or "body" not in placeholders:
         raise ValueError(
             f"hmac.signs is {given.signs!r}: write {{body}}, and if they are signed {{timestamp}} and"
             " {header.NAME}"
         )
-    if (given.timestamp is not None) != ("timestamp" in places):
+    if (given.timestamp is not None) != ("timestamp" in placeholders):
         raise ValueError(
             "hmac.timestamp and {timestamp} in hmac.signs belong together: a time that is not signed proves"
             " nothing"
@@ -244,8 +244,9 @@ def _signing(given: Hmac) -> Signing:
     return Signing(header, after(given.prefix), signs, timestamp, given.encoding, given.algorithm)
 
 
-def _is_header(place: str) -> bool:
-    return place.startswith("header.") and _TOKEN.fullmatch(place.removeprefix("header.")) is not None
+def _is_header(placeholder: str) -> bool:
+    name = placeholder.removeprefix("header.")
+    return name != placeholder and _TOKEN.fullmatch(name) is not None
 
 
 def _header_name(name: str) -> str:

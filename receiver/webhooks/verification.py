@@ -25,10 +25,10 @@ from ..endpoint import Request
 
 WINDOW_S: Final = 300
 _MOST_SIGNATURES: Final = 16  # of one request
-# 10^11 s are the year 5138, and as milliseconds they are 1973.
+# Larger numbers are milliseconds: 10^11 s would be the year 5138, 10^11 ms is 1973.
 MILLISECONDS_FROM: Final = 10**11
 _UNIX_TIME: Final = re.compile(rb"[0-9]{1,15}")
-_PLACE: Final = re.compile(r"\{([^{}]*)\}")
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
 
 class Unverified(Exception):
@@ -41,11 +41,11 @@ class Verification(Protocol):
     challenge: str
 
     def check_headers(self, request: Request) -> None:
-        """Raises Refused for what is wrong before the body is known."""
+        """Raises Unverified for what is wrong before the body is known."""
         ...
 
     def check_body(self, request: Request, body: bytes) -> None:
-        """Raises Refused for what is wrong with the body; called if `check_headers` did not raise."""
+        """Raises Unverified for what is wrong with the body; called if `check_headers` did not raise."""
         ...
 
 
@@ -53,9 +53,9 @@ class Verification(Protocol):
 class Signing:
     """How a sender signs.
 
-    signatures: the header's name. split: returns its signatures, and the time if that is in there; raises
-    Refused. signs: what is signed, with `{body}`, `{timestamp}` and `{header.NAME}`. timestamp: the header
-    with the time, if that is not in the header of the signatures.
+    signatures: the header's name. split: returns the signatures in the header, and the time if it has one;
+    raises Unverified. signs: what is signed, with `{body}`, `{timestamp}` and `{header.NAME}`. timestamp: the
+    header with the time, if that is another one.
     """
 
     signatures: str
@@ -117,7 +117,7 @@ class Signature:
         self, signing: Signing, keys: Sequence[bytes], window_s: int, clock: Callable[[], float] = time.time
     ) -> None:
         self._signing, self._keys, self._window_s, self._clock = signing, keys, window_s, clock
-        self._signs = _PLACE.split(signing.signs)  # literals and places by turns
+        self._signs = _PLACEHOLDER.split(signing.signs)  # literals and placeholders in turn
 
     def check_headers(self, request: Request) -> None:
         self._given(request)
