@@ -110,7 +110,7 @@ def _sensor(resource: Resource, taken: set[str]) -> Iterator[Subscription | Unre
 
 
 class _Dependencies:
-    """The dependencies of a Sensor as matchers. One that is refused refuses the triggers that name it."""
+    """The dependencies of a Sensor as matchers. A trigger that names a refused one is refused too."""
 
     def __init__(self, given: Iterable[Members]) -> None:
         self.matchers: dict[str, Matcher] = {}
@@ -182,7 +182,7 @@ class _Trigger:
 
     def read(self) -> Subscription:
         name = self._path
-        with self._reasons():
+        with self._collecting_refusals():
             given = Members(self._value, self._path)
             template = given.members("template")
             name = template.text("name") or ""
@@ -190,9 +190,9 @@ class _Trigger:
                 raise NotTranslated(
                     template.field("name"), "it is missing, or has other characters than a name has"
                 )
-            with self._reasons():
+            with self._collecting_refusals():
                 self._made["condition"] = self._condition(template)
-            with self._reasons():
+            with self._collecting_refusals():
                 self._read_kind(template, name)
             if given.take("atLeastOnce") is not True:
                 self._differs.append(FieldNote(given.field("atLeastOnce"), _AT_MOST_ONCE))
@@ -210,7 +210,7 @@ class _Trigger:
         )
 
     @contextmanager
-    def _reasons(self) -> Iterator[None]:
+    def _collecting_refusals(self) -> Iterator[None]:
         """Collects the reason if the part that is read in this block is refused."""
         try:
             yield

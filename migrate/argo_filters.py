@@ -45,7 +45,7 @@ _CONVERTED: Final = "{}: a Sensor converts other types first, here they do not m
 def exact_and_where(
     filters: Members, operator: str | None, notes: list[FieldNote]
 ) -> tuple[dict[str, str], str | None]:
-    """Returns the exact attributes, and the expression of `where`, None without one. Raises Refused."""
+    """Returns the exact attributes, and the expression of `where`, None without one. Raises NotTranslated."""
     exact = _context(filters.members("context"), notes)
     terms = [each for each in (_data(filters, notes), _time(filters.members("time"))) if each]
     for each in filters.left(_NO_CEL, "no filter of a Sensor"):

@@ -47,7 +47,7 @@ class Destination:
 def destination(
     given: Members, namespace: str, resolved: str | None, notes: list[FieldNote]
 ) -> tuple[Destination, list[FieldNote]]:
-    """Returns the destination, and the fields that are left out. Raises Refused.
+    """Returns the destination, and the fields that are left out. Raises NotTranslated.
 
     resolved: the address that the cluster found, from the resource's status. notes: what the reader has to do
     is added to them.
@@ -92,7 +92,7 @@ def _of_ref(ref: Members, namespace: str) -> str | None:
 
 
 def address(uri: str, path: str, notes: list[FieldNote]) -> Destination:
-    """Returns the destination at an absolute address. Raises Refused. path: of the field with the address."""
+    """Returns the destination at an absolute address. Raises NotTranslated. path: of its field."""
     try:
         parts = urlsplit(uri)
         port = parts.port

@@ -10,7 +10,7 @@ class UnreadableFile(InterlockError, ValueError):
 
 
 class NotTranslated(InterlockError, ValueError):
-    """This field prevents a translation: one with another meaning would be worse than none.
+    """This field cannot be translated, and without it the result would mean something else.
 
     field: its path, such as spec.filters[0].exact. reason: why, and what to do.
     """

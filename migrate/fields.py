@@ -56,7 +56,7 @@ class Members:
         return Members(self.take(name), self.field(name))
 
     def text(self, name: str) -> str | None:
-        """Returns the text; None if there is none. Raises Refused for another type."""
+        """Returns the text; None if there is none. Raises NotTranslated for another type."""
         value = self.take(name)
         if value is None or isinstance(value, str):
             return value
@@ -82,7 +82,7 @@ _QUOTES: Final = "Write it in quotes"
 
 
 def texts(value: object, path: str) -> dict[str, str]:
-    """Returns an object whose members are texts. Raises Refused for anything else."""
+    """Returns an object whose members are texts. Raises NotTranslated for anything else."""
     if not isinstance(value, Mapping):
         raise NotTranslated(path, f"it is {kind(value)}: it must be an object of texts")
     for name, each in value.items():
@@ -94,7 +94,7 @@ def texts(value: object, path: str) -> dict[str, str]:
 
 
 def seconds(text: str, path: str) -> float:
-    """Returns the seconds of an ISO 8601 duration such as PT0.2S. Raises Refused, also for a negative one."""
+    """Returns the seconds of an ISO 8601 duration such as PT0.2S. Raises NotTranslated, also if negative."""
     found = _DURATION.fullmatch(text)
     if found is None or len(text) > _MAX_DIGITS:
         raise NotTranslated(

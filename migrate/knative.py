@@ -115,20 +115,20 @@ class _Trigger:
 
     def read(self) -> Subscription:
         resource, spec = self._resource, Members(None, "spec")
-        with self._reasons():
+        with self._collecting_refusals():
             spec = Members(resource.value.get("spec"), "spec")
-        with self._reasons():
+        with self._collecting_refusals():
             self._name = _name(resource)
-        with self._reasons():
+        with self._collecting_refusals():
             self._given["condition"], notes = matcher(spec)
             self._differs += notes
-        with self._reasons():
+        with self._collecting_refusals():
             self._read_destination(spec)
-        with self._reasons():
+        with self._collecting_refusals():
             self._read_order()
-        with self._reasons():
+        with self._collecting_refusals():
             self._read_delivery(spec)
-        with self._reasons():
+        with self._collecting_refusals():
             self._differs.append(_broker_note(spec))
         self._left_out += spec.left({}, "no field of a Trigger that is known here")
         self._left_out += [
@@ -144,7 +144,7 @@ class _Trigger:
         )
 
     @contextmanager
-    def _reasons(self) -> Iterator[None]:
+    def _collecting_refusals(self) -> Iterator[None]:
         """Collects the reason if the part that is read in this block is refused."""
         try:
             yield
@@ -196,7 +196,7 @@ def _name(resource: Resource) -> str:
 def _order(resource: Resource, left_out: list[FieldNote]) -> str:
     """The order of deliveries, which is the one part of the metadata with a counterpart here.
 
-    All other parts are added to `left_out`. Raises Refused for an unknown order.
+    All other parts are added to `left_out`. Raises NotTranslated for an unknown order.
     """
     metadata = Members(resource.value.get("metadata"), "metadata")
     for each in ("name", "namespace", *_OF_THE_CLUSTER):
@@ -213,7 +213,7 @@ def _order(resource: Resource, left_out: list[FieldNote]) -> str:
 
 
 def _broker_note(spec: Members) -> FieldNote:
-    """What becomes of the Trigger's Broker. Raises Refused if it names none, or two."""
+    """What becomes of the Trigger's Broker. Raises NotTranslated if it names none, or two."""
     name = spec.text("broker")
     ref = spec.members("brokerRef")
     if not name and not ref:

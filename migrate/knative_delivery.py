@@ -55,7 +55,7 @@ class TranslatedDelivery:
 
 
 def delivery(given: Members) -> TranslatedDelivery:
-    """Returns what a delivery spec becomes. Raises Refused for a value that Knative refuses too."""
+    """Returns what a delivery spec becomes. Raises NotTranslated for a value that Knative refuses too."""
     left_out, differs = list[FieldNote](), list[FieldNote]()
     is_given = bool(given)
     values: dict[str, Any] = {}
@@ -127,7 +127,7 @@ def _backoff(given: Members, values: dict[str, Any], differs: list[FieldNote]) -
 def _limits(
     retries: int, policy: Retry, has_delay: bool, path: str, differs: list[FieldNote]
 ) -> dict[str, Any]:
-    """The limits that let a firing have all its retries: it is not given up by its age before."""
+    """Limits on tries and age that let a firing have all its retries before it is given up."""
     found: dict[str, Any] = {"tries": retries + 1}
     most = policy.most_delay_s
     if has_delay and retries:

@@ -40,7 +40,7 @@ EVERY_EVENT: Final = "EXISTS type"  # true for each event: a matcher has at leas
 
 
 def matcher(spec: Members) -> tuple[Matcher, list[FieldNote]]:
-    """Returns the matcher of a Trigger's spec, and what differs. Raises Refused, which names the filter."""
+    """Returns the matcher of a Trigger's spec, and what differs. Raises NotTranslated naming the filter."""
     notes: list[FieldNote] = []
     first, second = spec.members("filter"), spec.items("filters")
     path = spec.field("filters") if second else first.field("attributes")
@@ -92,7 +92,7 @@ def _listed(given: Sequence[object], path: str, depth: int, notes: list[FieldNot
 
 def _joined(group: type[All | Any], parts: Sequence[Part], path: str) -> Part:
     """The parts in an All or Any, without those that are the same for each event."""
-    deciding = group is Any  # a part that is always this decides the group
+    deciding = group is Any  # a part that always has this value decides the group
     if any(part is deciding for part in parts):
         return deciding
     filters = [part for part in parts if not isinstance(part, bool)]
