@@ -138,7 +138,7 @@ def _proof(client: Mapping[str, str], topic: str) -> Proof | None:
 
 
 def flag(get: Callable[[str], str | None], name: str) -> bool:
-    """Whether a setting is `true`; false if it is not set. CompletionError for another text."""
+    """Whether a setting is `true`; false if it is not set. Raises CompletionError for another text."""
     text = (get(name) or "false").strip().lower()
     if text not in ("true", "false"):
         raise CompletionError(f"{name} is {text!r}: set true or false")
@@ -146,7 +146,7 @@ def flag(get: Callable[[str], str | None], name: str) -> bool:
 
 
 def kinds_of(text: str | None) -> frozenset[str]:
-    """The kinds of further events that a job emits; CompletionError for others."""
+    """The kinds of further events that a job emits; raises CompletionError for others."""
     if text is None:
         return frozenset({"write", "streaming"})
     kinds = frozenset(each.strip() for each in text.split(",") if each.strip()) - {"none"}

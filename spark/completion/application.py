@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SEPARATOR: Final = "\0"  # occurs in no value: settings come through a command line or an environment
-# Ids that Spark makes of the milliseconds of the start: in local mode, and for a cluster manager without ids.
+# Prefixes of ids that hold only the start time in ms: in local mode, and for a cluster manager without ids.
 _TIMES: Final = ("local-", "spark-application-")
 # Airflow's own names; SparkSubmitOperator passes them to a driver on its own machine (client mode).
 _AIRFLOW = {

@@ -17,7 +17,7 @@ _VALID = {**dict.fromkeys(REQUIRED, "x"), "specversion": "1.0"}
 
 
 class UserData(UserDict[str, object]):
-    """The user's members of an event's data. CompletionError for a key that is reserved or not text."""
+    """The user's members of an event's data. Raises CompletionError for a reserved key, or one not text."""
 
     def __setitem__(self, key: str, item: object) -> None:
         if not isinstance(key, str):
@@ -54,7 +54,7 @@ def check_outcome(call: str, required: object, until: object) -> None:
 
 
 def checked_data(call: str, data: object) -> UserData:
-    """Returns the user's members. CompletionError for a wrong name, EventError for what is not JSON."""
+    """Returns the user's members. Raises CompletionError for a wrong name, EventError if not JSON."""
     if data is None:
         return UserData()
     if not isinstance(data, Mapping):

@@ -69,7 +69,8 @@ def with_completion_event(
     name: str, *, data: Mapping[str, object] | None = None, required: bool = False, until: Until | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """`completion_event` around a function. The session is the first SparkSession among the arguments, else
-    the active one; CompletionError if there is none. Wrong arguments raise when the function is defined."""
+    the active one. Raises CompletionError if there is none. Wrong arguments raise when the function is
+    defined."""
     call = "with_completion_event()"
     check_name(call, name)
     check_outcome(call, required, until)
@@ -109,8 +110,8 @@ def _session(arguments: tuple[Any, ...], name: str) -> SparkSession:
 
 
 class Completion:
-    """The context of `completion_event`. `data` may be filled until the block ends. `event` is the event
-    as of then; None before, and if it could not be made or sent."""
+    """The context of `completion_event`. `data` may be filled until the block ends. `event` is the event made
+    at that time; None before, and if it could not be made or sent."""
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class _JobTracker:
             self._listens = True
             try:
                 self._tracker.listen(spark)
-            except OSError as e:  # `_with_callback` would take it for a required event's
+            except OSError as e:  # `_with_callback` would take it for the error of a required event
                 log.warning(_NO_QUERIES, e)
 
     def end(self, error: BaseException | None) -> None:

@@ -54,21 +54,21 @@ class OpenBlock:
     def emits_query(self) -> bool:
         """Whether this block emits the event of a query that ends now: the block that began last does."""
         with _LOCK:
-            return self._innermost()
+            return self._is_innermost()
 
     def emits_stream(self, run_id: str, *, ended: bool) -> bool:
         """Whether this block emits the event of a streaming query's start or end.
 
-        While the block that saw its start listens, it emits its end, since it knows the name and the rows.
+        The block that saw the start also emits the end while it listens, since it knows name and rows.
         """
         with _LOCK:
             if not ended:
-                if innermost := self._innermost():
+                if innermost := self._is_innermost():
                     self._streams.add(run_id)
                 return innermost
             emits = self._emits_end(run_id)
             if run_id in _STREAMS and emits:
-                # Open blocks may hear of this end after this one: they must find that it is not theirs.
+                # Other open blocks may be told of this end later: they must find that it was emitted.
                 _ENDED.add(run_id)
                 if not self._session_is_open():
                     _forget(run_id)
@@ -83,9 +83,9 @@ class OpenBlock:
         for block in _OPEN:
             if run_id in block._streams:
                 return block is self
-        return self._innermost()
+        return self._is_innermost()
 
-    def _innermost(self) -> bool:
+    def _is_innermost(self) -> bool:
         return next((each for each in reversed(_OPEN) if each._session == self._session), None) is self
 
 

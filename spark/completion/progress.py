@@ -37,7 +37,7 @@ _STARTED: Final[set[tuple[object, ...]]] = set()  # starts emitted by this proce
 class ProgressEvents:
     """Emits the events of one block, or of the wrapped job, until `close`.
 
-    begun: its report as it begins. data: returns the user's members when an event is made.
+    begun: the report of the work at its start. data: returns the user's members when an event is made.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class ProgressEvents:
         if settings.report_folder is None or settings.kinds or settings.started:
             self._sender.connect()
         self._written = _Sum()
-        self._close: list[Callable[[float], None]] = []
+        self._closers: list[Callable[[float], None]] = []
         if settings.started:
-            self._started()
+            self._emit_started()
 
     def listen(self, spark: SparkSession) -> None:
         """Listens to the session for the kinds of events in `settings.kinds`.
@@ -63,12 +63,12 @@ class ProgressEvents:
         try:
             self._listen(spark, block)
         finally:
-            self._close.append(lambda _timeout_s: block.close())  # the last one: the others need it open
+            self._closers.append(lambda _timeout_s: block.close())  # the last one: the others need it open
 
     def _listen(self, spark: SparkSession, block: OpenBlock) -> None:
         classic = not is_connect(spark)
         if self._settings.kinds & {"write", "query"} and classic:
-            self._close.append(QueryListener(spark, self._query_ended, block.emits_query).close)
+            self._closers.append(QueryListener(spark, self._query_ended, block.emits_query).close)
         if "streaming" in self._settings.kinds:
 
             def on_stream(query: StreamingQuery) -> None:
@@ -77,8 +77,8 @@ class ProgressEvents:
 
             streams, stop = listen(spark, on_stream)
             if classic:
-                self._close.append(lambda timeout_s: wait_until_delivered(spark.sparkContext, timeout_s))
-            self._close.append(lambda _timeout_s: _stop(block, streams, stop, may_listen_on=classic))
+                self._closers.append(lambda timeout_s: wait_until_delivered(spark.sparkContext, timeout_s))
+            self._closers.append(lambda _timeout_s: _stop(block, streams, stop, may_listen_on=classic))
 
     def written(self) -> dict[str, Any] | None:
         """What queries have written so far; None if no write is known."""
@@ -87,12 +87,12 @@ class ProgressEvents:
     def close(self) -> None:
         """Stops listening. Waits up to the sender's timeout until all events so far are acknowledged."""
         deadline = time.monotonic() + self._sender.timeout_s
-        for close in self._close:
+        for close in self._closers:
             close(_left(deadline))
-        self._close.clear()
+        self._closers.clear()
         self._sender.flush(_left(deadline))
 
-    def _started(self) -> None:
+    def _emit_started(self) -> None:
         use, application = self._begun.use, self._begun.application
         identity = ("started",) if use == 1 else ("started", str(use))
         if (self._begun.name, use, application.identity) in _STARTED:
@@ -161,10 +161,10 @@ class ProgressEvents:
         more: Mapping[str, Any],
         application: Mapping[str, Any] | None = None,
     ) -> None:
-        about = self._begun.application
+        begun = self._begun.application
         data: dict[str, Any] = {
             **self._data(),
-            "application": application or {"id": about.id, "name": about.name, "user": about.user},
+            "application": application or {"id": begun.id, "name": begun.name, "user": begun.user},
             **more,
         }
         try:

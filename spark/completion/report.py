@@ -53,8 +53,8 @@ class Report:
     use: int = 1
 
     def event(self, failure: Failure | None, now: datetime) -> Event:
-        """The completion event. Its id is computed from application, name, use and outcome, so the
-        driver and the submitting task make the same event. EventError if the user's data are not JSON."""
+        """The completion event. Its id is computed from application, name, use and outcome, so the driver and
+        the submitting task make the same event. Raises EventError if the user's data is not JSON."""
         outcome = "succeeded" if failure is None else "failed"
         data: dict[str, Any] = {**self.data, "application": self.application.to_data(now)}
         if self.written:
@@ -80,7 +80,7 @@ class Report:
         )
 
     def save(self, folder: Path) -> None:
-        """Writes its file atomically. OSError; EventError if it is too large or the data are not JSON."""
+        """Writes its file atomically. Raises OSError, and EventError if it is too large or not JSON."""
         # The data as the event writes them: msgspec refuses types that json takes, such as numpy's float64.
         plain = {**msgspec.to_builtins(replace(self, data={})), "data": self.data}
         text = serialize(plain, None)

@@ -62,8 +62,8 @@ class EventSender:
     def connect(self) -> None:
         """Starts to connect in the background, so that the end of the job does not wait for it.
 
-        It starts the thread that sends too: the end may be too late. EmitError if the client refuses its
-        settings.
+        It also starts the thread that sends, because the end of the process may be too late for that. Raises
+        EmitError if the client refuses its settings.
         """
         if self._connect_s is not None:
             self._emitter.connect(self._connect_s)
@@ -133,7 +133,7 @@ def warn_not_sent(name: str, required: bool, problem: object) -> None:
 
 
 def sender_for(settings: CompletionSettings) -> EventSender:
-    """The sender of this process for these settings; EmitError if they name no topic or broker."""
+    """The sender of this process for these settings; raises EmitError if they name no topic or broker."""
     client = tuple(sorted(settings.client.items()))
     key = (os.getpid(), settings.topic, settings.timeout_s, client)
     with _LOCK:

@@ -66,7 +66,7 @@ class Streams:
             )
 
     def ended(self, query: StreamingQuery, failure: Failure | None) -> None:
-        """query: used only if it is not known, because it started before this listener."""
+        """query: used only if its run is unknown, because it started before this listener."""
         known = self._running.pop(query.run_id, query)
         self._callback(replace(known, ended_at=datetime.now(UTC), failure=failure))
 

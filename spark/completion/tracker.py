@@ -34,9 +34,9 @@ Until = Literal["exit", "block"]
 class Tracker:
     """Tracks the work from its construction to `end`.
 
-    begun: its report as it begins, without data and task. data: returns the user's members whenever an event
-    is made. The constructor raises CompletionError and EventError, before any work is done; later problems
-    with Kafka or the settings are warnings, unless the event is required.
+    begun: the report of the work at its start, without data and task. data: returns the user's members
+    whenever an event is made. The constructor raises CompletionError and EventError, before any work is done;
+    later problems with Kafka or the settings are warnings, unless the event is required.
     """
 
     def __init__(

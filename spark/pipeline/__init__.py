@@ -22,7 +22,7 @@ class PipelineError(InterlockError, ValueError):
 def job(name: str) -> str:
     """The path of a job's file, for spark-submit: "archive", "archive-compact", "backtest" or "report".
 
-    PipelineError for another name.
+    Raises PipelineError for another name.
     """
     path = JOBS / f"{name.replace('-', '_')}.py"
     if not path.is_file() or path.stem.startswith("_"):
@@ -35,7 +35,7 @@ def packages(spark: str | None = None) -> str:
     """The argument of `spark-submit --packages`: the Kafka connector of the Spark that spark-submit starts.
 
     spark: the version of Spark, such as "4.0.0"; default: of the Spark in SPARK_HOME, else of the installed
-    PySpark. The connector must have exactly this version. PipelineError if there is no Spark here.
+    PySpark. The connector must have exactly this version. Raises PipelineError if there is no Spark here.
     """
     if spark is None:
         found = installed.jars()

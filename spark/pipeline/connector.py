@@ -84,7 +84,7 @@ class ConnectorError(InterlockError, ValueError):
 def java_properties(client: Mapping[str, str]) -> dict[str, str]:
     """The Java client's properties for these of librdkafka.
 
-    Properties that concern neither security nor the connection are ignored. ConnectorError for a
+    Properties that concern neither security nor the connection are ignored. Raises ConnectorError for a
     security property without a counterpart, and for an unreadable file.
     """
     java: dict[str, str] = {}
@@ -168,7 +168,7 @@ def connector_options(
 
     client: librdkafka's properties. java_file: a file of the Java client's properties, used instead.
     folder: where to put the translated file; every executor must read it at the same path. Default: a new
-    temporary folder of this machine. ConnectorError for what cannot be translated.
+    temporary folder of this machine. Raises ConnectorError for what cannot be translated.
     """
     if java_file is not None:
         yield _references(java_file, _names_in(java_file))

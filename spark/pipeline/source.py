@@ -75,7 +75,7 @@ class BusTopics:
         return spark.readStream.format("kafka").options(**options).load()
 
     def sources(self, spark: SparkSession) -> tuple[str, ...]:
-        """The event topic and the topics that the bus lists. PipelineError if the bus does not exist."""
+        """The event topic and the listed topics of the bus. Raises PipelineError if there is no bus."""
         record = self._bus_record(spark)
         if record is None:
             raise PipelineError(
@@ -89,7 +89,7 @@ class BusTopics:
         return tuple((self._bus_record(spark) or {}).get("cloudevents", ()))
 
     def _bus_record(self, spark: SparkSession) -> Mapping[str, Sequence[str]] | None:
-        """The bus record, read once; None if there is none. PipelineError if another version wrote it."""
+        """The bus record, read once; None without one. Raises PipelineError if another version wrote it."""
         from pyspark.sql import functions as f
 
         if "bus" not in self._cache:
@@ -123,7 +123,7 @@ class BusTopics:
 def bus_record_of(value: bytes, place: str) -> Mapping[str, Sequence[str]]:
     """The bus record in this value.
 
-    PipelineError if it is damaged, or if another version wrote it: its bus has other rules.
+    Raises PipelineError if it is damaged, or if another version wrote it: its bus has other rules.
     """
     try:
         record = json.loads(value)
@@ -147,7 +147,7 @@ def bus_record_of(value: bytes, place: str) -> Mapping[str, Sequence[str]]:
 def connected(spark: SparkSession) -> Iterator[BusTopics]:
     """The bus of the session's settings (`spark.interlock.*`), inside the block.
 
-    CompletionError and ConnectorError for missing or wrong settings. PipelineError instead of Spark's error
+    Raises CompletionError and ConnectorError for wrong settings, and PipelineError instead of Spark's error
     if Kafka does not answer, denies access or lacks a topic.
     """
     from py4j.protocol import Py4JJavaError

@@ -19,7 +19,7 @@ class Files:
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        """PipelineError if Spark knows no file system for `root`."""
+        """Raises PipelineError if Spark knows no file system for `root`."""
         jvm: Any = getattr(spark, "_jvm", None)
         if jvm is None:
             raise PipelineError(

@@ -69,9 +69,9 @@ class IngestOptions:
 def archive(spark: SparkSession, bus: BusTopics, options: IngestOptions) -> int:
     """Archives the records of a bus. Returns how many it archived.
 
-    With `every_ms` it returns when the query is stopped. PipelineError if continuing would lose records or
-    archive some twice, and if another run has begun. What was archived before an error stays, and the next
-    run continues from there.
+    With `every_ms` it returns when the query is stopped. Raises PipelineError if continuing would lose
+    records or archive some twice, and if another run has begun. What was archived before an error stays, and
+    the next run continues from there.
     """
     files = Files(spark, options.archive)
     checkpoint = Files(spark, options.checkpoint or files.path(CHECKPOINT))
@@ -139,7 +139,7 @@ def ran_to_end(writer: DataStreamWriter, batch_log: BatchLog, batches: Batches, 
 
 
 def _check(run: ArchiveRun) -> None:
-    """PipelineError if a later run has begun. Ignores errors of the storage."""
+    """Raises PipelineError if a later run has begun. Ignores errors of the storage."""
     try:
         run.check()
     except PipelineError:

@@ -56,7 +56,7 @@ def folder_named(name: str) -> Folder | None:
 
 
 def valid_folders(complete: Iterable[Folder]) -> tuple[Folder, ...]:
-    """The valid ones among folders with a marker, by batch. PipelineError if two overlap in part."""
+    """The valid ones among folders with a marker, by batch. Raises PipelineError if two overlap in part."""
     found: list[Folder] = []
     for folder in sorted(complete, key=lambda each: (each.first, -each.last, each.run)):
         if found and found[-1].holds(folder):
@@ -93,7 +93,7 @@ def _is_complete(files: Files, folder: Folder) -> bool:
 
 
 def check_exists(files: Files) -> None:
-    """PipelineError if the archive does not exist."""
+    """Raises PipelineError if the archive does not exist."""
     if files.changed_ms(IDENTITY) is None and not any(folder_named(name) for name in files.folders()):
         raise PipelineError(f"no archive in {files.root}: check the path; the archive job creates one")
 
@@ -118,7 +118,8 @@ def read(
 
     kinds: of `rows.KINDS`. since_ms, until_ms: rows appended at or after `since_ms` and before `until_ms`;
     files of other days and kinds are not read. Contains what is archived at the time of the call. Use it
-    within an hour: after that a compaction may remove replaced folders. PipelineError if there is no archive.
+    within an hour: after that a compaction may remove replaced folders. Raises PipelineError without an
+    archive.
     """
     from pyspark.sql import functions as f
 

@@ -34,7 +34,7 @@ class ArchiveRun:
     name: str
 
     def check(self) -> None:
-        """PipelineError if a later run has begun."""
+        """Raises PipelineError if a later run has begun."""
         # Only `begin` refuses other files: one that appears meanwhile does not end this run.
         names = [name for name in self.files.files(self.folder) if _NAME.fullmatch(name)]
         latest = max(names, default=self.name)

@@ -64,10 +64,10 @@ class ReadColumns:
 
     @property
     def type_keys(self) -> tuple[list[str], list[str]]:
-        """(values, starts of values) of `type_key`, in lower case: those of `types`, whatever their case.
+        """(values, prefixes of values) of `type_key`, in lower case, that `types` can have in any case.
 
-        A digest in a value is of the type with its case, so the values of one type have only the start before
-        it in common. Other types may have that start too.
+        A value may contain a digest, which differs with the type's case. Of such a value only the prefix
+        before the digest is known, and other types may share it.
         """
         keys = {type_key(each).lower() for each in self.types or ()}
         parts = [each.partition("~") for each in keys]  # no other character than the digest's is `~`

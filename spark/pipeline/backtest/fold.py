@@ -90,7 +90,7 @@ class Folding:
         if self._key is None or self._over:
             return
         condition, state = self._condition, self._state
-        # Without timers too, a tick drops matches that can no longer take part. With masks each can.
+        # Even without timers, a tick drops matches that can no longer take part. With masks there are none.
         due = self._needs_ticks or (bool(state.matches) and not condition.plan.masks)
         if due and self._tick(self._end_ms):
             return

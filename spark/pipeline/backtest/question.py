@@ -45,7 +45,7 @@ class Question:
         near_misses: int = 5,
         once: bool = False,
     ) -> Question:
-        """Checks the arguments: ConditionError if condition, key and start do not fit together.
+        """Checks the arguments. Raises ConditionError if condition, key and start do not fit together.
 
         Only a wait has a key: a question with a key is `once`.
         """

@@ -49,7 +49,7 @@ class BacktestOptions:
 
 
 def parse(arguments: Sequence[str]) -> BacktestOptions:
-    """Parses the command line. ConditionError for a condition that does not fit the other options."""
+    """Parses the command line. Raises ConditionError for a condition that does not fit the other options."""
     parser = argparse.ArgumentParser(prog="backtest", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "--condition", metavar="TEXT", help="a condition as text, as str(condition) prints it"
@@ -130,7 +130,7 @@ def log_of(spark: SparkSession, options: BacktestOptions) -> Iterator[Log]:
 
 
 def run(spark: SparkSession, options: BacktestOptions) -> Summary:
-    """Runs the backtest and writes its tables. PipelineError if `output` already has some."""
+    """Runs the backtest and writes its tables. Raises PipelineError if `output` already has some."""
     began = time.monotonic()
     if options.output is not None and not options.overwrite:
         files = Files(spark, options.output)

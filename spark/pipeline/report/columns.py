@@ -31,15 +31,15 @@ def firing_counts() -> list[Column]:
     return [count("Firings", "firings"), count("Expired", "expired"), count("Open", "open")]
 
 
-def spans(*names: str) -> list[Column]:
+def latencies(*names: str) -> list[Column]:
     """The percentiles of these latencies, each latency under its own head."""
     return [column for name in names for column in percentiles(name, HEADS[name])]
 
 
-def percentiles(span: str, group: str) -> list[Column]:
+def percentiles(latency: str, group: str) -> list[Column]:
     """p50, p90, p99 and max of a column, as `latencies.percentiles` computed them."""
     return [
-        Column(name, duration(f"{span}_{name}_ms"), number=True, group=group)
+        Column(name, duration(f"{latency}_{name}_ms"), number=True, group=group)
         for name in (*PERCENTILES, "max")
     ]
 

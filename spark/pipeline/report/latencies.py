@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 QUANTILES: Final = (0.5, 0.9, 0.99)
 # Of percentile_approx: exact up to this many values per group; above, off by at most one in 10,000 ranks.
 ACCURACY: Final = 10_000
-SPANS: Final = ("event_to_firing", "firing_to_resume")
+LATENCIES: Final = ("event_to_firing", "firing_to_resume")
 
 
 def percentiles(name: str, value: Column) -> list[Column]:
@@ -33,7 +33,7 @@ def percentiles(name: str, value: Column) -> list[Column]:
 
 def by_dag(firings: DataFrame) -> DataFrame:
     """One row for each waiter, DAG and task."""
-    return firings.groupBy("waiter", "dag", "task").agg(*_counts(), *_spans())
+    return firings.groupBy("waiter", "dag", "task").agg(*_counts(), *_latencies())
 
 
 def by_condition(firings: DataFrame, conditions: DataFrame) -> DataFrame:
@@ -46,7 +46,7 @@ def by_condition(firings: DataFrame, conditions: DataFrame) -> DataFrame:
     texts = conditions.select("condition_id", "condition")
     dags = f.count_distinct("waiter", "dag").alias("dags")
     user = f.min(f.struct("dag", "task", "waiter")).alias("user")
-    found = firings.groupBy("condition_id").agg(dags, user, *_counts(), *_spans())
+    found = firings.groupBy("condition_id").agg(dags, user, *_counts(), *_latencies())
     found = found.join(texts, "condition_id", "left")
     return found.select(*(name for name in found.columns if name != "user"), "user.*")
 
@@ -95,7 +95,7 @@ def lacking(firings: DataFrame) -> DataFrame:
 
 def overall(firings: DataFrame) -> DataFrame:
     """One row for all firings."""
-    return firings.agg(*_counts(), *_spans())
+    return firings.agg(*_counts(), *_latencies())
 
 
 def _counts() -> list[Column]:
@@ -111,7 +111,7 @@ def _counts() -> list[Column]:
     ]
 
 
-def _spans() -> list[Column]:
+def _latencies() -> list[Column]:
     from pyspark.sql import functions as f
 
-    return [each for span in SPANS for each in percentiles(span, f.col(f"{span}_ms"))]
+    return [each for latency in LATENCIES for each in percentiles(latency, f.col(f"{latency}_ms"))]

@@ -17,7 +17,7 @@ _JOINTS: Final = re.compile(r"(?<=[._/:])(?=\w)")
 
 
 def check_can_draw() -> None:
-    """ReportError if a package that draws the page is not installed."""
+    """Raises ReportError if a package that draws the page is not installed."""
     try:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
@@ -44,7 +44,7 @@ def render(figures: Figures, archive: str, now_ms: int) -> str:
         figures=figures,
         sections=[] if figures.empty else list(sections(figures, now_ms)),
         facts=_facts(figures),
-        span=_span(figures),
+        time_range=_time_range(figures),
         archive=printable(archive),
         made=moment(now_ms),
         number=number,
@@ -62,7 +62,7 @@ def _breakable(text: str) -> Markup:
     return Markup("<wbr>").join(_JOINTS.split(text))
 
 
-def _span(figures: Figures) -> str:
+def _time_range(figures: Figures) -> str:
     """The requested range."""
     since = "the beginning" if figures.since_ms is None else moment(figures.since_ms)
     until = "the end" if figures.until_ms is None else moment(figures.until_ms)
@@ -74,8 +74,8 @@ def _facts(figures: Figures) -> list[tuple[str, str, str]]:
     none = dict.fromkeys(("firings", "met", "fail_on", "expired", "acknowledged", "open"), 0)
     overall = {**none, **figures.overall}
 
-    def latency(span: str) -> tuple[str, str]:
-        p50, p99 = (overall.get(f"{span}_{name}_ms") for name in ("p50", "p99"))
+    def figure(latency: str) -> tuple[str, str]:
+        p50, p99 = (overall.get(f"{latency}_{name}_ms") for name in ("p50", "p99"))
         return duration(p50), f"p99 {duration(p99)}"
 
     met = f"{number(overall['met'])} met, {number(overall['fail_on'])} failed by fail_on"
@@ -84,6 +84,6 @@ def _facts(figures: Figures) -> list[tuple[str, str, str]]:
         ("Firings", number(overall["firings"]), f"{counted(figures.conditions, 'condition')} in force"),
         ("Expired", number(overall["expired"]), met),
         ("Not acknowledged", number(overall["open"]), f"{number(overall['acknowledged'])} acknowledged"),
-        ("event → firing, p50", *latency("event_to_firing")),
-        ("firing → resume, p50", *latency("firing_to_resume")),
+        ("event → firing, p50", *figure("event_to_firing")),
+        ("firing → resume, p50", *figure("firing_to_resume")),
     ]

@@ -15,16 +15,16 @@ from .columns import (
     Column,
     count,
     firing_counts,
+    latencies,
     moment,
     percentiles,
     run,
-    spans,
     text,
     who,
 )
 from .columns import kind as kind_of
 from .figures import Figures, Row, Table
-from .latencies import SPANS
+from .latencies import LATENCIES
 
 CHARTED: Final = 15  # most rows of a table in its chart
 LABELS: Final = 12  # columns of the picture of what was missing
@@ -81,9 +81,9 @@ def _by_dag(figures: Figures) -> Section:
         " to the firing. Firing → resume: from there to its acknowledgement, which the resumed task writes."
         " Open: firings not acknowledged yet.",
         "Nothing fired.",
-        [Column("DAG and task", who), *firing_counts(), *spans(*SPANS)],
+        [Column("DAG and task", who), *firing_counts(), *latencies(*LATENCIES)],
         table,
-        _spread_chart("dags", "by DAG and task", table, who, SPANS),
+        _spread_chart("dags", "by DAG and task", table, who, LATENCIES),
         "latencies_by_dag",
     )
 
@@ -112,10 +112,12 @@ def _by_condition(figures: Figures) -> Section:
             Column("Used by", user),
             count("DAGs", "dags"),
             *firing_counts(),
-            *spans(*SPANS),
+            *latencies(*LATENCIES),
         ],
         table,
-        _spread_chart("conditions", "by condition, named by a DAG and task that uses it", table, user, SPANS),
+        _spread_chart(
+            "conditions", "by condition, named by a DAG and task that uses it", table, user, LATENCIES
+        ),
         "latencies_by_condition",
     )
 
@@ -133,7 +135,7 @@ def _by_type(figures: Figures) -> Section:
             Column("Event type", kind),
             count("Firings", "firings"),
             count("Came last", "completed"),
-            *spans("event_to_firing", "held", "firing_to_resume"),
+            *latencies("event_to_firing", "held", "firing_to_resume"),
         ],
         table,
         _spread_chart("types", "by event type", table, kind, ("event_to_firing", "held")),
@@ -323,11 +325,11 @@ def _volume_chart(
 
 
 def _spread_chart(
-    name: str, by: str, table: Table, label: Callable[[Row], str], spans: Sequence[str]
+    name: str, by: str, table: Table, label: Callable[[Row], str], latencies: Sequence[str]
 ) -> Chart | None:
     rows = table.rows[:CHARTED]
-    title = f"{_EACH} {' and '.join(HEADS[span] for span in spans)}, {by}"
-    panels = {HEADS[span]: [_spread(row, span) for row in rows] for span in spans}
+    title = f"{_EACH} {' and '.join(HEADS[latency] for latency in latencies)}, {by}"
+    panels = {HEADS[latency]: [_spread(row, latency) for row in rows] for latency in latencies}
     return charts.spreads(name, _charted(title, table), [label(row) for row in rows], panels)
 
 
@@ -342,6 +344,6 @@ def _charted(title: str, table: Table) -> str:
     return title if table.total <= CHARTED else f"{title}: the first {CHARTED} of {table.total:,}"
 
 
-def _spread(row: Row, span: str) -> charts.Spread:
-    p50, p90, p99 = (row[f"{span}_{name}_ms"] for name in PERCENTILES)
+def _spread(row: Row, latency: str) -> charts.Spread:
+    p50, p90, p99 = (row[f"{latency}_{name}_ms"] for name in PERCENTILES)
     return p50, p90, p99

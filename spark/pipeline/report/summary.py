@@ -34,6 +34,6 @@ def _lines(figures: Figures, page: str) -> Iterator[str]:
             f" {counted(figures.unreadable_conditions, 'condition')}"
         )
     yield " " * 18 + "".join(f"{head:>14}" for head in _HEADS)
-    for name, span in (("event -> firing", "event_to_firing"), ("firing -> resume", "firing_to_resume")):
-        yield f"{name:18}" + "".join(f"{duration(overall[f'{span}_{head}_ms']):>14}" for head in _HEADS)
+    for name, latency in (("event -> firing", "event_to_firing"), ("firing -> resume", "firing_to_resume")):
+        yield f"{name:18}" + "".join(f"{duration(overall[f'{latency}_{head}_ms']):>14}" for head in _HEADS)
     yield page

@@ -78,8 +78,8 @@ def make(
     types = producers.types(volume)
     _events(tables, sources.events, volume, types, conditions)
 
-    span = types.agg(f.min("first_ms"), f.max("last_ms"), f.sum("events"), f.count("*")).collect()[0]
-    step_ms = step_of(span[0], span[1])
+    totals = types.agg(f.min("first_ms"), f.max("last_ms"), f.sum("events"), f.count("*")).collect()[0]
+    step_ms = step_of(totals[0], totals[1])
     if step_ms is not None:
         _within_days(tables, sources.events, step_ms)
     nameless = without_type(conditions).count()
@@ -87,10 +87,10 @@ def make(
     return Figures(
         since_ms=since_ms,
         until_ms=until_ms,
-        first_ms=span[0],
-        last_ms=span[1],
-        events=span[2] or 0,
-        types=span[3],
+        first_ms=totals[0],
+        last_ms=totals[1],
+        events=totals[2] or 0,
+        types=totals[3],
         step_ms=step_ms,
         without_type=nameless,
         overall=latencies.overall(fired).collect()[0].asDict(),

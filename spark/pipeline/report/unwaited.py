@@ -2,8 +2,8 @@
 
 Decided by what a matcher requires of the attributes `type` and `source`: attributes, filters, CESQL and CEL.
 Filters on other attributes and on data may accept some event of any type, so they exclude none. A matcher
-that requires nothing of either could accept an event of any type. If it counted, this table would always be
-empty. So it does not; the report says how many conditions have one.
+that requires neither could accept an event of any type. Such matchers do not count, since this table would
+always be empty; the report says how many conditions have one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def without_type(conditions: DataFrame) -> DataFrame:
 def required_types(form: str) -> Iterator[tuple[str | None, str | None]]:
     """What a condition's matchers require of the type: (exact type, None), or (None, filters as JSON).
 
-    Nothing for a matcher that requires nothing of type and source.
+    Yields nothing for a matcher that requires neither type nor source.
     """
     condition = read_condition(form)
     for matcher in () if condition is None else condition.matchers:
