@@ -206,11 +206,11 @@ def _judge(
 ) -> check.DemoVerdict:
     deadline = time.monotonic() + ACKNOWLEDGED_S
     while True:
-        announced = readers.announced  # before the topic is read: what came later is not missing there
+        announced = readers.announced  # read before the topic, which then has the event of each of them
         evidence = gather(airflow.api, broker.bootstrap_servers, data, announced, dates, known)
         verdict = check.judge(evidence)
-        # The last records and deliveries may still be on their way. A missing report does not come any more:
-        # then the wait is over as soon as all that exist were announced.
+        # The last records and deliveries may still be on their way. A missing report will not come: so do not
+        # wait for more than the announcements of the existing ones.
         is_over = verdict.missing and verdict.announced == verdict.reports
         if not verdict.problems or is_over or time.monotonic() > deadline:
             return verdict

@@ -67,7 +67,7 @@ FAULTS = {
 
 
 def together(names: str) -> Fault:
-    """The fault of a story with several; `names` has + between them. KeyError for an unknown one."""
+    """Several faults as one. names: joined by +. Raises KeyError for an unknown name."""
     asked = [FAULTS[name] for name in names.split("+")]
     chosen = [fault for fault in FAULTS.values() if fault in asked]  # a wrong date must be the last
     return Fault(

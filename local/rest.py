@@ -131,7 +131,7 @@ class AirflowRest:
         return str(body["dag_run_id"])
 
     def backfill(self, dag_id: str, begin: datetime, end: datetime) -> None:
-        """Creates runs for the logical dates from `begin` to `end` that have none; at least one has none.
+        """Creates runs for the logical dates from `begin` to `end` that have none; there must be such a date.
 
         While another process writes to SQLite, Airflow may record the backfill and then fail to create its
         runs (503). Such a backfill is cancelled, and the next one is created.

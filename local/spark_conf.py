@@ -45,10 +45,11 @@ def collectors() -> list[str]:
 
 
 def write(folder: Path) -> dict[str, str]:
-    """Writes how Spark logs; returns the environment with which Spark uses that and DEFAULTS, on 127.0.0.1.
+    """Writes Spark's logging configuration. Returns the environment with which Spark uses it and DEFAULTS.
 
-    They are options of the driver's JVM, after those of the caller's SPARK_SUBMIT_OPTS. A folder with a
-    configuration would be on the class path, and the JVM would then use no archive of classes.
+    Spark then binds to 127.0.0.1. The settings are options of the driver's JVM, after those of the caller's
+    SPARK_SUBMIT_OPTS: a configuration folder would be on the class path, and the JVM would then use no
+    archive of classes.
     """
     folder.mkdir(parents=True)
     log4j = folder / "log4j2.properties"
@@ -62,7 +63,7 @@ def write(folder: Path) -> dict[str, str]:
         "SPARK_HOME": home,
         "JDK_JAVA_OPTIONS": jvm_options(),
         "SPARK_SUBMIT_OPTS": f"{own} {options} -Dlog4j2.configurationFile={log4j.as_uri()}".strip(),
-        "SPARK_CONF_DIR": "",  # not that of whoever starts this
+        "SPARK_CONF_DIR": "",  # not the caller's
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

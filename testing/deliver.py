@@ -53,7 +53,7 @@ class DeliveryRequest:
 
     @cached_property
     def event(self) -> Event:
-        """The CloudEvent in the request, as the service reads it; `event.payload` are its data."""
+        """The CloudEvent in the request, as the service reads it; `event.payload` is its data."""
         headers = [(name.encode(), text.encode()) for name, text in self.headers.items()]
         [found] = decode(headers, self.body)
         return found
@@ -63,8 +63,8 @@ class DeliveryRequest:
 def requests_of(dag: DAG, events: Iterable[Given], *, until: Moment | None = None) -> list[DeliveryRequest]:
     """Returns the requests that deliveries of `dag` make for these events, in the order of the firings.
 
-    Each is there once, as if the service accepted it. dag: made by `deliver_dag`. events, until: as for
-    `rehearse`.
+    There is one for each firing, as if the service accepted it. dag: made by `deliver_dag`. events, until: as
+    for `rehearse`.
     """
     check_dag(ArgumentChecks("requests_of()"), dag)
     operator: Any = dag.get_task(TASK_ID) if TASK_ID in dag.task_ids else None
@@ -102,7 +102,7 @@ def _request(
 
 
 def _resolve(content: Content, firing: Rehearsed) -> None:
-    """Puts large data in their places, as far as they fit, as deliveries do."""
+    """Replaces references by large data where it fits, as deliveries do."""
     matches = [part.match for part in firing.taking_part]
     events = {f"kafka:{one.topic}/{one.partition}/{one.offset}": one.event for one in matches}
     left = MOST_RESOLVED_BYTES

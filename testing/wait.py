@@ -45,8 +45,8 @@ class WaitResult:
 
     state: the task's state, "deferred" while it waits. outcome: why the task was resumed. at: when that was
     decided. output: what the task returns. error: what it raises instead. explanations: what is met and what
-    is missing, if the condition was not met. description: the wait in a sentence. too_late: how many of the
-    events were recorded after the wait's end.
+    is missing, if the condition was not met. description: the wait in a sentence. too_late: after a timeout,
+    how many of the events were recorded later.
     """
 
     state: Literal["success", "skipped", "failed", "deferred"]

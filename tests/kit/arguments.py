@@ -111,7 +111,7 @@ class Argument:
 class PublicCallable:
     """A public callable with valid arguments, and the kind of each argument; `positional` come first.
 
-    afterwards: part of the error that right arguments lead to, where the test has no cluster or task.
+    afterwards: part of the error that valid arguments cause later, because the test has no cluster or task.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Deliveries as they arrive at a sink: that of a test on loopback, to which deliverers send over HTTP."""
+"""A test's sink on loopback, to which deliverers send over HTTP, and the deliveries that arrive there."""
 
 from __future__ import annotations
 

@@ -210,9 +210,9 @@ class SimulatedBus:
         if not self._wants_topics:
             return Batch([])
         member = group.members.get(self._member) if self._member else None
-        sees = member is not None and not group.preparing and self.cluster.partitions_changed()
-        late = self.cluster.now_ms - self.cluster.altered_ms >= METADATA_AGE_MS
-        if sees and (late or host.choose(16) == 1):
+        sees_change = member is not None and not group.preparing and self.cluster.partitions_changed()
+        is_noticed = self.cluster.now_ms - self.cluster.altered_ms >= METADATA_AGE_MS
+        if sees_change and (is_noticed or host.choose(16) == 1):
             host.say("sees other partitions, and asks for a rebalance")
             self.cluster.rebalance()
         if member is None or self._wants_topics != self._topics or (group.preparing and not member.joined):
@@ -249,7 +249,7 @@ class SimulatedBus:
         return (self._member, self._generation) if self._generation >= 0 else None
 
     def take_records(self, most: int, timeout_s: float) -> Batch:
-        """What a poll returns that notices no change of the assignment."""
+        """What a poll returns if it notices no change of the assignment."""
         taken = self._fetching.take(most, strict=True)
         if not taken and timeout_s:
             self.wait("polls in vain")

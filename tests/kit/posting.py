@@ -26,7 +26,7 @@ WAIT_S: Final = 20.0  # until a test that hangs fails
 
 
 class Posting:
-    """As a context manager it makes deliveries. targets: by connection id; an exception is raised.
+    """As a context manager it makes deliveries. targets: by connection id; exceptions among them are raised.
 
     fetched: the events behind datarefs.
     """

@@ -41,7 +41,7 @@ class SharedBroker:
     def _start(self) -> None:
         try:
             self._broker.start()
-        except Exception as error:  # whatever it was: the other processes wait for a word of it
+        except Exception as error:  # of any kind: the other processes wait for the result
             (self._broker.directory / FAILED).write_text(str(error))
         else:
             (self._broker.directory / STARTED).touch()

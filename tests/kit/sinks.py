@@ -136,7 +136,7 @@ class Sink:
     behave: gets each request; tests may replace it.
 
     tls: the TLS context with its certificate; None: without TLS. received: all requests so far. connections:
-    how many were accepted. early: answers each request when its head is there, whatever its body is.
+    how many were accepted. early: answers each request after its headers, before its body.
     """
 
     behave: ChooseBehaviour = lambda _: answer(202)
