@@ -1,11 +1,11 @@
 # Everything a checkout needs, with git, make, Python >= 3.11 and (for demo and test) Java >= 17.
 # All paths are relative to this folder, whose name may hold spaces.
 
-# A distribution's Python where it will do: it is built with profile-guided optimisation, which pyenv leaves out,
-# and needs two thirds of the time. Else the first one on PATH. Before 3.11.5, ast.parse fails now and then when
-# garbage is collected meanwhile (python/cpython#106905).
-will-do = import sys, ensurepip, venv; sys.exit(not (3, 11, 5) <= sys.version_info < (3, 15))
-PYTHON ?= $(shell /usr/bin/python3 -c '$(will-do)' 2>/dev/null && echo /usr/bin/python3 || echo python3)
+# The distribution's Python if it is suitable: it is built with profile-guided optimisation, unlike pyenv's, and
+# takes two thirds of the time. Else the python3 on PATH. Before 3.11.5, a garbage collection during ast.parse
+# can make it fail (python/cpython#106905).
+suitable = import sys, ensurepip, venv; sys.exit(not (3, 11, 5) <= sys.version_info < (3, 15))
+PYTHON ?= $(shell /usr/bin/python3 -c '$(suitable)' 2>/dev/null && echo /usr/bin/python3 || echo python3)
 VENV := .venv
 PY := $(VENV)/bin/python
 PYTEST := $(PY) -m pytest --import-mode=importlib --rootdir=tests -c pyproject.toml
@@ -103,7 +103,7 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 TEST_PROCESSES ?= 4
 # Tests start dozens of brokers and Spark drivers: with an archive of its classes each takes two thirds of the time.
 TESTED = KAFKA_OPTS="$$($(PY) -m tests.kit.class_data broker)" SPARK_SUBMIT_OPTS="$$($(PY) -m tests.kit.class_data spark)" $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --no-loadscope-reorder --durations=25
-# In a clean clone one process compiles the modules first: all of TEST_PROCESSES would, each for itself.
+# In a clean clone one process compiles the modules first: otherwise each of TEST_PROCESSES would compile them.
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts brokers, Airflow and Spark by itself)
 	@mkdir -p .build; make -k check > .build/check.log 2>&1 & checks=$$!; \
@@ -145,6 +145,6 @@ $(BACKEND)/.ready: requirements/constraints.txt
 	@touch $@
 
 .PHONY: clean
-clean: ## Remove all that make made here, .venv too (the broker's jars stay in the user's cache)
+clean: ## Remove everything that make has created here, .venv too (the broker's jars stay in the user's cache)
 	rm -rf .venv .build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,7 +3,7 @@
 BENCH_OUTPUT = $(if $(OUTPUT),--output $(OUTPUT))
 # Results are kept in .build/bench/results.jsonl. `make bench-list` lists the sizes that each benchmark takes.
 .PHONY: bench bench-engine bench-spark bench-conditions bench-list bench-guard bench-docs
-bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run, half an hour (ONLY=engine,hooks: benchmarks or groups; OUTPUT=json)
+bench: java $(VENV)/.interlock ## Measure the speed of everything against a baseline of the same run, half an hour (ONLY=engine,hooks: benchmarks or groups; OUTPUT=json)
 	@$(PY) -m bench $(subst $(comma), ,$(ONLY)) $(BENCH_OUTPUT)
 
 bench-engine: ## `make bench ONLY=engine,waits,takeover`

@@ -4,7 +4,7 @@
 test-long: java $(VENV)/.interlock ## All that takes long, hours; a table of what ran, its result and time (ONLY=ha,chaos: some of it; RESUME=1: what has not passed at this commit)
 	@$(PY) -m tests.long $(if $(RESUME),--resume) $(subst $(comma), ,$(ONLY))
 
-# Nearly each of them keeps a core busy with an Airflow, a Spark or an engine.
+# Nearly every one keeps a core busy with an Airflow, a Spark or an engine.
 test-marked-long: TEST_PROCESSES = 2
 test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: every way a Spark job can end, whole demos (FOLDERS=tests/unit: some of them)
 	$(TESTED) -m long $(or $(FOLDERS),tests)
@@ -59,7 +59,7 @@ fuzz-step: $(VENV)/.interlock
 	  [ -z "$(FUZZ_SEED)" ] || break; \
 	done
 
-# Fuzzes what reads text, JSON and states, within limits of memory and time; prints the slowest inputs as JSON.
+# Fuzzes the readers of text, JSON and states, with limits on memory and time; prints the slowest inputs as JSON.
 fuzz-forms: $(VENV)/.interlock
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PY) -m tests.unit.conditions.forms.fuzz
 
