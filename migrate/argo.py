@@ -34,7 +34,7 @@ _SPEC: Final = {
     "replicas": "engines run in Airflow's triggerers, and share the work",
     "revisionHistoryLimit": "engines run in Airflow's triggerers",
     "eventBusName": "a DAG names its bus: bus=, or `[interlock] bus`",
-    "errorOnFailedRound": "a failed run stops no later one: max_active_runs and depends_on_past of a DAG do",
+    "errorOnFailedRound": "a failed run does not stop later ones: set max_active_runs=1 and depends_on_past",
     "loggingFields": "log lines have fields of their own",
 }
 _TRIGGER: Final = {
@@ -188,7 +188,7 @@ class _Trigger:
             name = template.text("name") or ""
             if _NAME.fullmatch(name) is None:
                 raise NotTranslated(
-                    template.field("name"), "it is missing, or has other characters than a name has"
+                    template.field("name"), "it is missing, or has characters that a name cannot have"
                 )
             with self._collecting_refusals():
                 self._made["condition"] = self._condition(template)

@@ -49,7 +49,7 @@ _BROKER: Final = (
     "each subscription reads the whole bus. Where Brokers kept events apart, use a bus for each, or filter"
 )
 _BROKER_CONFIG: Final = "the bus is Kafka, and `airflow interlock topics create` makes its topics"
-_THE_BUS: Final = "the bus takes its place; its delivery is used for its Triggers that have none"
+_THE_BUS: Final = "the bus replaces it; Triggers without a delivery spec get that of their Broker"
 _ORDERED: Final = (
     "Knative keeps the order of a partition of its topic. Here deliveries of one partitionkey (else subject,"
     " else source) keep their order, and in Knative too senders can rely on no more"

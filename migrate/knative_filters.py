@@ -162,8 +162,8 @@ def _sql(value: object, path: str, notes: list[FieldNote]) -> Part:
     if compiled.kind is not bool:
         raise NotTranslated(
             path,
-            f"the expression {shown(value)} is no Boolean, about which Knative's dispatchers disagree: write"
-            " a comparison, or BOOL(...)",
+            f"the expression {shown(value)} is no Boolean, and Knative's dispatchers disagree on such ones:"
+            " write a comparison, or BOOL(...)",
         )
     if is_grouped_otherwise(value):
         raise NotTranslated(path, MIXED)

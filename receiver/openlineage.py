@@ -52,7 +52,7 @@ class Lineage:
         if encoding.strip().lower() in (b"gzip", b"x-gzip"):
             plain = _decompressed(body)
             if plain is None:
-                detail = f"The body is larger than {MAX_EVENT_BYTES} bytes without compression."
+                detail = f"Uncompressed, the body is larger than {MAX_EVENT_BYTES} bytes."
                 return problem(413, f"{detail} Let the client leave out large facets.")
             body = plain
         elif encoding.strip().lower() not in (b"", b"identity"):

@@ -103,7 +103,7 @@ class QueryListener:
             try:
                 self._on_end(_query(*query), emits)
             except Exception as e:  # noqa: BLE001  # the JVM is gone, or the plan has an unusual form
-                log.warning("no event for a query that ended: it cannot be read: %s", text_of(e))
+                log.warning("no event for an ended query, because it cannot be read: %s", text_of(e))
 
 
 def wait_until_delivered(context: SparkContext, timeout_s: float) -> None:

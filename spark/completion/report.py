@@ -106,7 +106,7 @@ def reports_in(folder: Path) -> list[Report]:
             found.append(msgspec.json.decode(path.read_bytes(), type=Report))
         except ValueError as error:  # also msgspec.DecodeError and UnicodeDecodeError
             log.warning(
-                "the driver's report %s cannot be read, so no event has what it says: %s. Install the same"
+                "the driver's report %s cannot be read, so its content is in no event: %s. Install the same"
                 " version of Interlock for the driver and this task",
                 path.name,
                 error,

@@ -99,7 +99,7 @@ def test_what_cannot_be_taken_gets_its_status_and_the_reason(
 def test_what_is_too_large_without_its_compression_is_refused() -> None:
     answer, bus = post(gzip.compress(b"[" + b" " * 50_000_000), headers=(JSON, GZIP))
     assert (answer.status, bus.events) == (413, [])
-    assert "1048576 bytes without compression" in answer.detail
+    assert "Uncompressed, the body is larger than 1048576 bytes" in answer.detail
 
 
 @pytest.mark.parametrize(
