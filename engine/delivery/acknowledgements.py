@@ -125,8 +125,9 @@ class Acknowledgements:
         together = [done for done in due if not done.is_plain and not done.refused]
         if together:
             finished += self._transact(first_part(together), membership)
-        until = self._monotonic() + ALONE_S
-        for done in sorted((done for done in due if done.refused), key=lambda done: done.not_before):
+        until = (tried_at := self._monotonic()) + ALONE_S
+        refused = [done for done in due if done.refused and done.not_before <= tried_at]
+        for done in sorted(refused, key=lambda done: done.not_before):
             finished += self._transact([done], membership)
             if self._monotonic() >= until:  # the others are due in the next pass, before this one
                 break
@@ -159,8 +160,8 @@ class Acknowledgements:
             if all(done.is_plain for done in dones):
                 self._again_at = now + COMMIT_AGAIN_S
             for done in dones:
-                if not done.is_plain:
-                    done.refused, done.not_before = True, now + REFUSED_EVERY_S
+                if not done.is_plain:  # of several, most may be innocent: each is tried alone at once
+                    done.refused, done.not_before = True, now + REFUSED_EVERY_S * (len(dones) == 1)
             return []
         if appended is not None:
             self._clock.observe(appended)

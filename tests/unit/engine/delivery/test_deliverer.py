@@ -205,6 +205,24 @@ def test_dead_letters_that_cannot_be_written_take_a_bounded_part_of_a_pass() -> 
     assert len(setting.written("b-dead-letter")) == len(names)
 
 
+def test_what_was_refused_together_with_a_dead_letter_is_tried_alone_in_the_next_passes() -> None:
+    """It waited for 5 s, and its lane with it, if the first tries took long."""
+    setting = Setting()
+    setting.cluster.create("b-event", 1)
+    for name, key in (("f1", "a"), ("f2", "b"), ("f3", "c"), ("f4", "b")):
+        setting.fire(name, key)
+    setting.passes()
+    setting.bus.refused, setting.bus.takes_ms = "b-dead-letter", 300
+    setting.answer("f1", Answer(400))
+    for name in ("f2", "f3"):
+        setting.answer(name, Answer(200), Output("b-event", 0, b"", b"{}", None))
+    before = setting.cluster.now_ms
+    setting.passes(4)
+    assert len(setting.written("b-event")) == 2
+    assert setting.sent == ["f1", "f2", "f3", "f4"]
+    assert setting.cluster.now_ms - before == 2 * 300
+
+
 def test_a_sink_whose_record_cannot_be_read_was_not_removed() -> None:
     setting = Setting()
     for value in (None, b'{"v": 0}'):
