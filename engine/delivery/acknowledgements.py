@@ -52,6 +52,11 @@ class Done:
     refused: bool = False
     not_before: float = 0.0
 
+    def replace(self, firing: OpenFiring) -> None:
+        """Acknowledge this one, which is the same firing, read again."""
+        old, self.firing = self.firing, firing
+        firing.tries, firing.failure, firing.answer = old.tries, old.failure, old.answer
+
     @property
     def is_plain(self) -> bool:
         """Whether its acknowledgement is all that is written."""

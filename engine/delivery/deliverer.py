@@ -224,10 +224,9 @@ class Deliverer:
                 self._without_sink.add(firing)
             elif done is None:
                 lanes.add(firing)
-            elif lanes.add_delivered(firing):
-                done.firing = firing
-            else:  # another firing of its lane comes first: this one is sent again in its turn
-                del self.acknowledgements.done[firing.key]
+            else:
+                done.replace(firing)
+                lanes.add_over(firing)
 
     def _drop(self, firings: Iterable[OpenFiring]) -> None:
         """Take firings out of their lanes."""
@@ -283,7 +282,6 @@ class Deliverer:
             lanes = self.schedule.sinks.get(firing.subscription)
             if lanes is not None:
                 self._give_up(lanes.acknowledged(firing, self.clock.now_ms()))
-                lanes.remove(firing)
 
     def _measure(self) -> None:
         for subscription in {*self.schedule.sinks, *self.stats.sinks}:

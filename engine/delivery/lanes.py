@@ -12,7 +12,9 @@ alone. Its first firing is in one of these states; the others wait behind it.
      +-----------------+ UNREACHABLE, DENIED: the sink is paused, the lane is the last in its queue
 ```
 
-A PARKED or ACKNOWLEDGING lane takes no slot. Times are those of a monotonic clock, in seconds.
+A PARKED or ACKNOWLEDGING lane takes no slot. After a change of the order, a firing that is acknowledged may
+be behind others of its new lane: it keeps its place, and is not sent again. Times are those of a monotonic
+clock, in seconds.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ class SinkLanes:
         self._turns = count(1)
         self.next_order: Order | None = None
         self.in_flight = 0
-        self._acknowledging = 0
+        self.over: set[OpenFiring] = set()  # they need only their acknowledgement
         self._started: dict[bytes, float] = {}
 
     # -- what the sink has
@@ -100,38 +102,31 @@ class SinkLanes:
         if lane is None:
             lane = self.lanes[name] = Lane(name)
         lane.firings.append(firing)
-        if lane.state is LaneState.EMPTY and lane.in_flight is None:
-            self.make_ready(lane)
+        if lane.state is LaneState.EMPTY:
+            self._next(lane)
 
-    def add_delivered(self, firing: OpenFiring) -> list[Finished]:
-        """Add a firing that was delivered, but is not acknowledged yet.
-
-        Returns it, to be acknowledged, if it is the first of its lane. Otherwise returns nothing: it is
-        delivered again in its turn.
-        """
+    def add_over(self, firing: OpenFiring) -> None:
+        """Add a firing that needs only its acknowledgement: it is not sent. The next ones wait for it."""
+        self.over.add(firing)
         self.add(firing)
-        lane = self.lanes[firing.lane(self.order)]
-        return self._finish(lane) if lane.state is LaneState.READY and lane.firings[0] is firing else []
 
     def remove(self, firing: OpenFiring) -> None:
         """Forget a firing: somebody else acknowledged it, or its partition has another owner."""
+        self.over.discard(firing)
         lane = self.lanes.get(firing.lane(self.order))
         if lane is None or firing not in lane.firings:
             return
         was_first = lane.firings[0] is firing
         lane.firings.remove(firing)
         if was_first and lane.state is not LaneState.EMPTY:
-            if lane.state is LaneState.ACKNOWLEDGING:
-                self._acknowledging -= 1
             self._next(lane)
-            self._reorder()
 
     def change(self, retry: Retry, order: Order, max_in_flight: int) -> None:
-        """Use these settings from now on; another order when nothing is in flight or acknowledging."""
+        """Use these settings from now on; another order when nothing is in flight."""
         self.retry = retry
         self.pace.change(retry, max_in_flight)
         self.next_order = None if order == self.order else order
-        self._reorder()
+        self.reorder()
 
     # -- deliveries
 
@@ -192,14 +187,14 @@ class SinkLanes:
         if firing is None:
             self._next(lane)
         elif verdict is Verdict.DELIVERED:
-            return self._finish(lane)
+            over = self._finish(lane)
         else:
             firing.tries += 1
             firing.failure, firing.answer = str(answer), answer
-            if verdict is Verdict.REFUSED:
-                return self._finish(lane, f"the sink refused it: {answer}")
             firing.uncounted += verdict in (Verdict.DENIED, Verdict.UNREACHABLE)  # it is in `tries`
-            if self._is_exhausted(firing, now_ms):
+            if verdict is Verdict.REFUSED:
+                over = self._finish(lane, f"the sink refused it: {answer}")
+            elif self._is_exhausted(firing, now_ms):
                 over = self._finish(lane, self._given_up(firing))
             elif verdict is Verdict.RETRY:
                 self.park(lane, now + self.retry.delay(firing.tries, self._chance(), answer.retry_after_s))
@@ -207,22 +202,16 @@ class SinkLanes:
                 self.make_ready(lane)
         if counted:
             over += self._give_up_waiting(now_ms)
-        self._reorder()
+        self.reorder()
         return over
 
     def acknowledged(self, firing: OpenFiring, now_ms: int) -> list[Finished]:
         """The firing is acknowledged: the next one of its lane may be delivered, or is given up as well."""
+        self.remove(firing)
         lane = self.lanes.get(firing.lane(self.order))
-        if lane is None or lane.state is not LaneState.ACKNOWLEDGING or lane.firings[0] is not firing:
+        if lane is None or not self.pace.is_paused or not self._waits_too_long(lane, now_ms):
             return []
-        self._acknowledging -= 1
-        lane.firings.popleft()
-        self._next(lane)
-        over: list[Finished] = []
-        if self.pace.is_paused and lane.firings and self._is_exhausted(lane.firings[0], now_ms):
-            over = self._finish(lane, self._given_up(lane.firings[0]))
-        self._reorder()
-        return over
+        return self._finish(lane, self._given_up(lane.firings[0]))
 
     # -- giving up
 
@@ -238,6 +227,10 @@ class SinkLanes:
         seen = firing.tries + self.pace.failures - firing.uncounted
         return self.retry.is_exhausted(firing.tries, seen, (now_ms - firing.record.timestamp_ms) / 1000)
 
+    def _waits_too_long(self, lane: Lane, now_ms: int) -> bool:
+        waits = lane.state in (LaneState.READY, LaneState.PARKED)
+        return waits and self._is_exhausted(lane.firings[0], now_ms)
+
     def _given_up(self, firing: OpenFiring) -> str:
         last = firing.failure or self.pace.paused_by
         return f"given up after {firing.tries} failed deliveries; the last failure: {last}"
@@ -246,9 +239,7 @@ class SinkLanes:
         """Give up firings that have waited too long: failures of a paused sink count for all that wait."""
         over: list[Finished] = []
         for lane in [*self.lanes.values()]:
-            if lane.state in (LaneState.READY, LaneState.PARKED) and self._is_exhausted(
-                lane.firings[0], now_ms
-            ):
+            if self._waits_too_long(lane, now_ms):
                 over += self._finish(lane, self._given_up(lane.firings[0]))
         return over
 
@@ -273,7 +264,7 @@ class SinkLanes:
 
     def _finish(self, lane: Lane, reason: str = "") -> list[Finished]:
         lane.state = LaneState.ACKNOWLEDGING
-        self._acknowledging += 1
+        self.over.add(lane.firings[0])
         return [Finished(lane.firings[0], reason)]
 
     def _next(self, lane: Lane) -> None:
@@ -281,14 +272,19 @@ class SinkLanes:
         lane.state = LaneState.EMPTY
         if lane.in_flight is not None:
             return
-        if lane.firings:
-            self.make_ready(lane)
-        else:
+        if not lane.firings:
             del self.lanes[lane.name]
+        elif lane.firings[0] in self.over:
+            lane.state = LaneState.ACKNOWLEDGING
+        else:
+            self.make_ready(lane)
 
-    def _reorder(self) -> None:
-        """Make the lanes of another order, if one was asked for and no delivery has begun and not ended."""
-        if self.next_order is None or self.in_flight or self._acknowledging:
+    def reorder(self) -> None:
+        """Make the lanes of another order, if one was asked for and nothing is in flight.
+
+        It does not wait for acknowledgements: brokers may refuse a dead letter for days.
+        """
+        if self.next_order is None or self.in_flight:
             return
         firings = [firing for lane in self.lanes.values() for firing in lane.firings]
         self.order, self.next_order = self.next_order, None

@@ -27,15 +27,15 @@ USUAL: Final = DeliveryLimits(slots=8)
 
 
 class BusThatMayRefuse(SimulatedBus):
-    """Refuses transactions with dead letters while its world says so."""
+    """Refuses transactions with records of the topics that its world says."""
 
     def commit(
         self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
     ) -> int | None:
         host: Any = self.host
-        if host.world.dead_letters_refused and any(each.topic == DEAD_LETTER for each in outputs):
-            host.note("dead letter refused")
-            raise TransactionAborted("Transaction aborted: dead letters are refused.")
+        for topic in sorted(host.world.refused & {each.topic for each in outputs}):
+            host.note("dead letter refused" if topic == DEAD_LETTER else "reply refused")
+            raise TransactionAborted(f"Transaction aborted: records of {topic} are refused.")
         return super().commit(outputs, offsets, membership)
 
 
@@ -75,13 +75,13 @@ class Flight:
 
 
 class Network(Protocol):
-    """What deliverers need of their world."""
+    """What deliverers need of their world. refused: topics to which the brokers let nothing be written."""
 
     cluster: Cluster
     chance: Random
     seen: Counter[str]
     flights: list[Flight]
-    dead_letters_refused: bool
+    refused: frozenset[str]
 
     def say(self, what: str) -> None: ...
 

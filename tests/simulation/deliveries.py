@@ -24,6 +24,8 @@ STEP_MS: Final = 40
 ROUND_MS: Final = 600
 ROUNDS: Final = 400
 ISOLATED_ROUNDS: Final = 80  # longer than a paused sink waits for its next try
+REFUSED_ROUNDS: Final = 5
+REFUSED: Final = (frozenset({DEAD_LETTER}), frozenset({DEAD_LETTER, EVENT}))
 QUIET_ROUNDS: Final = 4
 MOMENTS: Final = (
     "sends",
@@ -86,7 +88,7 @@ class DeliveryWorld:
         self.trace: list[str] | None = None
         self.problems: list[str] = []
         self.flights: list[Flight] = []
-        self.dead_letters_refused = False
+        self.refused = frozenset[str]()
         self.calm = isinstance(seed, int) and seed % 8 == 0
         self._has_backlog = isinstance(seed, int) and seed % 4 == 3
         cluster.create(ACTION, rng.choice((1, 2, 3)), compact=True)
@@ -177,8 +179,8 @@ class DeliveryWorld:
         self.seen["sink paused"] += any(s.pace.paused_until for s in deliverer.schedule.sinks.values())
 
     def _refuse(self, _: int, __: int) -> None:
-        self.dead_letters_refused = not self.dead_letters_refused
-        self.say(f"dead letters are {'refused' if self.dead_letters_refused else 'accepted'}")
+        self.refused = frozenset() if self.refused else REFUSED[0]
+        self.say(f"records are refused of {sorted(self.refused)}")
 
     def _move_clock(self, n: int, _: int) -> None:
         self.cluster.now_ms += (60, 250, 600, 1100, 3000, 7000, 16000, 60_000)[n % 8]
@@ -192,9 +194,9 @@ class DeliveryWorld:
     # -- without faults
 
     def drain(self) -> None:
-        """No faults any more. First one key of each sink stays bad, then all sinks accept everything."""
+        """No faults any more, but a bad key of each sink, until all sinks accept everything."""
         self.say("-- drain")
-        self.dead_letters_refused = False
+        self.refused = frozenset()
         self.cluster.in_flight.clear()
         self._firings.end(commit=True)
         for process in self.processes:
@@ -206,8 +208,29 @@ class DeliveryWorld:
         before = self._oracle.accepted_keys()
         self._settle(ISOLATED_ROUNDS)
         self._oracle.check_isolation(before)
+        self._change_orders_while_refused()
         self._sinks.accept_all()
         self._settle(ROUNDS)
+
+    def _change_orders_while_refused(self) -> None:
+        """Another order takes effect, although dead letters of a key, and perhaps replies, are refused."""
+        self.say("-- other orders")
+        self.refused = self.rng.choice(REFUSED)
+        self._sinks.refuse_a_key()
+        self._firings.fire_all_keys()
+        self._settle(REFUSED_ROUNDS)
+        for process in self.processes:
+            dones = () if process.deliverer is None else process.deliverer.acknowledgements.done.values()
+            self.seen["order changed while a dead letter is refused"] += any(done.refused for done in dones)
+        self._sinks.change_orders()
+        before = self._oracle.accepted_keys()
+        self._firings.fire_all_keys()
+        for _ in range(ISOLATED_ROUNDS):
+            self._settle(1)
+            if not [*self._oracle.delayed(before)]:
+                break
+        self._oracle.check_isolation(before)
+        self.refused = frozenset()
 
     def judge(self) -> None:
         """After the drain."""

@@ -70,6 +70,12 @@ class Firings:
         for _ in range(rng.choice((20, 40))):
             self._fire(n, rng)
 
+    def fire_all_keys(self) -> None:
+        """One more firing of each key for each sink."""
+        for sink in self._sinks.all:
+            for key in KEYS:
+                self._write(sink.subscription, "durable", key, begins=False)
+
     def _fire_some(self, n: int, what: int) -> None:
         rng = Random(what)
         for _ in range(rng.choice((1, 1, 1, 1, 3, 8))):
@@ -77,7 +83,6 @@ class Firings:
 
     def _fire(self, n: int, rng: Random) -> None:
         """An engine writes a firing: for a sink, or (some) for others, which deliverers must leave alone."""
-        self._count += 1
         subscription, kind = self._sinks.chosen(n).subscription, "durable"
         if rng.random() < 0.15:
             other = ("airflow/dispatch/d", "other/deliver/s0", "task")
@@ -86,6 +91,13 @@ class Firings:
         elif not self._sinks.is_defined(subscription):
             return  # a subscription is registered after its sink
         key = rng.choice((*KEYS, *KEYS[:1] * 3))
+        if self._transaction is not None and self._transaction.decision != "open":
+            self._transaction = None
+        self._write(subscription, kind, key, begins=self._transaction is None and rng.random() < 0.3)
+
+    def _write(self, subscription: str, kind: str, key: str, *, begins: bool) -> None:
+        """begins: a transaction, of which this is the first record."""
+        self._count += 1
         firing = FiringRecord(
             id=f"f{self._count}", outcome="met", key=key, fired_at="", events={}, origins={}
         )
@@ -98,9 +110,7 @@ class Firings:
         )
         partitions = len(self._cluster.topics[ACTION].logs)
         tp = TopicPartition(ACTION, partition_of(action.kind, subscription, key, partitions))
-        if self._transaction is not None and self._transaction.decision != "open":
-            self._transaction = None
-        if self._transaction is None and rng.random() < 0.3:
+        if begins:
             if not self._cluster.init_producer("engine"):
                 return
             epoch = self._cluster.producers["engine"].epoch

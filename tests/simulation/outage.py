@@ -134,7 +134,7 @@ class Outage:
         self.cluster = cluster = made_of.cluster()
         self.chance, self.seen = Random(0), Counter[str]()
         self.flights: list[Flight] = []
-        self.dead_letters_refused = False
+        self.refused = frozenset[str]()
         self.trace: list[str] = []
         self.requests: dict[str, list[int]] = {key: [] for key in KEYS}
         self.accepted: Counter[bytes] = Counter()

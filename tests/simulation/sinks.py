@@ -24,6 +24,7 @@ KEYS: Final = ("a", "b", "c", "d")
 Mode: TypeAlias = Literal["up", "down", "failing", "denying"]
 MODES: Final[tuple[Mode, ...]] = ("up", "up", "up", "down", "failing", "denying")
 STATUSES: Final = (500, 500, 503, 403, 400)  # that a sink answers to a key
+OTHER: Final[Mapping[Order, Order]] = {"key": "none", "partition": "key", "none": "key"}
 ORDERS: Final[tuple[Order, ...]] = ("key", "key", "key", "partition", "none")
 
 
@@ -36,9 +37,13 @@ class Sink:
     limits_tries: bool
     replies: bool
     mode: Mode = "up"
-    has_changed: bool = False
     bad_keys: dict[str, int] = field(default_factory=dict)  # {key: status that it answers to it}
     accepted: list[bytes] = field(default_factory=list)
+
+    @property
+    def patient(self) -> Retry:
+        """Its retry policy, but it gives up nothing that is retried."""
+        return msgspec.structs.replace(self.record.retry, tries=None, give_up_after_s=MOST_GIVE_UP_AFTER_S)
 
     def answer_to(self, flight: Flight) -> Answer:
         if self.mode == "down":
@@ -97,16 +102,26 @@ class Sinks:
             sink.mode = "up"
             bad = [*sink.bad_keys][:1] if sink.record.order == "key" else []
             sink.bad_keys = dict.fromkeys(bad, 500)
-            patient = msgspec.structs.replace(
-                sink.record.retry, tries=None, give_up_after_s=MOST_GIVE_UP_AFTER_S
-            )
-            self._define(sink, patient)
+            self._define(sink, sink.patient)
 
     def accept_all(self) -> None:
         """After `mend`: no key is bad any more."""
         for sink in self.all:
             sink.bad_keys = {}
             self._define(sink)
+
+    def refuse_a_key(self) -> None:
+        """After `mend`: the sink gives a key up at once."""
+        for number, sink in enumerate(self.all):
+            key = next(iter(sink.bad_keys), KEYS[number % len(KEYS)])
+            sink.bad_keys = {key: 400}
+
+    def change_orders(self) -> None:
+        """Each gets another order, in which no key waits for others."""
+        for sink in self.all:
+            order = OTHER[sink.record.order]
+            sink.record = msgspec.structs.replace(sink.record, order=order)
+            self._define(sink, sink.patient)
 
     # -- what users and services do
 
@@ -123,7 +138,6 @@ class Sinks:
             self._seen["sink removed"] += 1
             return
         order = ORDERS[what // 5 % len(ORDERS)]
-        sink.has_changed = True
         self._seen["order changed"] += order != sink.record.order
         sink.record = msgspec.structs.replace(sink.record, order=order)
         self._define(sink)

@@ -97,7 +97,7 @@ class BusThatNoticesLate(BusThatMayRefuse):
 def test_acknowledgements_without_a_fence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     often(monkeypatch, {"kick": 120}, of=deliveries)
     made_of = DeliveryMadeOf(bus=BusThatNoticesLate, cluster=ClusterWithoutFence)
-    assert_delivery_shows(made_of, "acked", "order", "zombie", "offset", kept=33)
+    assert_delivery_shows(made_of, "acked", "order", "zombie", "offset", kept=43)
 
 
 def test_with_the_fence_processes_that_notice_late_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,6 +228,45 @@ class LanesThatChangeAtOnce(SinkLanes):
 
 def test_an_order_that_changes_while_deliveries_are_in_flight_is_found() -> None:
     assert_delivery_shows(DeliveryMadeOf(parts=DelivererParts(lanes=LanesThatChangeAtOnce)), "order", kept=48)
+
+
+class LanesThatWaitForAcknowledgements(SinkLanes):
+    """Takes another order only when nothing waits for its acknowledgement."""
+
+    def reorder(self) -> None:
+        if not self.over:
+            super().reorder()
+
+    def remove(self, firing: OpenFiring) -> None:
+        super().remove(firing)
+        self.reorder()
+
+
+def test_an_order_that_waits_for_a_dead_letter_which_is_refused_is_found() -> None:
+    made_of = DeliveryMadeOf(parts=DelivererParts(lanes=LanesThatWaitForAcknowledgements))
+    assert_delivery_shows(made_of, "isolation", kept=0)
+
+
+class LanesThatForgetWhatIsOver(SinkLanes):
+    def reorder(self) -> None:
+        if self.next_order is not None and not self.in_flight:
+            self.over.clear()
+        super().reorder()
+
+
+def test_lanes_of_another_order_that_send_again_what_needs_only_its_acknowledgement_are_found() -> None:
+    made_of = DeliveryMadeOf(parts=DelivererParts(lanes=LanesThatForgetWhatIsOver))
+    assert_delivery_shows(made_of, "over", kept=0)
+
+
+class LanesThatSendWhatIsFoundAgain(SinkLanes):
+    def add_over(self, firing: OpenFiring) -> None:
+        self.add(firing)
+
+
+def test_a_firing_that_is_sent_again_although_it_is_known_as_delivered_is_found() -> None:
+    made_of = DeliveryMadeOf(parts=DelivererParts(lanes=LanesThatSendWhatIsFoundAgain))
+    assert_delivery_shows(made_of, "over", kept=3)
 
 
 class OffsetWithoutWhatIsLeftOut(ActionPartition):

@@ -143,6 +143,39 @@ def test_a_dead_letter_that_cannot_be_written_keeps_its_firing_open_and_delays_n
     assert setting.committed == 1
 
 
+@pytest.mark.parametrize("lane", [100, 1], ids=["all are held", "some are left out"])
+@pytest.mark.parametrize("refused", ["b-dead-letter", "b-event"])
+def test_a_dead_letter_or_reply_that_cannot_be_written_does_not_hold_up_another_order(
+    refused: str, lane: int
+) -> None:
+    """Nothing of the sink moved until it was written, or it was sent again in the lane of its key."""
+    setting = Setting(order="partition")
+    setting.begin(DelivererParts(limits=DeliveryLimits(window=FiringWindow(lane=lane))))
+    setting.bus.refused = refused
+    for name, key in (("f1", "a"), ("f2", "a"), ("f3", "b"), ("f4", "b")):
+        setting.fire(name, key)
+    setting.passes()
+    if refused == "b-event":
+        setting.answer("f1", Answer(200), Output(refused, 0, b"", b"{}", None))
+    else:
+        setting.answer("f1", Answer(400))
+    setting.passes()
+    setting.define(order="key")
+    setting.passes(ms=1000)
+    assert setting.sent == ["f1", "f3"]
+    setting.answer("f3", Answer(200))
+    setting.passes(20, ms=1000)
+    assert setting.sent == ["f1", "f3", "f4"]
+    assert setting.committed == 0
+    setting.cluster.create("b-event", 1)
+    setting.bus.refused = ""
+    setting.passes(ms=1000)
+    assert setting.sent == ["f1", "f3", "f4", "f2"]
+    [written] = setting.written(refused)
+    if refused == "b-dead-letter":
+        assert written["interlock_attempts"] == "1"
+
+
 @pytest.mark.parametrize("missing", ["b-dead-letter", "b-event"])
 def test_while_the_topic_of_dead_letters_or_replies_is_missing_nothing_else_waits_or_is_sent_again(
     missing: str,

@@ -282,7 +282,7 @@ def test_the_successor_of_a_firing_in_flight_waits_even_if_that_was_acknowledged
 def test_a_firing_that_is_known_as_delivered_needs_only_its_acknowledgement() -> None:
     first, second = firing(1, "a"), firing(2, "a")
     lanes = Lanes()
-    assert lanes.lanes.add_delivered(first) == [Finished(first)]
+    lanes.lanes.add_over(first)
     lanes.lanes.add(second)
     assert lanes.start() == []
     lanes.commit(Finished(first))
@@ -300,12 +300,13 @@ def test_another_order_begins_when_nothing_is_in_flight_and_keeps_the_order_of_t
     lanes.lanes.change(RETRY, "key", 8)
     assert lanes.answer(firings[2], FAILS) == []
     [finished] = lanes.answer(firings[1], OK)
-    lanes.answer(firings[0], FAILS)
     lanes.now = 100
-    assert lanes.start() == []  # an acknowledgement is being committed
-    lanes.commit(finished)
+    assert lanes.start() == []
+    lanes.answer(firings[0], FAILS)
     assert lanes.lanes.order == "key"
     assert lanes.start() == [firings[0]]
+    lanes.commit(finished)
+    assert lanes.start() == []
 
 
 def test_an_order_that_is_changed_back_needs_no_waiting() -> None:
@@ -314,6 +315,57 @@ def test_an_order_that_is_changed_back_needs_no_waiting() -> None:
     lanes.lanes.change(RETRY, "none", 1)
     lanes.lanes.change(RETRY, "key", 2)
     assert len(lanes.start()) == 1
+
+
+def test_another_order_does_not_wait_for_acknowledgements() -> None:
+    """A dead letter that the brokers refused held the whole sink up."""
+    firings = [firing(1, "a"), firing(2, "a"), firing(3, "b"), firing(4, "b")]
+    a1, a2, b1, b2 = firings
+    lanes = Lanes(*firings, order="partition")
+    assert lanes.start() == [a1]
+    [given_up] = lanes.answer(a1, NO_WAY)
+    lanes.lanes.change(RETRY, "key", 8)
+    assert lanes.start() == [b1]  # a1 keeps the lane of its key waiting
+    lanes.commit(*lanes.answer(b1, OK))
+    lanes.lanes.change(RETRY, "none", 8)
+    assert lanes.start() == [a2, b2]
+    assert lanes.commit(given_up) == []
+    assert [*lanes.lanes.lanes] == [a2.lane("none"), b2.lane("none")]
+
+
+@pytest.mark.parametrize("is_first_over", [False, True])
+def test_a_firing_that_is_over_keeps_its_place_in_the_lane_of_another_order(is_first_over: bool) -> None:
+    """It was sent again, after those before it."""
+    first, over, last = firing(1, "a"), firing(2, "a"), firing(3, "a")
+    lanes = Lanes(first, over, last, order="none", max_in_flight=2)
+    assert lanes.start() == [first, over]
+    [given_up] = lanes.answer(over, NO_WAY)
+    lanes.answer(first, FAILS)
+    lanes.lanes.change(RETRY, "key", 8)
+    assert lanes.start() == [first]
+    [delivered] = lanes.answer(first, OK)
+    if is_first_over:
+        lanes.commit(delivered)
+    assert lanes.start() == []
+    lanes.commit(given_up)
+    assert lanes.start() == [last] * is_first_over
+    lanes.commit(delivered)
+    assert lanes.start() == [last] * (not is_first_over)
+
+
+def test_what_is_over_is_not_given_up_again_by_a_paused_sink() -> None:
+    firings = [firing(n, "a", at_ms=0) for n in range(3)]
+    first, over, last = firings
+    lanes = Lanes(*firings, order="none", max_in_flight=2, retry=Retry(jitter=0, least_tries=1))
+    assert lanes.start() == [first, over]
+    [given_up] = lanes.answer(over, NO_WAY)
+    lanes.lanes.change(lanes.lanes.retry, "key", 8)
+    lanes.now_ms = 2 * DAY_MS
+    more = lanes.answer(first, DOWN)
+    assert [finished.firing for finished in more] == [first, last]
+    assert lanes.lanes.order == "key"
+    assert [lanes.commit(each) for each in (more[0], given_up, more[1])] == [[], [], []]
+    assert lanes.lanes.lanes == {}
 
 
 def test_another_order_does_not_wait_for_firings_of_a_partition_that_is_lost() -> None:
@@ -327,17 +379,14 @@ def test_another_order_does_not_wait_for_firings_of_a_partition_that_is_lost() -
     assert lanes.start() == [second]
 
 
-def test_another_order_waits_for_what_a_paused_sink_gives_up_one_after_the_other() -> None:
+def test_a_paused_sink_gives_up_what_waits_in_lanes_of_another_order() -> None:
     firings = [firing(n, "a", at_ms=0) for n in range(3)]
     lanes = Lanes(*firings, retry=Retry(jitter=0, least_tries=1))
     lanes.now_ms = 2 * DAY_MS
     lanes.start()
-    [over] = lanes.answer(firings[0], DOWN)
+    [first] = lanes.answer(firings[0], DOWN)
     lanes.lanes.change(lanes.lanes.retry, "none", 8)
-    given_up = [over.firing]
-    while found := lanes.commit(over):
-        [over] = found
-        given_up.append(over.firing)
-    assert given_up == firings
-    assert lanes.lanes.lanes == {}
-    assert lanes.lanes.order == "none"
+    assert lanes.commit(first) == []
+    lanes.now = lanes.lanes.pace.paused_until or 0.0
+    assert lanes.start() == firings[1:2]
+    assert [over.firing for over in lanes.answer(firings[1], DOWN)] == firings[1:]
