@@ -329,6 +329,23 @@ def test_after_a_month_without_deliverers_each_firing_is_tried_before_it_is_give
     assert dead_letter["interlock_reason"] == "given up after 3 failed deliveries; the last failure: HTTP 500"
 
 
+def test_of_a_sink_that_is_away_all_that_is_too_old_is_given_up_at_once_however_many_keys_wait() -> None:
+    """One delivery at a time tries it, every 5 minutes at most: a thousand keys would take days."""
+    setting = Setting(max_in_flight=1)
+    names = [f"f{n:02}" for n in range(20)]
+    for name in names:
+        setting.fire(name, name)
+    setting.cluster.now_ms += 2 * 24 * HOUR_MS
+    setting.fire("now", "z")
+    for _ in range(3):
+        setting.passes(ms=1000)
+        setting.answer(setting.sent[-1], Answer(None, "connection refused", connected=False))
+    setting.passes(1)
+    reasons = [each["interlock_reason"] for each in setting.written("b-dead-letter")]
+    assert len(reasons) == len(names)
+    assert all(reason.endswith("the last failure: connection refused") for reason in reasons)
+
+
 def test_a_changed_policy_counts_for_firings_that_are_parked() -> None:
     setting = Setting()
     setting.fire("f1")
