@@ -83,7 +83,7 @@ class Ownership:
         self.without_source_record: set[TopicPartition] = set()
         self._takeover: _Takeover | None = None
         self._kept: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the previous assignment
-        self._ever_open = False
+        self._taken_over = False  # what the group assigned last; False after a loss
         # {trigger partition: subscriptions that need a state record that cannot be read}
         self._unreadable_states: dict[TopicPartition, frozenset[str]] = {}
         self._removed: set[str] = set()  # those of them whose registration was removed since
@@ -93,8 +93,8 @@ class Ownership:
 
     @property
     def is_open(self) -> bool:
-        """Whether the first takeover has ended, and no other one is running."""
-        return self._ever_open and self._takeover is None
+        """Whether the group has assigned partitions (or none), and no takeover is running."""
+        return self._taken_over and self._takeover is None
 
     @property
     def taking_over(self) -> bool:
@@ -164,7 +164,7 @@ class Ownership:
         self._unreadable_states.clear()
         self._unreadable_matches.clear()
         self.lifecycle.assign(())
-        self._takeover = None
+        self._takeover, self._taken_over = None, False
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
         """The group assigned these partitions; `open` takes them over."""
@@ -277,7 +277,7 @@ class Ownership:
             self._config.name,
         )
         self._takeover, self._kept = None, {}
-        self._ever_open = True
+        self._taken_over = True
         if takeover.again:
             self.reopen()
         return not self.taking_over

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from interlock import event
-from interlock.engine.bus import Committed, TopicPartition
+from interlock.engine.bus import Batch, Committed, TopicPartition
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.protocol.partitions import recovery
 from interlock.engine.records import Registration
@@ -223,6 +223,23 @@ def test_a_recovery_that_a_rebalance_cut_short_begins_again(monkeypatch: pytest.
     pool.emit("y")
     pool.run()
     assert len(pool.fired()) == 5
+
+
+def test_an_engine_that_the_group_has_excluded_is_not_open_until_it_is_assigned_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was open meanwhile: errors of which waiting tasks had been told seemed to have passed."""
+    pool = Pool()
+    engine = pool.start()
+    assert engine.is_open
+    with monkeypatch.context() as excluded:
+        excluded.setattr(pool.buses["one"], "poll", lambda *_: Batch([], lost=True))
+        engine.run_pass()
+        engine.run_pass()
+    assert not engine.is_open
+    pool.cluster.rebalance()
+    pool.run()
+    assert engine.is_open
 
 
 def test_a_state_partition_that_cannot_be_read_to_its_end_is_an_error_that_says_which(
