@@ -56,8 +56,11 @@ def deliveries(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each deployment with sinks, and the problems. found: from `groups`.
 
-    A row has three counts. sinks: those of registered subscriptions. deliverers: the processes that deliver.
-    behind: see `DelivererGroup`. The last two are None if the cluster does not say.
+    A row has three counts. sinks: also those that cancelled subscriptions have left. deliverers: the
+    processes that deliver. behind: see `DelivererGroup`. The last two are None if the cluster does not say.
+
+    That nobody delivers is a problem of a deployment with a registered subscription. Of one that has only
+    cancelled ones `undelivered.left_behind` says so, if firings wait.
     """
     sinks = _sinks(registry)
     rows, problems = [], []
@@ -69,22 +72,32 @@ def deliveries(
             for tp, text in ({} if group is None else group.problems).items()
         ]
         rows.append({"deployment": deployment, "sinks": number, "deliverers": members, "behind": behind})
-        if members == 0:
-            problems.append(
-                f"No process delivers the firings of deployment {deployment!r}, which has "
-                f"{counted(number, 'sink', 'sinks')}. In that Airflow run: {config.command('deliver')}; or "
-                "start a triggerer with [interlock] deliveries_in_triggerer above 0."
-            )
+        if members == 0 and has_registered(registry, deployment):
+            problems.append(nobody_delivers(config, registry, deployment))
     return rows, problems
 
 
-def _sinks(registry: Registry) -> Counter[str]:
-    """How many registered subscriptions of each deployment have a sink."""
-    return Counter(
-        name.partition("/")[0]
-        for name in registry.sinks
-        if registry.by_name(name) is not None and is_delivered(name)
+def nobody_delivers(config: BusConfig, registry: Registry, deployment: str) -> str:
+    """The sentence about a deployment with sinks for which no process delivers."""
+    sinks = counted(_sinks(registry)[deployment], "sink", "sinks")
+    return (
+        f"No process delivers the firings of deployment {deployment!r}, which has {sinks}. In that Airflow "
+        f"run: {config.command('deliver')}; or start a triggerer with [interlock] deliveries_in_triggerer "
+        "above 0."
     )
+
+
+def has_registered(registry: Registry, deployment: str) -> bool:
+    """Whether one of the deployment's sinks belongs to a registered subscription."""
+    return any(
+        name.partition("/")[0] == deployment and is_delivered(name) and registry.by_name(name) is not None
+        for name in registry.sinks
+    )
+
+
+def _sinks(registry: Registry) -> Counter[str]:
+    """How many sinks each deployment has, also those that cancelled subscriptions have left."""
+    return Counter(name.partition("/")[0] for name in registry.sinks if is_delivered(name))
 
 
 def _group(config: BusConfig, registry: Registry) -> DelivererGroup:

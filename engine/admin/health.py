@@ -35,7 +35,7 @@ from ..records import BUS_KEY, OffsetMetadata
 from ..registry.registry import Registry
 from .dead_letters import counted as counted_letters
 from .deliveries import deliveries, groups
-from .undelivered import LATE_MS, late, undelivered
+from .undelivered import LATE_MS, late, left_behind, undelivered
 
 # If a larger share of a source partition is unread, retention is about to remove unread records.
 RETENTION_IN_DANGER: Final = 0.8
@@ -181,7 +181,11 @@ def _look_at_deliveries(
         health.problems += [*problems, f"How many firings wait for sinks is not known: {e}"]
         return
     health.sinks = [each.row(registry, now_ms) for each in sinks]
-    health.problems += [*problems, *late(config, registry, found, sinks, now_ms, late_ms)]
+    health.problems += [
+        *problems,
+        *left_behind(config, registry, found, sinks),
+        *late(config, registry, found, sinks, now_ms, late_ms),
+    ]
 
 
 def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ reason is only in the log and the metrics of the process that delivers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from ..delivery.firings import subscription_in
 from ..reading.sources import read_between
 from ..records.codec import UNREADABLE
 from ..registry.registry import Registry
-from .deliveries import DelivererGroup
+from .deliveries import DelivererGroup, has_registered, nobody_delivers
 from .sinks import destination, is_delivered
 
 LATE_MS: Final = 15 * 60_000
@@ -89,7 +89,7 @@ def late(
 ) -> Iterator[str]:
     """A sentence for each subscription whose oldest firing is older than `late_ms`.
 
-    None for deployments without deliverers: `deliveries` says so.
+    None for deployments without deliverers: `deliveries` or `left_behind` says so.
     """
     for each in sinks:
         group = found.get(_deployment(each.subscription))
@@ -105,6 +105,29 @@ def late(
             f"{number} The log of the process that delivers says why: a paused sink, or failed deliveries. "
             f"To give it up: {config.command(f'subscriptions skip {each.subscription} {each.oldest}')}"
         )
+
+
+def left_behind(
+    config: BusConfig,
+    registry: Registry,
+    found: Mapping[str, DelivererGroup | None],
+    sinks: Collection[Undelivered],
+) -> Iterator[str]:
+    """A sentence for each deployment that nobody delivers for, whose cancelled subscriptions have firings.
+
+    None for deployments with a registered subscription that has a sink: `deliveries` says so.
+    """
+    for deployment, group in found.items():
+        if group is None or group.deliverers or has_registered(registry, deployment):
+            continue
+        waiting = [each for each in sinks if each.oldest and _deployment(each.subscription) == deployment]
+        if waiting:
+            oldest = min(waiting, key=lambda each: each.since_ms or 0)
+            yield (
+                f"{nobody_delivers(config, registry, deployment)} All its subscriptions with sinks were "
+                f"cancelled, but firings wait, the oldest of {oldest.subscription!r}. To give it up: "
+                f"{config.command(f'subscriptions skip {oldest.subscription} {oldest.oldest}')}"
+            )
 
 
 def _open(config: BusConfig, known: Mapping[str, DelivererGroup]) -> tuple[dict[str, dict[str, int]], bool]:

@@ -290,7 +290,12 @@ def test_without_a_process_that_delivers_health_says_so_and_a_removed_sink_is_na
         assert nobody in answered.err
         explained = json.loads(interlock("explain", NAME).out)
         assert any(note.startswith(nobody) for note in explained["notes"])
-    interlock("subscriptions", "cancel", "ship", "--yes").rows()
+        bench.emit("order", id="o1", subject="s1")
+        eventually("it has fired", lambda: list(states(bench).values()) == ["fired"])
+        interlock("subscriptions", "cancel", "ship", "--yes").rows()
+        [problem] = json.loads(interlock("health").out)["problems"]
+        assert problem.startswith(nobody)
+        assert "were cancelled, but firings wait, the oldest of " in problem
     listed = interlock("subscriptions", "list")
     assert (listed.rows(), f"kept for open firings: {NAME}" in listed.err) == ([], True)
     assert interlock("subscriptions", "cancel", NAME, "--yes").code == 1

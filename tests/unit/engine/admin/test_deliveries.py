@@ -179,9 +179,17 @@ def test_a_committed_offset_says_from_where_on_firings_may_be_open(
 
 def test_without_sinks_nothing_is_asked(cluster: Cluster) -> None:
     cluster.register("one/dispatch/a", sink=False)
-    cluster.write(sink_key("one/deliver/cancelled"), b"{}")
     assert reported(cluster) == ([], [])
     assert cluster.closed == 0
+
+
+def test_a_deployment_whose_subscriptions_were_all_cancelled_is_shown_and_not_a_problem_by_itself(
+    cluster: Cluster,
+) -> None:
+    """It was left out, although its sinks stay so that open firings are delivered."""
+    cluster.write(sink_key("one/deliver/cancelled"), b"{}")
+    cluster.members = {"b-deliver-one": 0}
+    assert reported(cluster) == ([{"deployment": "one", "sinks": 1, "deliverers": 0, "behind": 13}], [])
 
 
 def test_where_a_subscription_delivers_is_shown_as_connection_and_path(cluster: Cluster) -> None:

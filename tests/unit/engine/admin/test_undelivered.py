@@ -6,13 +6,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from interlock import event
 from interlock.engine.admin import undelivered as module
 from interlock.engine.admin.deliveries import DelivererGroup
-from interlock.engine.admin.undelivered import LATE_MS, Undelivered, late, undelivered
+from interlock.engine.admin.undelivered import LATE_MS, Undelivered, late, left_behind, undelivered
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.sinks import SinkRecord
-from interlock.engine.records import ActionRecord, FiringRecord, encode_json, sink_key
+from interlock.engine.records import (
+    ActionRecord,
+    FiringRecord,
+    Registration,
+    RegistrationKey,
+    encode_json,
+    sink_key,
+)
 from interlock.engine.registry.registry import Registry
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
@@ -142,6 +150,29 @@ def test_of_too_many_records_the_firings_at_the_committed_offsets_are_known(
     topic.write("f2", 1600, "acked", name=AUDIT)
     topic.committed = {P0: 0}
     assert topic.found() == {SHIP: Undelivered(SHIP, None, "f1", 1000), AUDIT: Undelivered(AUDIT, None)}
+
+
+def test_without_deliverers_firings_of_cancelled_subscriptions_alone_are_a_problem(topic: Topic) -> None:
+    """It was none: nobody noticed that they were not delivered."""
+
+    def problems(deliverers: int = 0) -> list[str]:
+        groups = topic.groups(deliverers)
+        sinks = undelivered(CONFIG, topic.registry, groups)
+        return [*left_behind(CONFIG, topic.registry, groups, sinks)]
+
+    assert problems() == []
+    topic.write("f2", 2000)
+    topic.write("f1", 1000, name=AUDIT)
+    [problem] = problems()
+    assert problem.startswith(
+        "No process delivers the firings of deployment 'one', which has 2 sinks. In that Airflow run: "
+    )
+    assert f"the oldest of '{AUDIT}'. To give it up: " in problem
+    assert problem.endswith(f"subscriptions skip {AUDIT} f1 --bus b")
+    assert problems(deliverers=1) == []  # `late` says when it waits for too long
+    registration = Registration.of(SHIP, event("a"), None, 0, kind="durable")
+    topic.sink(RegistrationKey(registration.incarnation, "n").encode(), encode_json(registration))
+    assert problems() == []  # `deliveries` says it
 
 
 def test_a_firing_that_waits_for_too_long_is_a_problem_with_what_to_do(topic: Topic) -> None:
