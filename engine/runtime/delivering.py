@@ -87,12 +87,12 @@ class Delivering(Loops):
         self.stop_s = self._process.drain_s + CLOSE_S
         board = NoticeBoard()
         loops = [LoopThread(DELIVERER, self._run, config, board)]
-        helpers = {"watchdog": Watchdog(loops, self._process.end_process).run}
+        helpers: dict[str, Callable[[threading.Event], None]] = {}
         if metrics is not None:
             helpers["delivery-metrics"] = DeliveryPublisher(
                 metrics, self._process.stats, lambda: self.config
             ).run
-        super().__init__(config, board, loops, helpers)
+        super().__init__(config, board, Watchdog(loops, self._process.end_process), helpers)
 
     def _run(self, run: LoopRun) -> None:
         run_deliverer(

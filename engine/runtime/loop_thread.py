@@ -29,6 +29,8 @@ from ..waiting.notices import NoticeBoard
 
 MAX_PAUSE_S = 15.0
 HEALTHY_AFTER_S = 5.0
+# Longer than a pass that ends well: reading, matching and a commit, which has 10 s.
+READY_S = 15.0
 # Up to Python 3.11.8 a garbage collection that switches threads inside sys._current_frames() can block the
 # process for ever (python/cpython#106883).
 CAN_BLOCK: Final[bool] = sys.version_info < (3, 11, 9)
@@ -51,6 +53,7 @@ class LoopRun(threading.Event):
         self._component, self._board = component, board
         self._started = 0.0
         self._was_healthy = False
+        self._good_at: float | None = None  # the end of the last good pass; None: there was none
 
     def is_set(self) -> bool:
         self.passes += 1
@@ -61,14 +64,22 @@ class LoopRun(threading.Event):
         """Whether the run must end. Unlike `is_set`, it counts no pass."""
         return super().is_set()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it goes on, and had a good pass within READY_S. For any thread."""
+        good_at = self._good_at
+        return good_at is not None and not self.is_over and time.monotonic() - good_at <= READY_S
+
     def begin(self) -> None:
         """Reset the count of passes: the loop starts."""
         self.passes = 0
+        self._good_at = None
         self._started = time.monotonic()
 
     def report_healthy(self) -> None:
-        """Called in each good pass. After HEALTHY_AFTER_S of them it clears the component's notice."""
-        if not self._was_healthy and time.monotonic() - self._started > HEALTHY_AFTER_S:
+        """Called after each good pass. After HEALTHY_AFTER_S of them it clears the component's notice."""
+        self._good_at = now = time.monotonic()
+        if not self._was_healthy and now - self._started > HEALTHY_AFTER_S:
             self._was_healthy = True
             self.post(self._component, None)
 
@@ -114,8 +125,13 @@ class LoopThread:
         return self._run, self._run.passes
 
     @property
+    def is_ready(self) -> bool:
+        """Whether its run is ready (see `LoopRun.is_ready`). For any thread."""
+        return self._run.is_ready
+
+    @property
     def hung(self) -> int:
-        """How many abandoned threads have not ended yet."""
+        """For the watchdog's thread. How many abandoned threads have not ended yet."""
         self._abandoned = [thread for thread in self._abandoned if thread.is_alive()]
         return len(self._abandoned)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +18,7 @@ from ..kafka.bus import KafkaBus
 from ..kafka.topics import check_settings
 from ..log import log
 from ..waiting.notices import NoticeBoard
-from .loop_thread import LoopThread
+from .watchdog import Watchdog
 
 STOP_TIMEOUT_S: Final = 8.0
 CHECK_S: Final = 600.0  # between two checks of the topics' settings
@@ -68,7 +68,7 @@ class MemberProcess:
 class Loops:
     """The loops of one bus in this process, each in its own thread.
 
-    helpers: {name: what runs in a thread of its own until its event is set}; one is the loops' `Watchdog`.
+    watchdog: of these loops. helpers: {name: what else runs in a thread of its own until its event is set}.
     """
 
     stop_s = STOP_TIMEOUT_S  # how long `stop` waits
@@ -77,17 +77,27 @@ class Loops:
         self,
         config: BusConfig,
         board: NoticeBoard,
-        loops: Sequence[LoopThread],
+        watchdog: Watchdog,
         helpers: Mapping[str, Callable[[threading.Event], None]],
     ) -> None:
         self.config, self.board = config, board
-        self._loops = [*loops]
+        self._watchdog, self._loops = watchdog, [*watchdog.loops]
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._helpers = [
             threading.Thread(target=self._run_helper, args=(run,), name=f"interlock-{name}", daemon=True)
-            for name, run in helpers.items()
+            for name, run in {**helpers, "watchdog": watchdog.run}.items()
         ]
+
+    @property
+    def problem(self) -> str | None:
+        """Why the process should be restarted (see `Watchdog.problem`). For any thread; never blocks."""
+        return self._watchdog.problem
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all are members of their groups with recovered partitions. For any thread; never blocks."""
+        return all(loop.is_ready for loop in self._loops)
 
     def start(self) -> None:
         for loop in self._loops:

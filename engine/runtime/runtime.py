@@ -91,8 +91,7 @@ class Runtime(Loops):
             helpers["metrics"] = Publisher(
                 metrics, self._process.status, self._counts, lambda: self.config
             ).run
-        helpers["watchdog"] = Watchdog(loops, self._process.end_process).run
-        super().__init__(config, board, loops, helpers)
+        super().__init__(config, board, Watchdog(loops, self._process.end_process), helpers)
 
     @classmethod
     def of(cls, config: BusConfig, metrics: Metrics | None = None, *, with_engine: bool = True) -> Runtime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -20,6 +21,8 @@ MAX_SILENT_S: Final = 3600.0
 AGAIN_S: Final = 10.0
 # The current thread and two earlier ones: their problem does not pass by itself.
 MAX_HUNG: Final = 3
+# A watchdog that has not looked for so long waits for something itself, such as a log that cannot be written.
+STALE_S: Final = 30.0
 
 
 class Watchdog:
@@ -30,9 +33,22 @@ class Watchdog:
     """
 
     def __init__(self, loops: Sequence[LoopThread], end_process: Callable[[str], None] | None = None) -> None:
-        self._loops, self._end_process = loops, end_process
+        self.loops, self._end_process = loops, end_process
         self._progress: dict[LoopThread, tuple[LoopRun, int]] = {}
         self._silent_s = dict.fromkeys(loops, 0.0)
+        self._hanging: tuple[str, ...] = ()  # names of loops, as of the last look
+        self._looked_at = time.monotonic()
+
+    @property
+    def problem(self) -> str | None:
+        """Why a supervisor should restart the process; None if it need not. For any thread; never blocks.
+
+        A loop hangs from its replacement on, until the abandoned thread has ended.
+        """
+        if self._hanging:
+            return f"{' and '.join(self._hanging)}: a thread hangs. The log has its stack."
+        silent_s = time.monotonic() - self._looked_at
+        return f"The watchdog has not run for {silent_s:.0f} s." if silent_s > STALE_S else None
 
     def run(self, stop: threading.Event) -> None:
         while not stop.wait(LOOK_S):
@@ -43,13 +59,15 @@ class Watchdog:
 
         If a loop cannot be replaced (no thread can be started), it retries, and still checks the others.
         """
-        for loop in self._loops:
+        for loop in self.loops:
             try:
                 self._look_at(loop)
             except Exception:  # noqa: BLE001  # else nothing would be watched any more
                 log.exception("%s could not be replaced; the next attempt is in %.0f s.", loop.name, AGAIN_S)
                 # Unless a run makes progress, the next attempt comes after AGAIN_S.
                 self._progress[loop], self._silent_s[loop] = loop.progress, patience_s(loop) - AGAIN_S
+        self._hanging = tuple(loop.name for loop in self.loops if loop.hung)
+        self._looked_at = time.monotonic()
 
     def _look_at(self, loop: LoopThread) -> None:
         progress = loop.progress

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .console import bus_arguments, bus_until, or_exit
-from .foreground import end_process, run_until, stop_signal
+from .foreground import check_probe_port, end_process, probe_arguments, probes, run_until, stop_signal
 
 if TYPE_CHECKING:
     import threading
@@ -46,6 +46,7 @@ def command() -> ActionCommand:
                 metavar="SECONDS",
                 help="how long deliveries in flight may take at the end (15)",
             ),
+            *probe_arguments(),
             *(arg for arg in bus_arguments() if "--output" not in arg.flags),
         ),
     )
@@ -58,6 +59,7 @@ def run(args: Namespace) -> None:
         raise SystemExit(f"--slots: give a number from 1 to {MOST_SLOTS}.")
     if not 0 <= args.drain <= MOST_DRAIN_S:
         raise SystemExit(f"--drain: give seconds from 0 to {MOST_DRAIN_S}.")
+    check_probe_port(args)
     _run(args, stop_signal())
 
 
@@ -91,7 +93,8 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     ended = partial(end_process, "deliver")
     process = DelivererProcess(end_process=ended, parts=parts, drain_s=args.drain)
     delivering = Delivering(config, make_posts, process, initialised_stats())
-    run_until(stop, args, delivering, "Deliveries continue")
-    log.info("Deliveries in flight have %d s to end.", args.drain)
-    delivering.stop()
+    with probes(args, delivering):
+        run_until(stop, args, delivering, "Deliveries continue")
+        log.info("Deliveries in flight have %d s to end.", args.drain)
+        delivering.stop()
     log.info("The deliverer for %s has left the group.", config.describe())

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .console import bus_arguments, bus_until, or_exit
-from .foreground import end_process, run_until, stop_signal
+from .foreground import check_probe_port, end_process, probe_arguments, probes, run_until, stop_signal
 
 if TYPE_CHECKING:
     import threading
@@ -28,13 +28,14 @@ def command() -> ActionCommand:
             "and when its threads keep hanging; let a supervisor restart it."
         ),
         func=run,
-        args=tuple(arg for arg in bus_arguments() if "--output" not in arg.flags),
+        args=(*probe_arguments(), *(arg for arg in bus_arguments() if "--output" not in arg.flags)),
     )
 
 
 @or_exit("engine")
 def run(args: Namespace) -> None:
     """Runs until a signal, then leaves the group. Exits with 1 if the configuration cannot be used."""
+    check_probe_port(args)
     _run(args, stop_signal())
 
 
@@ -54,6 +55,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     log.info("Starting an engine for %s.", config.describe())
     process = EngineProcess(end_process=partial(end_process, "engine"))
     runtime = Runtime(config, initialised_stats(), runs="engine", process=process)
-    run_until(stop, args, runtime, "The engine continues")
-    runtime.stop()
+    with probes(args, runtime):
+        run_until(stop, args, runtime, "The engine continues")
+        runtime.stop()
     log.info("The engine for %s has left the group.", config.describe())

@@ -9,11 +9,15 @@ from .console import bus_until, print_lines
 if TYPE_CHECKING:
     import threading
     from argparse import Namespace
+    from contextlib import AbstractContextManager
+
+    from airflow.cli.cli_config import Arg
 
     from ...engine.runtime.loops import Loops
     from ...engine.waiting.notices import Notice
 
 READ_AGAIN_S: Final = 15.0
+MOST_PORT: Final = 65_535
 
 
 def stop_signal() -> threading.Event:
@@ -25,6 +29,40 @@ def stop_signal() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop
+
+
+def probe_arguments() -> tuple[Arg, ...]:
+    """Returns --probe-port and --probe-host."""
+    from airflow.cli.cli_config import Arg
+
+    return (
+        Arg(
+            ("--probe-port",),
+            type=int,
+            metavar="PORT",
+            help="answer GET /healthz and /readyz on this port (default: on none)",
+        ),
+        Arg(("--probe-host",), default="127.0.0.1", help="address for --probe-port (127.0.0.1)"),
+    )
+
+
+def check_probe_port(args: Namespace) -> None:
+    if args.probe_port is not None and not 1 <= args.probe_port <= MOST_PORT:
+        raise SystemExit(f"--probe-port: give a number from 1 to {MOST_PORT}.")
+
+
+def probes(args: Namespace, loops: Loops) -> AbstractContextManager[object]:
+    """Answers probes of the loops inside the `with` block, if --probe-port is given.
+
+    Raises ConfigError if it cannot listen there.
+    """
+    from contextlib import nullcontext
+
+    if args.probe_port is None:
+        return nullcontext()
+    from ...engine.runtime.probes import Probes
+
+    return Probes(loops, args.probe_host, args.probe_port)
 
 
 def run_until(stop: threading.Event, args: Namespace, loops: Loops, what_continues: str) -> None:

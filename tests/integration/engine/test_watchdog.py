@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -13,9 +14,13 @@ from interlock.engine.kafka import bus as kafka_bus
 from interlock.engine.kafka.transactions import Transactions
 from interlock.engine.records import Registration
 from interlock.engine.runtime import watchdog
+from interlock.engine.runtime.probes import Probes
 from interlock.engine.runtime.runtime import Runtime
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.waits import FiringForWait
+from interlock.plugin.broker.ports import free_ports
+
+from tests.kit.asking import status
 
 
 class Hang:
@@ -56,8 +61,14 @@ class Hang:
         return hanging
 
 
+@pytest.fixture
+def probes() -> Iterator[ExitStack]:
+    with ExitStack() as entered:
+        yield entered
+
+
 def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_is_refused(
-    bench: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
+    bench: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch, probes: ExitStack
 ) -> None:
     monkeypatch.setattr(watchdog, "SILENT_S", 3.0)
     monkeypatch.setattr(kafka_bus, "MAX_POLL_INTERVAL_MS", 6000)
@@ -73,8 +84,12 @@ def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_i
             firings.append(item)
 
     runtime = Runtime(bench.config)
+    [port] = free_ports(1)
     try:
         runtime.start()
+        probes.enter_context(Probes(runtime, "127.0.0.1", port))
+        eventually("it is ready", lambda: status(port, "/readyz") == 200)
+        assert status(port, "/healthz") == 200
         runtime.waits.open(Registration.of("w", event("go"), None, 0), deliver)
         bench.emit("go")
         assert hang.hangs.wait(60)
@@ -82,11 +97,13 @@ def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_i
         assert "made no progress" in str(notices[0])
         eventually("the problem passes", lambda: notices[-1] is None)
         assert not hang.refused.is_set()
+        assert [status(port, path) for path in ("/healthz", "/readyz")] == [503, 200]
 
         hang.returns.set()
         assert hang.refused.wait(60)
         [loop, _] = runtime._loops
-        eventually("the old thread ends", lambda: loop.hung == 0)
+        eventually("the old thread ends", lambda: status(port, "/healthz") == 200)
+        assert loop.hung == 0
         runtime.waits.open(Registration.of("after", event("go"), None, 0), deliver)
         eventually("the new engine continues", lambda: len(firings) == 2)
         assert sorted(f["subscription"] for f in bench.firings()) == ["after", "w"]

@@ -8,16 +8,20 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
 from interlock.engine.runtime.delivering import CLOSE_S
+from interlock.engine.runtime.probes import Probes
+from interlock.plugin.broker.ports import free_ports
 from interlock.plugin.commands import deliver, engine, receiver
 from interlock.receiver.app import Receiver
 from interlock.receiver.server import GRACE_S
 
+from tests.kit.asking import status
 from tests.unit.receiver.asking import Bus, ask
 
 FOLDER = Path(__file__).parents[3] / "docs" / "operate" / "deploy"
@@ -77,11 +81,12 @@ def test_commands_have_these_options(command: list[str]) -> None:
     parser.parse_args(command[2:])
 
 
-def test_the_unit_that_delivers_gives_deliveries_in_flight_the_time_to_end() -> None:
+def test_what_delivers_gets_the_time_to_end_its_deliveries_in_flight() -> None:
     [unit] = [unit.read_text() for unit in UNITS if "deliver" in unit.name]
     [drain] = [arg.kwargs["default"] for arg in deliver.command().args if "--drain" in arg.flags]
     [stop] = [line for line in unit.splitlines() if line.startswith("TimeoutStopSec=")]
     assert int(stop.partition("=")[2]) > drain + CLOSE_S
+    assert dict(CONTAINERS)["deliver.yaml"]["terminationGracePeriodSeconds"] > drain + CLOSE_S
 
 
 @pytest.mark.parametrize(("name", "spec"), CONTAINERS, ids=[name for name, _ in CONTAINERS])
@@ -95,6 +100,26 @@ def test_containers_have_no_more_rights_than_they_need(name: str, spec: dict[str
     assert {"cpu", "memory"} <= set(container["resources"]["requests"])
     assert "memory" in container["resources"]["limits"]
     assert "livenessProbe" in container
+
+
+@pytest.mark.parametrize("name", ["engine.yaml", "deliver.yaml"])
+def test_engines_and_deliverers_get_their_probes(name: str) -> None:
+    [container] = dict(CONTAINERS)[name]["containers"]
+    [port] = container["ports"]
+    given = dict(zip(container["args"][::2], container["args"][1::2], strict=True))
+    assert given == {"--probe-host": "0.0.0.0", "--probe-port": str(port["containerPort"])}
+    [free] = free_ports(1)
+    loops = SimpleNamespace(problem=None, is_ready=True)
+    with Probes(loops, "127.0.0.1", free):
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            asked = container[probe]["httpGet"]
+            assert asked["port"] == port["name"]
+            assert status(free, asked["path"]) == 200
+        loops.problem, loops.is_ready = "A thread hangs.", False
+        assert status(free, container["livenessProbe"]["httpGet"]["path"]) == 503
+        loops.problem = None  # an outage restarts nothing
+        assert status(free, container["livenessProbe"]["httpGet"]["path"]) == 200
+        assert status(free, container["readinessProbe"]["httpGet"]["path"]) == 503
 
 
 def test_the_receiver_gets_its_probes_and_the_time_to_end() -> None:

@@ -25,9 +25,11 @@ from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Waits
 from interlock.operators import deliver_dag
+from interlock.plugin.broker.ports import free_ports
 
 from tests.integration.engine.conftest import Bench, in_thread
 from tests.integration.plugin.commands.conftest import Ran
+from tests.kit.asking import status
 from tests.kit.sinks import Behaviour, Sink, answer
 from tests.kit.state_store import StateStore
 
@@ -127,8 +129,11 @@ def test_firings_reach_the_sink_a_refused_one_is_redriven_and_sigterm_drains(
     tmp_path: Path,
 ) -> None:
     durable = durable_of(bench, monkeypatch)
-    process = deliver()
+    [port] = free_ports(1)
+    process = deliver("--probe-port", str(port))
     with registering(bench, durable, eventually), bench.engine():
+        eventually("it is ready", lambda: status(port, "/readyz") == 200)
+        assert status(port, "/healthz") == 200
         bench.emit("order", id="o1", subject="s1", data={"rows": 7})
         eventually("it is delivered", lambda: sink.received)
         [request] = sink.received

@@ -15,8 +15,11 @@ import pytest
 from confluent_kafka import Producer
 from interlock import event
 from interlock.engine.admin.health import examine
+from interlock.plugin.broker.ports import free_ports
 
-Start = Callable[[dict[str, str]], subprocess.Popen[str]]
+from tests.kit.asking import status
+
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
@@ -24,12 +27,15 @@ def start(bench: Any, tmp_path: Path) -> Iterator[Start]:
     """Starts the command with these client properties in its connection; its output is in engine.log."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(client: dict[str, str]) -> subprocess.Popen[str]:
+    def run(client: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
         connection = json.dumps({"conn_type": "kafka", "extra": client})
         command = str(Path(sys.executable).parent / "airflow")
         with (tmp_path / "engine.log").open("w") as out:
             process = subprocess.Popen(
-                [command, "interlock", "engine", "--conn-id", "kafka_cli", "--bus", bench.config.name],
+                [
+                    *(command, "interlock", "engine", "--conn-id", "kafka_cli"),
+                    *("--bus", bench.config.name, *arguments),
+                ],
                 env={**os.environ, "AIRFLOW_CONN_KAFKA_CLI": connection},
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -45,14 +51,17 @@ def start(bench: Any, tmp_path: Path) -> Iterator[Start]:
 
 
 def test_an_engine_alone_fires_a_wait_and_leaves_the_group_on_sigterm(
-    bench: Any, start: Start, tmp_path: Path
+    bench: Any, start: Start, tmp_path: Path, eventually: Any
 ) -> None:
-    process = start(dict(bench.config.client))
+    [port] = free_ports(1)
+    process = start(dict(bench.config.client), "--probe-port", str(port))
     with bench.waiting() as waiting:
         wait = waiting("w", event("a"))
         bench.emit("a")
         wait.firing()
     assert len(examine(bench.config).engines) == 1
+    eventually("it is ready", lambda: status(port, "/readyz") == 200)
+    assert status(port, "/healthz") == 200
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     assert examine(bench.config).engines == []  # at once: the session did not have to time out

@@ -13,6 +13,7 @@ import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
 from interlock.engine.runtime import loop_thread as module
+from interlock.engine.runtime import watchdog as watchdog_module
 from interlock.engine.runtime.loop_thread import Loop, LoopRun, LoopThread, frames
 from interlock.engine.runtime.watchdog import AGAIN_S, LOOK_S, SILENT_S, START_S, Watchdog
 from interlock.engine.waiting.notices import Notice, NoticeBoard
@@ -232,6 +233,59 @@ def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_posted(
     loop.stop()
 
 
+def test_from_its_replacement_on_a_loop_hangs_until_the_abandoned_thread_ends(
+    board: NoticeBoard, body: Hanging, eventually: Any
+) -> None:
+    """A supervisor restarts the process meanwhile."""
+    loop = hung(board, body)
+    watchdog = Watchdog([loop])
+    watchdog.look()
+    looks(watchdog, SILENT_S - LOOK_S)
+    assert watchdog.problem is None
+    watchdog.look()
+    assert body.second.wait(30)
+    watchdog.look()
+    assert watchdog.problem == "The loop: a thread hangs. The log has its stack."
+    body.returns.set()
+    eventually("the abandoned thread ends", lambda: loop.hung == 0)
+    watchdog.look()
+    assert watchdog.problem is None
+    loop.stop()
+
+
+def test_a_watchdog_that_does_not_look_is_a_problem_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    watchdog = Watchdog([])
+    monkeypatch.setattr(watchdog_module, "STALE_S", -1.0)
+    assert watchdog.problem == "The watchdog has not run for 0 s."
+    monkeypatch.undo()
+    assert watchdog.problem is None
+
+
+def test_a_loop_is_ready_after_a_good_pass_and_not_when_it_ends_fails_or_stands_still(
+    monkeypatch: pytest.MonkeyPatch, board: NoticeBoard
+) -> None:
+    ready: list[bool] = []
+
+    def body(run: LoopRun) -> None:
+        ready.append(loop.is_ready)
+        run.report_healthy()
+        ready.append(loop.is_ready)
+        with monkeypatch.context() as later:
+            later.setattr(module, "READY_S", -1.0)
+            ready.append(loop.is_ready)
+        if len(ready) == 3:
+            raise EngineError("the brokers are gone")
+        run.report_healthy()
+        loop.stop()
+        ready.append(loop.is_ready)
+
+    loop = LoopThread("The loop", body, CONFIG, board)
+    assert not loop.is_ready
+    loop.start()
+    loop.join(30)
+    assert ready == [False, True, False, False, True, False, False]
+
+
 def test_an_abandoned_thread_that_returns_ends_and_posts_nothing(
     board: NoticeBoard, notices: list[Notice], body: Hanging, eventually: Any
 ) -> None:
@@ -274,7 +328,7 @@ class AllHang:
         """Wait for one more that hangs, and let its whole patience go by."""
         assert self.hangs.acquire(timeout=30)
         watchdog.look()
-        looks(watchdog, START_S * 2.0 ** watchdog._loops[0].hung)
+        looks(watchdog, START_S * 2.0 ** watchdog.loops[0].hung)
 
 
 @pytest.fixture

@@ -25,6 +25,14 @@ USABLE = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
         (["--slots", "10001"], USABLE, "", "--slots: give a number from 1 to 10000."),
         (["--drain", "-1"], USABLE, "", "--drain: give seconds from 0 to 600."),
         (["--drain", "601"], USABLE, "", "--drain: give seconds from 0 to 600."),
+        (["--probe-port", "0"], USABLE, "", "--probe-port: give a number from 1 to 65535."),
+        (["--probe-port", "65536"], USABLE, "", "--probe-port: give a number from 1 to 65535."),
+        (
+            ["--probe-port", "8086", "--probe-host", "192.0.2.1"],
+            USABLE,
+            "",
+            "airflow interlock deliver: Probes cannot be served on 192.0.2.1:8086: ",
+        ),
         ([], USABLE, "localhost", "airflow interlock deliver: [interlock] delivery_networks = 'localhost'"),
         (
             [],
@@ -40,7 +48,10 @@ USABLE = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
             "no.such",
         ),
     ],
-    ids=["no slots", "too many", "drain below 0", "drain too long", "network", "type", "servers", "property"],
+    ids=[
+        *("no slots", "too many", "drain below 0", "drain too long", "no port", "port too high"),
+        *("address of another host", "network", "type", "servers", "property"),
+    ],
 )
 def test_it_ends_at_once_with_the_reason_if_an_argument_or_setting_cannot_be_used(
     arguments: list[str],

@@ -7,6 +7,7 @@ import sys
 
 PROGRAM = """
 import threading
+from argparse import Namespace
 from interlock.engine.runtime import runtime, watchdog
 from interlock.engine.config import BusConfig
 from interlock.plugin.commands import console, engine
@@ -17,7 +18,7 @@ def hangs(*_, **__):
 watchdog.LOOK_S, watchdog.START_S = 0.01, 0.05
 runtime.run_engine = hangs
 console.bus_of = lambda args: BusConfig(client={"bootstrap.servers": "127.0.0.1:1"})
-engine.run(None)
+engine.run(Namespace(probe_port=None))
 """
 
 
