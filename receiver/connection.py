@@ -6,13 +6,15 @@ import asyncio
 import logging
 import resource
 import socket
+from contextlib import suppress
 from itertools import chain
-from typing import Final
+from typing import ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .answers import Response, problem, try_again
 from .certificate import names_of
+from .idle import Idle
 from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
 
 HEADERS_BYTES: Final = 64 * 1024
@@ -60,10 +62,15 @@ class Connection(HttpToolsProtocol):
     - Cuts a peer off that has not read its answers for SLOW_PEER_S, also if the connection is closing.
     - Takes no request before the previous one is answered. What a peer sends early (pipelining) is discarded,
       and the connection closes after the answer; RFC 9112, section 9.3.2 lets the peer send it again.
-    - Answers 503 with Retry-After to a connection beyond `most_connections`.
+    - Beyond `most_connections`, those in a TLS handshake included, ends the connection whose next whole
+      request it has awaited longest. If all wait for answers, it answers 503 with Retry-After.
     """
 
     most_connections = MOST_CONNECTIONS
+    idle: ClassVar[Idle] = Idle()  # connections of this process
+    _accepted: socket.socket | None = None  # which the transport closes
+    _is_made = False  # there is a transport
+    _has_place = False  # one of `most_connections`
     _timer: asyncio.TimerHandle | None = None
     _abort_timer: asyncio.TimerHandle | None = None  # runs while the peer has to read answers
     _names: frozenset[str] = frozenset()  # of the peer's certificate
@@ -74,21 +81,47 @@ class Connection(HttpToolsProtocol):
     _is_ending = False  # nothing that arrives is read any more
     _too_large = False
 
+    def accepted(self, sock: socket.socket) -> None:
+        """Counts the connection. connection_made follows, with TLS after the handshake, or `not_made`."""
+        self._accepted = sock
+        self.connections.add(self)
+        if not self._take_place() and self._is_crowded():
+            self.give_way()
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._is_made = True
         self.logger = _log
         if (sock := transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         self._names = names_of(transport.get_extra_info("peercert"))
-        if len(self.connections) > self.most_connections + _REFUSED_AT_ONCE:
-            self._is_ending = True
+        if self._is_ending:
             transport.abort()
-        elif len(self.connections) > self.most_connections:
-            self._refuse(try_again(503, "The receiver has too many connections."))
-        else:
+        elif self._has_place or self._take_place():
             self._start_timer()
+        elif self._is_crowded():
+            self.give_way()
+        else:
+            self._refuse(try_again(503, "The receiver has too many connections."))
+            self.idle.discard(self)  # it has no place that another could take
+
+    def not_made(self) -> None:
+        """Takes a connection out of the count that ended before connection_made."""
+        if not self._is_made:
+            self.connections.discard(self)
+            self.idle.discard(self)
+
+    def give_way(self) -> None:
+        """Ends the connection at once."""
+        self._is_ending = True
+        if self._is_made:
+            self.transport.abort()
+        elif self._accepted is not None:
+            with suppress(OSError):  # it is closed already
+                self._accepted.shutdown(socket.SHUT_RDWR)  # ends the handshake
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.idle.discard(self)
         self._stop_timer()
         self._stop_abort_timer()
         super().connection_lost(exc)
@@ -103,6 +136,9 @@ class Connection(HttpToolsProtocol):
             self._stop_abort_timer()
 
     def shutdown(self) -> None:
+        if not self._is_made:
+            self.give_way()
+            return
         super().shutdown()
         self._bound_close()
 
@@ -168,6 +204,7 @@ class Connection(HttpToolsProtocol):
         self._in_body = False
         self._unread = 0
         if self._is_answering():
+            self.idle.discard(self)
             self.scope.setdefault("extensions", {})[WHOLE_BODY] = {}
             super().on_message_complete()
         else:
@@ -179,6 +216,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.idle.add(self)
         self._bound_close()
         if not self._in_body or self.transport.is_closing():
             return
@@ -195,6 +233,16 @@ class Connection(HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """A peer may offer HTTP/2; it gets HTTP/1.1, which needs no line in the log."""
+
+    def _take_place(self) -> bool:
+        if self.idle.make_room(self.connections, self.most_connections):
+            self.idle.add(self)
+            self._has_place = True
+        return self._has_place
+
+    def _is_crowded(self) -> bool:
+        """Whether so many are refused at once that more get no answer."""
+        return len(self.connections) > self.most_connections + _REFUSED_AT_ONCE
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

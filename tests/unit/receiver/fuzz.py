@@ -85,7 +85,7 @@ async def end_connections(state: ServerState) -> None:
     """Ends all connections of a server, and returns when none is left."""
     while state.connections:
         for each in list(state.connections):
-            each.transport.abort()  # type: ignore[union-attr]
+            each.give_way()  # type: ignore[union-attr]
         await asyncio.sleep(0)
 
 

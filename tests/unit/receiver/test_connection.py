@@ -6,6 +6,7 @@ import asyncio
 import logging.config
 import socket
 from collections.abc import Awaitable, Callable
+from copy import copy
 from typing import Any
 
 import pytest
@@ -94,6 +95,16 @@ class Peer:
         config.load()
         self.connection = Connection(config, ServerState(), {}, asyncio.get_running_loop())
         self.connection.connection_made(self.transport)
+
+    async def another(self, data: bytes) -> Peer:
+        """A further connection to the same receiver, which sends this."""
+        peer = copy(self)
+        peer.transport = Transport()
+        config, state = self.connection.config, self.connection.server_state
+        peer.connection = Connection(config, state, {}, asyncio.get_running_loop())
+        peer.connection.connection_made(peer.transport)
+        await peer.send(data)
+        return peer
 
     async def send(self, data: bytes) -> None:
         if not self.transport.closed.is_set():
@@ -381,6 +392,8 @@ def test_connections_beyond_the_bound_are_refused_then_cut(
     monkeypatch: pytest.MonkeyPatch, others: int, statuses: list[int], aborted: bool
 ) -> None:
     async def check(peer: Peer) -> None:
+        peer.bus.may_write.clear()
+        await peer.send(REQUEST)  # it waits for its answer, so it does not give way
         peer.connection.connections |= {object() for _ in range(others - 1)}
         again = Connection(
             peer.connection.config, peer.connection.server_state, {}, asyncio.get_running_loop()
@@ -393,6 +406,63 @@ def test_connections_beyond_the_bound_are_refused_then_cut(
 
     monkeypatch.setattr(Connection, "most_connections", 2)
     monkeypatch.setattr(module, "_REFUSED_AT_ONCE", 2)
+    run(check)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [[], [START], [CHUNKED, b"1\r\nx\r\n"], [REQUEST], [b"nonsense\r\n\r\n"]],
+    ids=["nothing", "half of the headers", "half of a body", "a request that is answered", "no HTTP"],
+)
+def test_a_connection_that_owes_a_whole_request_gives_way_to_a_new_one(
+    monkeypatch: pytest.MonkeyPatch, sent: list[bytes]
+) -> None:
+    """New connections were answered 503: peers that sent nothing kept all others out."""
+
+    async def check(peer: Peer) -> None:
+        for part in sent:
+            await peer.send(part)
+        new = await peer.another(REQUEST)
+        assert peer.transport.aborted.is_set()
+        assert new.statuses == [202]
+        assert list(Connection.idle.peers) == [new.connection]
+        new.connection.connection_lost(None)
+
+    monkeypatch.setattr(Connection, "most_connections", 1)
+    run(check)
+
+
+def test_a_connection_gives_way_only_while_it_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(peer: Peer) -> None:
+        peer.bus.may_write.clear()
+        await peer.send(REQUEST)
+        refused = await peer.another(b"")
+        assert refused.statuses == [503]
+        peer.bus.may_write.set()
+        await peer.rest()
+        assert peer.statuses == [202]
+        refused.connection.connection_lost(None)
+        new = await peer.another(b"")
+        assert peer.transport.aborted.is_set()
+        assert not new.transport.closed.is_set()
+        new.connection.connection_lost(None)
+
+    monkeypatch.setattr(Connection, "most_connections", 1)
+    run(check)
+    assert not Connection.idle.peers
+
+
+def test_the_connection_awaited_longest_gives_way_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(peer: Peer) -> None:
+        second = await peer.another(b"")
+        await peer.send(REQUEST)  # and now it is awaited for a shorter time than the second
+        third = await peer.another(b"")
+        assert second.transport.aborted.is_set()
+        assert not peer.transport.closed.is_set()
+        for each in (second, third):
+            each.connection.connection_lost(None)
+
+    monkeypatch.setattr(Connection, "most_connections", 2)
     run(check)
 
 

@@ -1,4 +1,4 @@
-"""Client certificates in real TLS connections, on both event loops that uvicorn uses."""
+"""TLS: client certificates, and handshakes that do not end, on both event loops that uvicorn uses."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import asyncio
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 import uvicorn
-from interlock.receiver import loop as receiver_loop
+from interlock.receiver import listener
 from interlock.receiver.app import Receiver
 from interlock.receiver.cloudevents import CloudEvents
+from interlock.receiver.connection import Connection
 from interlock.receiver.credentials import Credentials
 from interlock.receiver.credentials_document import Credential, Document
 from interlock.receiver.server import ReceiverOptions, uvicorn_settings
@@ -32,10 +34,17 @@ REQUEST = (
 Post = Callable[[Certificate | None], Awaitable[bytes]]
 
 
-def run(
-    folder: Path, loop: str, client_cert: str, check: Callable[[Authority, Post, int], Awaitable[None]]
-) -> None:
-    """check: gets the port too."""
+@dataclass
+class Served:
+    """A listening receiver whose clients trust `authority`, as it does."""
+
+    authority: Authority
+    post: Post
+    port: int
+    state: ServerState
+
+
+def run(folder: Path, loop: str, client_cert: str, check: Callable[[Served], Awaitable[None]]) -> None:
     authority = Authority(folder)
     server = authority.issue("server", "localhost")
     options = ReceiverOptions(
@@ -72,7 +81,7 @@ def run(
 
         try:
             async with asyncio.timeout(20):
-                await check(authority, post, port)
+                await check(Served(authority, post, port, state))
         finally:
             listening.close()
             await end_connections(state)
@@ -96,7 +105,8 @@ YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 def test_a_sender_is_recognised_by_its_certificate(
     tmp_path: Path, loop: str, client_cert: str, name: str, hosts: list[str]
 ) -> None:
-    async def check(authority: Authority, post: Post, _: int) -> None:
+    async def check(served: Served) -> None:
+        authority, post = served.authority, served.post
         assert await post(authority.issue(name, *hosts)) == b"HTTP/1.1 202 Accepted"
         assert await post(authority.issue("other", f"{URI}x")) == b"HTTP/1.1 401 Unauthorized"
         assert await post(None) == b"HTTP/1.1 401 Unauthorized"
@@ -108,25 +118,99 @@ def test_a_sender_is_recognised_by_its_certificate(
 def test_a_certificate_of_another_authority_or_an_expired_one_ends_the_connection(
     tmp_path: Path, loop: str
 ) -> None:
-    async def check(authority: Authority, post: Post, _: int) -> None:
+    async def check(served: Served) -> None:
+        authority, post = served.authority, served.post
         assert await post(Authority(tmp_path / "other").issue("a", URI)) == b""
         assert await post(authority.issue("a", URI, ends=YESTERDAY)) == b""
 
     run(tmp_path, loop, URI, check)
 
 
+async def raw(
+    port: int, check: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+) -> None:
+    """A TCP connection without TLS on our side."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        await check(reader, writer)
+    finally:
+        writer.close()
+        await writer.wait_closed()  # uvloop's loop cannot close while a handshake is under way
+
+
 @LOOPS
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02"], ids=["silent", "slow"])
 def test_a_handshake_that_takes_too_long_ends_the_connection(
+    tmp_path: Path, loop: str, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE_S", 0.1)
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+        assert await reader.read() == b""
+
+    async def check(served: Served) -> None:
+        await raw(served.port, silent)
+        assert not served.state.connections
+        assert not Connection.idle.peers
+
+    run(tmp_path, loop, URI, check)
+
+
+@LOOPS
+def test_what_speaks_no_tls_is_not_counted_for_longer(tmp_path: Path, loop: str) -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(REQUEST)
+        await reader.read()
+
+    async def check(served: Served) -> None:
+        await raw(served.port, plain)
+        assert not served.state.connections
+        assert not Connection.idle.peers
+
+    run(tmp_path, loop, URI, check)
+
+
+@LOOPS
+def test_a_handshake_counts_as_a_connection_and_gives_way_to_the_next(
     tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receiver_loop, "HANDSHAKE_S", 0.1)
+    """Handshakes were counted nowhere: silent peers could take all files of the process."""
+    monkeypatch.setattr(Connection, "most_connections", 2)
+    monkeypatch.setattr(listener, "HANDSHAKE_S", 60.0)
 
-    async def check(authority: Authority, post: Post, port: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async def check(served: Served) -> None:
+        silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(9)]
         try:
-            assert await reader.read() == b""
+            for reader, _ in silent[:7]:
+                assert await reader.read() == b""
+            mine = served.authority.issue("a", URI)
+            assert await served.post(mine) == b"HTTP/1.1 202 Accepted"
+            assert await silent[7][0].read() == b""
+            assert await served.post(mine) == b"HTTP/1.1 202 Accepted"
         finally:
-            writer.close()
-            await writer.wait_closed()  # uvloop's loop cannot close while a handshake is under way
+            for _, writer in silent:
+                writer.close()
+                await writer.wait_closed()
+
+    run(tmp_path, loop, URI, check)
+
+
+@LOOPS
+def test_a_handshake_ends_when_the_server_shuts_down(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ran on until its time was over, for uvicorn did not know it."""
+    monkeypatch.setattr(listener, "HANDSHAKE_S", 60.0)
+
+    async def check(served: Served) -> None:
+        async def silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+            mine = served.authority.issue("a", URI)
+            assert await served.post(mine) == b"HTTP/1.1 202 Accepted"  # so ours was accepted before
+            for connection in list(served.state.connections):
+                connection.shutdown()
+            assert await reader.read() == b""
+
+        await raw(served.port, silent)
 
     run(tmp_path, loop, URI, check)
