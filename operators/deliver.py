@@ -11,20 +11,20 @@ from urllib.parse import unquote
 import msgspec
 from airflow.sdk import DAG
 
-from ..conditions import Condition
-from ..conditions.nodes.matcher import Matcher
+from ..conditions import Condition, ConditionError
 from ..engine.delivery.firings import Order
 from ..engine.delivery.retry import Retry
 from ..engine.delivery.shown_path import shown_path
-from ..engine.delivery.sinks import SinkRecord
+from ..engine.delivery.sinks import Send, SinkRecord, default_send
 from ..engine.records import DEFAULT_MAX_KEYS, AtLimit
 from ..events.plain_text import takes_plain_text
 from ..events.visible import visible
-from ..triggers.argument_checks import ArgumentChecks
+from ..triggers.argument_checks import ArgumentChecks, is_rendered_later
 from ..triggers.deliver import DeliverTrigger
-from ..triggers.settings import DEFAULT_CONNECTION, resume_floor
+from ..triggers.settings import DEFAULT_CONNECTION, resume_floor, settings
 from .continuous import TASK_ARGUMENTS, continuous_dag
 from .durable import DurableOperator
+from .wait_arguments import bound_arguments
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ..engine.config import BusConfig
 
 TASK_ID: Final = "deliver"
-Send: TypeAlias = Literal["event", "firing"]
 Format: TypeAlias = Literal["binary", "json"]
 
 MAX_IN_FLIGHT: Final = 1024  # as `SinkRecord` has it
@@ -218,21 +217,37 @@ class DeliverOperator(DurableOperator):
             kwargs={"since": since.isoformat()},
         )
 
+    def backtested(self) -> tuple[Condition, SinkRecord, datetime | None]:
+        """Returns the condition, the sink and `since` for a backtest, which has no run of the DAG.
+
+        Raises ConditionError if `param_values` has templates: only a run has their values.
+        """
+        values = self.param_values
+        if isinstance(values, Mapping) and any(map(is_rendered_later, values.values())):
+            raise ConditionError(
+                f"{self.who}: param_values has templates, whose values only a run of the DAG has: give the"
+                " condition with values, and the sink as JSON"
+            )
+        sink = self._record(f"{settings().deployment}/{self.kind}/{self.dag_id}")
+        return bound_arguments(self.condition, None, values)[0], sink, self.since
+
     def _sink(self, config: BusConfig) -> dict[str, Any]:
         """Returns the members of the sink record."""
-        record = SinkRecord(
-            subscription=self._subscription(config),
+        found: dict[str, Any] = msgspec.to_builtins(self._record(self._subscription(config)))
+        return found
+
+    def _record(self, subscription: str) -> SinkRecord:
+        return SinkRecord(
+            subscription=subscription,
             connection=self.conn_id,
             path=self.path,
             order=self.order,
             max_in_flight=self.max_in_flight,
             replies=self.replies,
             retry=msgspec.convert(dict(self.retry or {}), Retry),
-            send=self.send or ("event" if isinstance(self.condition, Matcher) else "firing"),
+            send=self.send or default_send(self.condition),
             format=self.format,
         )
-        found: dict[str, Any] = msgspec.to_builtins(record)
-        return found
 
 
 def _check_connection(checks: ArgumentChecks, conn_id: object) -> None:

@@ -13,11 +13,9 @@ import msgspec
 from ..conditions.rehearsal import Given, Moment, played
 from ..engine.bus import Record, TopicPartition
 from ..engine.config import BusConfig
-from ..engine.delivery.firings import OpenFiring
 from ..engine.delivery.sinks import SinkRecord
 from ..engine.records import Registration
-from ..engine.sending.content import MOST_RESOLVED_BYTES, Content
-from ..engine.sending.target import SinkTarget
+from ..engine.sending.expected import METHOD, expected_path, expected_request
 from ..events.http import decode
 from ..events.plain_text import takes_plain_text
 from ..operators.deliver import TASK_ID, DeliverOperator
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from ..events.event import Event
 
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_ANYWHERE: Final = SinkTarget(url="http://sink.invalid")  # the connection's address is not known
 
 
 @dataclass(frozen=True)
@@ -49,11 +46,11 @@ class DeliveryRequest:
     headers: dict[str, str]
     body: bytes
     at: datetime
-    method: str = "POST"
+    method: str = METHOD
 
     @cached_property
     def event(self) -> Event:
-        """The CloudEvent in the request, as the service reads it; `event.payload` is its data."""
+        """The CloudEvent in the request, as the service reads it; `event.payload` are its data."""
         headers = [(name.encode(), text.encode()) for name, text in self.headers.items()]
         [found] = decode(headers, self.body)
         return found
@@ -63,8 +60,8 @@ class DeliveryRequest:
 def requests_of(dag: DAG, events: Iterable[Given], *, until: Moment | None = None) -> list[DeliveryRequest]:
     """Returns the requests that deliveries of `dag` make for these events, in the order of the firings.
 
-    There is one for each firing, as if the service accepted it. dag: made by `deliver_dag`. events, until: as
-    for `rehearse`.
+    Each is there once, as if the service accepted it. dag: made by `deliver_dag`. events, until: as for
+    `rehearse`.
     """
     check_dag(ArgumentChecks("requests_of()"), dag)
     operator: Any = dag.get_task(TASK_ID) if TASK_ID in dag.task_ids else None
@@ -87,28 +84,14 @@ def _request(
     sink: SinkRecord, number: int, firing: Rehearsed, written: tuple[bytes, bytes]
 ) -> DeliveryRequest:
     """number: stands for the offset of the firing's record."""
-    record = Record(TopicPartition("rehearsal", 0), number, as_ms(firing.fired_at), *written, None)
-    content = Content(sink, OpenFiring(record, sink.subscription, by_key=""))
-    _resolve(content, firing)
-    sent = content.encoded()
-    prefer = {"prefer": "reply"} if sink.replies else {}
-    return DeliveryRequest(
-        conn_id=sink.connection,
-        path=_ANYWHERE.address(sink.path).raw_path_qs,
-        headers={**prefer, **dict(sent.headers), **sent.trace},
-        body=sent.body,
-        at=firing.fired_at,
-    )
-
-
-def _resolve(content: Content, firing: Rehearsed) -> None:
-    """Replaces references by large data where it fits, as deliveries do."""
     matches = [part.match for part in firing.taking_part]
     events = {f"kafka:{one.topic}/{one.partition}/{one.offset}": one.event for one in matches}
-    left = MOST_RESOLVED_BYTES
-    for reference in content.references():
-        event = events[reference.dataref]
-        left -= len(event.data or b"")
-        if left < 0:
-            return
-        content.resolve(reference, event)
+    action = Record(TopicPartition("rehearsal", 0), number, as_ms(firing.fired_at), *written, None)
+    found = expected_request(sink, action, events.__getitem__)
+    return DeliveryRequest(
+        conn_id=sink.connection,
+        path=expected_path(sink),
+        headers={name.lower(): text for name, text in found.headers},
+        body=found.body,
+        at=firing.fired_at,
+    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from ...conditions import Condition, Matcher
 from ..bus import End, Record
 from ..errors import RecordError, UnknownVersion
 from ..log import at, log
@@ -14,7 +15,13 @@ from ..records.versions import VERSION
 from .firings import Order
 from .retry import Retry
 
+Send: TypeAlias = Literal["event", "firing"]
 _PREFIX: Final = sink_key("")
+
+
+def default_send(condition: Condition) -> Send:
+    """What is sent of the firings of a condition whose author does not say it."""
+    return "event" if isinstance(condition, Matcher) else "firing"
 
 
 class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +40,7 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     order: Order = "key"
     max_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32
-    send: Literal["event", "firing"] = "firing"
+    send: Send = "firing"
     format: Literal["binary", "json"] = "binary"
     replies: bool = False
     retry: Retry = Retry()

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import msgspec
 
 from ...events import content
+from ...events.errors import EventError
 from ...events.event import Event
-from .sizes import MAX_INLINE_BYTES
+from .sizes import MAX_ATTRIBUTE_BYTES, MAX_INLINE_BYTES
 
 # Events pass through JSON parsers with a nesting limit, msgpack (64-bit integers) and PostgreSQL's jsonb (no
 # NUL). A task could never resume with a value beyond these limits.
@@ -41,6 +42,15 @@ def raw_form(event: Event) -> dict[str, Any]:
     if data and attributes.get("datacontenttype") == content.JSON and is_surely_portable(data):
         return {**attributes, "data": msgspec.Raw(data)}
     return json_form(event)
+
+
+def check_attributes(event: Event) -> None:
+    """Raises EventError if the event's attributes are too large for matches."""
+    text = "".join(event.attributes.values())  # cheaper than a sum of lengths
+    if len(text) > MAX_ATTRIBUTE_BYTES // 4 and len(text.encode()) > MAX_ATTRIBUTE_BYTES:
+        raise EventError(
+            f"its attributes exceed {MAX_ATTRIBUTE_BYTES} bytes, the limit: each match contains them"
+        )
 
 
 def by_reference(event: Event, topic: str, partition: int, offset: int) -> Event:

@@ -24,6 +24,7 @@ SEQUENCE: Final = "interlocksequence"  # the firing's offset: it grows within a 
 FIRING: Final = "interlockfiring"  # the firing's id
 HOPS: Final = "interlockhops"  # how many replies may follow one another, from here on
 MOST_HOPS: Final = 32
+REPLY_ASKED: Final = ("Prefer", "reply")  # a header for sinks that may reply
 # So many bytes of data are read for a firing of large events. Events whose data do not fit are sent with
 # their references.
 MOST_RESOLVED_BYTES: Final = 8 * 1024 * 1024
@@ -82,13 +83,17 @@ class Sendable(NamedTuple):
 
 
 class Content:
-    """What is sent of a firing: itself, or its only event. Resolve the `references` before `encoded`."""
+    """What is sent of a firing: itself, or its only event.
+
+    Resolve the `references` before `encoded`, in their order, until one does not fit.
+    """
 
     def __init__(self, sink: SinkRecord, firing: OpenFiring) -> None:
         value = firing.record.value or b""
         self._firing = _decode(value).firing
         self._subscription, self._offset = firing.subscription, firing.record.offset
         self._is_json = sink.format == "json"
+        self._room = MOST_RESOLVED_BYTES
         events = self._firing.events
         self._sends_event = sink.send == "event" and [len(each) for each in events.values()] == [1]
         self._sends_event = self._sends_event and not self._firing.left_out
@@ -112,8 +117,14 @@ class Content:
             if at and dataref == f"kafka:{at[0].get('topic')}/{at[0].get('partition')}/{at[0].get('offset')}":
                 yield Reference(label, number, dataref)
 
-    def resolve(self, reference: Reference, event: Event) -> None:
-        """Put the event in the place of the reference. Raises FetchError if it is another event."""
+    def resolve(self, reference: Reference, event: Event) -> bool:
+        """Put the event in the place of the reference, and return True; False if its data do not fit.
+
+        Raises FetchError if it is another event.
+        """
+        self._room -= len(event.data or b"")
+        if self._room < 0:
+            return False
         members = self._events[reference.label, reference.number]
         known = [_decode_value(members[name]) for name in ("source", "id") if name in members]
         if known and known != [event.source, event.id]:
@@ -121,6 +132,7 @@ class Content:
         self._events[reference.label, reference.number] = _decode_members(
             msgspec.json.encode(raw_form(event))
         )
+        return True
 
     @property
     def firing(self) -> AnyFiring:

@@ -15,7 +15,7 @@ from ..delivery.answers import Answer, Verdict
 from ..delivery.posts import Delivery
 from ..errors import EngineError, FetchError
 from ..reading.references import SharedReferences
-from .content import MOST_RESOLVED_BYTES, Content
+from .content import Content
 from .room import Room
 from .spans import Request, request_of
 from .threads import DaemonThreads
@@ -78,16 +78,13 @@ class ReferredData:
     async def _resolve(self, content: Content) -> None:
         """Read the data of references, as far as they fit. Raises EngineError if one cannot be read."""
         loop = asyncio.get_running_loop()
-        left = MOST_RESOLVED_BYTES
         for reference in content.references():
             dataref = reference.dataref
             event = await self._turns.read(
                 _partition(dataref), partial(loop.run_in_executor, self._threads, self._fetch, dataref)
             )
-            left -= len(event.data or b"")
-            if left < 0:
+            if not content.resolve(reference, event):
                 break
-            content.resolve(reference, event)
 
 
 def _partition(dataref: str) -> str:

@@ -21,7 +21,7 @@ from ..delivery.shown_path import shown_path
 from ..delivery.sinks import SinkRecord
 from .bodies import blanked, drain, excerpt, whole
 from .connector import RequestProgress, request_progress
-from .content import Sendable
+from .content import REPLY_ASKED, Sendable
 from .failures import failure
 from .replies import MOST_BYTES, ReplyError, is_compressed, is_reply, read_reply
 from .spans import DeliverySpans
@@ -59,7 +59,7 @@ class HttpSink:
         self._tokens = SinkTokens(target.auth, self._session) if is_fetched else None  # type: ignore[arg-type]
         self._headers = [*target.fixed_headers()]
         if record.replies:
-            self._headers.insert(0, ("Prefer", "reply"))
+            self._headers.insert(0, REPLY_ASKED)
         # Without the connection's own path and query, which may be secrets.
         self._destination = f"{self._url.origin()}/{shown_path(record.path).lstrip('/')}"
 

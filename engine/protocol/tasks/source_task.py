@@ -29,8 +29,7 @@ from ...records import (
     encode_msgpack,
     partition_of,
 )
-from ...records.event_form import by_reference
-from ...records.sizes import MAX_ATTRIBUTE_BYTES
+from ...records.event_form import by_reference, check_attributes
 from ...registry.registry import Registered, Registry
 from ..context import EngineContext
 from ..outputs import MAX_PASS_BYTES, Outputs
@@ -164,11 +163,7 @@ class SourceTask:
             event = decode(record.key, value, headers)
             if self._proof is not None:
                 self._proof.check(event, record.timestamp_ms)
-        text = "".join(event.attributes.values())  # cheaper than a sum of lengths
-        if len(text) > MAX_ATTRIBUTE_BYTES // 4 and len(text.encode()) > MAX_ATTRIBUTE_BYTES:
-            raise EventError(
-                f"its attributes exceed {MAX_ATTRIBUTE_BYTES} bytes, the limit: each match contains them"
-            )
+        check_attributes(event)
         return event
 
     def targets(

@@ -58,7 +58,7 @@ def test_data_that_cannot_be_read_are_not_left_out(sink: Sink, fetched: Any, ver
 
 def test_what_does_not_fit_stays_a_reference(sink: Sink) -> None:
     with (
-        mock.patch("interlock.engine.sending.referred.MOST_RESOLVED_BYTES", 100),
+        mock.patch("interlock.engine.sending.content.MOST_RESOLVED_BYTES", 100),
         Posting({"c": SinkTarget(url=sink.url)}, {REF: LARGE}) as posting,
     ):
         posting.deliver(referring())
