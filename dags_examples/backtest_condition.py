@@ -1,6 +1,7 @@
 """Backtest, triggered by hand: compares the firings of two conditions over the archived events.
 
-Trigger it with the two conditions as text. The summary is in the task's log; the firings are Parquet files.
+Trigger it with the two conditions as text, and with arguments of a `deliver_dag` as JSON: it shows what would
+have been delivered. The summary is in the task's log; firings and deliveries are Parquet files.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ with DAG(
     schedule=None,
     params={
         "condition": Param(BEFORE, type="string"),
+        "deliver": Param('{"dag_id": "settle", "conn_id": "settlements", "order": "key"}', type="string"),
         "compare": Param(f"({BEFORE}).within('2h')", type="string"),
     },
     tags=["interlock"],
@@ -32,6 +34,7 @@ with DAG(
             "--archive", "{{ var.value.interlock_archive }}",
             "--condition", "{{ params.condition }}",
             "--compare", "{{ params.compare }}",
+            "--deliver", "{{ params.deliver }}",
             # A cleared task overwrites its earlier output. Some file systems do not allow colons.
             "--output", "{{ var.value.interlock_archive }}_backtests/{{ run_id | replace(':', '') }}",
             "--overwrite",

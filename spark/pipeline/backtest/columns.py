@@ -53,14 +53,20 @@ class ReadColumns:
 
         Keeps types that differ only in case: they are near misses.
         """
+        return self.events_in(rows).select(
+            *_PLACE, *ALWAYS, *self._columns(), *(["data"] if self.data else [])
+        )
+
+    def events_in(self, rows: DataFrame) -> DataFrame:
+        """The rows of events whose type a matcher may accept or nearly accept, with all columns."""
         from pyspark.sql import functions as f
 
         found = rows.where(f.col("kind") == "event")
-        if self.types is not None:
-            keys, starts = self.type_keys
-            key = f.lower(f.col("type_key"))  # a partition column: Spark reads no other folders
-            found = found.where(reduce(or_, map(key.startswith, starts), key.isin(keys)))
-        return found.select(*_PLACE, *ALWAYS, *self._columns(), *(["data"] if self.data else []))
+        if self.types is None:
+            return found
+        keys, starts = self.type_keys
+        key = f.lower(f.col("type_key"))  # a partition column: Spark reads no other folders
+        return found.where(reduce(or_, map(key.startswith, starts), key.isin(keys)))
 
     @property
     def type_keys(self) -> tuple[list[str], list[str]]:

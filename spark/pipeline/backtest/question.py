@@ -98,19 +98,25 @@ def condition_of(text: str | None, path: str | None, option: str) -> Condition:
         raise ConditionError(f"give either --{option} or --{option}-from")
     if text is not None:
         return parse(text)
-    module, colon, name = (path or "").partition(":")
+    found = named(path or "", f"{option}-from")
+    if not isinstance(found, Condition):
+        raise ConditionError(
+            f"--{option}-from {path!r} is of type {type(found).__name__}: name a condition of the module"
+        )
+    return found
+
+
+def named(path: str, option: str) -> object:
+    """What is at `path` (MODULE:NAME), the value of this option. ConditionError if there is nothing."""
+    module, colon, name = path.partition(":")
     if not (module and colon and name):
-        raise ConditionError(f"--{option}-from {path!r}: write MODULE:NAME, such as dags.settle:ready")
+        raise ConditionError(f"--{option} {path!r}: write MODULE:NAME, such as dags.settle:ready")
     try:
         found: object = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
         raise ConditionError(
-            f"--{option}-from {path!r}: {error}; the module must be on the driver's PYTHONPATH"
+            f"--{option} {path!r}: {error}; the module must be on the driver's PYTHONPATH"
         ) from error
-    if not isinstance(found, Condition):
-        raise ConditionError(
-            f"--{option}-from {path!r} is of type {type(found).__name__}: name a condition of the module"
-        )
     return found

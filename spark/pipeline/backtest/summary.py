@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from .backtest import Backtest
+from .deliveries.figures import DeliveryFigures
+from .deliveries.wording import lines_of
+from .lines import line, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_REASONS: Final = 20
-_WIDTH: Final = 12
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ReasonCount:
 class ConditionFigures:
     """The figures of one condition. keys: how many fired. missing: {label: pending keys that lack it}.
 
-    expires: whether the condition has an expiry.
+    expires: whether the condition has an expiry. deliveries: None without a sink.
     """
 
     condition: str
@@ -45,6 +45,7 @@ class ConditionFigures:
     missing: Mapping[str, int]
     near_misses: int
     reasons: Sequence[ReasonCount]
+    deliveries: DeliveryFigures | None = None
 
     @staticmethod
     def of(backtest: Backtest) -> ConditionFigures:
@@ -81,25 +82,27 @@ class ConditionFigures:
 
     def lines(self, until: str | None) -> Iterator[str]:
         """until: the last event, if the backtest ended there and not at a given time."""
-        yield _line("condition", self.condition)
-        yield _line("firings", f"{self.met:,} met, {self.expired:,} expired, for {self.keys:,} keys")
+        yield line("condition", self.condition)
+        yield line("firings", f"{self.met:,} met, {self.expired:,} expired, for {self.keys:,} keys")
         if self.expires and until is not None:
-            yield _line(
+            yield line(
                 "expiry",
                 f"evaluated until the last event, {until}: what expires later is pending. Give --until to run"
                 " timers longer",
             )
         elif not self.expires:
-            yield _line("expiry", "the condition has none, so nothing expires; add .expires(...) to it")
+            yield line("expiry", "the condition has none, so nothing expires; add .expires(...) to it")
         missing = ", ".join(f"{label} {count:,}" for label, count in self.missing.items())
-        yield _line(
+        yield line(
             "pending", f"{self.pending:,} keys half met" + (f"; missing: {missing}" if missing else "")
         )
-        yield _line("near misses", f"{self.near_misses:,}")
+        yield line("near misses", f"{self.near_misses:,}")
         for reason in self.reasons[:_MOST_REASONS]:
-            yield _line("", f"{reason.count:,} {reason.label or '(no matcher)'}: {reason.text}")
+            yield line("", f"{reason.count:,} {reason.label or '(no matcher)'}: {reason.text}")
         if len(self.reasons) > _MOST_REASONS:
-            yield _line("", f"and {len(self.reasons) - _MOST_REASONS} more reasons")
+            yield line("", f"and {len(self.reasons) - _MOST_REASONS} more reasons")
+        if self.deliveries is not None:
+            yield from lines_of(self.deliveries)
 
 
 @dataclass(frozen=True)
@@ -123,12 +126,12 @@ class Summary:
         return asdict(self)
 
     def __str__(self) -> str:
-        since = "the beginning" if self.since_ms is None else _moment(self.since_ms)
+        since = "the beginning" if self.since_ms is None else moment(self.since_ms)
         stamps = "set by brokers" if self.ascending else "set by producers, at least some"
-        until = None if self.until_given else _moment(max(self.until_ms - 1, 0))
+        until = None if self.until_given else moment(max(self.until_ms - 1, 0))
         lines = [
-            _line("events", f"{self.events:,} from {since} until {_moment(self.until_ms)}"),
-            _line("timestamps", stamps),
+            line("events", f"{self.events:,} from {since} until {moment(self.until_ms)}"),
+            line("timestamps", stamps),
             *self.before.lines(until),
         ]
         if self.after is not None and self.changes is not None:
@@ -141,8 +144,8 @@ class Summary:
                     ("new", "new"),
                 )
             )
-            lines += ["", "compared with", *self.after.lines(until), _line("changes", changes)]
-        lines.append(_line("took", f"{self.duration_s:.1f} s"))
+            lines += ["", "compared with", *self.after.lines(until), line("changes", changes)]
+        lines.append(line("took", f"{self.duration_s:.1f} s"))
         return "\n".join(lines)
 
 
@@ -155,16 +158,3 @@ def _row_count() -> Column:
     from pyspark.sql import functions as f
 
     return f.count("*").alias("n")
-
-
-def _line(name: str, text: str) -> str:
-    return f"{name:<{_WIDTH}}  {text}"
-
-
-def _moment(ms: int) -> str:
-    """The time in UTC; "… ms" outside the calendar, which a producer's timestamp may be."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=ms)
-    except OverflowError:
-        return f"{ms} ms"
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

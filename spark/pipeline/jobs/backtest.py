@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from interlock.conditions import ConditionError
+from interlock.conditions import Condition, ConditionError
 from interlock.conditions.explanation.explain import moment_of
 from interlock.conditions.nodes.duration import duration_ms
 from interlock.events.errors import InterlockError
@@ -20,6 +20,9 @@ from interlock.spark.pipeline.archive.files import Files
 from interlock.spark.pipeline.archive.layout import read
 from interlock.spark.pipeline.backtest.backtest import Backtest, Log
 from interlock.spark.pipeline.backtest.comparison import compared
+from interlock.spark.pipeline.backtest.deliveries.figures import DeliveryFigures
+from interlock.spark.pipeline.backtest.deliveries.sink import SinkQuestion, sink_in, sink_of
+from interlock.spark.pipeline.backtest.deliveries.table import Deliveries
 from interlock.spark.pipeline.backtest.question import Question, condition_of
 from interlock.spark.pipeline.backtest.summary import ConditionFigures, Summary, changes_of
 from interlock.spark.pipeline.progress import logged_progress
@@ -37,7 +40,8 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 @dataclass(frozen=True)
 class BacktestOptions:
     """What to do. archive: None to read the topics. compare: a second question about the same events.
-    until_ms: not included; None: the end of the events."""
+    until_ms: not included; None: the end of the events. sink, compare_sink: to which the firings of each
+    question would go; None: not asked."""
 
     question: Question
     compare: Question | None
@@ -46,6 +50,8 @@ class BacktestOptions:
     output: str | None
     overwrite: bool
     as_json: bool
+    sink: SinkQuestion | None = None
+    compare_sink: SinkQuestion | None = None
 
 
 def parse(arguments: Sequence[str]) -> BacktestOptions:
@@ -72,6 +78,22 @@ def parse(arguments: Sequence[str]) -> BacktestOptions:
     parser.add_argument(
         "--near-misses", type=int, default=5, metavar="N", help="how many to keep per reason; 0: none"
     )
+    sink = parser.add_mutually_exclusive_group()
+    sink.add_argument(
+        "--deliver", metavar="JSON", help="a sink: dag_id, conn_id and other arguments of deliver_dag"
+    )
+    sink.add_argument(
+        "--deliver-from", metavar="MODULE:NAME", help="a DAG made by deliver_dag, which has the condition too"
+    )
+    parser.add_argument(
+        "--partitions", type=int, metavar="N", help='of the bus\'s topics, for a sink with order "partition"'
+    )
+    parser.add_argument(
+        "--outage", metavar="DURATION", help="with a sink: what waits after the worst outage of this length"
+    )
+    parser.add_argument(
+        "--answer-time", metavar="DURATION", help="with --outage: how long the sink takes to answer"
+    )
     parser.add_argument("--output", metavar="PATH", help="Parquet: firings, pending, near_misses, changes")
     parser.add_argument("--overwrite", action="store_true", help="replace the tables in --output")
     parser.add_argument("--output-format", choices=("human", "json"), default="human", help="summary format")
@@ -83,10 +105,28 @@ def parse(arguments: Sequence[str]) -> BacktestOptions:
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         parser.error("--since must be before --until")
     key = None if given.key is None else given.key[0] if len(given.key) == 1 else given.key
+    has_sink = given.deliver is not None or given.deliver_from is not None
+    for option, needs, is_there in (
+        ("--partitions", "a sink: --deliver or --deliver-from", has_sink or given.partitions is None),
+        ("--outage", "a sink: --deliver or --deliver-from", has_sink or given.outage is None),
+        ("--answer-time", "--outage", given.outage is not None or given.answer_time is None),
+    ):
+        if not is_there:
+            parser.error(f"{option} needs {needs}")
+    if given.partitions is not None and given.partitions < 1:
+        parser.error("--partitions: give 1 or more")
+    if given.deliver_from is None:
+        condition = condition_of(given.condition, given.condition_from, "condition")
+        sink_json = None if given.deliver is None else sink_of(given.deliver, condition)
+    elif given.condition is not None or given.condition_from is not None:
+        parser.error("--deliver-from has the condition too: leave out --condition and --condition-from")
+    else:
+        condition, sink_json, sink_since_ms = sink_in(given.deliver_from)
+        since_ms = sink_since_ms if since_ms is None else since_ms
 
-    def question(text: str | None, path: str | None, option: str) -> Question:
+    def question(condition: Condition) -> Question:
         return Question.of(
-            condition_of(text, path, option),
+            condition,
             key,
             since_ms=since_ms,
             ttl_ms=duration_ms("--ttl", given.ttl),
@@ -94,15 +134,26 @@ def parse(arguments: Sequence[str]) -> BacktestOptions:
             once=given.once,
         )
 
-    compare = given.compare is not None or given.compare_from is not None
+    def sink_question(asked: Question | None) -> SinkQuestion | None:
+        if sink_json is None or asked is None:
+            return None
+        outage_ms = None if given.outage is None else duration_ms("--outage", given.outage)
+        answer_ms = None if given.answer_time is None else duration_ms("--answer-time", given.answer_time)
+        return SinkQuestion(asked, sink_json, given.partitions, outage_ms, answer_ms)
+
+    asked, other = question(condition), None
+    if given.compare is not None or given.compare_from is not None:
+        other = question(condition_of(given.compare, given.compare_from, "compare"))
     return BacktestOptions(
-        question(given.condition, given.condition_from, "condition"),
-        question(given.compare, given.compare_from, "compare") if compare else None,
+        asked,
+        other,
         given.archive,
         until_ms,
         given.output,
         given.overwrite,
         given.output_format == "json",
+        sink_question(asked),
+        sink_question(other),
     )
 
 
@@ -139,21 +190,20 @@ def run(spark: SparkSession, options: BacktestOptions) -> Summary:
                 f"--output {options.output!r} is not empty: name another folder, or give --overwrite"
             )
     with log_of(spark, options) as log:
+        if options.output is not None and options.overwrite:
+            for name in ("changes", "deliveries", "deliveries_compared"):  # of another run's options
+                Files(spark, options.output).remove(name)
         backtest = Backtest(spark, options.question, log)
         other = None if options.compare is None else Backtest(spark, options.compare, log)
         try:
-            with logged_progress(spark, f"backtest of {options.question.condition}"):
-                figures = ConditionFigures.of(backtest)
+            figures = _figures(spark, backtest, options.sink, options, "deliveries")
             after, changes = None, None
             if other is not None:
-                with logged_progress(spark, f"backtest of {other.question.condition}"):
-                    after = ConditionFigures.of(other)
+                after = _figures(spark, other, options.compare_sink, options, "deliveries_compared")
                 difference = compared(backtest.firings, other.firings)
                 with logged_progress(spark, "comparing"):
                     changes = changes_of(difference)
                 _write(options, "changes", difference)
-            elif options.output is not None and options.overwrite:
-                Files(spark, options.output).remove("changes")  # of another run's conditions
             for name in ("firings", "pending", "near_misses"):
                 _write(options, name, getattr(backtest, name))
         finally:
@@ -171,6 +221,24 @@ def run(spark: SparkSession, options: BacktestOptions) -> Summary:
             changes,
             time.monotonic() - began,
         )
+
+
+def _figures(
+    spark: SparkSession, backtest: Backtest, sink: SinkQuestion | None, options: BacktestOptions, table: str
+) -> ConditionFigures:
+    """The figures of a backtest. With a sink, writes the table of its deliveries."""
+    with logged_progress(spark, f"backtest of {backtest.question.condition}"):
+        figures = ConditionFigures.of(backtest)
+    if sink is None:
+        return figures
+    deliveries = Deliveries(backtest, sink)
+    try:
+        with logged_progress(spark, f"deliveries to {sink.record.subscription}"):
+            found = DeliveryFigures.of(deliveries)
+        _write(options, table, deliveries.rows)
+    finally:
+        deliveries.close()
+    return replace(figures, deliveries=found)
 
 
 def _write(options: BacktestOptions, name: str, table: DataFrame) -> None:

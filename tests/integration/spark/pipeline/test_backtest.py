@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ from tests.unit.spark.pipeline.backtest import logs
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+DAY_MS = 86_400_000
+SINK = '{"dag_id": "ship", "conn_id": "crm"}'
 ORDERS = "event('com.example.orders.done', by='data.order', label='orders')"
 RATES = "event('com.example.rates.published', by='data.order', label='rates')"
 
@@ -166,6 +169,59 @@ def test_the_job_writes_firings_pending_keys_and_near_misses_and_a_summary(
     assert before["near_misses"] == reason["count"] > 5
 
 
+def test_the_figures_of_deliveries_are_those_of_their_table(spark: SparkSession, answered: Any) -> None:
+    sink = '{"dag_id": "ship", "conn_id": "crm", "max_in_flight": 2, "retry": {"give_up_after_s": 3600}}'
+    condition = f"({ORDERS} & {RATES}).expires(after='6h')"
+    wanted = ("--deliver", sink, "--outage", "3h", "--answer-time", "250ms")
+    result, output = answered("--condition", condition, *wanted)
+    before, found = result["before"], result["before"]["deliveries"]
+    rows = spark.read.parquet(f"{output}/deliveries").collect()
+    assert len(rows) == found["deliveries"] == before["met"] + before["expired"] > 500
+    assert found["refused"] == {}
+    types = Counter(row.type for row in rows)
+    assert found["types"] == types
+    assert {*types} == {"interlock.firing.met", "interlock.firing.expired"}
+    assert found["body_bytes"] == sum(row.body_bytes for row in rows)
+    assert found["largest_body"] == max(row.body_bytes for row in rows)
+    assert found["largest_headers"] == max(row.header_bytes for row in rows)
+
+    lanes = Counter(row.lane for row in rows)
+    assert found["lanes"] == len(lanes)
+    assert found["busiest_lane"]["lane"] == lanes.most_common(1)[0][0] == "key order-hot"
+    days = Counter(row.fired_ms // DAY_MS * DAY_MS for row in rows)
+    assert {day["start_ms"]: day["deliveries"] for day in found["days"]} == days
+    assert found["peak_day"]["deliveries"] == max(days.values())
+    assert found["average_a_day"] == len(rows) / ((max(days) - min(days)) // DAY_MS + 1)
+    minutes, seconds = (Counter(row.fired_ms // span * span for row in rows) for span in (60_000, 1_000))
+    of_lane = Counter((row.lane, row.fired_ms // 60_000) for row in rows)
+    most, most_of_lane = max(minutes.values()), max(of_lane.values())
+    peaks = ("peak_minute", "peak_second", "peak_lane_minute")
+    assert [found[name]["deliveries"] for name in peaks] == [most, max(seconds.values()), most_of_lane]
+    assert found["peak_minute"]["start_ms"] == min(at for at, count in minutes.items() if count == most)
+    assert found["answer_within_ms"] == min(60_000 * 2 // most, 60_000 // most_of_lane)
+
+    waiting = most_within(seconds, 3 * 3_600)
+    by_lane = [Counter(r.fired_ms // 1000 * 1000 for r in rows if r.lane == lane) for lane in lanes]
+    in_a_lane = max(most_within(each, 3 * 3_600) for each in by_lane)
+    assert found["outage"] == {
+        "outage_ms": 3 * 3_600_000,
+        "waiting": waiting,
+        "in_a_lane": in_a_lane,
+        "given_up": most_within(seconds, 2 * 3_600),
+        "answer_ms": 250,
+        "catch_up_ms": max(-(-waiting // 2), in_a_lane) * 250,
+    }
+    assert [row["id"] for row in found["first"]] == [
+        row.id for row in sorted(rows, key=lambda row: (row.fired_ms, row.lane, row.firing_id))[:10]
+    ]
+
+
+def most_within(seconds: Mapping[int, int], span_s: int) -> int:
+    """The most deliveries in so many seconds."""
+    starts = [*seconds]
+    return max(sum(seconds[at] for at in starts if start - span_s * 1000 < at <= start) for start in starts)
+
+
 @pytest.mark.long
 def test_a_comparison_counts_firings_that_are_gone_new_moved_and_the_same(
     spark: SparkSession, answered: Any
@@ -231,6 +287,14 @@ def test_an_existing_output_is_replaced_only_with_overwrite(answered: Any) -> No
         (["--condition", "event('a')", "--key", "k", "--archive", "x"], "no matcher reads one"),
         (["--condition", "event('a')", "--since", "soon", "--archive", "x"], "--since"),
         (["--condition", "event('a')"], "--archive --kafka"),
+        (["--condition", "event('a')", "--outage", "1h", "--archive", "x"], "--outage needs a sink"),
+        (["--condition", "event('a')", "--deliver", "{}", "--archive", "x"], "required field `dag_id`"),
+        (
+            ["--condition", "event('a')", "--deliver", SINK, "--answer-time", "1s", "--archive", "x"],
+            "--answer-time needs --outage",
+        ),
+        (["--condition", "event('a')", "--deliver-from", "a:b", "--archive", "x"], "leave out --condition"),
+        (["--condition", "event('a')", "--deliver", SINK, "--once", "--archive", "x"], "leave out --once"),
     ],
 )
 def test_wrong_arguments_end_the_job_with_2_and_a_message(

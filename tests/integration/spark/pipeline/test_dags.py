@@ -90,6 +90,8 @@ def test_events_are_archived_compacted_backtested_and_reported_by_the_example_da
     submitted("backtest_condition", "backtest")
     output = tmp_path / "archive_backtests" / "by_hand"
     assert spark.read.parquet(str(output / "firings")).count() == 20
+    for table in ("deliveries", "deliveries_compared"):
+        assert spark.read.parquet(str(output / table)).where("refused is null").count() == 20
     changes = spark.read.parquet(str(output / "changes")).groupBy("change").count().collect()
     assert [row.asDict() for row in changes] == [{"change": "same", "count": 20}]
     submitted("event_report", "report")
