@@ -107,10 +107,10 @@ def is_media_type(text: str) -> bool:
 _FORMS = {
     "source": (
         is_uri_reference,
-        "no URI reference (RFC 3986): write, for example, /orders/ingest or urn:orders",
+        "not a URI reference (RFC 3986): write, for example, /orders/ingest or urn:orders",
     ),
-    "dataschema": (is_uri, "no URI (RFC 3986): begin with a scheme, as urn:orders:v1"),
-    "datacontenttype": (is_media_type, "no media type (RFC 2046): write, for example, application/json"),
+    "dataschema": (is_uri, "not a URI (RFC 3986): begin with a scheme, such as urn:orders:v1"),
+    "datacontenttype": (is_media_type, "not a media type (RFC 2046): write, for example, application/json"),
 }
 
 
@@ -222,5 +222,7 @@ def find_problems(attributes: Mapping[str, str]) -> list[str]:
             problems.append(f"attribute {name} is {shown(value)}: {hint}")
     time = attributes.get("time")
     if time and not is_timestamp(time):
-        problems.append(f"attribute time is {shown(time)}: give RFC 3339 with zone, as 2026-11-20T06:00:00Z")
+        problems.append(
+            f"attribute time is {shown(time)}: give RFC 3339 with zone, such as 2026-11-20T06:00:00Z"
+        )
     return problems

@@ -108,7 +108,7 @@ def _decode_batch(body: bytes, most_events: int | None) -> list[Event]:
     try:
         parts = msgspec.json.decode(body, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise EventError(f"the batch is no JSON array of objects: {error}") from error
+        raise EventError(f"the batch is not a JSON array of objects: {error}") from error
     if most_events is not None and len(parts) > most_events:
         raise BatchTooLargeError(len(parts), most_events)
     events: list[Event] = []

@@ -57,10 +57,8 @@ def likely_mistakes(headers: Headers | None, value: bytes | None, missing: Colle
     found = []
     if wrong:
         names, right = list(wrong), list(dict.fromkeys(wrong.values()))
-        found.append(
-            f"on Kafka {_list(names)} {'is' if len(names) == 1 else 'are'} no attribute of a CloudEvent: "
-            f"write {_list(right)}"
-        )
+        are_not = "is not an attribute" if len(names) == 1 else "are not attributes"
+        found.append(f"on Kafka {_list(names)} {are_not} of a CloudEvent: write {_list(right)}")
     if not structured and set(missing) == set(REQUIRED) and holds_event(value):
         found.append(
             "its value is a CloudEvent in JSON: give the record the header content-type with the value "

@@ -97,7 +97,7 @@ def from_openlineage_batch(text: bytes, most_events: int) -> list[Event]:
     try:
         parts = msgspec.json.decode(text, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise EventError(f"the batch is no JSON array of objects: {error}") from error
+        raise EventError(f"the batch is not a JSON array of objects: {error}") from error
     if len(parts) > most_events:
         raise BatchTooLargeError(len(parts), most_events)
     events: list[Event] = []
@@ -252,5 +252,5 @@ def _time(text: str, read: _Members) -> str | None:
             return None if found.tzinfo is None else format_timestamp(found)
         except ValueError:
             pass
-    read.wrong(f"eventTime is {shown(text)}: give ISO 8601 with zone, as 2026-11-20T06:00:00Z")
+    read.wrong(f"eventTime is {shown(text)}: give ISO 8601 with zone, such as 2026-11-20T06:00:00Z")
     return None

@@ -133,6 +133,6 @@ def _moment(value: object) -> int:
         found = parse_timestamp(value if isinstance(value, str) else "")
     except ValueError:
         raise ProofError(
-            f"{FROM} is {shown(value)}: give RFC 3339 with zone, as 2026-11-20T06:00:00Z"
+            f"{FROM} is {shown(value)}: give RFC 3339 with zone, such as 2026-11-20T06:00:00Z"
         ) from None
     return round(found.timestamp() * 1000)

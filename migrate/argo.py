@@ -76,7 +76,7 @@ def sensors(resources: Iterable[Resource]) -> list[Subscription | Unread]:
         if each.kind == "Sensor" and each.api_version == API_VERSION:
             found += _sensor(each, taken)
         else:
-            found.append(Unread(str(each), f"it is no Sensor of {API_VERSION}"))
+            found.append(Unread(str(each), f"it is not a Sensor of {API_VERSION}"))
     return found
 
 
@@ -143,7 +143,7 @@ class _Dependencies:
 
 def _dependency(given: Members, name: str, notes: list[FieldNote]) -> Matcher:
     if _NAME.fullmatch(name) is None:
-        raise NotTranslated(given.field("name"), f"{shown(name)} is no name of a dependency")
+        raise NotTranslated(given.field("name"), f"{shown(name)} is not the name of a dependency")
     attributes = {"source": given.text("eventSourceName"), "subject": given.text("eventName")}
     for argument, field in (("source", "eventSourceName"), ("subject", "eventName")):
         if not attributes[argument]:
@@ -229,7 +229,7 @@ class _Trigger:
         def placeholder(found: re.Match[str]) -> str:
             name = known.named(found[0])
             if name is None:
-                raise NotTranslated(field, f"{shown(found[0])} is no dependency of the Sensor")
+                raise NotTranslated(field, f"{shown(found[0])} is not a dependency of the Sensor")
             return used.setdefault(name, f"d{len(used)}")
 
         if _BETWEEN_NAMES.fullmatch(_NAME.sub("", text)) is None or not _NAME.search(text):
@@ -279,7 +279,7 @@ class _Trigger:
         timeout = values.take("timeout") or _DEFAULT_TIMEOUT_S
         if not isinstance(timeout, (int, float)) or not 0 < timeout <= 3600:
             raise NotTranslated(
-                values.field("timeout"), f"{shown(timeout)} is no number of seconds up to an hour"
+                values.field("timeout"), f"{shown(timeout)} is not a number of seconds up to an hour"
             )
         self._left_out += values.left(_HTTP, "no field of http that is known here")
         arguments: dict[str, Any] = {"path": found.path} if found.path else {}

@@ -87,7 +87,7 @@ def _entry(given: Members, notes: list[FieldNote]) -> str:
             given.field("value"), "it must be a list of one or more texts. Write them in quotes"
         )
     if sign not in _SIGNS:
-        raise NotTranslated(given.field("comparator"), f"{shown(sign)} is no comparator")
+        raise NotTranslated(given.field("comparator"), f"{shown(sign)} is not a comparator")
     if kind == "string":
         notes.append(FieldNote(given.field("type"), _CONVERTED.format("only texts")))
         terms = list(_matches(path, sign, texts, given.field("comparator")))
@@ -136,7 +136,7 @@ def _matches(path: str, sign: str, patterns: Sequence[str], field: str) -> Itera
 
 def _double(text: str, field: str) -> str:
     if _NUMBER.fullmatch(text) is None:
-        raise NotTranslated(field, f"{shown(text)} is no decimal number")
+        raise NotTranslated(field, f"{shown(text)} is not a decimal number")
     return repr(float(text))
 
 
@@ -154,7 +154,7 @@ def _time(given: Members) -> str | None:
     for each in given.left({}, "unknown field"):
         raise NotTranslated(each.field, each.text)
     if _ZONE.fullmatch(zone) is None:
-        raise NotTranslated(given.field("timezone"), f"{shown(zone)} is no name of a time zone")
+        raise NotTranslated(given.field("timezone"), f"{shown(zone)} is not the name of a time zone")
     parts = (("Hours", " * 3600"), ("Minutes", " * 60"), ("Seconds", ""))
     now = " + ".join(f"timestamp(event.time).get{name}('{zone}'){times}" for name, times in parts)
     joined = "&&" if start < stop else "||"

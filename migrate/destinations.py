@@ -87,7 +87,7 @@ def _of_ref(ref: Members, namespace: str) -> str | None:
         return None
     for text in (names["name"], namespace):
         if _LABEL.fullmatch(text) is None:
-            raise NotTranslated(ref.field("name"), f"{shown(text)} is no name of Kubernetes")
+            raise NotTranslated(ref.field("name"), f"{shown(text)} is not a name that Kubernetes allows")
     return f"http://{names['name']}.{namespace}.svc"
 
 
@@ -97,9 +97,9 @@ def address(uri: str, path: str, notes: list[FieldNote]) -> Destination:
         parts = urlsplit(uri)
         port = parts.port
     except ValueError as error:
-        raise NotTranslated(path, f"{shown(_without_user(uri))} is no address: {error}") from None
+        raise NotTranslated(path, f"{shown(_without_user(uri))} is not an address: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise NotTranslated(path, f"{shown(_without_user(uri))} is no absolute address of http or https")
+        raise NotTranslated(path, f"{shown(_without_user(uri))} is not an absolute address of http or https")
     if parts.username is not None:
         notes.append(FieldNote(path, "login and password are not shown: give them to the connection"))
     if parts.fragment:
@@ -115,7 +115,7 @@ def _path(text: str, field: str) -> str:
     steps = re.split(r"[/\\]", unquote(text.partition("?")[0]))
     if _PATH.fullmatch(text) is None or text.startswith("//") or not {".", ".."}.isdisjoint(steps):
         raise NotTranslated(
-            field, f"{shown(text)} is no path that deliver_dag takes: percent-encode it, without .."
+            field, f"{shown(text)} is not a path that deliver_dag takes: percent-encode it, without .."
         )
     return text
 

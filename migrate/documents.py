@@ -157,7 +157,9 @@ def _resources(value: object, number: int) -> Iterator[Resource]:
             raise UnreadableFile(f"{where} is {kind(each)}: it must be a resource, an object with a kind")
         resource = Resource(where, each)
         if not resource.kind or not resource.api_version:
-            raise UnreadableFile(f"{where} has no kind or no apiVersion, so it is no resource of Kubernetes")
+            raise UnreadableFile(
+                f"{where} has no kind or no apiVersion, so it is not a resource of Kubernetes"
+            )
         yield resource
 
 

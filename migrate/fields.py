@@ -99,7 +99,7 @@ def seconds(text: str, path: str) -> float:
     if found is None or len(text) > _MAX_DIGITS:
         raise NotTranslated(
             path,
-            f"{shown(text)} is no ISO 8601 duration of weeks, days, hours, minutes and seconds, such as"
+            f"{shown(text)} is not an ISO 8601 duration of weeks, days, hours, minutes and seconds, such as"
             " PT0.2S or PT5M; years and months have no fixed length",
         )
     parts = (Decimal((part or "0").replace(",", ".")) for part in found.groups())

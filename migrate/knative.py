@@ -94,7 +94,7 @@ def _why_unread(resource: Resource) -> str:
             f"apiVersion is {resource.api_version}: only {API_VERSION} is read, which `kubectl get -o yaml`"
             " gives"
         )
-    return f"it is no Trigger or Broker of {API_VERSION}"
+    return f"it is not a Trigger or Broker of {API_VERSION}"
 
 
 class _Trigger:

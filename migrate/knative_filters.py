@@ -162,7 +162,7 @@ def _sql(value: object, path: str, notes: list[FieldNote]) -> Part:
     if compiled.kind is not bool:
         raise NotTranslated(
             path,
-            f"the expression {shown(value)} is no Boolean, and Knative's dispatchers disagree on such ones:"
+            f"the expression {shown(value)} is not a Boolean, and Knative's dispatchers disagree on such ones:"
             " write a comparison, or BOOL(...)",
         )
     if is_grouped_otherwise(value):
@@ -185,7 +185,7 @@ def _check_name(name: str, path: str) -> None:
     if name in _ALIASES:
         raise NotTranslated(path, _ALIASES[name])
     if _NAME.fullmatch(name) is None:
-        raise NotTranslated(path, "no name of an attribute in Knative: a letter a-z, then letters and digits")
+        raise NotTranslated(path, "not an attribute name of Knative: a letter a-z, then letters and digits")
 
 
 def _note_time(name: str, path: str, notes: list[FieldNote]) -> None:

@@ -120,7 +120,8 @@ class DurableOperator(BaseOperator):
             context["task_state_store"].set(self._state_key, True, retention=STATE_KEPT)
         except Exception as e:  # noqa: BLE001  # an error of the store must not fail a firing
             self.log.warning(
-                "The task state store failed. If the subscription is cancelled, earlier events may count: %s",
+                "The task state store failed: %s. If the subscription is cancelled, events from before that"
+                " may count.",
                 visible(e),
             )
 

@@ -167,7 +167,7 @@ class _Arguments:
         try:
             data = self.data if isinstance(self.data, bytes) else without_outputs(self.data)
         except RecursionError:
-            raise EventError(f"{checks.who}: data is nested too deeply, or holds itself") from None
+            raise EventError(f"{checks.who}: data is nested too deeply, or contains itself") from None
         try:
             Event.of(
                 or_instead("type", self.type, "x"),

@@ -185,7 +185,7 @@ def _check_attributes(
     given = [name for name, text in texts.items() if text is not None]
     if function is not None:
         if given:
-            raise ValueError(f"{checks.who}: give either event or {', '.join(given)}.")
+            raise ValueError(f"{checks.who}: give event or {', '.join(given)}, not both.")
         return
     if texts["type"] is None:
         raise ValueError(

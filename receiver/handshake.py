@@ -38,7 +38,7 @@ def answer_options(request: Request, origins: Set[str]) -> Response:
     rates = [value for name, value in request.headers if name == b"webhook-request-rate"]
     if len(rates) > 1 or any(_RATE.fullmatch(rate) is None for rate in rates):
         return problem(
-            400, "WebHook-Request-Rate is no positive number of requests per minute.", allow=_ALLOW
+            400, "WebHook-Request-Rate is not a positive number of requests per minute.", allow=_ALLOW
         )
     if not origin:
         return problem(400, "Send one header WebHook-Request-Origin with your DNS name.", allow=_ALLOW)

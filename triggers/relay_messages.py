@@ -229,7 +229,7 @@ def imported(path: str) -> Callable[..., Any]:
             " processor, workers and triggerers can import it, such as Airflow's plugins folder."
         ) from e
     if not callable(found):
-        raise ConfigError(f"{path} is no function.")
+        raise ConfigError(f"{path} is not a function.")
     return found  # type: ignore[no-any-return]
 
 

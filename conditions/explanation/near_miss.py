@@ -121,7 +121,7 @@ class NearMiss:
         return {
             "since": "stamped before the wait's since",
             "waiting": "waits for a due time",
-            "repeat": "seen before, a repeat does not count again",
+            "repeat": "seen before: a repeat does not count again",
             "released": (
                 f"held for {printed(self.held_for or '')}, no longer for this one: its window is over, or a "
                 "firing dropped it"

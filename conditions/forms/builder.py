@@ -231,8 +231,8 @@ class Builder:
             if self._expressions.are_too_large:
                 self._fail(
                     item.at,
-                    f"where and sql have more than {MAX_EXPRESSION_CHARS} characters together, or the texts"
-                    f" of where more than {MAX_TEXT_CHARS}",
+                    f"where and sql have more than {MAX_EXPRESSION_CHARS} characters together, or the"
+                    f" string literals of where more than {MAX_TEXT_CHARS}",
                 )
 
     def _unquoted(self, token: Token) -> str:

@@ -110,7 +110,7 @@ class _Size:
                 raise ConditionError(
                     f"{path}: the filters of the condition are too large together: at most {MAX_VALUES:,}"
                     f" members and items, {MAX_CHARS:,} characters, {MAX_EXPRESSION_CHARS:,} in where and sql"
-                    f" and {MAX_TEXT_CHARS:,} in the texts of where"
+                    f" and {MAX_TEXT_CHARS:,} in the string literals of where"
                 )
 
 

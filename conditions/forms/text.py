@@ -54,7 +54,7 @@ def parse(text: str, names: Mapping[str, Condition] | None = None) -> Condition:
     text: Python as `str(condition)` gives it (event(...), &, |, ~, at_least(...), .within(...) and so on);
     &&, || and ! are the same as &, | and ~. & binds tighter than |, and ~ tighter than &. At most 65,536
     characters, 4,500 tokens, 64 levels of brackets, 256 names and calls, 4,096 characters of where (without
-    its texts) and sql, 16,384 in texts of where.
+    its string literals) and sql, 16,384 in the string literals of where.
     names: {name: condition} that the text may use. Names consist of letters, digits, - and _, with at least
         one letter or _, and do not begin with -. Argo's gateway:event is one name.
 

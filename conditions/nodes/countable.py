@@ -92,10 +92,12 @@ def _why(paths: Paths, most: int, matcher: Matcher) -> str:
 def _check_at_least(condition: AtLeast, paths: Paths, matchers: list[Matcher]) -> None:
     values = [_value(paths, matcher) for matcher in matchers]
     known = {each for each in values if each is not None}
-    if values.count(None) + len(known) < condition.n:
+    most = values.count(None) + len(known)
+    if most < condition.n:
         raise ConditionError(
-            f"{shortened(condition)} is never met: its matchers have the same value of"
-            f" {paths_text(paths if len(paths) > 1 else paths[0])}. Give another path, or leave out distinct="
+            f"{shortened(condition)} is never met: its matchers have at most {most} different"
+            f" {'value' if most == 1 else 'values'} of {paths_text(paths if len(paths) > 1 else paths[0])},"
+            f" and {condition.n} are wanted. Give another path, or leave out distinct="
         )
 
 

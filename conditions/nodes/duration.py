@@ -41,7 +41,7 @@ def duration_ms(
                 )
         try:
             if any(isinstance(number, bool) for number in units.values()):
-                raise TypeError("a bool is no number of hours")
+                raise TypeError("a bool is not a number of hours")
             value = timedelta(**units)
         except (TypeError, ValueError, OverflowError) as error:
             got = ", ".join(f"{name}={shown(number)}" for name, number in units.items())

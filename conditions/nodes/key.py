@@ -110,7 +110,7 @@ def _of_number(number: int | float | Decimal) -> str:
         raise ConditionError(f"key {number} is not a finite number")
     if isinstance(number, int):
         if number.bit_length() > 4 * MAX_KEY_BYTES:  # more digits than the limit, and str() may refuse them
-            raise ConditionError(f"key is an int of more than {MAX_KEY_BYTES} digits, which is the limit")
+            raise ConditionError(f"key is an int of too many digits: at most {MAX_KEY_BYTES}")
         return str(int(number))
     exact = Decimal(repr(float(number))) if isinstance(number, float) else number
     if not exact.is_finite():
@@ -119,7 +119,7 @@ def _of_number(number: int | float | Decimal) -> str:
         return "0"
     exponent = exact.as_tuple().exponent
     if exact.adjusted() > MAX_KEY_BYTES or (isinstance(exponent, int) and -exponent > MAX_KEY_BYTES):
-        raise ConditionError(f"key is a number of more than {MAX_KEY_BYTES} digits, which is the limit")
+        raise ConditionError(f"key is a number of too many digits: at most {MAX_KEY_BYTES}")
     text = format(exact, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 

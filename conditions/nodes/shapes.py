@@ -42,7 +42,7 @@ _EXAMPLES: Final = {
     "week": "a week such as 2026-W47",
     "month": "a month such as 2026-11",
     "time": "a time such as 2026-11-20T05:00:00Z",
-    "text": "a text that is no date and no time",
+    "text": "a text that is neither a date nor a time",
 }
 # What the events of Airflow's runs and task instances hold (docs/use/events.md).
 _DAYS: Final = ("ds", "data.ds")

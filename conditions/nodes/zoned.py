@@ -114,7 +114,7 @@ class Zoned(NamedTuple):
         if _number(value) is not None:
             if self.unit is None:
                 return 'is a number, and by= does not say of what: write unit="s", "ms", "us" or "d"'
-            return f'is no time of the years 1 to 9999 with unit="{self.unit}"'
+            return f'is not a time in the years 1 to 9999 with unit="{self.unit}"'
         return why_no_time(value)
 
     def _instant(self, value: object) -> datetime | None:
@@ -198,7 +198,7 @@ def why_no_time(value: object) -> str:
         return "is a time without a zone"
     if as_instant(value) is not None:
         return "is outside the years 1 to 9999"
-    return "is no date or time"
+    return "is neither a date nor a time"
 
 
 def is_zoned(text: str) -> bool:

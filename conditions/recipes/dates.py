@@ -47,7 +47,7 @@ def check_zoned(who: str, by: Zoned) -> None:
     if by.zone is None:
         raise ConditionError(f"{who}: dates= with by={by.text}, which names no time zone: {write}")
     if by.offset:
-        raise ConditionError(f"{who}: dates= with by={by.text}: the days already say the offset; {write}")
+        raise ConditionError(f"{who}: dates= with by={by.text}: dates= already gives the offset; {write}")
 
 
 def in_filters(days: Sequence[date]) -> Iterator[tuple[str, ...]]:

@@ -113,7 +113,7 @@ def _refusal(address: Address, allowed: Collection[Network]) -> str:
     if _is_in(address, _METADATA):
         return f"{address} is link-local or belongs to the metadata service of a cloud"
     if _is_in(address, _NEVER):
-        return f"{address} is no address of a service"
+        return f"{address} is not an address of a service"
     if _is_in(address, allowed):
         return ""
     if _is_in(address, _BY_SETTING) or (address.version == 6 and address not in _PUBLIC_IPV6):

@@ -254,7 +254,9 @@ class Transactions:
             # The id comes from offset metadata. Initialising an id of another application would end its
             # transaction.
             group = self._config.group
-            log.warning("%r is no transactional id of a member of %r; not fenced.", transactional_id, group)
+            log.warning(
+                "%r is not a transactional id of a member of %r; not fenced.", transactional_id, group
+            )
             return
         self._initialised(transactional_id, TIMEOUT_S)
 

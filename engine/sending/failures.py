@@ -41,7 +41,7 @@ def _unconnected(error: Exception, progress: RequestProgress, timeout_s: float) 
     if isinstance(error, aiohttp.ClientConnectorError):
         return _os_text(error.os_error)
     if isinstance(error, aiohttp.InvalidURL):
-        return "the host is no valid name or address"
+        return "the host is not a valid name or address"
     if isinstance(error, OSError):
         return _os_text(error)
     return None

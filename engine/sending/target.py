@@ -181,7 +181,7 @@ class SinkTarget:
                 raw_query = "&".join(filter(None, (raw_query, URL(f"?{query}").raw_query_string)))
             found = base.origin().join(URL.build(path=raw_path, query_string=raw_query, encoded=True))
         except ValueError:
-            raise TargetError(f"The path {shown!r} is no part of a URL.") from None
+            raise TargetError(f"The path {shown!r} is not a part of a URL.") from None
         if found.origin() != base.origin() or not found.raw_path.startswith(base.raw_path.rstrip("/")):
             raise TargetError(f"The path {shown!r} leads out of the connection's address.")
         return found
@@ -218,7 +218,7 @@ def _parsed(what: str, text: str) -> URL:
     except (ValueError, TypeError):
         url, port = URL(), None
     if url.scheme not in ("http", "https") or not url.host or not port:
-        raise TargetError(f"{what} is no usable URL: give http:// or https:// and a host.")
+        raise TargetError(f"{what} is not a usable URL: give http:// or https:// and a host.")
     if url.user is not None or url.password is not None:
         raise TargetError(f"{what} has credentials: put them into login and password.")
     if url.raw_fragment:

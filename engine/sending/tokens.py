@@ -111,7 +111,7 @@ class SinkTokens:
         except (*UNREADABLE, ValueError):  # ValueError: of float()
             raise TokenError(self._text("its answer has no access_token in JSON")) from None
         if answer.token_type.lower() != "bearer" or not _TOKEN.fullmatch(answer.access_token):
-            raise TokenError(self._text("its token is no bearer token"))
+            raise TokenError(self._text("its token is not a bearer token"))
         self._token = answer.access_token
         self._until = self._now() + lasts - min(EARLY_S, lasts / 10)
         return self._token

@@ -51,7 +51,7 @@ def run(args: Namespace) -> None:
     show(args, [{"check": each.check, "state": each.level, "found": each.text} for each in findings])
     wrong = sum(each.level == "wrong" for each in findings)
     if wrong:
-        say(f"{counted(len(findings), 'finding')}, {wrong} of them wrong.")
+        say(f"{counted(wrong, 'problem')} in {counted(len(findings), 'finding')}.")
         raise SystemExit(1)
 
 

@@ -26,7 +26,7 @@ def command() -> ActionCommand:
             ("--late-after",),
             metavar="DURATION",
             default="15m",
-            help="a firing that was not delivered to its sink for longer is a problem (15m)",
+            help="report a firing that has waited longer for its sink as a problem (15m)",
         ),
         description=(
             "Reads from the cluster: topics, engines and their partitions, positions and lag, registrations, "

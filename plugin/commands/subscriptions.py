@@ -57,7 +57,7 @@ def command() -> GroupCommand:
                 Arg(
                     ("--pending",),
                     action="store_true",
-                    help="also show what each has pending, and firings that wait for its sink; reads them",
+                    help="also read and show what each has pending, and the firings that wait for its sink",
                 ),
                 Arg(("--limit",), type=int, default=100, help="show at most this many (100)"),
             ),

@@ -122,7 +122,7 @@ def _check_names(prefix: str, given: object, struct: type[msgspec.Struct]) -> No
     fields = [field.name for field in msgspec.structs.fields(struct)]
     for name, value in given.items():
         if name not in fields:
-            raise ValueError(f"{prefix}{name} is no field: write one of {', '.join(fields)}")
+            raise ValueError(f"{prefix}{name} is not a field: write one of {', '.join(fields)}")
         words = _WORDS.get(prefix + name)
         if words is not None and value not in words:
             raise ValueError(f"{prefix}{name} is {shown(value)}: write one of {', '.join(words)}")
@@ -176,12 +176,12 @@ def _checked(attributes: AttributeChoices) -> AttributeChoices:
     for name in attributes.extensions:
         if not is_name(name) or name in CORE:
             raise ValueError(
-                f"extensions.{name} is no extension: use lower-case letters and digits,"
-                " and no name of an attribute that CloudEvents defines"
+                f"extensions.{name} is not an extension: use lower-case letters and digits,"
+                " and not the name of an attribute that CloudEvents defines"
             )
     for template in attributes.source.templates:
         if template.is_constant and in_uri(template.text) != template.text:
-            raise ValueError(f"source {template.text!r} is no URI reference (RFC 3986)")
+            raise ValueError(f"source {template.text!r} is not a URI reference (RFC 3986)")
     try:  # constant texts that no event may have
         for type_ in attributes.type.templates:
             for source in attributes.source.templates:
@@ -251,7 +251,7 @@ def _is_header(placeholder: str) -> bool:
 
 def _header_name(name: str) -> str:
     if _TOKEN.fullmatch(name) is None:
-        raise ValueError(f"{name!r} is no name of a header")
+        raise ValueError(f"{name!r} is not the name of a header")
     return name.lower()
 
 

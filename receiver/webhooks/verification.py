@@ -149,7 +149,7 @@ class Signature:
         if stamp is None:
             stamp = _once(request, self._signing.timestamp or "")
         if _UNIX_TIME.fullmatch(stamp) is None:
-            raise Unverified("the time of the signature is no Unix time")
+            raise Unverified("the time of the signature is not a Unix time")
         at = int(stamp) / (1000 if int(stamp) >= MILLISECONDS_FROM else 1)
         apart = self._clock() - at
         if abs(apart) > self._window_s:

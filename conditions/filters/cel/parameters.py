@@ -72,7 +72,7 @@ def misuse(node: Node, source: str) -> str | None:
             return f"has(param.{node.name.rpartition('.')[2]}): a parameter always has a value"
         return None
     if node.kind == "ident" and node.name == VARIABLE:
-        return 'param itself is no value: write param.name, for param_values={"name": ...}'
+        return 'param itself is not a value: write param.name, for param_values={"name": ...}'
     return next((wrong for child in node.children if (wrong := misuse(child, source))), None)
 
 

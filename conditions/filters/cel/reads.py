@@ -140,7 +140,7 @@ class Reader:
     def _whole(self, value: object, depth: int) -> Value:
         self._values -= 1
         if self._values < 0:
-            raise Unreadable(f"it reads more than {self._max_values} values, which is its limit")
+            raise Unreadable(f"it reads more than {self._max_values} values, the limit of this expression")
         if isinstance(value, str):
             return self._counted(value)
         if value is None or isinstance(value, (bool, float)):
@@ -158,7 +158,9 @@ class Reader:
     def _counted(self, text: str) -> str:
         self._text -= len(text) if text.isascii() else _UTF8_BYTES * len(text)
         if self._text < 0:
-            raise Unreadable(f"it reads texts of more than {self._max_text} bytes, which is its limit")
+            raise Unreadable(
+                f"it reads more than {self._max_text} bytes of text, the limit of this expression"
+            )
         if "\0" in text:
             raise Unreadable("it reads a text with a NUL character")
         return text

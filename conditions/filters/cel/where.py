@@ -74,11 +74,12 @@ class Where(Filter):
         outside, inside = sizes(text)
         if outside > MAX_SOURCE_CHARS:
             raise ConditionError(
-                f"event(where=...) has {outside} characters without its texts: at most {MAX_SOURCE_CHARS}"
+                f"event(where=...) has {outside} characters without its string literals:"
+                f" at most {MAX_SOURCE_CHARS}"
             )
         if inside > MAX_TEXT_CHARS:
             raise ConditionError(
-                f"event(where=...) has texts of {inside} characters together, with the values of its"
+                f"event(where=...) has {inside} characters in string literals, with the values of its"
                 f" parameters: at most {MAX_TEXT_CHARS}"
             )
         made = object.__new__(Where)

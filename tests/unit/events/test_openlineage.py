@@ -267,7 +267,7 @@ def test_a_batch_is_its_events_and_names_each_that_is_wrong() -> None:
     with pytest.raises(EventError) as raised:
         from_openlineage_batch(text([forms[0], {**forms[0], "run": {}}, 5]), 50_000)
     assert [problem.split(":")[0] for problem in raised.value.problems] == ["event 2 of 3", "event 3 of 3"]
-    with pytest.raises(EventError, match="no JSON array"):
+    with pytest.raises(EventError, match="not a JSON array"):
         from_openlineage_batch(text(forms[0]), 50_000)
 
 

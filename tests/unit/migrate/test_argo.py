@@ -137,7 +137,7 @@ def test_an_http_trigger_calls_a_service_and_one_with_another_method_starts_a_da
         assert http(timeout=timeout).refused == (
             FieldNote(
                 "spec.triggers[0].template.http.timeout",
-                f"{timeout!r} is no number of seconds up to an hour",
+                f"{timeout!r} is not a number of seconds up to an hour",
             ),
         )
 

@@ -63,7 +63,7 @@ def deferral(operator: Any) -> dict[str, Any]:
         ({"source": "a b"}, "characters that a URI reference cannot have"),
         ({"source": "/shop/{data.a}/ä"}, "characters that a URI reference cannot have"),
         ({"id": "one"}, "id 'one' is the same for each message"),
-        ({"event": "shop.make"}, "give either event or type"),
+        ({"event": "shop.make"}, "give event or type, not both"),
         ({"event": "make", "type": None}, "event is 'make'; give the import path"),
         ({"event": print, "type": None}, "event is .*; give the import path"),
         ({"acknowledge": "delete it"}, "acknowledge is 'delete it'; give the import path"),

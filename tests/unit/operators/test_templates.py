@@ -173,5 +173,7 @@ def test_data_that_hold_themselves_are_an_import_error_that_names_them() -> None
     """It was a RecursionError."""
     data: dict[str, Any] = {}
     data["a"] = data
-    with pytest.raises(ValueError, match="EmitEventOperator 't': data is nested too deeply, or holds itself"):
+    with pytest.raises(
+        ValueError, match="EmitEventOperator 't': data is nested too deeply, or contains itself"
+    ):
         EmitEventOperator(task_id="t", type="x", data=data)

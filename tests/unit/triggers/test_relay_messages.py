@@ -221,7 +221,7 @@ def test_a_function_makes_one_event_several_or_none() -> None:
         ("fails", EventError, r"fails raised KeyError"),
         ("text", EventError, r"text returned list: return an Event, a list or None"),
         ("unknown", ConfigError, r"unknown cannot be imported: AttributeError"),
-        ("SQS", ConfigError, r"SQS is no function"),
+        ("SQS", ConfigError, r"SQS is not a function"),
     ],
 )
 def test_a_function_that_is_wrong_is_an_error_that_names_it(

@@ -96,7 +96,7 @@ def test_headers_and_tls_are_taken_from_the_extra_and_members_of_airflows_operat
         ({"host": None}, None, "it has no host"),
         ({"host": "  "}, None, "it has no host"),
         ({"schema": "ftp"}, None, "its schema is 'ftp'; give 'http' or 'https'"),
-        ({"host": "ftp://a"}, None, "no usable URL"),
+        ({"host": "ftp://a"}, None, "not a usable URL"),
         ({"host": "a b"}, None, "its host has a space"),
         ({"host": f"https://u:{CANARY}@a"}, None, "has credentials: put them into login and password"),
         ({}, f'["{CANARY}"]', "its extra is not a JSON object"),

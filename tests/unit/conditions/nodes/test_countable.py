@@ -129,3 +129,17 @@ def test_a_path_that_never_has_a_value_is_an_error(path: str) -> None:
 def test_it_is_an_import_error_of_the_dag_file(make: Callable[[Condition], object]) -> None:
     with pytest.raises(ConditionError, match="is never met: its events have at most 1 different value"):
         make(count(event("t", subject="a"), 2, distinct="subject"))
+
+
+def test_an_at_least_with_too_few_values_says_how_many_its_matchers_can_have() -> None:
+    """The error said that the values are the same, also where two of three differ."""
+    never = at_least(
+        3,
+        event("t", subject="a"),
+        event("u", subject="a"),
+        event("v", subject="b"),
+        event("w", subject="b"),
+        distinct="subject",
+    )
+    with pytest.raises(ConditionError, match='at most 2 different values of "subject", and 3 are wanted'):
+        check_counts(never)

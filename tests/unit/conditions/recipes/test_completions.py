@@ -251,7 +251,7 @@ def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
         ),
         (
             lambda: dag_run("a", dates={"2026-11-20": "2026-11-19"}, by=day("logical_date", "UTC", offset=1)),
-            "the days already say the offset",
+            "dates= already gives the offset",
         ),
         (lambda: task_instance("a", ""), "task_id is ''"),
         (lambda: spark_application("a", state="success"), "one of succeeded, failed"),

@@ -33,17 +33,18 @@ def hints(
 @pytest.mark.parametrize(
     ("headers", "expected_text"),
     [
-        (HTTP, "on Kafka 'ce-id', 'ce-source', 'ce-type', 'ce-specversion' are no attribute of"),
+        (HTTP, "on Kafka 'ce-id', 'ce-source', 'ce-type', 'ce-specversion' are not attributes of"),
         (HTTP, "a CloudEvent: write 'ce_id', 'ce_source', 'ce_type', 'ce_specversion'"),
         ([("id", b"1"), ("source", b"/s"), ("type", b"t"), ("specversion", b"1.0")],
-         "'id', 'source', 'type', 'specversion' are no attribute"),
+         "'id', 'source', 'type', 'specversion' are not attributes"),
         ([("cloudEvents:id", b"1"), ("other", b"x")],
-         "'cloudEvents:id' is no attribute of a CloudEvent: write 'ce_id'"),
+         "'cloudEvents:id' is not an attribute of a CloudEvent: write 'ce_id'"),
         ([("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t"), ("ce-specversion", b"1.0")],
-         "'ce-specversion' is no attribute of a CloudEvent: write 'ce_specversion'"),
+         "'ce-specversion' is not an attribute of a CloudEvent: write 'ce_specversion'"),
         ([("Content-Type", b"application/cloudevents+json")], "write 'content-type'"),
         ([("ce_ID", b"1"), ("ce_source", b"/s"), ("ce_type ", b"t"), ("ce__specversion", b"1.0")],
-         "'ce_ID', 'ce_type ', 'ce__specversion' are no attribute of a CloudEvent: write 'ce_id', 'ce_type'"),
+         ("'ce_ID', 'ce_type ', 'ce__specversion' are not attributes of a CloudEvent:"
+          " write 'ce_id', 'ce_type'")),
     ],
     ids=["http", "http, right", "no prefix", "amqp", "one of four", "content type", "other letters"],
 )  # fmt: skip
