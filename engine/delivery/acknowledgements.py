@@ -24,7 +24,7 @@ from .ownership import DelivererOwnership
 from .partition import DELIVERER_HEADER, ActionPartition
 
 OFFSETS_EVERY_S: Final = 1.0
-REFUSED_EVERY_S: Final = 5.0  # how long a dead letter or reply waits that the brokers refused
+REFUSED_EVERY_S: Final = 5.0  # between two tries of a dead letter or reply that the brokers refused
 _FIRED, _ACKED = b',"state":"fired","firing":{', b',"state":"acked","firing":{'
 # Headers of dead letters: where the firing was sent, the status, and the first bytes of the answer's body in
 # base64.
@@ -33,7 +33,7 @@ ERROR_CODE: Final = "interlock_error_code"
 ERROR_DATA: Final = "interlock_error_data"
 # How long one pass writes refused records one by one. All other firings wait meanwhile.
 ALONE_S: Final = 0.1
-# A transaction has at most so many bytes, so that it is written long before the client's timeout.
+# The most bytes of a transaction: more might not be written before the client's timeout.
 MOST_BYTES: Final = 4 * 1024 * 1024
 COMMIT_AGAIN_S: Final = 0.2  # the pause after an abort: most often the next poll reports another assignment
 
@@ -72,7 +72,7 @@ class Done:
 class Acknowledgements:
     """Writes acknowledgements with their dead letters and replies, and commits offsets.
 
-    done: by record key. A firing in it whose partition is not open waits until it is.
+    done: by record key. A firing in it waits until its partition is open.
     """
 
     def __init__(self, context: DelivererContext, ownership: DelivererOwnership) -> None:
@@ -127,9 +127,9 @@ class Acknowledgements:
         finished: list[OpenFiring] = []
         if plain or self.offsets_are_due:
             finished += self._transact(first_part(plain), membership)
-        together = [done for done in due if not done.is_plain and not done.refused]
-        if together:
-            finished += self._transact(first_part(together), membership)
+        with_more = [done for done in due if not done.is_plain and not done.refused]
+        if with_more:
+            finished += self._transact(first_part(with_more), membership)
         until = (tried_at := self._monotonic()) + ALONE_S
         refused = [done for done in due if done.refused and done.not_before <= tried_at]
         for done in sorted(refused, key=lambda done: done.not_before):
@@ -188,7 +188,7 @@ class Acknowledgements:
             return
         try:
             found = self.ownership.bus.topics(asked)
-        except UnreachableError as e:  # so it is without the permission to write to one
+        except UnreachableError as e:  # also raised without the right to describe one of them
             raise TransactionAborted(str(e)) from e
         missing = [topic for topic in asked if found[topic] is None]
         if missing:
@@ -216,7 +216,7 @@ class Acknowledgements:
 
 
 def first_part(dones: Sequence[Done]) -> Sequence[Done]:
-    """As many of the first ones as have at most MOST_BYTES together; at least one."""
+    """The first ones, as many as fit into MOST_BYTES; at least one."""
     size = 0
     for number, done in enumerate(dones):
         size += done.size

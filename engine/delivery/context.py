@@ -36,7 +36,7 @@ class DelivererEnvironment:
     """What a deliverer gets from outside, so that tests can control it: its clocks, chance and waiting.
 
     clock: time of day in seconds. monotonic: seconds. chance: random numbers in [0, 1). wait: returns when a
-    delivery has ended, or after so many seconds.
+    delivery has ended, or after the given seconds.
     """
 
     clock: Callable[[], float] = time
@@ -61,8 +61,8 @@ class DelivererContext:
         cls, bus: Bus, config: BusConfig, parts: DelivererParts, stats: DeliveryStats | None = None
     ) -> Self:
         """A context that knows no sink yet. stats: those of an earlier deliverer, to continue."""
-        around = parts.surroundings
-        clock = BrokerClock(around.clock, around.monotonic)
+        environment = parts.environment
+        clock = BrokerClock(environment.clock, environment.monotonic)
         return cls(bus, config, parts, DeliveryStats() if stats is None else stats, clock)
 
     @property
@@ -70,12 +70,12 @@ class DelivererContext:
         return self.parts.limits
 
     @property
-    def surroundings(self) -> DelivererEnvironment:
-        return self.parts.surroundings
+    def environment(self) -> DelivererEnvironment:
+        return self.parts.environment
 
     @property
     def monotonic(self) -> Callable[[], float]:
-        return self.parts.surroundings.monotonic
+        return self.parts.environment.monotonic
 
     @property
     def prefix(self) -> str:

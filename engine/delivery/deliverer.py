@@ -40,7 +40,7 @@ class Deliverer:
 
     def __init__(self, context: DelivererContext, posts: Posts) -> None:
         bus, parts, self._posts = context.bus, context.parts, posts
-        self._bus, self._parts, self._surroundings = bus, parts, context.surroundings
+        self._bus, self._parts, self._environment = bus, parts, context.environment
         self._monotonic, self._prefix = context.monotonic, context.prefix
         self.stats, self.clock, self.sinks = context.stats, context.clock, context.sinks
         self.schedule = parts.schedule(context.limits.slots)
@@ -101,7 +101,7 @@ class Deliverer:
             left = min(until, self._expected_by()) - self._monotonic()
             if left <= 0:
                 return
-            self._surroundings.wait(left)
+            self._environment.wait(left)
 
     def _expected_by(self) -> float:
         """Until when an answer to a delivery of its partitions is likely."""
@@ -127,7 +127,7 @@ class Deliverer:
 
     @property
     def in_flight(self) -> int:
-        """How many deliveries have begun and not ended."""
+        """How many deliveries are in flight."""
         return len(self.deliveries)
 
     @property
@@ -192,7 +192,7 @@ class Deliverer:
             return
         if lanes is None:
             self.schedule.sinks[subscription] = self._parts.lanes(
-                record.retry, record.order, record.max_in_flight, self._surroundings.chance
+                record.retry, record.order, record.max_in_flight, self._environment.chance
             )
         else:
             lanes.change(record.retry, record.order, record.max_in_flight)

@@ -138,7 +138,7 @@ class SinkLanes:
                 self.make_ready(lane)
 
     def next_due(self, now: float) -> float | None:
-        """From when on `start` may return a firing, if nothing else happens; None: not before an answer."""
+        """The earliest time at which `start` may return a firing; None if it needs an answer first."""
         if self.next_order is not None:
             return None
         if not self._has_ready(now):
@@ -191,7 +191,7 @@ class SinkLanes:
         else:
             firing.tries += 1
             firing.failure, firing.answer = str(answer), answer
-            firing.uncounted += verdict in (Verdict.DENIED, Verdict.UNREACHABLE)  # it is in `tries`
+            firing.uncounted += verdict in (Verdict.DENIED, Verdict.UNREACHABLE)  # `tries` has counted it
             if verdict is Verdict.REFUSED:
                 over = self._finish(lane, f"the sink refused it: {answer}")
             elif self._is_exhausted(firing, now_ms):
@@ -247,11 +247,11 @@ class SinkLanes:
 
     def _has_ready(self, now: float) -> bool:
         self.wake(now)
-        while self._ready and not self._is_next(*self._ready[0]):
+        while self._ready and not self._is_valid(*self._ready[0]):
             self._ready.popleft()
         return bool(self._ready)
 
-    def _is_next(self, turn: int, lane: Lane) -> bool:
+    def _is_valid(self, turn: int, lane: Lane) -> bool:
         return lane.state is LaneState.READY and lane.turn == turn
 
     def make_ready(self, lane: Lane) -> None:

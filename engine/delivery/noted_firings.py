@@ -23,10 +23,10 @@ class NotedFirings:
         return len(self._offsets)
 
     def has(self, key: bytes, offset: int) -> bool:
-        """Whether a firing in the record at this offset is noted.
+        """Whether the firing in the record at this offset is noted.
 
-        Not in an earlier record of its key: that firing was acknowledged. It may be in a later one, if the
-        firing was written twice and compaction has removed the record that was noted.
+        A record before the noted one does not count: it was acknowledged. A record after it counts: if the
+        firing was written twice, compaction may have removed the noted record.
         """
         noted = self._offsets.get(key)
         return noted is not None and noted <= offset
@@ -51,7 +51,7 @@ class NotedFirings:
             self._covered.pop(scope, None)
 
     def uncover_all_but(self, left_out: Mapping[Scope, int]) -> None:
-        """Keep what is covered of sinks of which something below is left out. The rest can be of no use."""
+        """Keep covered scopes whose sink has something left out below the covered offset; forget the rest."""
         lowest: dict[str, int] = {}
         for (subscription, _), offset in left_out.items():
             lowest[subscription] = min(offset, lowest.get(subscription, offset))

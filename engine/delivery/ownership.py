@@ -146,8 +146,8 @@ class DelivererOwnership:
             return start
         found = delivery_metadata(committed)
         if found is None or found.topic_id != self._topic_id:
-            strange = "has a committed offset that no deliverer wrote"
-            why = strange if found is None else "was deleted and created again"
+            foreign = "has a committed offset that no deliverer wrote"
+            why = foreign if found is None else "was deleted and created again"
             log.error("%s %s: it is read from its start.", tp, why)
             return start
         if committed.offset > end:  # new firings would be below it, and never sent

@@ -54,7 +54,7 @@ class Pace:
         return in_flight < int(max(self.limit, LEAST_LIMIT))
 
     def next_due(self, in_flight: int, now: float) -> float | None:
-        """From when on one more delivery may start, if no answer comes before; None: not before an answer."""
+        """The earliest time at which one more delivery may start; None if it needs an answer first."""
         if self.paused_until is not None:
             return None if in_flight else max(now, self.paused_until)
         return now if self.allows(in_flight, now) else None

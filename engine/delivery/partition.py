@@ -5,8 +5,8 @@ a sink or one of its lanes, has an offset from which on nothing is held. When th
 scan reads the partition from there to its end, because an acknowledgement may be anywhere behind the
 firing. It also notes the open firings for which there is no room, so that the next scans read only as far
 as there is room (`NotedFirings`). The offset to commit is never above the lowest of the scopes' offsets,
-nor above the lowest open firing. A sink is also left out from a record on that another version wrote, until
-a process that reads that version takes the partition over.
+nor above the lowest open firing. If another version wrote a record of a sink, the sink is left out from that
+record on, until a process that reads that version takes the partition over.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ActionPartition:
         if not self._unknown:
             return ""
         first, *others = self._unknown.values()
-        more = f" So do those of {len(others)} other such records." if others else ""
+        more = f" So do firings after {len(others)} other such records." if others else ""
         return f"{first.text[:MOST_CHARS]} Until then the firings of {first.subscription} wait.{more}"
 
     def get(self, key: bytes) -> OpenFiring | None:
@@ -147,10 +147,10 @@ class ActionPartition:
         return dropped
 
     def _hold_back(self, record: Record, text: str) -> None:
-        """Leave a sink out, from a record of it on that another version wrote. text: why it is not read.
+        """Leave a sink out from this record of it on, which another version wrote. text: why it is not read.
 
-        The record may be a firing, which no later one may overtake; or it may acknowledge a firing that is
-        held. In that case the sink is left out from that firing on. A scan in progress begins again.
+        The record may be a firing, which no later one may overtake. Or it may acknowledge a firing that is
+        held: then the sink is left out from that firing on. A scan in progress begins again.
         """
         self._abandon_scan()
         key, subscription = record.key or b"", subscription_in(record) or ""
@@ -168,7 +168,7 @@ class ActionPartition:
                 self._dropped.append(firing)
 
     def _begins_unreadable(self, scope: Scope) -> bool:
-        """Whether a scan of the scope would begin at or beyond a record that cannot be read: in vain."""
+        """Whether a scan of the scope would be useless: it would begin at or beyond an unreadable record."""
         offset = self._left_out[scope]
         return any(each.subscription == scope[0] and each.offset <= offset for each in self._unknown.values())
 
@@ -277,7 +277,7 @@ class ActionPartition:
 
     @property
     def is_scanning(self) -> bool:
-        """Whether a scan has begun, and neither ended nor been abandoned (see `leave_out`)."""
+        """Whether a scan is in progress: it was neither ended nor abandoned (see `leave_out`)."""
         return self._scan is not None
 
     @property

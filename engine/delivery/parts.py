@@ -1,4 +1,4 @@
-"""The classes that a deliverer is made of, and its surroundings. Tests plant faults here."""
+"""The classes that a deliverer is made of, and its environment. Tests plant faults here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DelivererParts:
     """What a deliverer is made of. Tests replace some of it."""
 
     limits: DeliveryLimits = field(default_factory=DeliveryLimits)
-    surroundings: DelivererEnvironment = field(default_factory=DelivererEnvironment)
+    environment: DelivererEnvironment = field(default_factory=DelivererEnvironment)
     lanes: type[SinkLanes] = SinkLanes
     ownership: type[DelivererOwnership] = DelivererOwnership
     partition: type[ActionPartition] = ActionPartition

@@ -77,7 +77,7 @@ class SinkReports:
             log.info("Sink %s takes deliveries again.", subscription)
 
     def fail(self, subscription: str, reason: str) -> None:
-        """A delivery failed that may be made again. Pauses and dead letters have lines of their own."""
+        """A delivery failed, and may be made again. Pauses and dead letters have lines of their own."""
         now, state = self._monotonic(), self._failed.get(subscription)
         if subscription in self._paused:
             return

@@ -44,10 +44,10 @@ class Scan:
         self.refused[scope] = min(offset, self.refused.get(scope, offset))
 
     def refuse_unreadable(self, subscription: str, offset: int) -> None:
-        """Leave a sink out from a record on that another version wrote.
+        """Leave a sink out from this record on, because another version wrote it.
 
-        It is not covered afterwards (`NotedFirings`): firings before this record may be left out, and have
-        been passed if the scan does not read this sink.
+        The sink is not covered afterwards (`NotedFirings`): if the scan does not read this sink, it has
+        passed firings before this record that may be left out.
         """
         self.unreadable.add(subscription)
         self.refuse((subscription, None), offset)

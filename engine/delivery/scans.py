@@ -51,7 +51,8 @@ class DelivererScans:
         return partition, found or []
 
     def _begin(self) -> ActionPartition | None:
-        # During a scan the last one's partition gets room again: without turns two would alternate for ever.
+        # While one partition is scanned, the one before gets room again. Without turns the same two would be
+        # scanned for ever.
         for partition in sorted(self._ownership.open, key=lambda each: (each.tp <= self._last, each.tp)):
             start = partition.begin_scan()
             if start is not None:

@@ -21,14 +21,14 @@ class Schedule:
 
     @property
     def in_flight(self) -> int:
-        """How many deliveries have begun and not ended."""
+        """How many deliveries are in flight."""
         return sum(sink.in_flight for sink in self.sinks.values())
 
     def start(self, now: float) -> Iterator[tuple[str, OpenFiring]]:
         """Yields (subscription, firing) for each delivery that begins now; sinks take turns."""
         shared = self.slots - sum(max(0, sink.in_flight - 1) for sink in self.sinks.values())
         names = [name for name, sink in self.sinks.items() if sink.may_start(now)]
-        if self._last in names:  # the one after the last one begins
+        if self._last in names:  # begin with the sink after that one
             at = names.index(self._last) + 1
             names = names[at:] + names[:at]
         while names:
@@ -48,6 +48,6 @@ class Schedule:
             names = left
 
     def next_due(self, now: float) -> float | None:
-        """From when on a delivery may begin, if no answer or firing arrives before; None: not before one."""
+        """The earliest time at which a delivery may begin; None if it needs an answer or firing first."""
         dues = (sink.next_due(now) for sink in self.sinks.values())
         return min((due for due in dues if due is not None), default=None)

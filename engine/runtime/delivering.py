@@ -29,7 +29,7 @@ from .watchdog import Watchdog
 DELIVERER: Final = "The deliverer"
 DRAIN_S: Final = 5.0
 CLOSE_S: Final = 8.0  # for what follows the drain: cancelled deliveries, and leaving the group
-# How long a pass waits for records while nothing is in flight. A change of a sink is noticed so late at most.
+# How long a pass waits for records while nothing is in flight. It notices a changed sink after that, at most.
 IDLE_S: Final = 0.2
 # How long firings may wait to be read while something is in flight. An answer ends this wait.
 BUSY_S: Final = 0.01
@@ -128,8 +128,8 @@ def run_deliverer(
     try:
         ended = threading.Event()
         with make_posts(config, ended.set) as posts:
-            around = replace(process.parts.surroundings, wait=partial(_wait, ended))
-            parts = replace(process.parts, surroundings=around)
+            environment = replace(process.parts.environment, wait=partial(_wait, ended))
+            parts = replace(process.parts, environment=environment)
             context = DelivererContext.of(bus, config, parts, process.stats)
             deliverer = process.make_deliverer(context, posts)
             try:

@@ -53,8 +53,8 @@ class EngineFailures:
         self._began = self._failed_at = 0.0
         self._written_at: float | None = None
         self._well_since: float | None = None  # the first good pass after the last failure
-        self._lock = threading.Lock()  # of what follows: the last value of the record that is to be written
-        self._next: tuple[BusConfig, bytes | None] | None = None
+        self._lock = threading.Lock()  # for the next two
+        self._next: tuple[BusConfig, bytes | None] | None = None  # the value to write next
         self._is_writing = False
 
     @property

@@ -186,7 +186,7 @@ class LoopThread:
                 run.abandoned = True
                 run.set()
             self._run = LoopRun(self.name, self._run.config, self._board)
-            if thread not in self._abandoned:  # it is, if the last attempt could not start a new thread
+            if thread not in self._abandoned:  # it is if an earlier call could not start a new thread
                 self._abandoned.append(thread)
                 self.replaced += 1
             log.error("%s %s Its last known stack:\n%s", self.name, reason, Lines(self.stack))
@@ -223,7 +223,7 @@ class LoopThread:
                             self._run = LoopRun(self.name, run.config, self._board)
 
     def _run_once(self, run: LoopRun) -> None:
-        if run.is_over:  # it was told so in the pause before; Retrying looks only after a run
+        if run.is_over:  # set during the pause; Retrying checks only after a run
             return
         # These fields are in each log line of this thread. Clear the previous run's, such as its engine.
         clear_contextvars()

@@ -18,7 +18,7 @@ LOOK_S: Final = 1.0
 SILENT_S: Final = 60.0
 START_S: Final = 300.0  # before its first pass an engine reads the whole registry
 MAX_SILENT_S: Final = 3600.0
-AGAIN_S: Final = 10.0
+AGAIN_S: Final = 10.0  # between two attempts to replace a loop
 # The current thread and two earlier ones: their problem does not pass by itself.
 MAX_HUNG: Final = 3
 # A watchdog that has not looked for so long waits for something itself, such as a log that cannot be written.

@@ -52,7 +52,7 @@ class Delivering(Setting):
     def begin(self, parts: DelivererParts = PARTS) -> None:
         self.bus = Bus(self.cluster, Alone(self.cluster), "d1")
         seconds = DelivererEnvironment(lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0)
-        context = DelivererContext.of(self.bus, CONFIG, replace(parts, surroundings=seconds))
+        context = DelivererContext.of(self.bus, CONFIG, replace(parts, environment=seconds))
         self.deliverer = Deliverer(context, self._http)
 
     def until(self, holds: Callable[[], object]) -> None:

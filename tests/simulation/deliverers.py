@@ -164,8 +164,8 @@ class DeliveryProcess(Process):
         try:
             self.bus = bus = self._made_of.bus(self.cluster, self, life)
             self.posts = Posts(self, life)
-            surroundings = DelivererEnvironment(self._clock, self._monotonic, self._draw, self._wait)
-            parts = replace(self._made_of.parts, limits=self._limits, surroundings=surroundings)
+            environment = DelivererEnvironment(self._clock, self._monotonic, self._draw, self._wait)
+            parts = replace(self._made_of.parts, limits=self._limits, environment=environment)
             context = DelivererContext.of(bus, CONFIG, parts)
             self.deliverer = deliverer = self._made_of.deliverer(context, self.posts)
             while not self._stopping:

@@ -99,10 +99,10 @@ class HostedProcess(DeliveryProcess):
                 return made
 
             def make_deliverer(self, context: DelivererContext, posts: AnyPosts) -> Deliverer:
-                surroundings = DelivererEnvironment(
+                environment = DelivererEnvironment(
                     process._clock, process._monotonic, process._draw, process._wait
                 )
-                parts = replace(process._made_of.parts, surroundings=surroundings, limits=process._limits)
+                parts = replace(process._made_of.parts, environment=environment, limits=process._limits)
                 own = DelivererContext.of(context.bus, context.config, parts)
                 process.deliverer = process._made_of.deliverer(own, posts)
                 return process.deliverer

@@ -94,7 +94,7 @@ class Setting:
         seconds = DelivererEnvironment(
             lambda: 0.0, lambda: self.cluster.now_ms / 1000, lambda: 0.0, lambda _: self.on_wait()
         )
-        context = DelivererContext.of(self.bus, CONFIG, replace(parts, surroundings=seconds))
+        context = DelivererContext.of(self.bus, CONFIG, replace(parts, environment=seconds))
         self.deliverer = Deliverer(context, self.posts)
 
     def fire(self, name: str, key: str = "a") -> None:
