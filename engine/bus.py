@@ -30,7 +30,7 @@ class Record(NamedTuple):
     """A record that was read. `timestamp_ms`: the record's own timestamp (LogAppendTime on the bus's topics).
 
     fault: why the client could not unpack a part of the record, "" if it could. That part is None (-1 for the
-    timestamp), and the record holds no event.
+    timestamp). Do not read an event from such a record.
     """
 
     source: TopicPartition
@@ -152,7 +152,7 @@ class Bus(Protocol):
 
         before_loss: a poll calls it with the membership when others wait for this member to give up its
         partitions. It may still commit with this membership. Keep it short: the whole group waits. A member
-        that the group has excluded loses its partitions without it.
+        that the group has excluded loses its partitions without this call.
         """
 
     def poll(self, most: int, timeout_s: float) -> Batch:

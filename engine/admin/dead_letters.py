@@ -132,7 +132,7 @@ class DeadLetter:
         if topic == config.topic("trigger"):
             return (
                 "it is a match that no engine could read, or on which engine processes ended, and it would "
-                "come after later matches of its subscription; its event is in a topic that the bus reads"
+                "come after later matches of its subscription: emit its event again instead"
             )
         if self.by_reference:
             return f"its data were too large for a match: read the event at {self.origin_place}"
@@ -223,7 +223,7 @@ def counted(
     Reads at most MAX_COUNTED_BYTES. Raises UnreachableError, or NotReadable without the right to read.
     """
     if lows == ends:
-        return DeadLetterCount(0, 0, True)  # without a client for the reading
+        return DeadLetterCount(0, 0, True)  # no client is needed
     share = max(1, MOST_COUNTED // max(1, len(ends)))
     starts = {tp: max(lows[tp], end - share) for tp, end in ends.items()}
     complete, size = starts == lows, 0

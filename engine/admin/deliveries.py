@@ -20,9 +20,10 @@ from .sinks import is_delivered
 
 
 class DelivererGroup(NamedTuple):
-    """The deliverers of a deployment. open_from: its firings below are acknowledged. ends: of the partitions.
+    """The deliverers of a deployment. ends: of the partitions.
 
-    committed: the partitions with a committed offset; those without are read from their start. problems: what
+    open_from: {partition: the offset below which all firings of the deployment are acknowledged}. committed:
+    the partitions with a committed offset; the others are read from their start. problems: what
     deliverers have reported of their partitions.
     """
 

@@ -279,7 +279,7 @@ def _sinks(config: BusConfig, info: AirflowInfo, roles: Collection[Role]) -> Ite
 
 
 def _reader(config: BusConfig, roles: Collection[Role]) -> BusConfig:
-    """The bus with a group that these roles may use: the client reads as a member of a group."""
+    """The bus with a group that these roles may use: a client that reads must name one."""
     return config if {"engine", "wait"} & set(roles) else config.of_deliverers
 
 

@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 class SinkAccess:
     """How this process reaches sinks. lookup: the target of an Airflow connection; raises TargetError.
 
-    networks: that deliveries may reach although they are not public.
+    networks: those that deliveries may reach although they are not public.
     """
 
     lookup: Lookup

@@ -19,7 +19,7 @@ from ..registry.registry import Registered
 from ..waiting.open_firings import OpenFirings
 from .subscriptions import MOST_NAMED
 
-MOST_FIRINGS: Final = 200_000  # of the latest records of the action topic that are read
+MOST_FIRINGS: Final = 200_000  # so many of the action topic's latest records are read
 
 
 class _Identity(msgspec.Struct):

@@ -210,8 +210,8 @@ def _look_at_engines(
     ]
     if not members and not registry.is_known:
         health.problems.append(
-            f"No engine is a member of group {config.group!r}: one of this version ends, since it must not "
-            "pass over a record that it cannot read."
+            f"No engine is a member of group {config.group!r}: engines of this version end, because they "
+            "must not skip a record that they cannot read."
         )
     elif not members and len(registry):
         health.problems.append(

@@ -35,7 +35,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Added:
-    """What `add_topics` changed. declared: those that were listed, and hold CloudEvents from now on.
+    """What `add_topics` changed. declared: topics that were listed already, and hold CloudEvents from now on.
 
     notes: what to know about the topics, one sentence each.
     """

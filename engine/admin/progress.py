@@ -81,7 +81,7 @@ def _stage(position: Position, offset: int) -> Stage:
 
 
 def stage_of(metadata: OffsetMetadata, offset: int) -> Stage:
-    """ "scan": it is applied, and its earlier events are still being read; "live": they are read."""
+    """The stage of a registration: "scan" while its earlier events are read for it, "live" after that."""
     if offset >= metadata.applied:
         return "not applied"
     return "scan" if any(start <= offset < end for start, end, _ in metadata.scans) else "live"

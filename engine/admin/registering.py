@@ -15,11 +15,12 @@ TIMEOUT_S: Final = 10.0
 
 
 def register(subscriptions: Subscriptions, wanted: Sequence[Durable]) -> list[bool]:
-    """Write the sink record and the registration of each, unless the registry has both: False for these.
+    """Write the sink record and the registration of each, unless the registry has both.
 
-    subscriptions: as read just now. Raises EngineError, before it writes anything, if a subscription has
-    another condition, or another sink and a process that keeps it registered, whose DAG would write its own
-    again. Raises UnreachableError if the cluster does not acknowledge the records: it is safe to repeat.
+    Returns for each whether it was written. subscriptions: as read just now. Raises EngineError, before it
+    writes anything, if a subscription has another condition; or another sink, while a process keeps it
+    registered, because that process's DAG would write its own sink again. Raises UnreachableError if the
+    cluster does not acknowledge the records: it is safe to repeat.
     """
     missing = [_is_missing(subscriptions, each) for each in wanted]
     clients, failed = KafkaClients(subscriptions.config), list[str]()

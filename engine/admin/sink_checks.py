@@ -77,7 +77,7 @@ def _usable(connection: str, access: SinkAccess, resolve: Resolve) -> SinkTarget
 
 
 def _address_fault(host: str, port: int, access: SinkAccess, resolve: Resolve) -> str:
-    """Why no address of the host may be reached; "" if one may: a delivery takes the first that it may."""
+    """Why no address of the host is allowed; "" if one is: a delivery connects to an allowed one."""
     try:
         found = [refusal(each, access.networks) for each in resolve(host, port)]
     except (OSError, UnicodeError):

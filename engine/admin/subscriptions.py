@@ -152,8 +152,8 @@ def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
     """An open firing of a durable subscription. To skip it, pass it to `acknowledge_all`.
 
     Reads the whole action topic, and keeps at most two records. name: of a subscription, registered or not.
-    If no firing has exactly this name, it is looked up with `Subscriptions.find`. Raises EngineError if the
-    firing is not open.
+    If no subscription with exactly this name has the firing, `Subscriptions.find` looks the name up. Raises
+    EngineError if the firing is not open.
     """
     subscriptions = Subscriptions.read(config)
     names, not_found = [name], None

@@ -36,9 +36,9 @@ class _Head(msgspec.Struct):
 class Undelivered:
     """The open firings of a subscription that has a sink, or had one.
 
-    open: how many; None if there is too much to read. oldest: the id of the one that was written first, and
-    since_ms: when; None without open firings. If `open` is None, they are known only of firings that are the
-    oldest of their partition.
+    open: how many; None if there is too much to read. oldest: the id of the one that was written first.
+    since_ms: when that was. Both are None without open firings. If `open` is None, only the oldest open
+    firing of each partition was read: then they may be None too, or those of a later firing.
     """
 
     subscription: str
@@ -89,7 +89,7 @@ def late(
 ) -> Iterator[str]:
     """A sentence for each subscription whose oldest firing is older than `late_ms`.
 
-    None for deployments without deliverers: `deliveries` or `left_behind` says so.
+    Leaves out deployments without deliverers, which `deliveries` or `left_behind` reports.
     """
     for each in sinks:
         group = found.get(_deployment(each.subscription))

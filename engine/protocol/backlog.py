@@ -11,7 +11,7 @@ from ..bus import End, Polled, Record
 class Backlog:
     """Records and ends in order of arrival. Iteration removes each item.
 
-    Items stay in their batch until their turn: a batch may make each record only then, to save memory.
+    Items stay in their batch until their turn, because a batch may build each record only when it is read.
     """
 
     def __init__(self) -> None:

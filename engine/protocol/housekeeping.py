@@ -20,19 +20,19 @@ from .timers.cut import partitions_of, source_topics
 PURGE_S: Final = 60.0
 TOPICS_S: Final = 30.0
 ORPHANS_S: Final = 60.0
-ORPHAN_MS: Final = 24 * 3600 * 1000  # all engines may be off for a night; a wait that returns registers again
+ORPHAN_MS: Final = 24 * 3600 * 1000  # a night without processes removes no wait; a later wait registers again
 # After a long outage all leases are old. So a new engine gives waiting processes more time than the interval
 # of their leases (`registration_writer.LEASE_S`) to renew them.
 SETTLED_S: Final = 360.0
-# Leftovers must be removed within a day: then brokers may compact what made them leftovers. Kept for an hour,
-# they show a new owner that a durable subscription was changed, not removed.
+# Leftovers must be removed within a day, before brokers may remove the null that made them leftovers. They
+# stay for an hour, because they show a new owner that a durable subscription was changed, not removed.
 LEFTOVER_MS: Final = 3600 * 1000
 IDLE_CHECK_S: Final = 0.5
 BUSY_CHECK_S: Final = 2.0
 
 
 class Housekeeping:
-    """Removes what is no longer needed, and detects topics that were altered."""
+    """Removes what is no longer needed, detects altered topics, and looks for dead engines."""
 
     def __init__(
         self,
@@ -95,7 +95,10 @@ class Housekeeping:
                 return
 
     def sweep(self, outputs: Outputs) -> None:
-        """Remove registrations and leases that nobody renews, for this engine's trigger partitions."""
+        """Remove registrations and leases that nobody renews, and leftovers.
+
+        Only those whose names are hashed to a trigger partition of this engine.
+        """
         if self._monotonic() - self._swept_at < ORPHANS_S:
             return
         if not self._clock.fresh:
@@ -141,8 +144,8 @@ class Housekeeping:
     def look_for_dead_engines(self, *, busy: bool) -> None:
         """Fence dead engines if a partition has unread records and has not moved since the last call.
 
-        Also checks partitions that only others read: see `_read_by_others`. On a busy engine the backlog may
-        stop a position too; that costs one request.
+        Also checks partitions that only others read: see `_read_by_others`. On a busy engine a position may
+        also stand still because its records are in the backlog; that costs only one request.
         """
         now = self._monotonic()
         if now - self._checked_at < (BUSY_CHECK_S if busy else IDLE_CHECK_S):
@@ -168,10 +171,10 @@ class Housekeeping:
             self._fencing.unblocked()
 
     def _read_by_others(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Last stable offsets and ends of the partitions that waits and dispatchers read: these cannot fence.
+        """Last stable offsets and ends of the partitions that waits and dispatchers read, which cannot fence.
 
-        These are the subscription topic, and the action partitions with the numbers of this engine's trigger
-        partitions. If the brokers do not answer, the engine asks later: its own work does not depend on it.
+        They are the subscription topic, and the action partitions with the numbers of this engine's trigger
+        partitions. If the brokers do not answer, the engine asks later: its own work needs no answer.
         """
         now = self._monotonic()
         if now < self._ask_again_at:

@@ -285,7 +285,7 @@ class Engine:
             self.stats.filtered += filtered
 
     def _fetch_again(self) -> None:
-        """Fetch again where records were refused: the client continues after the offset that one claims."""
+        """Fetch partitions with refused records again: the client continued after a claimed offset."""
         if self._backlog and not self._suspect_passes.watched:
             return  # it still has records that were fetched before
         self._backlog.clear()
@@ -293,7 +293,7 @@ class Engine:
             self.ownership.start()
 
     def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> bool:
-        """Step a match. False if another version wrote it, and this pass must commit the ones before it."""
+        """Step a match. False if another version wrote it, and earlier matches must be committed first."""
         try:
             match = trigger.decode(record)
             needed = trigger.needs_registry(match)
@@ -388,7 +388,7 @@ class Engine:
         if refusal:
             self._roll_back(outputs.dead_lettered, refusal)
             return False
-        worked = self._worked(touched) if self._aborts.counted else frozenset()  # usually none has a count
+        worked = self._worked(touched) if self._aborts.counted else frozenset()  # usually no abort is counted
         try:
             self._commits.send(outputs, membership)
         except TransactionAborted as e:
@@ -396,10 +396,10 @@ class Engine:
             self._aborts.aborted(worked or self._worked(touched))
             if e.unreadable:  # probably a listed topic: brokers refuse its offsets as well
                 self.ownership.listed.check_soon()
-            count, of = self._aborts.worst()
+            count, how = self._aborts.worst()
             if count >= MOST_ABORTS:
                 self._leave_cleanly(self.ownership.assigned)
-                raise EngineError(f"{e} {count} transactions {of} were aborted; the engine restarts.") from e
+                raise EngineError(f"{e} {count} transactions {how} were aborted; the engine restarts.") from e
             log.info("%s The engine goes back to the committed offsets.", e)
             suspicious = {tp for tp in outputs.dead_lettered if self._aborts.of(tp) >= SUSPICIOUS_ABORTS}
             self._roll_back(suspicious, str(e))

@@ -28,7 +28,7 @@ _ATTEMPTS_DIGITS = 9
 
 
 def attempts_in(raw: bytes | None) -> int:
-    """The number in a header ATTEMPTS; 0 if it is none. Anybody may write it, and `int` refuses long ones."""
+    """The number in an ATTEMPTS header; 0 if it is no number. Anybody may write it, and `int` has a limit."""
     return int(raw) if raw is not None and len(raw) <= _ATTEMPTS_DIGITS and raw.isdigit() else 0
 
 

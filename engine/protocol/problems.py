@@ -1,6 +1,6 @@
 """Problems of partitions. The owner writes them to the registry for all engines.
 
-Every process must know them: a wait may run in one process, and another own the partition it depends on.
+Every process must know them: a wait and the partition on which it depends may be in different processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Problems:
     def __init__(self, context: EngineContext, ownership: Ownership, gaps: Gaps, cuts: Cuts) -> None:
         self._config, self._registry, self._monotonic = context.config, context.registry, context.monotonic
         self._ownership, self._listed, self._gaps, self._cuts = ownership, ownership.listed, gaps, cuts
-        self._written = self._monotonic() - WRITE_S
+        self._written_at = self._monotonic() - WRITE_S
 
     def all(self) -> list[str]:
         """All problems of this engine; none of them ends it."""
@@ -75,20 +75,20 @@ class Problems:
         if not (written or self._ownership.unread or self._gaps or self._full()):
             return
         now = self._monotonic()
-        if now - self._written < WRITE_S or not self._ownership.tasks():
+        if now - self._written_at < WRITE_S or not self._ownership.tasks():
             return
-        own = self._own()
-        ours = {tp: text for tp, text in written.items() if self._is_ours(tp)}
-        if own == ours:
+        current = self._current()
+        before = {tp: text for tp, text in written.items() if self._is_ours(tp)}
+        if current == before:
             return
-        self._written = now
-        for tp in sorted(own.keys() | ours.keys()):
-            text = own.get(tp)
-            if text != ours.get(tp):
+        self._written_at = now
+        for tp in sorted(current.keys() | before.keys()):
+            text = current.get(tp)
+            if text != before.get(tp):
                 record = None if text is None else encode_json(ProblemRecord(v=outputs.version, text=text))
                 outputs.write("subscription", 0, registry_key("problem", tp.topic, tp.partition), record)
 
-    def _own(self) -> dict[TopicPartition, str]:
+    def _current(self) -> dict[TopicPartition, str]:
         texts: dict[TopicPartition, str] = self._gaps.problems()
         for tp, text in self._ownership.unread.items():
             texts[tp] = f"{text} {texts[tp]}" if tp in texts else text

@@ -14,7 +14,7 @@ class BusRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `v`: the version in which all records are written. `partitions`: how many the trigger topic has.
     Subscriptions are distributed over them, so with another number their states would not be found.
-    `topics`: the listed topics. `cloudevents`: those of them that hold CloudEvents, as their owners say; the
+    `topics`: the listed topics. `cloudevents`: the listed topics that hold CloudEvents, as their owners say;
     records of the others are plain. `topic_ids`: {kind: id} of the internal topics.
     """
 

@@ -27,7 +27,7 @@ _msgpack = msgspec.msgpack.Encoder()
 
 
 def encode_json(record: msgspec.Struct) -> bytes:
-    """The JSON of a record: of all kinds but those in msgpack, and of offset metadata."""
+    """The JSON of offset metadata, and of records of each kind that is not msgpack."""
     return _json.encode(record)
 
 
@@ -80,7 +80,7 @@ def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
 
 
 def _version_of(value: bytes) -> int | None:
-    """The version that a msgpack record begins with in all versions; None if it has none."""
+    """The first member of a msgpack record, which is its version in every release; None if it has none."""
     try:
         items = msgspec.msgpack.decode(value, type=list[msgspec.Raw])
         version = msgspec.msgpack.decode(items[0], type=int)
@@ -96,10 +96,10 @@ def _no_version(form: type, version: object, where: str) -> RecordError:
 def _unknown_version(form: str, version: int, where: str) -> UnknownVersion:
     reads = ", ".join(map(str, versions_read()))
     if version >= versions_read().stop:
-        mend = "Upgrade this process to the release that wrote it, or a later one."
+        advice = "Upgrade this process to the release that wrote it, or a later one."
     else:
-        mend = "Run a release that reads it."
+        advice = "Run a release that reads it."
     article = "an" if form[0] in "AEIOU" else "a"
     return UnknownVersion(
-        f"{where} holds {article} {form} of version {version}; this Interlock reads {reads}. {mend}"
+        f"{where} holds {article} {form} of version {version}; this Interlock reads {reads}. {advice}"
     )

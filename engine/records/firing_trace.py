@@ -22,8 +22,8 @@ _LAST_NS: Final = 2**63 - 1
 def firing_ids(firing_id: str) -> Ids:
     """The ids of a firing's span: the trace has the firing's id, the span its last 16 digits."""
     # Only tests have ids of another form.
-    found = int(firing_id, 16) if _ID.fullmatch(firing_id) else zlib.crc32(firing_id.encode())
-    return Ids(found or 1, found & _SPAN or 1)
+    number = int(firing_id, 16) if _ID.fullmatch(firing_id) else zlib.crc32(firing_id.encode())
+    return Ids(number or 1, number & _SPAN or 1)
 
 
 def firing_attributes(subscription: str, firing: AnyFiring) -> dict[str, Value]:
@@ -45,9 +45,9 @@ def start_firing_span(
     that. Otherwise it begins a trace and links to theirs; if none of theirs is sampled, nor is the span.
     """
     ids = firing_ids(firing.id)
-    linked = [*{tuple(each.items()): each for each in traces if each}.values()]
-    shared = linked[0] if len(linked) == 1 and all(traces) else {}
-    if linked and not shared and not any(tracing.context(each).trace_flags.sampled for each in linked):
+    distinct = [*{tuple(each.items()): each for each in traces if each}.values()]
+    shared = distinct[0] if len(distinct) == 1 and all(traces) else {}
+    if distinct and not shared and not any(tracing.context(each).trace_flags.sampled for each in distinct):
         return tracing.unsampled(ids)
     end_ns = decided_ns(firing)
     return tracing.start(
@@ -55,7 +55,7 @@ def start_firing_span(
         "internal",
         firing_attributes(subscription, firing),
         parent=shared,
-        links=() if shared else linked,
+        links=() if shared else distinct,
         start_ns=min(_recorded_ns(firing, end_ns or 0), default=end_ns),
         ids=ids,
     )

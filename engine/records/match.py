@@ -10,9 +10,9 @@ from ...events.event import Event
 class MatchTarget(msgspec.Struct, frozen=True, array_like=True):
     """A registration, and the numbers of its matchers that accept an event for a key.
 
-    values: {number of a matcher with `distinct`: the event's value there}; None without one. They are read on
-    the source partition, because large data do not reach the trigger partition. written: the key as the
-    event writes it, if that differs and the match does not contain the data.
+    values: {number of a matcher with `distinct`: the value that it reads from the event}; None if there is
+    none. The event hop reads them, because large data do not reach the trigger partition. written: the key
+    as the event writes it, if that differs from `key` and the match does not contain the data.
     """
 
     registry_offset: int
@@ -27,8 +27,8 @@ class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
     """An event with all its targets on one trigger partition (msgpack in the trigger topic).
 
     `topic_id`: the source topic's id, because the offsets of a recreated topic mean other records. `resumed`:
-    the registry position after the source partition's last resume record, to which the registry must be
-    applied first; 0 without one.
+    the registry position after the source partition's last resume record; 0 without one. Apply the registry
+    up to this position before evaluating the match.
     """
 
     v: int

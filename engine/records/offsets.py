@@ -59,7 +59,7 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
 class DeliveryMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Committed by a deliverer with the offset of an action partition: docs/understand/engine/sinks.md.
 
-    `topic_id`: of the topic for which it was committed; "" if something else than a deliverer committed it.
+    `topic_id`: the topic's id at the commit; "" if something other than a deliverer committed the offset.
     `committer`: the deliverer's transactional id. `problem`: what is wrong with the partition, for `health`.
     """
 

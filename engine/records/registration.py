@@ -31,8 +31,9 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     with the generation (of a cleared task) and instance (of a task whose run was deleted and created again).
     `condition`: its JSON form. `since_ms`: events with an earlier record timestamp do not count. `fresh`:
     numbers of the matchers that ignore events from before the registration. `max_keys`: how many keys may be
-    open; each trigger partition has an equal share of a durable subscription's limit, while a one-shot one
-    always has the default, on one partition. `at_limit`: what happens to further keys of a durable one.
+    open. A durable subscription's limit is divided equally among the trigger partitions; a one-shot
+    subscription always has the default, on its one partition. `at_limit`: what happens to further keys of a
+    durable subscription.
     """
 
     v: int = VERSION

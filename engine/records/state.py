@@ -25,9 +25,9 @@ class StateRecord(msgspec.Struct, frozen=True, array_like=True):
 class MetaRecord(msgspec.Struct, frozen=True, array_like=True):
     """What is stored of an incarnation on a trigger partition beside its keys (msgpack, state topic).
 
-    `marks`: {`MatchRecord.source`: the highest processed offset}. `closed`: it has
-    fired, and ignores further matches. `opened`: its timers were started. `only`: wakeup and state of a
-    subscription with a single key, whose state has no record of its own.
+    `marks`: {`MatchRecord.source`: the highest evaluated offset}. `closed`: it has fired, and ignores further
+    matches. `opened`: its timers were started. `only`: wakeup and state of a subscription with a single key,
+    whose state has no record of its own.
     """
 
     v: int

@@ -1,7 +1,7 @@
 """The first read of a registry: skips registrations that later records remove.
 
-Most records of a registry belong to ended waits, because brokers compact them only after a day or two. The
-other records determine which registrations are in force at the end.
+Most records of a registry belong to ended waits, because brokers compact them only after a day or two. This
+read drops them, and applies the rest at the end.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class _History:
 class FirstRead:
     """Processes the records of a registry from its start, instead of `Registry.apply`, until `finish`.
 
-    The registry then equals one that has applied each record; only unreadable registrations that were removed
-    are not logged. Before `finish` the registry has its position and everything except registrations.
+    After `finish` the registry equals one that has applied each record. (One difference: unreadable
+    registrations that were removed are not logged.) Before `finish` it has everything except registrations.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -89,7 +89,7 @@ class FirstRead:
         try:
             found = _decoder.decode(value)
         except UNREADABLE:
-            return  # it changes nothing; if it is not removed, the registry logs it
+            return  # an unreadable registration changes nothing; the registry logs it unless it is removed
         first = self._incarnations.setdefault(found.subscription, incarnation)
         if (
             first != incarnation

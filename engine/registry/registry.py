@@ -89,16 +89,16 @@ def _require_own_key(record: Record, incarnation: str, registration: Registratio
         )
 
 
-def _require_routes(registration: Registration, condition: Condition) -> None:
+def _require_indexable(registration: Registration, condition: Condition) -> None:
     """Raises RecordError if an engine's index cannot take the condition.
 
-    Each engine that had it in force would end, again at each start. Whatever is wrong concerns it alone.
+    Otherwise the registration would end each engine of the bus, again at each start.
     """
     try:
         MatcherIndex.check(condition)
     except Exception as e:
         raise RecordError(
-            f"the condition of {registration.subscription!r} cannot be looked up ({type(e).__name__}: {e})."
+            f"the condition of {registration.subscription!r} cannot be indexed ({type(e).__name__}: {e})."
         ) from e
 
 
@@ -108,8 +108,8 @@ class Registry:
     Registering a known incarnation again changes only its limits. Another incarnation of a subscription
     replaces the previous one. A null for any key of an incarnation removes it; its other keys become
     leftovers until they are nulled as well (docs/understand/engine/registry.md "Leftovers"). A damaged record
-    is logged and ignored. One of a version that is not read goes into `unknown`: call `require_known` before
-    anything is decided.
+    is logged and ignored. A record of a version that this release does not read goes into `unknown`: call
+    `require_known` before you decide anything.
     """
 
     # A registration that raises one of these is ignored; other errors end the engine.
@@ -125,7 +125,8 @@ class Registry:
         self.sinks: dict[str, bytes] = {}  # by subscription: the value of its sink record
         # Processes whose engine ends again and again, each with the time of its record.
         self.failing: dict[str, tuple[int, FailingRecord]] = {}
-        # {record key: why its newest record, of a version that is not read, cannot be read}, in offset order.
+        # {record key: error text} where the newest record has a version that this release does not read, in
+        # offset order.
         self.unknown: dict[bytes, str] = {}
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
@@ -147,8 +148,8 @@ class Registry:
     def require_known(self) -> None:
         """Raises UnknownVersion if a record that engines act on has a version that is not read.
 
-        Without a registration, lease, bus, source or resume record, events would be passed over, states
-        dropped or waits removed. Problem, failing and sink records may be unknown: no engine acts on them.
+        An engine that ignored a registration, lease, bus, source or resume record would skip events, drop
+        states or remove waits. Problem, failing and sink records may be unknown: no engine acts on them.
         """
         for key, text in self.unknown.items():
             if key.partition(b"/")[0] not in _NOT_FOR_ENGINES:
@@ -191,7 +192,7 @@ class Registry:
         return None if subscription is None else self._by_subscription.get(subscription)
 
     def keys(self, subscription: str) -> set[bytes]:
-        """The keys of the subscription's records that no null has removed. A null for each removes it."""
+        """The keys of the subscription's records that no null has removed. Nulls for all remove it."""
         return set().union(*self._keys.get(subscription, {}).values())
 
     def apply(self, item: Record | End) -> Change:
@@ -282,7 +283,7 @@ class Registry:
         condition = self._conditions.get(form)
         if condition is None:
             condition = registration.build_condition()
-            _require_routes(registration, condition)
+            _require_indexable(registration, condition)
             self._conditions[form] = condition
         return condition
 
@@ -387,10 +388,11 @@ class Registry:
             self._leftovers.setdefault(key, (subscription, at_ms))
 
     def _begin_later(self, incarnation: str, change: Change) -> None:
-        """After a leftover's null: a registration that began with the leftover begins with its next record.
+        """After a leftover's null: if the registration begins with the leftover, it now begins with its next
+        record.
 
-        It began with the leftover only for a reader that started after compaction had removed the null which
-        made the record a leftover. For all other readers it already has the later offset.
+        That is so only for a reader that started after compaction had removed the null which made the record
+        a leftover. For all other readers the registration already has the later offset.
         """
         registered = self._by_incarnation.get(incarnation)
         if registered is None:

@@ -14,7 +14,7 @@ from ..context import EngineContext
 from ..tasks.source_task import SourceTask
 
 MOST_NAMED: Final = 5
-LEAST_S: Final = 60.0  # how long a gap is listed: its scan may end before anybody sees it
+LEAST_S: Final = 60.0  # a gap is listed for at least this long: its scan may end before anybody sees it
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Final = "no record to look back at is left."
 # If no record is left, the age of the removed ones is unknown. Then only look-backs beyond the event topic's

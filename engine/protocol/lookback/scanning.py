@@ -33,7 +33,7 @@ class Scanning:
         self._next: dict[TopicPartition, int] = {}  # where the reader continues
         self._fetches = False  # whether the reader has partitions: it keeps them when `drop` clears `_next`
         self._rest: dict[TopicPartition, deque[Record | End]] = {}  # read, and not matched yet
-        # Partitions whose reader continues after the offset that a refused record claims.
+        # Partitions in which the reader continues after the offset that a refused record claims.
         self._misled: set[TopicPartition] = set()
         # First offsets of partitions whose reading begins or resumes, until their first record arrives.
         self._starts: dict[TopicPartition, int] = {}

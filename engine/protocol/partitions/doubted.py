@@ -17,7 +17,7 @@ MOST_REFUSED: Final = 20
 class DoubtedPartitions:
     """Refuses records with false offsets, and fetches their partitions again from the true position.
 
-    The client continues after the offset that a record claims, and so may have skipped others before that.
+    The client continues after the offset that a record claims, so it may have skipped records before that.
     """
 
     def __init__(self, bus: Bus, offsets: OffsetChecks) -> None:
@@ -31,7 +31,7 @@ class DoubtedPartitions:
         return bool(self._refused)
 
     def forget(self) -> None:
-        """Doubt no partition: all are fetched again anyway."""
+        """Forget all doubted partitions, because every partition is fetched again anyway."""
         self._refused.clear()
 
     def must_drop(self, source: SourceTask, record: Record) -> bool:
@@ -59,7 +59,7 @@ class DoubtedPartitions:
         return True
 
     def fetch_again(self, sources: Mapping[TopicPartition, SourceTask]) -> bool:
-        """Fetch the doubted partitions among these again; False if the client cannot fetch each by itself."""
+        """Fetch the doubted partitions among these again; False if the bus must `start` all again instead."""
         doubted = [sources[tp] for tp in self._refused if tp in sources]
         self._refused.clear()
         return all(self._bus.seek(each.tp, each.position) for each in doubted)

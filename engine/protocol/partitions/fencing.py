@@ -93,7 +93,7 @@ class Fencing:
     def blocked(self, partitions: Iterable[TopicPartition]) -> None:
         """Fence dead engines if the block lasts. partitions: their last committers are candidates too.
 
-        Those that a round has no time for come first in the next one.
+        Engines for which a round has no time come first in the next round.
         """
         now = self._monotonic()
         if self._blocked_since is None:

@@ -102,7 +102,7 @@ class Lifecycle:
         """
         before = self.state(tp)
         if (to in NEEDS_REASON) != bool(reason):
-            raise IllegalTransition(f"{tp}: a partition that is {to.value} has {reason!r} for its reason.")
+            raise IllegalTransition(f"{tp} cannot become {to.value} with the reason {reason!r}.")
         if to is before:
             return
         if to not in TRANSITIONS[before]:

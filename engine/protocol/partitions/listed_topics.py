@@ -13,7 +13,7 @@ from ..context import EngineContext
 
 CHECK_S: Final = 30.0
 RECHECK_S: Final = 5.0  # while one of them cannot be read
-# If requests to a topic fail but its description is fine, it is not read for this long, then twice as long.
+# A topic that fails although its description is fine is not read for this long; each time twice as long.
 FAILED_S: Final = 5.0
 MOST_FAILED_S: Final = 1200.0
 
@@ -26,7 +26,7 @@ class ListedTopics:
         self._monotonic = context.monotonic
         self.unreadable: dict[str, str] = {}
         self._checked_at: float | None = None
-        self._failed: dict[str, tuple[float, float]] = {}  # until when, and for how long
+        self._failed: dict[str, tuple[float, float]] = {}  # {topic: (end of its pause, length of its pause)}
 
     def problems(self) -> list[str]:
         """A sentence for each topic that is not read."""

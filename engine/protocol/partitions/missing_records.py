@@ -96,7 +96,7 @@ def inspect_commit(
     try:
         metadata = metadata_of(found)
     except UnknownVersion as e:
-        lost = f"{e} A resumption, now at {found.offset}, would lose what that release noted with the offset."
+        lost = f"{e} `topics resume` would drop the metadata committed with offset {found.offset}."
         return CommitInspection(OffsetMetadata(applied=0), lost)
     except RecordError as e:
         return CommitInspection(OffsetMetadata(applied=0), str(e))
@@ -141,7 +141,7 @@ def require_whole(bus: Bus, partitions: Iterable[TopicPartition], contents: str)
 
 
 def removed_records(starts: Mapping[TopicPartition, int], contents: str) -> list[str]:
-    """A message for each compacted partition that does not start at offset 0. contents: of its records.
+    """A message for each compacted partition that does not start at offset 0. contents: what its records are.
 
     Compaction never moves the start of a partition. Retention or an administrator does, and may remove the
     newest record of a key.

@@ -19,9 +19,9 @@ from ...bus import End, Reader, Record, TopicPartition
 from ...errors import NotReadable, UnreachableError
 from ..context import EngineContext
 
-# Look-ups that find nothing wrong may take this share of the time: each takes milliseconds. Topics of
-# transactional producers, and compacted topics, jump all the time. When the share is used up, a jump is
-# looked up only if it is longer than each that was looked up in this partition.
+# Look-ups that find nothing wrong may take MOST_S of each IN_S: each takes milliseconds, and offsets jump all
+# the time in compacted topics and those of transactional producers. When MOST_S is used up, a jump is looked
+# up only if it is longer than each that was looked up in this partition.
 MOST_S: Final = 0.5
 IN_S: Final = 10.0
 MOST_HIDDEN: Final = 100  # offsets: a longer jump is looked up in any case
@@ -57,7 +57,7 @@ class OffsetChecks:
         """
         tp, offset = record.source, record.offset
         if offset < position:
-            if self._first(tp, offset) == record:  # a record that was believed without a look-up hid it
+            if self._first(tp, offset) == record:  # an earlier record with a false offset hid it
                 return None
             return Refusal(_reason(record, "which lies before the records that were read"), position)
         began, jump = self._monotonic(), offset - position
@@ -77,7 +77,7 @@ class OffsetChecks:
             what = "where another record is" if other == offset else f"but another record is at {other}"
         else:
             what, other = f"but the partition ends at {end}", end
-        at = self._place(record, position, min(offset, other))
+        at = self._true_offset(record, position, min(offset, other))
         return Refusal(_reason(record, f"{what}. Reading continues at offset {at + 1}"), at + 1)
 
     def is_next(self, record: Record, position: int) -> bool:
@@ -114,7 +114,7 @@ class OffsetChecks:
                 places.append(following)
         return None
 
-    def _place(self, record: Record, low: int, high: int) -> int:
+    def _true_offset(self, record: Record, low: int, high: int) -> int:
         """The offset of the record's batch, at or after `low`: the last one from which it is found."""
         return last_true(lambda offset: self._first(record.source, offset) == record, low, high)
 

@@ -86,7 +86,7 @@ class Ownership:
         self._taken_over = False  # what the group assigned last; False after a loss
         # {trigger partition: subscriptions that need a state record that cannot be read}
         self._unreadable_states: dict[TopicPartition, frozenset[str]] = {}
-        self._removed: set[str] = set()  # those of them whose registration was removed since
+        self._removed: set[str] = set()  # subscriptions among these whose registration was removed since
         # {trigger partition: why its next match cannot be read}
         self._unreadable_matches: dict[TopicPartition, str] = {}
         self._paused_at = 0.0  # when a partition was last paused for such a state or match
@@ -222,7 +222,7 @@ class Ownership:
     # -- taking over
 
     def open(self) -> bool:
-        """Continue the takeover, some work in each pass; True when none is left to do."""
+        """Do a part of the takeover, in each pass; True when all is taken over."""
         takeover = self._takeover
         if takeover is None:
             return True

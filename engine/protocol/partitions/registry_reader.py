@@ -13,12 +13,14 @@ from ..context import EngineContext
 from .missing_records import REGISTRATIONS, require_whole
 
 TAKE_TIMEOUT_S: Final = 0.1
-ASK_S: Final = 1.0  # a position that is not reached by then may be false
+ASK_S: Final = 1.0  # then ask for the registry's end: the position may be beyond it
 STALL_S: Final = 30.0  # without a record for this long, the reader will not reach the position
 
 
 class RegistryReader:
-    """Keeps the registry and the index up to date. Calls `changed` for all but mere additions.
+    """Keeps the registry and the index up to date.
+
+    Calls `changed` for a removal, another bus record, and a resume record.
 
     All methods that read raise EngineError if the registry was not read for hours (see `ReadPause`), or has
     lost its end: a new engine must read it from its start. They raise UnknownVersion like
@@ -60,8 +62,8 @@ class RegistryReader:
     def catch_up(self, position: int) -> None:
         """Read at least up to `position`. Raises EngineError after 30 s without a record.
 
-        The error is a RecordError if the registry ends before `position`: then the record that names this
-        position is false, since no engine knew it.
+        The error is a RecordError if the registry ends before `position`: then the record that names the
+        position is wrong, because no engine can have read that far.
         """
         began = moved_at = self._monotonic()
         asked = False
@@ -69,7 +71,7 @@ class RegistryReader:
             self._apply(self._take(TAKE_TIMEOUT_S))
             now = self._monotonic()
             if not asked and now - began >= ASK_S:
-                asked = True  # from here on each record leads to the position
+                asked = True  # once is enough: each record brings a position that exists closer
                 self._require_end(position)
             if self.registry.position > before:
                 moved_at = now

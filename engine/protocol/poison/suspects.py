@@ -57,7 +57,7 @@ def process_of(transactional_id: str) -> str:
 
 
 def name_of(transactional_id: str) -> str:
-    """The id for metadata, which have little room: with the last characters of a long process name."""
+    """The transactional id as metadata have it: a long process name is cut to its last characters."""
     process = process_of(transactional_id)
     return process[-MOST_NAME_CHARS:] + transactional_id[len(process) :]
 
@@ -119,7 +119,7 @@ class Suspects:
         ended = tuple(each for each in suspected.ended if process_of(each) not in running)
         if gone and suspected.trying and former not in ended:
             ended = (*ended, former)
-        # This owner begins here.
+        # From here on this owner's progress counts.
         at = offset if suspected.width != WIDTH_ALONE and suspected.at >= 0 else suspected.at
         return SuspectRecords(suspected.width, suspected.left, at, trying=False, ended=ended)
 

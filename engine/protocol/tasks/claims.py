@@ -1,6 +1,6 @@
-"""False offsets: a refused record claimed one, and is at another. The latest are kept in the offset metadata.
+"""The offsets that refused records claim, and their true ones. The offset metadata keep the latest.
 
-Brokers answer with a claimed offset when a look-back asks where it begins.
+A look-back needs them: when it asks where its `since` begins, brokers may answer with a claimed offset.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ MOST_CLAIMS: Final = 6  # as many as the offset metadata have room for
 
 
 class Claims:
-    """{claimed offset: the record's own} of one source partition. `rollback` drops what is not committed."""
+    """{claimed offset: true offset} of one source partition. `rollback` drops what is not committed."""
 
     def __init__(self, metadata: OffsetMetadata) -> None:
         self._true = self._committed = dict((metadata.claims or [])[-MOST_CLAIMS:])
 
     def add(self, claimed: int, true: int) -> None:
         """Note a refused record. The oldest claims beyond MOST_CLAIMS are forgotten."""
-        others = [(each, of) for each, of in self._true.items() if each != claimed]
+        others = [each for each in self._true.items() if each[0] != claimed]
         self._true = dict([*others, (claimed, true)][-MOST_CLAIMS:])
 
     def true_offset(self, offset: int) -> int:

@@ -66,7 +66,7 @@ class Evaluator:
         outputs: Outputs,
         now_ms: int,
     ) -> None:
-        """Step a key with an event. Without room for it, the event goes to the dead-letter topic."""
+        """Step a key with an event. If a new key has no room, its event goes to the dead-letter topic."""
         if states.closed:  # by an earlier target of the same event
             return
         key = target.key
@@ -349,7 +349,7 @@ def _action(
 
 
 def _written(registered: Registered, key: str, decision: Firing) -> str | None:
-    """The key as the first event with it writes it; a wait for a given key has its author's own."""
+    """How the first event with the key writes it. None if all write it alike, or a wait has a given key."""
     if registered.registration.key is not None or not has_spellings(key):
         return None
     for part in decision.taking_part:

@@ -1,7 +1,8 @@
 """Scans: groups of registrations that have seen a source partition up to a position behind the live one.
 
 docs/understand/engine/look-back.md has the rules. Groups at one position are read together. A registration
-joins a group only at or before its own first offset, so it sees its events once, in order.
+joins a group only while the group's position is at or before the registration's first offset. So it sees its
+events once, in order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...registry.registry import Registered, Registry
 MAX_GROUPS = 46
 MAX_POSITIONS = 4  # read in turns: a look-back of minutes must not wait for one of weeks
 TURN = 20_000  # records; a change of position discards what was fetched ahead
-LEAST_KEPT = 64  # members of an index: stale ones among so few cost nothing
+LEAST_KEPT = 64  # members: an index with fewer is not cleaned, because few stale ones cost nothing
 
 
 @dataclass

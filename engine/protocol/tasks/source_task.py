@@ -40,11 +40,11 @@ from .start import TaskStart
 # A match contains the event, with at most 64 KiB of data and 256 KiB of attributes, and its targets: of about
 # 600 bytes at most, or 3 KB where the event writes the key differently.
 MAX_TARGETS = 1000
-# A target may also have a value of at most 512 bytes for each of its matchers: so many of them are 4 MiB, and
-# fit into a record with all else.
+# A target may also have a value of at most 512 bytes for each of its matchers. This many values take 4 MiB,
+# and fit into a record with everything else.
 MAX_VALUES = 8192
 # Each target may fire with the whole event, and one transaction holds all firings of a match. So a match of a
-# large event has fewer targets, but at least this many: else the event is repeated too often.
+# large event has fewer targets, but at least this many, or the event would be repeated in too many records.
 LEAST_TARGETS = 100
 
 
@@ -78,10 +78,11 @@ class SourceTask:
         return self.applied < registry.position and not self.scans.full
 
     def apply(self, until: int, first_offset: int | None) -> None:
-        """Apply registrations in [applied, until). first_offset: of the first record at or after any `since`.
+        """Apply registrations in [applied, until).
 
-        They are live at once if no such record lies below the live position. Otherwise all of them join one
-        scan: metadata have no room to say which of them are live.
+        first_offset: of the first record at or after the earliest `since`; None if there is none. If it is
+        below the live position, all these registrations join one scan, because the metadata have no room to
+        say which of them could be live at once. Otherwise they are live.
         """
         if first_offset is not None and first_offset < self.position:
             self.scans.add(self.applied, until, first_offset)
@@ -291,7 +292,7 @@ class SourceTask:
 
 
 def _with_written(registered: Registered, target: MatchTarget, event: Event) -> MatchTarget:
-    """The target with its key as the event writes it: the match does not have the event's data."""
+    """The target with the key as the event writes it, because the match leaves out the event's data."""
     if registered.registration.key is not None:
         return target
     written = written_by(registered.condition, target.matchers, target.key, event)

@@ -128,7 +128,7 @@ class Store:
         states.keys[key] = (state.wakeup_ms, state.state)
 
     def loaded(self) -> None:
-        """End the recovery, after `resolve` for all that are registered: order keys by their wakeups."""
+        """End the recovery: order keys by their wakeups. First call `resolve` for what is registered."""
         due: tuple[list[tuple[int, str, str]], ...] = ([], [])
         self.open_keys = 0
         for incarnation, states in self._incarnations.items():
@@ -181,16 +181,16 @@ class Store:
             self.touch(incarnation)
             states.only = (wakeup_ms, state)
             before = self._metas[incarnation]
-            first = old is (None if before is None else before.only)
+            is_first_change = old is (None if before is None else before.only)
         else:
             old = states.keys.get(key)
-            first = self._states.setdefault((incarnation, key), old) is old
+            is_first_change = self._states.setdefault((incarnation, key), old) is old
             states.keys[key] = (wakeup_ms, state)
             if states.idle is not None:
                 states.idle.pop(key, None)
                 if idle:
                     states.idle[key] = None
-        self.pending_bytes += len(state) - (0 if first or old is None else len(old[1]))
+        self.pending_bytes += len(state) - (0 if is_first_change or old is None else len(old[1]))
         if old is None:
             self.open_keys += 1
         if wakeup_ms is not None and (old is None or old[0] is None or wakeup_ms < old[0]):
@@ -259,7 +259,7 @@ class Store:
 
     def postpone(self, due: Wakeup) -> None:
         """Skip the key that `due` yielded; `put_back` makes it due again."""
-        # Not by `timed`: that may have become known after the wakeup was put among the timers.
+        # Do not choose by `timed`, which may have been set after the wakeup was put among the timers.
         (self._timers if self._timers.first() == due else self._closings).take_first()
 
     def put_back(self, states: KeyStates, due: Wakeup) -> None:

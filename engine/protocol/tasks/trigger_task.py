@@ -148,9 +148,9 @@ class TriggerTask:
                 states.marks[source] = end - 1
 
     def _next_mark(self, match: MatchRecord, mark: int) -> int:
-        """The mark after a match: if its event was lost with its partition's end, no mark beyond that end.
+        """The mark after a match. An event that was lost with its partition's end raises no mark beyond it.
 
-        Such a match may still be unread when the resumption is applied.
+        The match of such an event may still be unread when the resumption is applied.
         """
         resumed, resume = self.registry.resumes.get(TopicPartition(match.topic, match.partition), _NO_RESUME)
         if match.resumed <= resumed and match.topic_id == resume.topic_id and 0 <= resume.end <= match.offset:
@@ -158,7 +158,7 @@ class TriggerTask:
         return match.offset
 
     def forget(self, incarnations: Iterable[str]) -> None:
-        """Drop the states of those that the registry does not have at the same offset any more."""
+        """Drop the states of incarnations that the registry no longer has at the same offset."""
         for incarnation in incarnations:
             states = self.store.get(incarnation)
             # A registration beyond the registry's position is not read yet: that is no removal.
@@ -320,8 +320,8 @@ class TriggerTask:
         """Step all due keys with a tick. False if the pass is full before all are stepped.
 
         ready: whether the registration at a registry offset has seen all events before the tick; keys of
-        others stay due. incomplete: some of those events may be missing (docs/use/conditions.md W2), which
-        firings say.
+        others stay due. incomplete: some of those events may be missing (docs/use/conditions.md W2), and the
+        firings say so.
         """
         postponed: list[tuple[KeyStates, Wakeup]] = []
         try:

@@ -1,4 +1,4 @@
-"""The wakeups of keys, grouped by spans of time. Only the earliest span is sorted."""
+"""The wakeups of keys, grouped by spans of time. Only the earliest span is made a heap."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
 
 _SPARE: Final = 1000
-# A span is 4 s. Most of its keys have closed before it is sorted. With longer spans a busy engine would sort
-# hundreds of thousands of entries at once; with shorter ones few keys would share a list.
+# A span is 4 s. Most of its keys have closed before it becomes a heap. With longer spans a busy engine would
+# make heaps of hundreds of thousands of entries at once; with shorter ones few keys would share a list.
 _SPAN_BITS: Final = 12
 
 Entry: TypeAlias = tuple[int, str, str]  # wakeup in ms since the epoch, incarnation, key
@@ -35,7 +35,7 @@ class Wakeups:
         self._wakeup_of = wakeup_of
         self._spans: dict[int, list[Entry]] = {}
         self._order: list[int] = []  # a heap of the spans
-        self._sorted: set[int] = set()  # the spans whose entries are heaps
+        self._heaps: set[int] = set()  # the spans whose entries are heaps
         self._count, self._most = 0, _SPARE
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Wakeups:
         spans: dict[int, list[Entry]] = {}
         for entry in entries:
             spans.setdefault(entry[0] >> _SPAN_BITS, []).append(entry)
-        self._spans, self._order, self._sorted = spans, list(spans), set()
+        self._spans, self._order, self._heaps = spans, list(spans), set()
         heapify(self._order)
         self._count = sum(map(len, spans.values()))
         self._most = 2 * self._count + _SPARE
@@ -63,9 +63,9 @@ class Wakeups:
         while order:
             span = order[0]
             entries = self._spans[span]
-            if span not in self._sorted:
+            if span not in self._heaps:
                 heapify(entries)
-                self._sorted.add(span)
+                self._heaps.add(span)
             while entries:
                 at_ms, incarnation, key = entries[0]
                 now = self._wakeup_of(incarnation, key)
@@ -77,7 +77,7 @@ class Wakeups:
                     self._add((now, incarnation, key))
             heappop(order)
             del self._spans[span]
-            self._sorted.discard(span)
+            self._heaps.discard(span)
         return None
 
     def take_first(self) -> None:
@@ -92,7 +92,7 @@ class Wakeups:
         if entries is None:
             self._spans[span] = [entry]
             heappush(self._order, span)
-        elif span in self._sorted:
+        elif span in self._heaps:
             heappush(entries, entry)
         else:
             entries.append(entry)

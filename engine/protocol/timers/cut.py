@@ -1,4 +1,4 @@
-"""The cut: the point after which no match stamped before a given time can arrive.
+"""The cut: the positions up to which an engine must read so that no match stamped before a time can arrive.
 
 docs/understand/engine/timers.md has the numbered steps. One cut at a time serves all trigger partitions of
 an engine.
@@ -34,7 +34,7 @@ class Cut:
 
     time_ms: int
     tasks: list[TriggerTask]
-    registry_end: int  # to be read before the source topics are listed
+    registry_end: int  # read the registry up to here before asking for the source topics
     started: float
     has_source_ends: bool = False  # step 2 is done
     sources: dict[TopicPartition, int] = field(default_factory=dict)

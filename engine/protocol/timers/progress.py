@@ -51,7 +51,7 @@ class _Partition:
 
 
 class Progress:
-    """Compares what owners of source partitions commit over time. offset: of a registration."""
+    """Compares what owners of source partitions commit over time. offset: that of a registration."""
 
     def __init__(self) -> None:
         self._late: dict[TopicPartition, _Partition] = {}

@@ -309,8 +309,8 @@ def test_a_record_of_a_later_version_is_named_as_the_reason_why_no_engine_works(
         "b-subscription[0]@3 holds a LeaseRecord of version 9; this Interlock reads 1. Upgrade this process"
     )
     assert engines == (
-        "No engine is a member of group 'b-engine': one of this version ends, since it must not pass over a "
-        "record that it cannot read."
+        "No engine is a member of group 'b-engine': engines of this version end, because they must not "
+        "skip a record that they cannot read."
     )
 
 
@@ -338,7 +338,7 @@ def test_an_offset_of_a_later_version_is_named_with_what_a_resumption_would_lose
     assert problem.startswith(
         "b-event[0] is stopped: its committed offset holds an OffsetMetadata of version 9"
     )
-    assert "A resumption, now at 7, would lose" in problem
+    assert "`topics resume` would drop the metadata committed with offset 7." in problem
 
 
 def test_where_the_action_topic_cannot_be_read_the_rest_of_the_health_is_shown(

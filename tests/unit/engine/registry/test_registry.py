@@ -164,7 +164,7 @@ def test_a_registration_whose_condition_the_index_cannot_take_is_ignored_and_nam
     assert registry.position == 4
     for place in ("bus-subscription[0]@1", "bus-subscription[0]@3"):
         assert place in caplog.text
-    assert "the condition of 'untaken' cannot be looked up" in caplog.text
+    assert "the condition of 'untaken' cannot be indexed" in caplog.text
 
 
 @pytest.mark.parametrize("first", [True, False])
