@@ -66,7 +66,7 @@ def consumer_settings(config: BusConfig) -> dict[str, object]:
 
 
 class KafkaBus:
-    """A member of the group and its transactional producer (see `bus.Bus`). The config says of which group.
+    """A member of the config's group, and its transactional producer (see `bus.Bus`).
 
     Create it only after `topics.check` passed: librdkafka silently accepts a subscription to a missing topic.
     identity: pass the same one to each bus that a process creates.
@@ -276,4 +276,4 @@ class KafkaBus:
         """
         self._consumer.unsubscribe()  # when it returns, no new assignment can come
         while self._consumer.poll(0.0) is not None:
-            pass  # the callbacks that wait are behind the fetched messages
+            pass  # a poll calls the callbacks only after it has returned the fetched messages

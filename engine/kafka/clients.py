@@ -153,7 +153,7 @@ def connect(
         if OAUTH_CB in properties:
             properties[OAUTH_CB] = partial(_token, properties[OAUTH_CB], failed)
         return kind(properties)
-    except (KafkaException, TypeError, ValueError) as e:  # the latter two: a callback given as text
+    except (KafkaException, TypeError, ValueError) as e:  # not from Kafka: a callback given as text
         if isinstance(e, KafkaException) and e.args[0].code() == KafkaError.SASL_AUTHENTICATION_FAILED:
             reason = failed[0] if failed else error_text(e.args[0])
             raise UnreachableError(

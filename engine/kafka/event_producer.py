@@ -77,8 +77,8 @@ class EventProducer:
     records wait up to LINGER_MS for those of more writes: a request to Kafka with many records takes a
     fraction of the processor time. Each way of sending has a client of its own, which has its own linger.ms.
     `timeout_s`: how long a client tries to write a record. Raises ConfigError if the client refuses a
-    property of the connection, UnreachableError if no token can be had for it. Make it in a thread: a client
-    that needs a token blocks for a second or more.
+    property of the connection, UnreachableError if it gets no token. Make it in a thread: a client that needs
+    a token blocks for a second or more.
     """
 
     def __init__(self, config: BusConfig, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
@@ -93,11 +93,11 @@ class EventProducer:
         self._writing = 0  # writes whose records a client has, or is to have
         self._done: deque[_Request] = deque()
         self._is_woken = False  # whether the event loop is to call `_answer`
-        self._lock = threading.Lock()  # of the next three, for who changes them or looks at several
+        self._lock = threading.Lock()  # hold it to change one of the next three, or to look at several
         self._clients: dict[_Way, _Client] = {}
         self._ending: list[threading.Thread] = []  # of clients that are replaced
         self._is_closed = False
-        self._making: dict[_Way, asyncio.Future[None]] = {}  # the latest of each way; all writes share it
+        self._making: dict[_Way, asyncio.Future[None]] = {}  # the latest call of `_make`, for all writes
         self._make("at once")
 
     def _usable(self, way: _Way) -> _Client | None:

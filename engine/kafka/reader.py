@@ -38,7 +38,7 @@ SPARING_MESSAGES = 10
 SPARING_BYTES = 64 * 1024
 # The client copies each message that it hands over. So do not take all messages of a batch at once: it may
 # unpack to a thousand times its size. A chunk's size is known only when it is in memory, so the first is
-# small, and the next ones are larger only after small messages.
+# small, and the next ones grow only while the messages are small.
 TAKEN_BYTES = 16 * 1024 * 1024
 FIRST_CHUNK = 4
 MOST_CHUNK = 64

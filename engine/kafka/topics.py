@@ -200,8 +200,8 @@ def read_registry(
     """The registry, read to its current end. Raises UnreachableError if nothing arrives for STALL_S.
 
     on_record: called with each readable record, for data that the registry does not keep. known: raise
-    UnknownVersion for a record that another version wrote and that this one must know; False returns what
-    can be read, and `Registry.unknown` says what cannot.
+    UnknownVersion as `Registry.require_known`. False: return what can be read; `Registry.unknown` has the
+    rest.
     """
     from .clients import ClientErrors
     from .reader import STALL_S, KafkaReader

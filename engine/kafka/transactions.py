@@ -285,7 +285,7 @@ class _Refused(Exception):
 
 
 def _cause(error: Exception) -> BaseException:
-    """The client's own error. If a callback ran while a fatal one was raised, a SystemError hides it."""
+    """The client's own error. If a callback runs while a fatal error is raised, a SystemError hides that."""
     return error.__cause__ or error
 
 
@@ -313,9 +313,9 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 def repeated(deadline: float, call: Callable[..., T], *args: object) -> T:
-    """Call with a timeout as the last argument, and repeat retriable errors until the deadline.
+    """Call with a timeout as the last argument; call again after retriable errors, until the deadline.
 
-    A repeated call continues the one that failed, whose outcome is open until then.
+    Such a call continues the failed one, whose outcome is not known before.
     """
     retrying = Retrying(
         retry=retry_if_exception(_is_retriable),

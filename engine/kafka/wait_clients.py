@@ -72,7 +72,7 @@ class KafkaWriter:
 
         try:
             yield
-        except (KafkaException, SystemError) as e:  # SystemError: a callback ran while the other was raised
+        except (KafkaException, SystemError) as e:  # SystemError: see `transactions._cause`
             cause = e.__cause__ or e
             if isinstance(cause, KafkaException) and cause.args[0].code() in FORBIDDEN:
                 raise UnreachableError(

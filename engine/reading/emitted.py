@@ -40,8 +40,9 @@ CLOCK_MARGIN_MS: Final = 5 * 60 * 1000
 class Emitted:
     """The events in the event topic, up to its end when this object is created.
 
-    Finds events in binary mode only, as Interlock and most producers write them: it reads only headers, but
-    the whole event if it needs a proof. An event without the proof that it needs is not found.
+    Finds events in binary mode only, as Interlock and most producers write them, because it reads only
+    headers. If the config has a proof, it reads the whole event, and does not find one that needs a proof and
+    lacks it.
     now_s: this machine's clock. Raises TopicsError if the topic is missing.
     """
 

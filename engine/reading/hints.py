@@ -1,4 +1,4 @@
-"""What is likely wrong with the records of a topic, for whoever asks why a wait was not met."""
+"""What is likely wrong with the records of a topic, for somebody who asks why a condition was not met."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class References:
 
 
 class SharedReferences:
-    """`References` for several threads: one for each that reads at the same time, used again. Close it."""
+    """`References` for several threads: one for each thread that reads now, used again later. Close it."""
 
     def __init__(self, config: BusConfig) -> None:
         self._config = config

@@ -15,9 +15,9 @@ import aiohttp
 
 EXCERPT_BYTES: Final = 1024  # of a refusal's body, as in Knative's dead letters
 _DRAINED_BYTES: Final = 64 * 1024  # a body up to here is read to its end, to use its connection again
-_SPARE_S: Final = 1.0  # how long a body is read that decides nothing
+_SPARE_S: Final = 1.0  # the most time for reading a body that decides nothing
 _BLANK: Final = b"***"
-_HEAD: Final = 8  # the beginning of a secret is blanked too, from so many bytes on
+_HEAD: Final = 8  # bytes: a beginning of a secret that has as many is blanked too
 
 
 async def excerpt(response: aiohttp.ClientResponse, secrets: Iterable[str]) -> bytes:

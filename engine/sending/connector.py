@@ -32,7 +32,7 @@ _HEADERS: Final = {"User-Agent": "airflow-interlock", "Accept-Encoding": "identi
 
 @dataclass
 class RequestProgress:
-    """How far a request got. connected: its connection was made. refused: why it may not go to an address.
+    """How far a request got. connected: its connection was made. refused: why its address is not allowed.
 
     answer: the answer without its body, once its head was read.
     """
@@ -42,7 +42,7 @@ class RequestProgress:
     answer: Answer | None = None
 
 
-# Of the request that the current task makes.
+# The progress of the request that the current task makes.
 request_progress: Final[ContextVar[RequestProgress]] = ContextVar("request_progress")
 
 

@@ -25,8 +25,7 @@ FIRING: Final = "interlockfiring"  # the firing's id
 HOPS: Final = "interlockhops"  # how many replies may follow one another, from here on
 MOST_HOPS: Final = 32
 REPLY_ASKED: Final = ("Prefer", "reply")  # a header for sinks that may reply
-# So many bytes of data are read for a firing of large events. Events whose data do not fit are sent with
-# their references.
+# At most so much data are read for one firing. Events whose data do not fit are sent with their references.
 MOST_RESOLVED_BYTES: Final = 8 * 1024 * 1024
 NO_TRACE: Final[Carrier] = {}
 _DATA: Final = frozenset({"data", "data_base64"})
@@ -206,7 +205,7 @@ def _without_internal(members: Members) -> Members:
 
 
 def _event_of(members: Members, own: Mapping[str, str]) -> Event:
-    """The event of a form that Interlock wrote: its attributes are valid."""
+    """The event with these members. Interlock wrote them, so the attributes are valid."""
     attributes: dict[str, str] = {}
     for name, raw in members.items():
         if name not in _DATA:

@@ -57,8 +57,8 @@ class HttpPosts:
 
     lookup: the target of an Airflow connection; may block, is called in several threads, and raises
     TargetError if the connection cannot be used. on_ended: called in a thread of this object when `ended` has
-    something new. All methods are thread-safe; `start` and `ended` do not block. None of its
-    threads keeps the process alive.
+    something new. All methods are thread-safe; `start` and `ended` do not block. Its threads do not keep the
+    process alive.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class HttpPosts:
         self._tracing = process_tracing()
         self._data = ReferredData(config, options.fetch, options.room_bytes, self._tracing)
         self._waiting: deque[Delivery] = deque()
-        self._over: deque[Ended] = deque()
+        self._ended: deque[Ended] = deque()
         self._is_woken = self._is_reported = False
         self._failure: BaseException | None = None
         self._names = DaemonThreads(_NAME_THREADS, "interlock-names")
@@ -109,7 +109,7 @@ class HttpPosts:
         if self._failure is not None:
             raise EngineError(f"The thread that makes deliveries has ended: {self._failure!r}.")
         self._is_reported = False
-        return [self._over.popleft() for _ in range(len(self._over))]
+        return [self._ended.popleft() for _ in range(len(self._ended))]
 
     def close(self, timeout_s: float = _CLOSE_S) -> None:
         """Cancels what is in flight, and waits up to the timeout until its connections are closed."""
@@ -166,7 +166,7 @@ class HttpPosts:
             log.exception("A delivery to %s failed", delivery.sink.subscription)
             text = f"the request could not be made: {type(e).__name__}"
             answer, reply = Answer(None, text, ruling=Verdict.RETRY), None
-        self._over.append(Ended(delivery.number, answer, reply))
+        self._ended.append(Ended(delivery.number, answer, reply))
         if not self._is_reported:
             self._is_reported = True
             self._loop.call_soon(self._on_ended)  # once for all that end in this turn of the loop

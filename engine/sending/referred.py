@@ -24,7 +24,7 @@ from .turns import PartitionTurns
 ROOM_BYTES: Final = 64 * 1024 * 1024
 # Asked for before the size is known: the most data of a firing in base64, and the rest of its body.
 MOST_BYTES: Final = 12 * 1024 * 1024
-# A partition that does not answer takes one of them, for 10 s or more; each may open clients of its own.
+# A partition that does not answer occupies a thread for 10 s or more. Each may have clients of its own.
 THREADS: Final = 4
 
 
@@ -67,7 +67,7 @@ class ReferredData:
             else:
                 found = request_of(delivery.firing, content, self._tracing)
                 held.keep(len(found.sent.body))
-                del content  # has the data too, which nothing counts while the request waits for its answer
+                del content  # it holds the data too, and the room counts only the body from here on
             yield found
 
     def close(self) -> None:

@@ -49,8 +49,8 @@ def is_compressed(headers: Headers) -> bool:
 def read_reply(headers: Headers, body: bytes, sent: Sendable, topic: str) -> Output:
     """The reply as a record for `topic`. Raises ReplyError.
 
-    Its `interlockhops` is one less than that of what was sent, whatever the reply has. It belongs to the same
-    trace, unless it names one.
+    Its `interlockhops` is one less than that of what was sent, whatever the reply says. Unless it names a
+    trace, it continues that of what was sent.
     """
     if is_compressed(headers):
         raise ReplyError("its reply is compressed, although the request accepts no encoding")

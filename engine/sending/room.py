@@ -42,7 +42,7 @@ class Room:
             held.keep(0)
 
     def change(self, sink: str, by: int) -> None:
-        """The sink holds so many bytes more, or less."""
+        """The sink holds `by` bytes more; less, if it is negative."""
         self.used += by
         held = self._by_sink.pop(sink, 0) + by
         if held:
@@ -75,7 +75,7 @@ class HeldRoom:
         self._room, self._size = room, 0
 
     def keep(self, size: int) -> None:
-        """Hold so many bytes from now on; the rest is free for others."""
+        """Hold `size` bytes from now on; the rest is free for others."""
         by, self._size = size - self._size, size
         if by:
             self._room.change(self.sink, by)

@@ -116,7 +116,7 @@ class Tls:
     key_file: str = ""
 
     def changed(self) -> tuple[int, ...]:
-        """When the files were changed: certificates are renewed in place."""
+        """The files' modification times, because certificates are renewed in place."""
         found = []
         for name in filter(None, (self.ca_file, self.certificate_file, self.key_file)):
             with suppress(OSError):

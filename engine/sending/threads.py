@@ -22,7 +22,7 @@ class DaemonThreads(Executor):
 
     def __init__(self, most: int, name: str) -> None:
         self._most, self._name = most, name
-        self._some = threading.Condition()
+        self._changed = threading.Condition()
         self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._threads = self._idle = 0
         self._is_over = False
@@ -30,23 +30,23 @@ class DaemonThreads(Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Make the call in a thread. RuntimeError after `shutdown`, or if no thread can be started."""
         future: Future[T] = Future()
-        with self._some:
+        with self._changed:
             if self._is_over:
                 raise RuntimeError(f"The threads {self._name} have ended.")
             if self._idle <= len(self._calls) and self._threads < self._most:
                 self._start()
             self._calls.append((future, partial(fn, *args, **kwargs)))
-            self._some.notify()
+            self._changed.notify()
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
         """Take no more calls. It never waits for those that run; those that wait are made, or cancelled."""
-        with self._some:
+        with self._changed:
             self._is_over = True
             cancelled = [*self._calls] if cancel_futures else []
             if cancel_futures:
                 self._calls.clear()
-            self._some.notify_all()
+            self._changed.notify_all()
         for future, _ in cancelled:
             future.cancel()
 
@@ -67,9 +67,9 @@ class DaemonThreads(Executor):
 
     def _make_next(self) -> bool:
         """Make the next call, when there is one. False if there will be none."""
-        with self._some:
+        with self._changed:
             self._idle += 1
-            self._some.wait_for(lambda: self._calls or self._is_over)
+            self._changed.wait_for(lambda: self._calls or self._is_over)
             self._idle -= 1
             if not self._calls:
                 return False

@@ -88,7 +88,7 @@ class SinkTokens:
                 status = response.status
         except Exception as e:  # noqa: BLE001  # of any kind: no token
             raise TokenError(self._text(failure(e, progress, FETCH_S).text)) from None
-        return self._taken(status, body or b"")
+        return self._keep(status, body or b"")
 
     def _request(self) -> tuple[dict[str, str], dict[str, str]]:
         own = self._credentials
@@ -102,7 +102,8 @@ class SinkTokens:
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"
         return headers, {name: text for name, text in form.items() if text}
 
-    def _taken(self, status: int, body: bytes) -> str:
+    def _keep(self, status: int, body: bytes) -> str:
+        """Keep the token of this answer, and return it. Raises TokenError."""
         if status != 200:
             raise TokenError(self._text(f"it answers HTTP {status}{_reason(body)}"))
         try:

@@ -1,8 +1,8 @@
 """Durable subscriptions whose firings this process dispatches: registering them, and finding open firings.
 
 A dispatcher takes references to open firings, reads the firings (`open_firings.read`), and acknowledges them.
-Until then it gets the same references again. Of a subscription with a sink, only the sink record and then the
-registration are written here; deliverers take its firings (docs/understand/engine/sinks.md).
+Until then it gets the same references again. For a subscription with a sink this module only writes the sink
+record, and then the registration; deliverers take its firings (docs/understand/engine/sinks.md).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Durable:
         return same_since and self.registration(registered.since_ms).incarnation == registered.incarnation
 
     def has_sink(self, written: bytes | None) -> bool:
-        """Whether this is the value of its sink record, in any version. True if it has no sink."""
+        """Whether the sink record has this value, in any version. True for a subscription without a sink."""
         if self.sink is None:
             return True
         try:
@@ -264,7 +264,7 @@ class Dispatching:
     def _read_again(self, name: str, starts: Mapping[TopicPartition, int], clients: Clients) -> None:
         """Runs in the waits' thread, which reads no topic meanwhile, so no record is missed.
 
-        If it hangs, another thread begins anew; then this one must not add to what that one reads.
+        If it hangs, another thread takes over and calls `begin`. So this one adds only to earlier objects.
         """
         with self._lock:
             firings, reading = self._open, self._reading_again

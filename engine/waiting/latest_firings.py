@@ -118,7 +118,7 @@ def fetch(
             while reading:
                 arrived = False
                 for item in reader.take(TAKE, TAKE_TIMEOUT_S):
-                    # Other partitions stay assigned: their new records must not hide that one is silent.
+                    # Partitions that are done stay assigned; only records of the others show progress.
                     arrived = arrived or item.source in reading
                     of_partition = wanted.get(item.source, [])
                     while of_partition and of_partition[-1].offset <= item.offset:

@@ -35,7 +35,7 @@ COMPONENT = "The waits"  # on the notice board; the runtime uses it for the same
 
 
 class FiringForWait(NamedTuple):
-    """A firing for a wait, and the registry keys to write tombstones for when it is acknowledged."""
+    """A firing for a wait, and the registry keys that its acknowledgement removes."""
 
     action: ActionRecord
     registration_keys: tuple[str, ...]
@@ -195,7 +195,7 @@ class Waits:
             pause = ReadPause(partitions[0], self._environment.clock, self._monotonic)
 
             def is_over() -> bool:
-                """Asked after all that may hang: another thread may run these waits by then."""
+                """Called after each call that may hang: by then another thread may run these waits."""
                 return stop.is_set() or registrations.is_replaced
 
             while not is_over():
@@ -238,10 +238,10 @@ class Waits:
             self.follow_firing(item)
 
     def _open_again(self, removed: list[Registered]) -> None:
-        """Register again what was removed although a wait for it is open here, e.g. by its earlier triggerer.
+        """Register again what was removed, such as by an earlier triggerer, if a wait for it is open here.
 
-        Not if another incarnation replaced it: then the task was cleared or its DAG edited, and this wait is
-        about to be closed.
+        Do not if another incarnation replaced it: then the task was cleared or its DAG edited, and this wait
+        is about to be closed.
         """
         for registered in removed:
             if self._topics.registry.successor(registered.incarnation) is None:
