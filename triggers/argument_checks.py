@@ -29,7 +29,7 @@ MAX_DELIVERY_S: Final = 2_000_000  # librdkafka's limit is 2**31 ms
 
 
 class ArgumentChecks:
-    """Checks the arguments of one call. Each check raises ValueError with what, which and what to give.
+    """Checks the arguments of one call. Each check raises a ValueError that says what to give instead.
 
     who: the call, such as "EventSensor 'ready'". rendered: names of the arguments that Airflow renders, whose
     templates and outputs of other tasks have no value yet.
@@ -45,7 +45,7 @@ class ArgumentChecks:
         raise ValueError(f"{self.who}: {name} is {described(value)}; give {give}.{hint}")
 
     def refuse(self, name: str, template: str, give: str) -> NoReturn:
-        """As `fail`, for a template in an argument that Airflow renders, so without the hint about that."""
+        """As `fail` without its hint: for a template in an argument that Airflow renders."""
         raise ValueError(f"{self.who}: {name} is {described(template)}; give {give}.")
 
     def is_unknown(self, name: str, value: object) -> bool:
@@ -70,10 +70,10 @@ class ArgumentChecks:
         if len(value) > most:
             self.fail(name, f"{value[:40]}...", f"{give}, with at most {most:,} characters")
         if "\0" in value or not _is_unicode(value):
-            self.fail(name, value, f"{give}, without NUL and half surrogate pairs")
+            self.fail(name, value, f"{give}, without NUL and lone surrogates")
 
     def templates(self, name: str, value: object, environment: Callable[[], Environment] | None) -> None:
-        """Each template in the value, which Jinja must be able to compile.
+        """Checks that Jinja can compile each template in the value.
 
         environment: creates the Jinja environment of the task's DAG, which may add filters; None if the DAG
         is not known yet.
@@ -169,7 +169,7 @@ class ArgumentChecks:
         self.seconds("delivery_timeout", value, MAX_DELIVERY_S)
 
     def can_be_met(self, condition: Condition) -> None:
-        """Raises ConditionError for what no events can meet."""
+        """Raises ConditionError for a condition that no events can meet."""
         try:
             check_can_be_met(condition)
         except ConditionError as e:

@@ -112,8 +112,8 @@ class ConditionTrigger(BaseEventTrigger):
         return f"{self.deployment}/asset/{self.name}"
 
     def shared_stream_key(self) -> Hashable:
-        # The key contains all arguments: an edited trigger starts before the one that it replaces ends. If
-        # they shared a stream, it would get firings of the old condition until the triggerer ends.
+        # The key contains all arguments: an edited trigger starts before the replaced one ends. On the same
+        # stream the edited trigger would get firings of the old condition until the triggerer ends.
         arguments = json.dumps(self.serialize()[1], sort_keys=True)
         return ("interlock", self.subscription, hashlib.sha256(arguments.encode()).hexdigest())
 
@@ -334,10 +334,11 @@ def _payloads(
     places: list[tuple[int, int]],
     subscription: str,
 ) -> list[tuple[tuple[int, int], Any, dict[str, Any] | None]]:
-    """Returns (place, record, payload of the asset event) of each firing; no payload if its record is gone.
+    """Returns (place, record, payload of the asset event) of each firing.
 
-    Also if a firing of another subscription is there: the connection was edited after the place was taken.
-    Slow: call it in a thread. read: `open_firings.read`, which ends before a record of a later version.
+    The payload is None if the record is gone, or holds a firing of another subscription because the
+    connection was edited after the place was taken. Slow: call it in a thread. read: `open_firings.read`,
+    which ends before a record of a later version.
     """
     made = []
     for place, action in zip(places, read(config, places), strict=False):

@@ -26,8 +26,8 @@ def json_text(value: Any) -> str:
 def asset_payload(firing: FiringRecord) -> dict[str, Any]:
     """Returns the payload of the asset event: the firing in a form that the database accepts.
 
-    If it would refuse the whole firing, the content of the events is left out; if it still would, also events
-    and key.
+    If the database refuses the whole firing, the events' content is left out; if it refuses that too, also
+    the events and the key.
     """
     for most_bytes in (MAX_FIRING_BYTES, 1):  # 1: as short as `fit` can make it
         form = firing_form(fit(firing, most_bytes))

@@ -15,7 +15,7 @@ EVERY_S: Final = 10.0
 
 
 class RelayCounts:
-    """Counts what one relay does in its triggerer, and publishes it EVERY_S and when the relay ends.
+    """Counts what one relay does in its triggerer. Publishes it every EVERY_S, and when the relay ends.
 
     metrics: None if this Airflow has no metrics. For one event loop, in which no timer runs while nothing is
     counted. An error of Airflow's metrics is logged once and stops nothing.

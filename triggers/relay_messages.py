@@ -61,7 +61,7 @@ class Message:
 
 
 def messages_of(payload: Any, position: str | None = None) -> list[Message | EventError]:
-    """Returns the messages of what a trigger fired, each of them or why it cannot be read.
+    """Returns the messages of what a trigger fired; for one that cannot be read, the error.
 
     Knows the forms of Airflow's triggers for SQS, Kinesis, Pub/Sub, Redis and Azure Service Bus. Any other
     payload is one message: a text or bytes as they are, another value as JSON, which has no NaN or Infinity.

@@ -93,9 +93,9 @@ def _target_of(connection: Connection | StoredConnection) -> SinkTarget:
 
 
 def _extra(connection: Connection | StoredConnection) -> Mapping[str, Any]:
-    """The members of the extra.
+    """The members of the extra. Raises TargetError if it is not a JSON object.
 
-    (`extra_dejson` alone is empty for one that is no JSON, and would drop credentials.)
+    `extra_dejson` alone would be empty for such an extra, and drop its credentials.
     """
     try:
         found = json.loads(connection.extra or "{}")
@@ -204,6 +204,6 @@ def _denied(conn_id: str) -> TargetError:
 def _missing(conn_id: str) -> TargetError:
     """The error if there is no such connection.
 
-    Airflow does not say so if its database or a secrets backend does not answer: it reports that as missing.
+    Airflow also reports a connection as missing if its database or a secrets backend does not answer.
     """
     return TargetError(f"This process can read no connection {conn_id!r}: create it, with type http.")

@@ -68,7 +68,7 @@ def _log_uncounted(error: str) -> None:
 
 
 def request_counter(metrics: Metrics | None, bus: str, deployment: str) -> Callable[[str, int, int], None]:
-    """Returns what counts a receiver's requests and events: called with path, status, written events."""
+    """Returns a function that counts a receiver's requests and events: (path, status, written events)."""
     tags = {"bus": bus, "deployment": deployment}
 
     def count(path: str, status: int, events: int) -> None:
