@@ -49,9 +49,7 @@ class Backlog:
             for item in parts[0]:
                 self._left -= 1
                 yield item
-                if not self._left:
-                    break
-            if not self._left:
-                parts.clear()
-            else:
-                parts.popleft()
+                if not self._left:  # it was the last item, or `clear` was called
+                    parts.clear()
+                    return
+            parts.popleft()

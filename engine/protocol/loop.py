@@ -241,7 +241,7 @@ class Engine:
         now_ms = self.clock.now_ms()
         until = self._monotonic() + MOST_S
         consumed = filtered = 0
-        passes, watched, refused = self._suspect_passes, self._suspect_passes.watched, False
+        passes, watched = self._suspect_passes, self._suspect_passes.watched
         # For the next pass: suspects that this one does not admit, and what follows them in their partitions.
         postponed: list[Record | End] = []
         postponed_of: set[TopicPartition] = set()
@@ -260,13 +260,14 @@ class Engine:
                 postponed.append(item)
                 postponed_of.add(tp)
                 continue
+            refused = False
             if source is not None and item.offset != source.position:
                 if self._doubted.must_drop(source, item):
                     continue
                 refused = self._doubted.refuse(source, item, outputs, now_ms)
             consumed += 1
             if refused or (is_watched and passes.dead_letter(item, outputs, now_ms)):
-                refused = False
+                pass  # it is a dead letter
             elif source is not None:
                 if not source.match(item, outputs, now_ms):
                     filtered += 1

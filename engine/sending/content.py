@@ -94,8 +94,8 @@ class Content:
         self._is_json = sink.format == "json"
         self._room = MOST_RESOLVED_BYTES
         events = self._firing.events
-        self._sends_event = sink.send == "event" and [len(each) for each in events.values()] == [1]
-        self._sends_event = self._sends_event and not self._firing.left_out
+        has_one_event = [len(each) for each in events.values()] == [1] and not self._firing.left_out
+        self._sends_event = sink.send == "event" and has_one_event
         is_decoded = self._sends_event or any(name in value for name in _DECODED_FOR)
         self._events: dict[tuple[str, int], Members] = {
             (label, number): _decode_members(raw)

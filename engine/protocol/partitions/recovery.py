@@ -47,11 +47,10 @@ class Recovery:
                 else:
                     self._tasks[item.source].load(item)
                     self._stats.recovered_records += 1
+                    self._last = self._monotonic()
                     reached = item.offset + 1
                 if reached >= self._left.get(item.source, reached + 1):
                     self._left.pop(item.source)
-                if not isinstance(item, End):
-                    self._last = self._monotonic()
             if self._left and self._monotonic() - self._last > STALL_S:
                 left = ", ".join(f"{tp} up to {end}" for tp, end in self._left.items())
                 raise EngineError(f"State could not be read: {left}; nothing came for {STALL_S:.0f} s.")

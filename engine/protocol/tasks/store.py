@@ -129,17 +129,18 @@ class Store:
 
     def loaded(self) -> None:
         """End the recovery: order keys by their wakeups. First call `resolve` for what is registered."""
-        due: tuple[list[tuple[int, str, str]], ...] = ([], [])
+        timers: list[tuple[int, str, str]] = []
+        closings: list[tuple[int, str, str]] = []
         self.open_keys = 0
         for incarnation, states in self._incarnations.items():
             single = None if states.only is None else {states.single or "": states.only}
             entries = (single or states.keys).items()
             self.open_keys += len(entries)
-            due[states.timed].extend(
+            (timers if states.timed else closings).extend(
                 (entry[0], incarnation, key) for key, entry in entries if entry[0] is not None
             )
-        self._closings.fill(due[False])
-        self._timers.fill(due[True])
+        self._closings.fill(closings)
+        self._timers.fill(timers)
         self._open_before = self.open_keys
 
     @staticmethod
