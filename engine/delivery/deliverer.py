@@ -255,7 +255,7 @@ class Deliverer:
             if held is not None:
                 self.acknowledgements.add(held, reply=ended.reply)
             elif (assigned is None or tp in assigned) and not self.ownership.is_whole(tp):
-                # The partition may find it again, still open: then it needs only its acknowledgement.
+                # A scan may find this firing again, still open: then it only needs its acknowledgement.
                 self.acknowledgements.add(firing, reply=ended.reply)
         self._give_up(finished for finished in over if finished.reason)
 

@@ -118,7 +118,7 @@ class DelivererOwnership:
                 )
 
     def held(self, firing: OpenFiring) -> OpenFiring | None:
-        """The same firing, as its partition holds it now; None if that is not open or does not hold it."""
+        """The same firing, as its partition holds it now; None if the partition is not open or does not."""
         tp = firing.record.source
         return self.partitions[tp].get(firing.key) if self.is_open(tp) else None
 

@@ -147,7 +147,7 @@ class ActionPartition:
         return dropped
 
     def _hold_back(self, record: Record, text: str) -> None:
-        """Leave a sink out from this record of it on, which another version wrote. text: why it is not read.
+        """Leave a sink out from this record on, because another version wrote it. text: why it is not read.
 
         The record may be a firing, which no later one may overtake. Or it may acknowledge a firing that is
         held: then the sink is left out from that firing on. A scan in progress begins again.

@@ -179,8 +179,8 @@ class Admin:
         except _NoLeader as e:
             raise NotReadable(e.topic, f"Offsets of topic {e.topic!r}: {e}") from e.__cause__
         for tp, offset in found.items():
-            # A request that timed out returns "invalid" without an error. As an offset it would mean that
-            # there is nothing to recover.
+            # A request that timed out returns "invalid", a negative number, without an error. As an offset
+            # that would mean that there is nothing to recover.
             if offset < least:
                 raise self._errors.unreachable(self._config, f"no answer about the offsets of {tp}")
         return found

@@ -1,4 +1,4 @@
-"""Records on the bus that this process's engine ends again and again, so that `health` shows the reason.
+"""Tells the bus that this process's engine ends again and again, so that `health` shows the reason.
 
 An engine that cannot start owns no partition, so it can commit no problem record. Its process writes a
 failing record to the registry instead, without a transaction (docs/understand/engine/formats.md).

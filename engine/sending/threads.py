@@ -40,7 +40,7 @@ class DaemonThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
-        """Take no more calls. It never waits for those that run; those that wait are made, or cancelled."""
+        """Take no more calls. Waiting calls are still made, or cancelled. Never waits for running calls."""
         with self._changed:
             self._is_over = True
             cancelled = [*self._calls] if cancel_futures else []

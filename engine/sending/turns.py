@@ -1,4 +1,4 @@
-"""Turns of reading partitions, so that one that does not answer delays only what needs it."""
+"""Turns for reading partitions: one that does not answer delays only deliveries that need it."""
 
 from __future__ import annotations
 

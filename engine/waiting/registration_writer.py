@@ -153,7 +153,7 @@ class RegistrationWriter:
         return True
 
     def _produce(self, key: bytes, value: bytes | None) -> bool:
-        """Write a record that may be lost, since it is written again. Returns False if it was refused."""
+        """Write a record that may be lost: a later call writes it again. Returns False if it was refused."""
         try:
             self._writer.write(Output(self._topic, 0, key, value))
         except EngineError as e:

@@ -13,7 +13,8 @@ from ..context import EngineContext
 
 CHECK_S: Final = 30.0
 RECHECK_S: Final = 5.0  # while one of them cannot be read
-# A topic that fails although its description is fine is not read for this long; each time twice as long.
+# A topic that fails although its description is fine is tried again after this time, then each time after
+# twice as long.
 FAILED_S: Final = 5.0
 MOST_FAILED_S: Final = 1200.0
 

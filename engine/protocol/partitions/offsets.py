@@ -51,7 +51,7 @@ class OffsetChecks:
         self._began, self._took = 0.0, 0.0  # when the present IN_S began, and seconds of look-ups in it
 
     def refusal(self, record: Record, position: int) -> Refusal | None:
-        """Why this record cannot be at its offset; None if it is, or if MOST_S is used up.
+        """Why this record cannot be at the offset that it claims; None if it is, or if MOST_S is used up.
 
         position: the next offset of its partition.
         """

@@ -24,7 +24,7 @@ class Claims:
         self._true = dict([*others, (claimed, true)][-MOST_CLAIMS:])
 
     def true_offset(self, offset: int) -> int:
-        """Where the record that claims this offset is, if that is known; otherwise the offset."""
+        """The true offset of the record that claims this offset, if known; otherwise the offset itself."""
         return self._true.get(offset, offset)
 
     def metadata(self) -> dict[str, Any]:

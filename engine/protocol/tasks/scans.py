@@ -95,7 +95,7 @@ class Scans:
         return [] if at is None else [group for group in self.groups if at <= group.position <= offset]
 
     def advance(self, to: int, records: int = 1) -> None:
-        """Note that reading has reached `to`. The groups that it has passed continue together."""
+        """Note that reading has reached `to`. The groups whose positions it passed continue together."""
         at = self._at
         if at is None:
             return

@@ -25,8 +25,8 @@ class _Partition:
     reported: bool = False
 
     def update(self, metadata: OffsetMetadata, position: int, now: float) -> None:
-        # A scan is identified by its first registration: it has not moved when others join it or another scan
-        # begins.
+        # Identify a scan by its first registration: then it does not seem to move when others join it or
+        # another scan begins.
         since = {(start, at): self.scans_since.get((start, at), now) for start, _, at in metadata.scans}
         if not self.scans_since.keys() <= since.keys():
             self.moved_since, self.reported = now, False
