@@ -59,9 +59,9 @@ class DeadDeliverers:
         self._look_at = now + LOOK_S
         try:
             if self.is_blocked():
-                self._fencing.blocked(self._ownership.assigned or ())
+                self._fencing.note_blocked(self._ownership.assigned or ())
             else:
-                self._fencing.unblocked()
+                self._fencing.note_unblocked()
         except UnreachableError as e:  # deliveries in flight do not depend on it
             log.warning("Cannot check whether a dead deliverer blocks this one; trying again: %s", e)
             self._look_at = now + AGAIN_S

@@ -166,9 +166,9 @@ class Housekeeping:
         is_blocked = any(ends[tp] > at and self._positions.get(tp) == at for tp, at in positions.items())
         self._positions = positions
         if is_blocked:
-            self._fencing.blocked(self._all_partitions())
+            self._fencing.note_blocked(self._all_partitions())
         else:
-            self._fencing.unblocked()
+            self._fencing.note_unblocked()
 
     def _read_by_others(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Last stable offsets and ends of the partitions that waits and dispatchers read, which cannot fence.

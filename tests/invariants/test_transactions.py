@@ -447,7 +447,7 @@ def test_i8_an_event_that_one_condition_cannot_evaluate_becomes_a_dead_letter_fo
 
 
 class FencesNobody(Fencing):
-    def blocked(self, partitions: Iterable[TopicPartition]) -> None:
+    def note_blocked(self, partitions: Iterable[TopicPartition]) -> None:
         pass
 
 

@@ -52,15 +52,15 @@ class Gaps:
         """{source partition: message about the records that look-backs miss}, sorted."""
         return {tp: self._gaps[tp].text for tp in sorted(self._gaps)}
 
-    def missing(self, source: SourceTask, start: int, end: int, left: Record | End) -> None:
+    def report_missing(self, source: SourceTask, start: int, end: int, left: Record | End) -> None:
         """Report a gap: the scan expected record `start` and found `left`, so [start, end) were removed."""
         self._report_read(source, f"records {start} to {end - 1}", end - 1, left)
 
-    def below(self, source: SourceTask, end: int, left: Record) -> None:
+    def report_below(self, source: SourceTask, end: int, left: Record) -> None:
         """Report a gap: the scan begins at the partition's first record, `left` at offset `end`."""
         self._report_read(source, f"records below {end}", end, left)
 
-    def nothing(self, source: SourceTask, new: Iterable[Registered]) -> None:
+    def report_nothing_left(self, source: SourceTask, new: Iterable[Registered]) -> None:
         """Report a gap: all records below the live position of this partition were removed."""
         self._report(source, f"records below {source.position}", NOTHING, filter(beyond_retention, new))
 

@@ -62,7 +62,7 @@ class Scanning:
         live = {s.tp: s for s in sources if s.position and not _is_below(first.get(s.tp), s.position)}
         for tp, start in (self._bus.start_offsets(live) if live else {}).items():
             if start >= live[tp].position:
-                self._gaps.nothing(live[tp], new)
+                self._gaps.report_nothing_left(live[tp], new)
 
     def forget(self, registered: Registered) -> None:
         """Remove a registration that the registry removed."""
@@ -139,7 +139,7 @@ class Scanning:
             source = sources[tp]
             at, first = source.scans.current, items[0]
             if self._starts.pop(tp, None) == at and isinstance(first, Record):
-                self._gaps.below(source, at, first)
+                self._gaps.report_below(source, at, first)
             for item in items:
                 if item.offset > at:
                     jumps.setdefault(tp, []).append((at, item))
@@ -149,7 +149,7 @@ class Scanning:
             for at, item in jumps[tp]:
                 end = min(start, item.offset, source.position)
                 if at < end:
-                    self._gaps.missing(source, at, end, item)
+                    self._gaps.report_missing(source, at, end, item)
 
     def _match(
         self, source: SourceTask, items: deque[Record | End], outputs: Outputs, now_ms: int, until: float

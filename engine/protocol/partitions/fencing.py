@@ -62,7 +62,7 @@ class Fencing:
     def note_members(self) -> None:
         """Remember the members of the group. Called at the start, and at each new assignment.
 
-        If the coordinator does not answer, `unblocked` and `blocked` ask again.
+        If the coordinator does not answer, `note_unblocked` and `note_blocked` ask again.
         """
         self._candidates |= self._ask_for_members() or frozenset()
 
@@ -85,12 +85,12 @@ class Fencing:
         """Remember who made these commits, before the next commits replace their names."""
         self._candidates |= self._committers(committed)
 
-    def unblocked(self) -> None:
+    def note_unblocked(self) -> None:
         """No open transaction blocks this member."""
         self._blocked_since = None
         self._retry_members()
 
-    def blocked(self, partitions: Iterable[TopicPartition]) -> None:
+    def note_blocked(self, partitions: Iterable[TopicPartition]) -> None:
         """Fence dead engines if the block lasts. partitions: their last committers are candidates too.
 
         Engines for which a round has no time come first in the next round.

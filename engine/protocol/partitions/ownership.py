@@ -231,7 +231,7 @@ class Ownership:
             readable = [tp for tp in takeover.partitions if tp.topic not in self.listed.unreadable]
             committed = self.stable_offsets(readable)
             if committed is None:
-                self._fencing.blocked(readable)
+                self._fencing.note_blocked(readable)
                 self._report_blocked(takeover)
                 return False  # the former owner's transaction is open: it will end, time out or be fenced
             self.lifecycle.move_all(takeover.partitions, RECOVERING)
@@ -240,7 +240,7 @@ class Ownership:
         # 3. Read the state partitions up to those ends.
         if not takeover.recovery.advance():
             if takeover.recovery.blocked:
-                self._fencing.blocked(takeover.partitions)
+                self._fencing.note_blocked(takeover.partitions)
                 self.lifecycle.move_all(self.lifecycle.among(RECOVERING), BLOCKED)
             else:
                 self.lifecycle.move_all(self.lifecycle.among(BLOCKED), RECOVERING)
@@ -265,7 +265,7 @@ class Ownership:
             self._removed.clear()
         # 5. Start fetching.
         self.close()
-        self._fencing.unblocked()
+        self._fencing.note_unblocked()
         self.start()
         self.lifecycle.move_all((task.tp for task in self.tasks()), OPEN)
         self._stats.recovery_s = self._monotonic() - takeover.began

@@ -186,7 +186,7 @@ def test_an_engine_never_fences_itself(stage: Stage) -> None:
     stage.pool.commit_by_hand(EVENT, 0, '{"v":1,"R":0,"c":"other"}')
     stage.pool.commit_by_hand(TRIGGER, 0, '{"v":1,"R":0,"c":"me"}')
     for _ in range(10):
-        stage.fencing.blocked([EVENT, TRIGGER])
+        stage.fencing.note_blocked([EVENT, TRIGGER])
         stage.now += 1
     assert stage.bus.calls.count("fence me") == 0
     assert "fence other" in stage.bus.calls
@@ -196,17 +196,17 @@ def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign(
     bus, fencing, rounds = stage.bus, stage.fencing, []
     for tick in range(40):
         before = bus.calls.count("unstable")
-        fencing.blocked([EVENT])
+        fencing.note_blocked([EVENT])
         if bus.calls.count("unstable") > before:
             rounds.append(tick)
         stage.now += 0.125
     assert rounds[0] == 4
     assert all(later - earlier == 8 for earlier, later in pairwise(rounds))
-    fencing.unblocked()
-    fencing.blocked([EVENT])
+    fencing.note_unblocked()
+    fencing.note_blocked([EVENT])
     stage.now += 0.4
     before = bus.calls.count("unstable")
-    fencing.blocked([EVENT])
+    fencing.note_blocked([EVENT])
     assert bus.calls.count("unstable") == before
 
 
@@ -224,18 +224,18 @@ def test_a_round_is_short_though_no_coordinator_answers_and_each_candidate_has_i
     monkeypatch.setattr(stage.bus, "fence", silent)
     names = [f"dead{n}" for n in range(4)]
     stage.fencing.note_committers(Committed(0, f'{{"v":1,"R":0,"c":"{name}"}}') for name in names)
-    stage.fencing.blocked([])
+    stage.fencing.note_blocked([])
     for _ in range(2 * len(names)):
         stage.now += 1
         before = stage.now
-        stage.fencing.blocked([])
+        stage.fencing.note_blocked([])
         assert stage.now - before == 10
     assert tried == 2 * names
     fenced: list[str] = []
     monkeypatch.setattr(stage.bus, "fence", fenced.append)
     for _ in range(2):
         stage.now += 1
-        stage.fencing.blocked([])
+        stage.fencing.note_blocked([])
     assert fenced == names
 
 
@@ -246,7 +246,7 @@ def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(
     stage.pool.commit_by_hand(TRIGGER, 0, "")
     with caplog.at_level(logging.ERROR, "interlock.engine"):
         for _ in range(2):
-            stage.fencing.blocked([EVENT, TRIGGER])
+            stage.fencing.note_blocked([EVENT, TRIGGER])
             stage.now += 1
     assert [call for call in stage.bus.calls if call.startswith("fence")] == []
     assert "metadata" in caplog.text
@@ -260,7 +260,7 @@ def test_metadata_that_cannot_be_read_are_logged_once_until_they_change(
     def errors_of_five_rounds() -> int:
         caplog.clear()
         for _ in range(6):
-            stage.fencing.blocked([EVENT, TRIGGER])
+            stage.fencing.note_blocked([EVENT, TRIGGER])
             stage.now += 1
         return len(caplog.records)
 
