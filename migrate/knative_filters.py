@@ -162,7 +162,7 @@ def _sql(value: object, path: str, notes: list[FieldNote]) -> Part:
     if compiled.kind is not bool:
         raise NotTranslated(
             path,
-            f"the expression {shown(value)} is not a Boolean, and Knative's dispatchers disagree on such ones:"
+            f"the expression {shown(value)} is not a Boolean, and Knative's dispatchers disagree on others:"
             " write a comparison, or BOOL(...)",
         )
     if is_grouped_otherwise(value):

@@ -7,7 +7,7 @@ subclass that overrides one public method:
         def ready(self, offset: int) -> bool:
             return True
 
-    Engine(bus, config, parts=Parts(progress=NeverReady))
+    Engine(bus, config, parts=EngineParts(progress=NeverReady))
 
 Three rules for planted faults:
 
