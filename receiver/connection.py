@@ -125,6 +125,7 @@ class Connection(HttpToolsProtocol):
         self._stop_timer()
         self._stop_abort_timer()
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # uvicorn leaves it after a reset: it keeps the request for 75 s
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging.config
 import socket
+import weakref
 from collections.abc import Awaitable, Callable
 from copy import copy
 from typing import Any
@@ -450,6 +452,21 @@ def test_a_connection_gives_way_only_while_it_waits_for_no_answer(monkeypatch: p
     monkeypatch.setattr(Connection, "most_connections", 1)
     run(check)
     assert not Connection.idle.peers
+
+
+def test_a_connection_that_was_reset_is_not_kept() -> None:
+    """It was kept with its last request for the 75 s of keep-alive: a flood of them took gigabytes."""
+
+    async def check(peer: Peer) -> None:
+        other = await peer.another(REQUEST)
+        assert other.statuses == [202]
+        connection = weakref.ref(other.connection)
+        other.connection.connection_lost(ConnectionResetError())
+        del other
+        gc.collect()
+        assert connection() is None
+
+    run(check)
 
 
 def test_the_connection_awaited_longest_gives_way_first(monkeypatch: pytest.MonkeyPatch) -> None:
