@@ -146,6 +146,8 @@ class Receiver:
             body = await (self._body(receive) if body_s is None else self._body_in(receive, body_s))
             if body is None:
                 return self._too_large(), 0
+            if not body and b"upgrade" in request.last:
+                _require_body(request)
             if len(body) <= _INLINE_BYTES and b"content-encoding" not in request.last:
                 events = self._events(endpoint, grant, request, body)
             else:
@@ -241,6 +243,19 @@ class Receiver:
             parts.append(part)
             if not message.get("more_body", False):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _require_body(request: Request) -> None:
+    """Raises EventError if the request has a body that did not arrive.
+
+    `Connection` ignores the header Upgrade. Other servers with httptools, such as Airflow's API server, take
+    the body for another protocol's, and give the app an empty one.
+    """
+    if b"transfer-encoding" in request.last or (request.header(b"content-length") or b"0").strip(b"0"):
+        raise EventError(
+            "the body did not arrive, because this server takes what follows the header `upgrade` for another"
+            " protocol: send the request without this header (Java's HttpClient: version(HTTP_1_1))"
+        )
 
 
 def _size_beyond_body(events: Sequence[Event], body: bytes) -> int:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import ClassVar, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .answers import Response, problem, try_again
@@ -27,6 +28,7 @@ MOST_CONNECTIONS: Final = 2000  # of one process; fewer where it may not open so
 # The kernel's buffer for one connection. Its default would hold megabytes for a peer that reads no answers.
 _SEND_BYTES: Final = 64 * 1024
 _REFUSED_AT_ONCE: Final = 200  # connections above the bound that get an answer; more are closed without one
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _OTHER_FILES: Final = 100  # of the Kafka client, the log, and whatever Airflow opens
 
 # uvicorn logs a warning for each malformed request, so any peer could fill the log. Its errors are logged.
@@ -60,6 +62,7 @@ class Connection(HttpToolsProtocol):
       (RFC 9110, section 6.5.1).
     - Closes if headers are incomplete after SLOW_PEER_S, or a body SLOW_PEER_S after its answer.
     - Cuts a peer off that has not read its answers for SLOW_PEER_S, also if the connection is closing.
+    - Ignores the header Upgrade (RFC 9110, section 7.8): the request is read as any other.
     - Takes no request before the previous one is answered. What a peer sends early (pipelining) is discarded,
       and the connection closes after the answer; RFC 9112, section 9.3.2 lets the peer send it again.
     - Beyond `most_connections`, those in a TLS handshake included, ends the connection whose next whole
@@ -78,6 +81,8 @@ class Connection(HttpToolsProtocol):
     _in_headers = False
     _in_body = False  # the body of `cycle`, the current request, is not complete
     _has_body = False  # a part of that body arrived
+    _framing = b""  # headers that say how the body ends, which the parser has to be told again
+    _is_told = False  # it is told them now
     _is_ending = False  # nothing that arrives is read any more
     _too_large = False
 
@@ -151,8 +156,31 @@ class Connection(HttpToolsProtocol):
         if self._is_ending:
             return
         self._unread += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self.send_400_response("")
         self._check_bounds()
+
+    def _parse(self, data: bytes) -> None:
+        """Parses what arrived. Raises HttpParserError.
+
+        At the header Upgrade the parser takes what follows the headers, even a body, for another protocol.
+        """
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                if self._is_ending or self._too_large or self.scope["method"] == "CONNECT":
+                    return
+                data = data[upgrade.args[0] :]
+                framing, self._framing = self._framing, b""
+                if framing:
+                    self._is_told = True
+                    self.parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + b"\r\n")
+                    self._is_told = False
 
     def _check_bounds(self) -> None:
         if self._is_ending:
@@ -165,6 +193,8 @@ class Connection(HttpToolsProtocol):
             self._start_timer()
 
     def on_message_begin(self) -> None:
+        if self._is_told:
+            return
         if self._is_answering():
             self._end_after_answer()
         elif not self._too_large:
@@ -190,9 +220,17 @@ class Connection(HttpToolsProtocol):
             self._too_large = True  # an exception in here would be answered with 400
             return
         super().on_headers_complete()
+        if self.parser.should_upgrade() and self.scope["method"] != "CONNECT":
+            self._ignore_upgrade()
         self._stop_timer()
         self._unread = 0
         self._in_body, self._has_body = True, False
+
+    def _ignore_upgrade(self) -> None:
+        self.headers[:] = [each for each in self.headers if each[0] != b"upgrade"]
+        self._framing = b"".join(
+            name + b": " + value + b"\r\n" for name, value in self.headers if name in _FRAMING
+        )
 
     def on_body(self, body: bytes) -> None:
         if self._in_body and not self._is_ending:
@@ -200,7 +238,7 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self._in_body or self._is_ending:
+        if not self._in_body or self._is_ending or self._framing:
             return
         self._in_body = False
         self._unread = 0
@@ -228,12 +266,9 @@ class Connection(HttpToolsProtocol):
             self._start_timer()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Answers a request that is not valid HTTP; uvicorn calls it."""
+        """Answers a request that is not valid HTTP."""
         if not self._is_ending:
             self._refuse(problem(400, "The request is not valid HTTP/1.1."))
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """A peer may offer HTTP/2; it gets HTTP/1.1, which needs no line in the log."""
 
     def _take_place(self) -> bool:
         if self.idle.make_room(self.connections, self.most_connections):

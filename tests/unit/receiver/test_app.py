@@ -46,6 +46,22 @@ def test_an_event_is_written_and_accepted() -> None:
     asyncio.run(check())
 
 
+@pytest.mark.parametrize("framing", [(b"content-length", b"2"), (b"transfer-encoding", b"chunked")])
+def test_an_event_whose_data_a_server_lost_is_refused(framing: tuple[bytes, bytes]) -> None:
+    """It was accepted without its data: uvicorn gives an app no body after a header `upgrade`."""
+
+    async def check() -> None:
+        bus = Bus()
+        answer = await ask(receiver(bus), [*BINARY, (b"upgrade", b"h2c"), framing])
+        assert answer.status == 400
+        assert "send the request without this header" in answer.detail
+        assert not bus.events
+        no_body = [*BINARY, (b"upgrade", b"h2c"), (b"content-length", b"0")]
+        assert (await ask(receiver(bus), no_body)).status == 202
+
+    asyncio.run(check())
+
+
 def test_202_comes_only_when_the_bus_has_the_event() -> None:
     async def check() -> None:
         bus = Bus()

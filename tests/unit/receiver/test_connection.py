@@ -172,6 +172,44 @@ def test_what_is_neither_headers_nor_body_is_bounded(path: bytes, start: bytes, 
     run(check)
 
 
+UPGRADE = REQUEST.replace(b"host: x", b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c")
+
+
+@pytest.mark.parametrize(
+    ("request_", "data"),
+    [
+        (UPGRADE, b"{}"),
+        (UPGRADE.replace(b"content-length: 2\r\n\r\n{}", b"content-length: 0\r\n\r\n"), None),
+        (
+            UPGRADE.replace(
+                b"content-length: 2\r\n\r\n{}", b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+            ),
+            b"{}",
+        ),
+    ],
+    ids=["length", "no body", "chunked"],
+)
+@pytest.mark.parametrize("is_split", [True, False])
+def test_a_request_that_offers_another_protocol_is_read_as_any_other(
+    request_: bytes, data: bytes | None, is_split: bool
+) -> None:
+    """Java's HttpClient offers HTTP/2 with each request: its events were written without their data, or the
+    body was read as the next request, and answered 400.
+    """
+    parts = [bytes([byte]) for byte in request_] if is_split else [request_]
+
+    async def check(peer: Peer) -> None:
+        for _ in range(3):
+            for part in parts:
+                await peer.send(part)
+        await peer.send(REQUEST)
+        assert peer.statuses == [202] * 4
+        assert [event.data for event in peer.bus.events] == [data, data, data, b"{}"]
+        assert not peer.transport.closed.is_set()
+
+    run(check)
+
+
 def test_requests_sent_before_the_answer_are_not_taken_and_the_connection_closes_after_it() -> None:
     async def check(peer: Peer) -> None:
         peer.bus.may_write.clear()
