@@ -16,6 +16,9 @@ UNKNOWN_AGAIN_S: Final = 30.0  # at most so often for a key id that is not among
 FAILED_AGAIN_S: Final = 5.0
 TOTAL_S: Final = 5.0
 MOST_BYTES: Final = 256 * 1024  # of the JWKS document
+# Requests that wait for one fetch. No other limit counts their headers, and the bodies that arrive meanwhile,
+# and anybody can name an issuer and a key that it does not have.
+MOST_WAITING: Final = 100
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _RSA_BITS: Final = 2048
 _CURVES: Final = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",), "Ed25519": ("EdDSA",)}
@@ -29,7 +32,7 @@ class Key(NamedTuple):
 
 
 class NoKeysError(Exception):
-    """The keys were never fetched, so no token can be verified."""
+    """The keys were never fetched, or too many requests wait for them: no token can be verified now."""
 
 
 class Keys:
@@ -49,6 +52,7 @@ class Keys:
         self._fetched_at = self._tried_at = float("-inf")
         self._failed = False
         self._task: asyncio.Task[None] | None = None
+        self._waiting = 0
         self._faults = Faults()
         self.version = 0
 
@@ -61,7 +65,13 @@ class Keys:
         if not keys:
             self.refresh(FAILED_AGAIN_S if self._failed else UNKNOWN_AGAIN_S)
         if not keys and self._task is not None:
-            await asyncio.shield(self._task)  # other requests wait for the same fetch
+            if self._waiting >= MOST_WAITING:
+                raise NoKeysError
+            self._waiting += 1
+            try:
+                await asyncio.shield(self._task)  # other requests wait for the same fetch
+            finally:
+                self._waiting -= 1
             keys = self._find(key_id)
         if not self.version:
             raise NoKeysError
@@ -94,19 +104,36 @@ class Keys:
 
 
 def fetch_keys(url: str) -> dict[str | None, list[Key]]:
-    """The usable keys at a URL. Blocks up to TOTAL_S. Raises an error of httpx, or ValueError."""
+    """The usable keys at a URL. Blocks up to TOTAL_S. Raises an error of httpx, or ValueError.
+
+    Call it where no event loop runs.
+    """
+    return keys_of(asyncio.run(_document(url)))
+
+
+async def _document(url: str) -> bytes:
+    """What the URL answers. In a loop of its own: only a task ends wherever it waits.
+
+    httpx's own limits count from each byte that arrives, so an answer that trickles in would never end.
+    """
     import httpx
 
-    end = time.monotonic() + TOTAL_S
     found = bytearray()
-    with httpx.stream("GET", url, timeout=TOTAL_S, follow_redirects=False) as answer:
-        if answer.status_code != httpx.codes.OK:
-            raise ValueError(f"the answer is {answer.status_code}, not 200")
-        for part in answer.iter_bytes():
-            found += part
-            if len(found) > MOST_BYTES or time.monotonic() > end:
-                raise ValueError(f"the answer is larger than {MOST_BYTES} bytes, or takes over {TOTAL_S:g} s")
-    return keys_of(bytes(found))
+    try:
+        async with (
+            asyncio.timeout(TOTAL_S),
+            httpx.AsyncClient(timeout=TOTAL_S, follow_redirects=False) as client,
+            client.stream("GET", url) as answer,
+        ):
+            if answer.status_code != httpx.codes.OK:
+                raise ValueError(f"the answer is {answer.status_code}, not 200")
+            async for part in answer.aiter_bytes():
+                found += part
+                if len(found) > MOST_BYTES:
+                    raise ValueError(f"the answer is larger than {MOST_BYTES} bytes")
+    except TimeoutError:
+        raise ValueError(f"the answer takes over {TOTAL_S:g} s") from None
+    return bytes(found)
 
 
 def keys_of(document: bytes) -> dict[str | None, list[Key]]:

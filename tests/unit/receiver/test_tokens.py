@@ -7,6 +7,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -255,6 +256,37 @@ def test_without_keys_the_sender_is_told_to_come_again_and_the_log_names_the_url
     assert len(caplog.messages) == 1
 
 
+class Slow(Source):
+    """A fetch ends only when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_end = threading.Event()
+
+    def fetch(self, url: str) -> Mapping[str | None, list[Key]]:
+        self.may_end.wait(60)
+        return super().fetch(url)
+
+
+def test_a_bounded_number_of_requests_waits_for_a_fetch_and_others_are_told_to_come_again() -> None:
+    """Tokens that nobody had signed could make any number wait, outside the receiver's limit of memory."""
+    source = Slow()
+    tokens, token = source.tokens(), signed()
+
+    async def check() -> None:
+        asked = [asyncio.create_task(admitted(tokens, token)) for _ in range(jwks.MOST_WAITING + 5)]
+        for _ in range(10):  # turns of the loop
+            await asyncio.sleep(0)
+        answered = [task.result() for task in asked if task.done()]
+        source.may_end.set()
+        found = await asyncio.gather(*asked)
+        assert [answer.status for answer in answered if isinstance(answer, Response)] == [503] * 5
+        assert found.count(SHOP) == jwks.MOST_WAITING
+        assert source.fetched == 1
+
+    asyncio.run(check())
+
+
 @pytest.mark.parametrize(
     ("entries", "usable"),
     [
@@ -326,4 +358,25 @@ def test_keys_are_fetched_from_their_url_and_nowhere_else(
         else:
             with pytest.raises(ValueError, match=says):
                 jwks.fetch_keys(url)
+        thread.join()
+
+
+def test_an_answer_that_trickles_in_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte of the headers began the limit anew: requests waited, and the process could not end."""
+    monkeypatch.setattr(jwks, "TOTAL_S", 0.2)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def trickle() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nx: ")
+                while not ended.wait(0.02):
+                    connection.sendall(b"y" * 1000)
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        with pytest.raises(ValueError, match="takes over"):
+            jwks.fetch_keys(f"http://127.0.0.1:{server.getsockname()[1]}/keys")
+        ended.set()
         thread.join()
