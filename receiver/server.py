@@ -78,6 +78,31 @@ class ReceiverOptions:
         for path in filter(None, (self.tls_cert, self.tls_key, self.tls_client_ca)):
             if not Path(path).is_file():
                 raise ConfigError(f"There is no file {path}.")
+        if self.tls_cert is not None:
+            self._check_certificate(self.tls_cert)
+
+    def _check_certificate(self, certificate: str) -> None:
+        """Loads what uvicorn is going to load.
+
+        A process that cannot load it ends with a stack only, and one of several is started again for ever.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            # Without a pass phrase OpenSSL would ask for it on the terminal.
+            context.load_cert_chain(certificate, self.tls_key, password="")
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"--tls-cert {certificate} and --tls-key {self.tls_key} cannot be used: {error}. Give a"
+                " certificate chain in PEM, and its private key in PEM without a pass phrase."
+            ) from None
+        if self.tls_client_ca is None:
+            return
+        try:
+            context.load_verify_locations(self.tls_client_ca)
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"--tls-client-ca {self.tls_client_ca} cannot be used: {error}. Give certificates in PEM."
+            ) from None
 
 
 def endpoints(

@@ -11,6 +11,8 @@ from interlock.engine.errors import ConfigError
 from interlock.receiver.credentials_document import Credential, Document, Issuer, read_document, read_file
 from interlock.receiver.server import ReceiverOptions
 
+from tests.kit.certificates import Authority
+
 DIGEST = hashlib.sha256(b"a token").hexdigest()
 GOOD = f'[[credential]]\nname = "shop"\ntoken_sha256 = "{DIGEST}"\ntypes = ["com.shop.*"]\n'
 CERT = '[[credential]]\nname = "shop"\nclient_cert = "CN=shop"\ntypes = ["*"]\n'
@@ -87,6 +89,31 @@ def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
         ReceiverOptions(tls_cert="x").check(None)
     with pytest.raises(ConfigError, match="no file"):
         ReceiverOptions(tls_cert=str(tmp_path / "c"), tls_key=str(tmp_path / "k")).check(None)
+
+
+def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(tmp_path: Path) -> None:
+    """The process ended with a stack only; of several workers each was started again for ever."""
+    authority = Authority(tmp_path)
+    good, other = authority.issue("good", "localhost"), authority.issue("other", "localhost")
+    locked = authority.issue("locked", "localhost", passphrase="secret")
+    text = tmp_path / "text"
+    text.write_text("nothing in PEM")
+
+    def check(certificate: Path, key: Path, ca: Path | None = None) -> None:
+        client_ca = None if ca is None else str(ca)
+        options = ReceiverOptions(tls_cert=str(certificate), tls_key=str(key), tls_client_ca=client_ca)
+        options.check(None if ca is None else document(client_cert="CN=shop"))
+
+    check(good.certificate, good.key, authority.file)
+    for certificate, key in (
+        (good.certificate, other.key),
+        (text, good.key),
+        (locked.certificate, locked.key),
+    ):
+        with pytest.raises(ConfigError, match=f"--tls-cert {certificate} and --tls-key {key} cannot be used"):
+            check(certificate, key)
+    with pytest.raises(ConfigError, match=f"--tls-client-ca {text} cannot be used"):
+        check(good.certificate, good.key, text)
 
 
 def test_the_only_issuer_is_that_of_all_claims(tmp_path: Path) -> None:
