@@ -16,7 +16,7 @@ from ...events.event import Event
 from ...events.template import in_uri
 from ..answers import Response, problem
 from ..endpoint import Request
-from ..grant import Grant
+from ..grant import Grant, pattern
 from .body import data_of
 from .template import Choice, Values
 from .verification import MILLISECONDS_FROM, Unverified, Verification
@@ -65,9 +65,7 @@ class Webhook:
         self._attributes, self._verification = attributes, verification
         self._json_field, self._answers_challenge = json_field, answers_challenge
         self._verify_token = verify_token
-        self._ignored = re.compile(
-            "|".join(re.escape(each).replace(r"\*", ".*") for each in ignore) or r"(?!)"
-        )
+        self._ignored = pattern(ignore)
         self._grant = Grant(
             f"webhook {name!r}",
             [template.pattern for template in attributes.type.templates],
