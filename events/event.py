@@ -116,6 +116,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
     @classmethod
     def of(
         cls,
+        /,  # `cls` is a valid name of an extension
         type: str,  # noqa: A002  # CloudEvents' words
         source: str,
         *,

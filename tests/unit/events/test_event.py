@@ -31,6 +31,11 @@ def test_extensions_are_kept_as_canonical_strings() -> None:
     }  # fmt: skip
 
 
+def test_an_extension_may_have_any_valid_name() -> None:
+    """A webhook with the extension `cls` answered 500."""
+    assert Event.of("t", "/s", cls="1").attributes["cls"] == "1"
+
+
 def test_a_time_without_zone_is_refused() -> None:
     with pytest.raises(EventError, match="time zone"):
         Event.of("t", "/s", time=datetime(2026, 1, 2))  # noqa: DTZ001
