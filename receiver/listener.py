@@ -122,7 +122,10 @@ async def open_sockets(
 
     Raises OSError naming an address that is taken, may not be used, or does not exist.
     """
-    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise OSError(error.errno, f"{error.strerror}: {host}") from None
     made: list[socket.socket] = []
     absent: OSError | None = None
     for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):

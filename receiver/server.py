@@ -27,6 +27,7 @@ from .endpoint import Endpoint, Senders
 from .handshake import check_origins
 from .webhooks.endpoint import Webhook
 
+MOST_PORT: Final = 65_535
 DELIVERY_S: Final = 10.0
 PROBE_S: Final = 15.0  # between two checks whether the cluster answers
 PROBE_AGAIN_S: Final = 1.0  # the same while it does not
@@ -63,6 +64,8 @@ class ReceiverOptions:
                 f"On {self.host} anybody who reaches this machine could write events. Give --credentials"
                 " FILE, or --allow-anonymous if only those who may write can reach it."
             )
+        if not 0 <= self.port <= MOST_PORT:  # the resolver would take the rest of a division
+            raise ConfigError(f"--port {self.port} is no port: give a number up to {MOST_PORT}.")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("Give --tls-cert and --tls-key together.")
         if self.tls_client_ca is not None and self.tls_cert is None:

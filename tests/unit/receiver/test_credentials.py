@@ -84,6 +84,14 @@ def test_an_open_receiver_may_listen_on_this_machine(host: str) -> None:
     ReceiverOptions(host=host).check(None)
 
 
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_number_that_is_no_port_is_refused(port: int) -> None:
+    """The receiver listened on another port than it said: 65,536 less."""
+    with pytest.raises(ConfigError, match=f"--port {port} is no port"):
+        ReceiverOptions(port=port).check(None)
+    ReceiverOptions(port=65_535).check(None)
+
+
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="together"):
         ReceiverOptions(tls_cert="x").check(None)
