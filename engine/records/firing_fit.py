@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import msgspec
 
@@ -40,9 +41,9 @@ def fit(firing: FiringRecord, most: int) -> FiringRecord:
         for label, n in slots:
             if size <= most:
                 break
-            origin = firing.origins[label][n]
             small = {name: value for name, value in events[label][n].items() if keeps(name)}
-            small["dataref"] = f"kafka:{origin['topic']}/{origin['partition']}/{origin['offset']}"
+            if (dataref := _dataref(firing, label, n)) is not None:
+                small["dataref"] = dataref
             saved = sizes[label, n] - _size(small)
             if saved > 0:
                 size -= saved
@@ -50,6 +51,14 @@ def fit(firing: FiringRecord, most: int) -> FiringRecord:
                 events[label][n] = small
     smaller = msgspec.structs.replace(firing, events=events)
     return smaller if size <= most else _shortened(smaller, most)
+
+
+def _dataref(firing: FiringRecord, label: str, n: int) -> str | None:
+    """Where an event is; None in a record that no engine wrote, which may lack it."""
+    for origin in firing.origins.get(label, [])[n : n + 1]:
+        with suppress(KeyError):
+            return f"kafka:{origin['topic']}/{origin['partition']}/{origin['offset']}"
+    return None
 
 
 def _shortened(firing: FiringRecord, most: int) -> FiringRecord:
@@ -64,7 +73,7 @@ def _shortened(firing: FiringRecord, most: int) -> FiringRecord:
         shortened = msgspec.structs.replace(
             firing,
             events={label: firing.events[label][:length] for label, length in lengths.items()},
-            origins={label: firing.origins[label][:length] for label, length in lengths.items()},
+            origins={label: firing.origins.get(label, [])[:length] for label, length in lengths.items()},
             left_out=left_out,
         )
         longest = max(lengths.values(), default=1)

@@ -56,13 +56,14 @@ def firing_form(firing: AnyFiring, written: str | None = None) -> dict[str, Any]
 def _recorded(firing: AnyFiring, label: str) -> list[str]:
     """Returns the record timestamp of each event; unlike the attribute `time`, every event has one.
 
-    A producer may set a timestamp beyond the year 9999: it is replaced by the time of the firing.
+    A producer may set a timestamp beyond the year 9999, and a record that no engine wrote may lack one: it is
+    replaced by the time of the firing.
     """
     moments = []
     for origin in firing.origins.get(label, ()):
         try:
             stamp = datetime.fromtimestamp(origin["timestamp_ms"] / 1000, UTC)
-        except (OverflowError, ValueError, OSError):
+        except (KeyError, TypeError, OverflowError, ValueError, OSError):
             moments.append(firing.fired_at)
         else:
             moments.append(stamp.isoformat(timespec="milliseconds"))

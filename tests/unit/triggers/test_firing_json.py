@@ -33,12 +33,34 @@ def test_the_form_is_that_of_a_wait() -> None:
 
 @pytest.mark.parametrize(
     "stamp",
-    [{"timestamp_ms": 1795154400123000}, {"timestamp_ms": 2**62}, {"timestamp_ms": -(2**62)}],
-    ids=["microseconds", "far", "long ago"],
+    [
+        {"timestamp_ms": 1795154400123000},
+        {"timestamp_ms": 2**62},
+        {"timestamp_ms": -(2**62)},
+        {"timestamp_ms": 10**400},
+        {},
+        {"timestamp_ms": None},
+        {"timestamp_ms": "soon"},
+        {"timestamp_ms": [1]},
+    ],
+    ids=["microseconds", "far", "long ago", "huge", "none", "null", "text", "list"],
 )
 def test_an_event_without_a_usable_timestamp_has_the_time_of_the_firing(stamp: dict[str, Any]) -> None:
     origins = {"x": [{"topic": "t", "partition": 2, "offset": 5, **stamp}]}
     assert firing_form(msgspec.structs.replace(firing(), origins=origins))["recorded"] == {"x": ["at"]}
+
+
+@pytest.mark.parametrize("origins", [{}, {"x": []}, {"y": [{}]}, {"x": [{}]}, {"x": [{"topic": "t"}]}])
+def test_a_large_firing_that_does_not_say_where_its_events_are_is_cut_as_any_other(
+    origins: dict[str, Any],
+) -> None:
+    """No engine writes it; it ended each try of a dispatcher, which then created no run any more."""
+    large = msgspec.structs.replace(firing(data="x" * MAX_FIRING_BYTES), origins=origins)
+    [event] = fit(large, MAX_FIRING_BYTES).events["x"]
+    assert event == {"specversion": "1.0", "id": "1", "source": "/s", "type": "x"}
+    many = msgspec.structs.replace(firing(), events={"x": [{"id": "1"}] * 20_000}, origins=origins)
+    cut = fit(many, MAX_FIRING_BYTES)
+    assert cut.left_out["x"] == 20_000 - len(cut.events["x"])
 
 
 def test_recorded_has_only_times_of_events_in_the_form() -> None:
