@@ -13,7 +13,7 @@ from typing import Final, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
-from ....conditions import State
+from ....conditions import ConditionError, State
 from ...bus import Record
 from ...errors import RecordError
 from ...records import CLOCK_KEY, MetaRecord, StateRecord, decode_msgpack, parse_state_key, state_key
@@ -217,7 +217,7 @@ class Store:
     def first_idle(states: KeyStates) -> str | None:
         """The key that has been idle for longest; None if every key has something pending."""
         if states.idle is None:
-            states.idle = {key: None for key, (_, data) in states.keys.items() if State.decode(data).is_idle}
+            states.idle = {key: None for key, (_, data) in states.keys.items() if _is_idle(data)}
         return next(iter(states.idle), None)
 
     def close_all(self, incarnation: str, states: KeyStates) -> int:
@@ -347,6 +347,14 @@ class Store:
 _meta_decoder: Final = msgspec.msgpack.Decoder(MetaRecord)
 _state_decoder: Final = msgspec.msgpack.Decoder(StateRecord)
 _encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def _is_idle(data: bytes) -> bool:
+    """Whether nothing is pending; False for a state that cannot be read: it must not stop other keys."""
+    try:
+        return State.decode(data).is_idle
+    except ConditionError:
+        return False
 
 
 def _read(decoder: msgspec.msgpack.Decoder[T], form: type[T], value: bytes, record: Record) -> T:

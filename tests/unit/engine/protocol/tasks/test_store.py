@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interlock.conditions import EMPTY
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import RecordError, UnknownVersion
@@ -63,6 +64,14 @@ def recovered(log: Sequence[tuple[bytes, bytes | None]]) -> Store:
         store.resolve(kept, SINGLE if incarnation == "single" else None, incarnation != "closing")
     store.loaded()
     return store
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x90" * 9, b"{}", "é".encode()])
+def test_a_damaged_state_is_not_idle_and_hides_no_idle_key(damaged: bytes) -> None:
+    """With it in the store, no new key of its subscription got room: their events became dead letters."""
+    kept = KeyStates(0, keys={"damaged": (None, damaged), "idle": (None, EMPTY.encode())})
+    assert Store.first_idle(kept) == "idle"
+    assert Store.first_idle(KeyStates(0, keys={"damaged": (None, damaged)})) is None
 
 
 SINGLE = "s"
