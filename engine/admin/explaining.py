@@ -124,7 +124,7 @@ def explain_subscription(
         firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)
         notes.insert(0, firing or "It has fired.")
     if one_key:
-        state = pending.state(registered, wanted or "")
+        state = _state_of(config, registered, pending, wanted or "")
         if state.since_ms is None:  # the engine filters earlier events before `step`
             state = msgspec.structs.replace(state, since_ms=registered.registration.since_ms)
         explained = explain(
@@ -147,6 +147,19 @@ def explain_subscription(
         unread,
         sink,
     )
+
+
+def _state_of(config: BusConfig, registered: Registered, pending: Pending, key: str) -> State:
+    """The state of a key. Raises EngineError if its record is damaged."""
+    try:
+        return pending.state(registered, key)
+    except ConditionError as error:
+        of_key = f"key {key!r} of " if key else ""
+        name, topic = registered.registration.subscription, config.topic("state")
+        raise EngineError(
+            f"The state record of {of_key}{name!r} in {topic!r} is damaged ({error}): its events become dead "
+            f"letters. To begin anew: {config.command(f'subscriptions cancel {name}')}"
+        ) from None
 
 
 def why_not_met(

@@ -263,6 +263,7 @@ def _undelivered(subscriptions: Subscriptions, name: str | None = None) -> dict[
 
 
 def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending | None) -> dict[str, Any]:
+    from ...conditions import ConditionError
     from ...engine.admin.pending import missing
     from ...engine.admin.sinks import destination
 
@@ -281,8 +282,12 @@ def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending 
         idle = f", kept to recognise repeats: {len(pending.idle)}" if pending.idle else ""
         row["pending"] = "fired" if pending.closed else f"open keys: {len(pending.keys)}{idle}"
         if not pending.closed and len(pending.keys) + len(pending.idle) <= 1:
-            state = pending.state(registered, next(iter(pending.keys), registration.key or ""))
-            row["pending"] = f"missing {', '.join(missing(registered, state))}"
+            try:
+                state = pending.state(registered, next(iter(pending.keys), registration.key or ""))
+            except ConditionError:  # one damaged record hides no other subscription
+                row["pending"] = "its state record cannot be read"
+            else:
+                row["pending"] = f"missing {', '.join(missing(registered, state))}"
     return row
 
 

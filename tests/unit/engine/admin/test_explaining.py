@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 from interlock import absent, event
 from interlock.conditions import EMPTY, Match, Seen, step
-from interlock.engine.admin.explaining import _wanted_key, open_keys, watches_silence
+from interlock.engine.admin.explaining import (
+    _state_of,
+    _wanted_key,
+    open_keys,
+    watches_silence,
+)
 from interlock.engine.admin.pending import Pending, missing
 from interlock.engine.admin.progress import RegistrationProgress, stage_of
 from interlock.engine.bus import Committed, Topic, TopicPartition
+from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
 from interlock.engine.kafka.positions import Position
 from interlock.engine.records import OffsetMetadata, Registration
@@ -153,3 +159,12 @@ def test_whether_an_event_was_read_for_a_registration_is_shown_where_it_is_known
     sent = Event.of("orders", "/t", id="1")
     assert [known.was_read(Seen(sent, "bus-event", 0, offset)) for offset in (9, 10)] == read
     assert known.was_read(Seen(sent, "other", 0, 9)) is known.was_read(Seen(sent)) is None
+
+
+@pytest.mark.parametrize("data", [b"\xc1", b"{}", b"\x91\xc1"])
+def test_a_damaged_state_is_named_with_its_subscription_and_what_to_do(data: bytes) -> None:
+    """`explain` said only that "the stored state" cannot be read."""
+    config = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+    expected = r"key '7' of 's' in 'b-state' is damaged .*subscriptions cancel s --bus b"
+    with pytest.raises(EngineError, match=expected):
+        _state_of(config, registered(ALL, kind="durable"), Pending(keys={"7": data}), "7")
