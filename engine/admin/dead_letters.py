@@ -11,6 +11,7 @@ import heapq
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ...events.errors import EventError
@@ -126,9 +127,11 @@ class DeadLetter:
             return "its headers do not say where it came from"
         topic = self.origin[0].topic
         if self.stage == DELIVERY:
-            return self._refusal_of_delivery(config, topic, readers)
+            return self._refusal_of_delivery(config, topic, readers) or readers.refusal(self.origin[0])
         if self.stage == "event":
-            return "" if topic in readers.topics else f"the bus no longer reads topic {topic!r}"
+            if topic not in readers.topics:
+                return f"the bus no longer reads topic {topic!r}"
+            return readers.refusal(self.origin[0])
         if topic == config.topic("trigger"):
             return (
                 "it is a match that no engine could read, or on which engine processes ended, and it would "
@@ -177,11 +180,25 @@ def _firing_in(record: Record) -> tuple[str, str]:
 class Readers(NamedTuple):
     """Who reads a dead letter that is sent again.
 
-    topics: those that engines read. sinks: the subscriptions whose firings deliverers read.
+    topics: those that engines read. sinks: the subscriptions whose firings deliverers read. partitions: how
+    many a topic has, as far as known; 0 if it does not exist.
     """
 
     topics: Collection[str]
     sinks: Collection[str] = ()
+    partitions: Mapping[str, int] = MappingProxyType({})
+
+    def refusal(self, place: TopicPartition) -> str:
+        """Why nothing can be written there; "" if it can."""
+        count = self.partitions.get(place.topic)
+        if count is None or place.partition < count:
+            return ""
+        if not count:
+            return f"topic {place.topic!r} does not exist any more"
+        return (
+            f"topic {place.topic!r} has no partition {place.partition}, only 0 to {count - 1}: it was "
+            "created again, or Interlock did not write this dead letter. Let its producer send it again"
+        )
 
 
 def own_headers(headers: Headers | None) -> list[tuple[str, bytes | None]]:
@@ -313,7 +330,14 @@ class DeadLetters:
         """Who reads dead letters of this bus that are sent again, as the registry says now."""
         registry = read_registry(self._config)
         listed = registry.bus.topics if registry.bus is not None else ()
-        return Readers(frozenset((self._config.topic("event"), *listed)), frozenset(registry.sinks))
+        event, action = self._config.topic("event"), self._config.topic("action")
+        found = self._admin.topics([event, action, *listed], others=listed)
+        partitions = {
+            name: 0 if topic is None else topic.partitions
+            for name, topic in found.items()
+            if topic is None or not topic.refused
+        }
+        return Readers(frozenset((event, *listed)), frozenset(registry.sinks), partitions)
 
     def _select(
         self,

@@ -43,6 +43,24 @@ def test_a_record_with_all_its_parts_may_be_sent_again() -> None:
     assert refusal(dead_letter_of(Record(ORDERS, 7, 0, b"k", b"{}", []))) == ""
 
 
+@pytest.mark.parametrize(
+    ("partitions", "expected"),
+    [
+        ({}, ""),
+        ({"orders": 2}, ""),
+        ({"orders": 1}, "topic 'orders' has no partition 1, only 0 to 0: it was created again"),
+        ({"orders": 0}, "topic 'orders' does not exist any more"),
+    ],
+)
+def test_a_record_whose_partition_is_gone_is_not_sent_again(
+    partitions: dict[str, int], expected: str
+) -> None:
+    """With it, `redrive --all` sent none of the others: their transaction failed each time."""
+    dead_letter = dead_letter_of(Record(ORDERS, 7, 0, b"k", b"{}", []))
+    found = dead_letter.refusal(CONFIG, Readers(["orders"], (), partitions))
+    assert found.startswith(expected) if expected else found == ""
+
+
 def test_an_unreadable_record_in_the_dead_letter_topic_itself_is_listed_with_its_fault() -> None:
     record = Record(TopicPartition("b-dead-letter", 0), 3, 9, b"k", b"v", None, "cannot be unpacked")
     dead_letter = DeadLetter.of(record)
