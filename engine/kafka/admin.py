@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from structlog.contextvars import bound_contextvars, get_contextvars
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
+from ...events.kafka import is_topic
 from ..bus import Committed, Topic, TopicPartition
 from ..config import BusConfig
 from ..errors import NotReadable, UnreachableError
@@ -209,9 +210,12 @@ class Admin:
         from confluent_kafka import KafkaError, TopicCollection
         from confluent_kafka.admin import AclOperation
 
-        asked = list(dict.fromkeys(names))
+        # A command's argument, or a damaged bus record, may have any text. A lone surrogate ends the process
+        # in the client, and a broker's refusal of a name would look like a cluster that does not answer.
+        wanted = list(dict.fromkeys(names))
+        asked = [name for name in wanted if is_topic(name)]
         if not asked:
-            return {}
+            return dict.fromkeys(wanted)
 
         def described(name: str, future: Future[Any]) -> Topic | None:
             try:
@@ -240,7 +244,7 @@ class Admin:
             )
             return {name: described(name, future) for name, future in futures.items()}
 
-        return _retried(ask)
+        return {**dict.fromkeys(wanted), **_retried(ask)}
 
     def settings(self, topic: str) -> dict[str, str] | None:
         """The effective settings of a topic; None if this client may not see them."""

@@ -189,7 +189,10 @@ def confirmed(args: Namespace, question: str) -> bool:
 
 @contextmanager
 def or_exit(command: str) -> Iterator[None]:
-    """Around a command: an InterlockError or a missing connection ends it with exit code 1 and the reason."""
+    """Around a command: what a user can correct ends it with exit code 1 and the reason.
+
+    That is an InterlockError, a missing connection, or an argument that is not text.
+    """
     from airflow.exceptions import AirflowNotFoundException
 
     from ...events.errors import InterlockError
@@ -198,3 +201,10 @@ def or_exit(command: str) -> Iterator[None]:
         yield
     except (InterlockError, AirflowNotFoundException) as e:
         raise SystemExit(f"airflow interlock {command}: {printable(e)}") from None
+    except UnicodeEncodeError as e:  # Python keeps the bytes of such an argument as surrogates
+        if e.reason != "surrogates not allowed":
+            raise
+        raise SystemExit(
+            f"airflow interlock {command}: an argument is not text in UTF-8: write it in UTF-8, and set the "
+            "terminal's encoding to UTF-8."
+        ) from None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+from confluent_kafka import Producer
 from interlock import count, event
+from interlock.engine.records import StateRecord, encode_msgpack, state_key
 from interlock.engine.waiting.acknowledge import acknowledge
 
 ORDERS = event("orders", by="data.day", label="orders")
@@ -206,3 +209,31 @@ def test_a_firing_of_a_wait_cannot_be_skipped(interlock: Any, bench: Any, eventu
         firing = wait.firing().action.firing
         refused = interlock("subscriptions", "skip", "airflow/d/r/w", firing.id, "--yes")
         assert (refused.code, "belongs to its task" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize("words", [("explain", "caf\udce9"), ("subscriptions", "skip", "s", "caf\udce9")])
+def test_an_argument_that_is_not_utf8_is_refused_by_a_sentence(
+    interlock: Any, words: tuple[str, ...]
+) -> None:
+    ran = interlock(*words)
+    assert (ran.code, "an argument is not text in UTF-8" in ran.err) == (1, True)
+
+
+def test_a_damaged_state_hides_no_other_subscription(interlock: Any, bench: Any) -> None:
+    """`subscriptions list --pending` ended with "the stored state cannot be read", and listed nothing."""
+    bench.subscribe("good", ORDERS)
+    damaged = bench.subscribe("damaged", ORDERS & RATES).incarnation
+    state = StateRecord(v=1, registry_offset=1, wakeup_ms=None, state=b"\xc1")
+    producer = Producer(dict(bench.config.client))
+    key, value = state_key(damaged, "2026-11-20"), encode_msgpack(state)
+    producer.produce(bench.config.topic("state"), value, key, partition=0)
+    assert producer.flush(20) == 0
+    rows = interlock("subscriptions", "list", "--pending").rows()
+    assert {row["subscription"]: row["pending"] for row in rows} == {
+        "good": "missing orders",
+        "damaged": "its state record cannot be read",
+    }
+    explained = interlock("explain", "damaged")
+    assert explained.code == 1
+    assert "The state record of key '2026-11-20' of 'damaged'" in explained.err
+    assert "subscriptions cancel damaged" in explained.err

@@ -235,3 +235,10 @@ def assigned(bench: Bench) -> list[str]:
     """The topics of the partitions that the group's members have."""
     group = bench.admin.describe_consumer_groups([bench.config.group])[bench.config.group].result()
     return [tp.topic for member in group.members for tp in member.assignment.topic_partitions]
+
+
+@pytest.mark.parametrize("name", ["caf\udce9", "", ".", "a b", "é", "a" * 250])
+def test_what_is_no_name_of_a_topic_does_not_exist(interlock: Any, name: str) -> None:
+    """A name that is not UTF-8 ended the process with a segmentation fault, in the client."""
+    ran = interlock("topics", "add", name)
+    assert (ran.code, "does not exist. Nothing was changed." in ran.err) == (1, True)
