@@ -40,8 +40,8 @@ class Probes:
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             self._server = _Server(probed, host, port)
-        except OSError as error:
-            reason = error.strerror or str(error)
+        except (OSError, UnicodeError) as error:  # the latter for what no host name can be, such as "a..b"
+            reason = getattr(error, "strerror", None) or str(error)
             raise ConfigError(
                 f"Probes cannot be served on {shown}: {reason}. Choose another --probe-port or --probe-host."
             ) from None

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand
 
 
+MOST_TIMEOUT_S = 2_000_000  # as `Emitter.emit` takes
+
+
 def command() -> ActionCommand:
     from airflow.cli.cli_config import Arg
 
@@ -55,8 +58,8 @@ def run(args: Namespace) -> None:
     extensions = _extensions(args.extension or ())
     if args.key is not None:
         extensions["partitionkey"] = args.key
-    if args.timeout <= 0:
-        raise SystemExit("--timeout: give a number of seconds above 0.")
+    if not 0 < args.timeout <= MOST_TIMEOUT_S:  # also refuses NaN
+        raise SystemExit(f"--timeout: give a number of seconds above 0, at most {MOST_TIMEOUT_S}.")
     event = Event.of(
         args.type,
         args.source or f"/{settings().deployment}/cli",
@@ -78,10 +81,8 @@ def _data(text: str | None) -> Any:
 
     if text is None:
         return None
-    if text == "-":
-        text = sys.stdin.read()
     try:
-        found = json.loads(text)
+        found = json.loads(sys.stdin.read() if text == "-" else text)
     except (ValueError, RecursionError):
         raise SystemExit("--data is not valid JSON; write a text with its own quotes: '\"done\"'.") from None
     return b"null" if found is None else found  # data=None means no data

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 READ_AGAIN_S: Final = 15.0
 MOST_PORT: Final = 65_535
+PROBE_HOST: Final = "127.0.0.1"
 
 
 def stop_signal() -> threading.Event:
@@ -42,11 +43,13 @@ def probe_arguments() -> tuple[Arg, ...]:
             metavar="PORT",
             help="answer GET /healthz and /readyz on this port (default: on none)",
         ),
-        Arg(("--probe-host",), default="127.0.0.1", help="address for --probe-port (127.0.0.1)"),
+        Arg(("--probe-host",), metavar="ADDRESS", help=f"address for --probe-port ({PROBE_HOST})"),
     )
 
 
 def check_probe_port(args: Namespace) -> None:
+    if args.probe_port is None and args.probe_host is not None:
+        raise SystemExit("--probe-host needs --probe-port: without it no probe is answered.")
     if args.probe_port is not None and not 1 <= args.probe_port <= MOST_PORT:
         raise SystemExit(f"--probe-port: give a number from 1 to {MOST_PORT}.")
 
@@ -62,7 +65,7 @@ def probes(args: Namespace, loops: Loops) -> AbstractContextManager[object]:
         return nullcontext()
     from ...engine.runtime.probes import Probes
 
-    return Probes(loops, args.probe_host, args.probe_port)
+    return Probes(loops, PROBE_HOST if args.probe_host is None else args.probe_host, args.probe_port)
 
 
 def run_until(stop: threading.Event, args: Namespace, loops: Loops, what_continues: str) -> None:

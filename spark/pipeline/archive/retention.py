@@ -21,7 +21,10 @@ def first_day(now: datetime, keep_days: int) -> date:
     """The first day to keep: `keep_days` before today, in UTC."""
     if keep_days < 1:
         raise PipelineError(f"--keep {keep_days}: keep at least one day")
-    return now.astimezone(UTC).date() - timedelta(days=keep_days)
+    try:
+        return now.astimezone(UTC).date() - timedelta(days=keep_days)
+    except OverflowError:
+        raise PipelineError(f"--keep {keep_days}: no calendar has so many days before today") from None
 
 
 def rows_to_keep(rows: DataFrame, since: date | None) -> DataFrame:

@@ -109,7 +109,7 @@ def condition_of(text: str | None, path: str | None, option: str) -> Condition:
 def named(path: str, option: str) -> object:
     """What is at `path` (MODULE:NAME), the value of this option. ConditionError if there is nothing."""
     module, colon, name = path.partition(":")
-    if not (module and colon and name):
+    if not (module and colon and name) or module.startswith("."):  # which is relative to no package
         raise ConditionError(f"--{option} {path!r}: write MODULE:NAME, such as dags.settle:ready")
     try:
         found: object = importlib.import_module(module)

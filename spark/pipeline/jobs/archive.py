@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from interlock.conditions.nodes.duration import duration_ms
 from interlock.events.errors import InterlockError
@@ -12,6 +13,8 @@ from interlock.spark.pipeline.archive.ingest import MAX_OFFSETS, IngestOptions, 
 from interlock.spark.pipeline.rows import BATCH_BYTES, BATCH_RECORDS
 from interlock.spark.pipeline.session import job_session
 from interlock.spark.pipeline.source import connected
+
+_MOST_OFFSETS: Final = 2**63 - 1  # as Spark counts them
 
 
 def parse(arguments: Sequence[str]) -> IngestOptions:
@@ -31,8 +34,8 @@ def parse(arguments: Sequence[str]) -> IngestOptions:
     )
     parser.add_argument("--accept-loss", action="store_true", help="continue without records that are lost")
     given = parser.parse_args(arguments)
-    if given.max_offsets < 1:
-        parser.error("--max-offsets: give 1 or more")
+    if not 1 <= given.max_offsets <= _MOST_OFFSETS:
+        parser.error(f"--max-offsets: give 1 or more, at most {_MOST_OFFSETS}")
     return IngestOptions(
         archive=given.archive,
         checkpoint=given.checkpoint,

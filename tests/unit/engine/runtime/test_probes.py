@@ -88,3 +88,9 @@ def test_they_listen_on_ipv6_too() -> None:
     [port] = free_ports(1, "::1")
     with Probes(Loops(is_ready=True), "::1", port):
         assert ask(port, "/readyz", host="::1") == (200, "ok\n")
+
+
+@pytest.mark.parametrize("host", ["a..b", ".example.com", "h" * 64, "", "no such name", "caf\udce9"])
+def test_an_address_that_is_none_is_refused_with_the_option(loops: Loops, host: str) -> None:
+    with pytest.raises(ConfigError, match="Choose another --probe-port or --probe-host"):
+        Probes(loops, host, 1)

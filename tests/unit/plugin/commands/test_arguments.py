@@ -42,6 +42,27 @@ def test_invalid_json_is_refused_with_a_hint_how_to_write_text(text: str) -> Non
         emit._data(text)
 
 
+def test_data_from_stdin_that_are_not_utf8_are_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'"caf\xe9"'), "utf-8"))
+    with pytest.raises(SystemExit, match="--data is not valid JSON"):
+        emit._data("-")
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "0", "-1", "2e6001", "2000001"])
+def test_emit_refuses_a_timeout_that_no_client_can_wait_for(seconds: str) -> None:
+    args = get_parser().parse_args(["interlock", "emit", "t", f"--timeout={seconds}"])
+    with pytest.raises(SystemExit, match="--timeout: give a number of seconds above 0"):
+        args.func(args)
+
+
+@pytest.mark.parametrize("command", ["engine", "deliver"])
+def test_an_address_for_probes_without_a_port_is_refused(command: str) -> None:
+    """It was accepted, and a supervisor that asked there got no answer."""
+    args = get_parser().parse_args(["interlock", command, "--probe-host", "0.0.0.0"])
+    with pytest.raises(SystemExit, match="--probe-host needs --probe-port"):
+        args.func(args)
+
+
 def test_extensions_are_pairs_and_cannot_be_other_attributes() -> None:
     assert emit._extensions(["trace=a=b", "team="]) == {"trace": "a=b", "team": ""}
     with pytest.raises(SystemExit, match="write NAME=TEXT"):

@@ -18,7 +18,7 @@ def hangs(*_, **__):
 watchdog.LOOK_S, watchdog.START_S = 0.01, 0.05
 runtime.run_engine = hangs
 console.bus_of = lambda args: BusConfig(client={"bootstrap.servers": "127.0.0.1:1"})
-engine.run(Namespace(probe_port=None))
+engine.run(Namespace(probe_port=None, probe_host=None))
 """
 
 

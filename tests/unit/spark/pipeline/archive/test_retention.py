@@ -48,3 +48,9 @@ def test_days_are_counted_in_utc() -> None:
 def test_keeping_no_day_is_refused() -> None:
     with pytest.raises(PipelineError, match="keep at least one day"):
         first_day(datetime(2026, 11, 20, tzinfo=UTC), 0)
+
+
+@pytest.mark.parametrize("days", [800_000, 3_700_000, 10**9, 10**400])
+def test_keeping_more_days_than_there_were_is_refused(days: int) -> None:
+    with pytest.raises(PipelineError, match="no calendar has so many days"):
+        first_day(datetime(2026, 11, 20, tzinfo=UTC), days)

@@ -74,3 +74,9 @@ def test_what_is_not_a_condition_is_an_error_that_says_why(
 ) -> None:
     with pytest.raises(ConditionError, match=message):
         condition_of(text, path, "condition")
+
+
+@pytest.mark.parametrize("path", [".dags:ready", "..dags:ready", ".:ready", "...:a.b"])
+def test_a_module_that_is_relative_to_nothing_is_refused(path: str) -> None:
+    with pytest.raises(ConditionError, match=r"--condition-from .*: write MODULE:NAME"):
+        condition_of(None, path, "condition")

@@ -21,9 +21,10 @@ def test_a_wrong_argument_is_an_error_before_spark_starts(capsys: pytest.Capture
         parse(["--archive", "/a", "--every", "often"])
     with pytest.raises(SystemExit, match=r"archive: --every"):
         main(["--archive", "/a", "--every", "often"])
-    with pytest.raises(SystemExit):
-        parse(["--archive", "/a", "--max-offsets", "0"])
-    assert "give 1 or more" in capsys.readouterr().err
+    for number in ("0", "-1", "9223372036854775808", "9" * 40):
+        with pytest.raises(SystemExit):
+            parse(["--archive", "/a", f"--max-offsets={number}"])
+        assert "give 1 or more, at most 9223372036854775807" in capsys.readouterr().err
 
 
 def test_a_compaction_merges_256_batches_and_waits_an_hour_by_default() -> None:
