@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ...events.kafka import TOPIC_RULE, is_topic
 from ...events.proof import Proof
 from ..settings import CLIENT_FILE, FOLDER, JAVA_FILE, PREFIX, proof_in, read_settings
 from . import PipelineError, packages
@@ -109,8 +110,8 @@ class BusTopics:
         return found
 
     def _options(self, topics: Sequence[str]) -> dict[str, str]:
-        if not topics or any("," in topic for topic in topics):
-            raise PipelineError(f"topics {list(topics)!r}: name one or more, without commas")
+        if not topics or not all(map(is_topic, topics)):
+            raise PipelineError(f"topics {list(topics)!r}: name one or more, each as {TOPIC_RULE}")
         return {
             **self.options,
             "subscribe": ",".join(topics),
@@ -126,21 +127,31 @@ def bus_record_of(value: bytes, place: str) -> Mapping[str, Sequence[str]]:
     Raises PipelineError if it is damaged, or if another version wrote it: its bus has other rules.
     """
     try:
-        record = json.loads(value)
-    except ValueError:
+        record = json.loads(value.decode())
+    except (ValueError, RecursionError):
         record = None
-    if not isinstance(record, dict):
+    version = record.get("v") if isinstance(record, dict) else None
+    is_known = type(version) is int and version in READS
+    if not isinstance(record, dict) or (is_known and not all(map(_are_names, _lists(record)))):
         raise PipelineError(
-            f"{place} holds a damaged record of the bus, not a JSON object. Engines use the one before it;"
-            " airflow interlock topics add or remove writes it again"
+            f"{place} holds a damaged record of the bus, not a JSON object with lists of topics. Engines use"
+            " the one before it; airflow interlock topics add or remove writes it again"
         )
-    if record.get("v") not in READS:
+    if not is_known:
         raise PipelineError(
             f"{place} holds a BusRecord of version {record.get('v')!r}; this Interlock reads "
             f"{', '.join(map(str, READS))}. Upgrade this job's Interlock to the release that wrote it, or a "
             "later one"
         )
     return record
+
+
+def _lists(record: Mapping[str, object]) -> Iterator[object]:
+    yield from (record.get(name, []) for name in ("topics", "cloudevents"))
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 @contextmanager

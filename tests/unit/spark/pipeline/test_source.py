@@ -10,7 +10,7 @@ import pytest
 from interlock.engine.records import BusRecord, encode_json
 from interlock.engine.records.versions import versions_read
 from interlock.spark.pipeline import PipelineError
-from interlock.spark.pipeline.source import READS, bus_record_of, connected
+from interlock.spark.pipeline.source import READS, BusTopics, bus_record_of, connected
 from interlock.spark.settings import CompletionError
 
 CANARY = "canary-secret-" + "c" * 32
@@ -64,7 +64,33 @@ def test_a_bus_of_a_later_version_is_refused_with_what_to_do() -> None:
         bus_record_of(encode_json(BusRecord(v=9, partitions=1)), "b-subscription[0]@7")
 
 
-@pytest.mark.parametrize("value", [b"{", b"[]", b"null", b"\xff"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"v":1,"partitions":1,"topics":5}',
+        b'{"v":1,"partitions":1,"topics":"orders"}',
+        b'{"v":1,"partitions":1,"topics":null}',
+        b'{"v":1,"partitions":1,"topics":["a",5]}',
+        b'{"v":1,"partitions":1,"cloudevents":{"a":1}}',
+    ],
+)
 def test_a_damaged_record_of_the_bus_is_refused_with_its_place(value: bytes) -> None:
     with pytest.raises(PipelineError, match=r"b-subscription\[0\]@7 holds a damaged record of the bus"):
         bus_record_of(value, "b-subscription[0]@7")
+
+
+@pytest.mark.parametrize("version", ["true", "1.0", '"1"', "[]", "{}"])
+def test_a_version_that_engines_do_not_read_is_not_read_here_either(version: str) -> None:
+    with pytest.raises(PipelineError, match="holds a BusRecord of version"):
+        bus_record_of(b'{"v":%s,"partitions":1}' % version.encode(), "x")
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a,b", "a b", "a/b", "é", "a" * 250])
+def test_what_is_no_name_of_a_topic_is_refused_before_spark_reads_it(topic: str) -> None:
+    with pytest.raises(PipelineError, match="name one or more, each as a topic's name"):
+        BusTopics("b", {})._options(["orders", topic])
