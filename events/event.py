@@ -116,7 +116,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
     @classmethod
     def of(
         cls,
-        /,  # `cls` is a valid name of an extension
+        /,  # "cls" may be the name of an extension
         type: str,  # noqa: A002  # CloudEvents' words
         source: str,
         *,
@@ -150,6 +150,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         if data is not None and datacontenttype is None and not isinstance(data, bytes):
             given["datacontenttype"] = content.JSON
         for name, value in extensions.items():
+            if name == "specversion" and value is not None:
+                given[name] = value  # "1.0", or it is refused
             given.setdefault(name, value)
         texts, problems = _canonical_texts(given)
         # If the content type is invalid, the data is not checked.

@@ -31,9 +31,18 @@ def test_extensions_are_kept_as_canonical_strings() -> None:
     }  # fmt: skip
 
 
-def test_an_extension_may_have_any_valid_name() -> None:
-    """A webhook with the extension `cls` answered 500."""
-    assert Event.of("t", "/s", cls="1").attributes["cls"] == "1"
+@pytest.mark.parametrize("name", ["cls", "self", "given", "payload", "extensions"])
+def test_an_extension_may_have_any_valid_name(name: str) -> None:
+    """`cls` was an error of Python's."""
+    assert Event.of("t", "/s", **{name: "x"}).attributes[name] == "x"
+
+
+@pytest.mark.parametrize("version", ["0.3", "1", "", 1, float("nan")])
+def test_another_version_of_cloudevents_is_refused(version: object) -> None:
+    """It was ignored."""
+    with pytest.raises(EventError, match="specversion"):
+        Event.of("t", "/s", specversion=version)
+    assert Event.of("t", "/s", specversion="1.0").attributes["specversion"] == "1.0"
 
 
 def test_a_time_without_zone_is_refused() -> None:
