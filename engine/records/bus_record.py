@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from .versions import VERSION
@@ -19,7 +21,7 @@ class BusRecord(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     v: int = VERSION
-    partitions: int
+    partitions: Annotated[int, msgspec.Meta(ge=1)]
     topics: tuple[str, ...] = ()
     cloudevents: tuple[str, ...] = ()
     topic_ids: dict[str, str] = {}

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from ...conditions import Condition, MatcherIndex, canonical_key
 from ...events.errors import InterlockError
+from ...events.kafka import is_topic
 from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
 from ..log import at, log
@@ -77,6 +80,19 @@ def incarnation_of(record: Record) -> str | None:
         return None
     key = RegistrationKey.decode(record.key or b"")
     return None if key is None else key.incarnation
+
+
+def _without_impossible(record: Record, found: BusRecord) -> BusRecord:
+    """The bus record without listed topics whose names no topic can have: no consumer may ask for them."""
+    topics = tuple(dict.fromkeys(filter(is_topic, found.topics)))
+    if wrong := sorted(set(found.topics).difference(topics)):
+        with at(*record.source, record.offset):
+            log.error(
+                "The bus record lists %r, which no topic can be called: it is left out. `topics add` or "
+                "`topics remove` writes the record without it.",
+                wrong[0][:80],
+            )
+    return found if topics == found.topics else msgspec.structs.replace(found, topics=topics)
 
 
 def _require_own_key(record: Record, incarnation: str, registration: Registration) -> None:
@@ -343,7 +359,7 @@ class Registry:
     def _read_bus_record(self, record: Record) -> bool:
         before = self.bus
         try:
-            self.bus = decode_json(BusRecord, record.value or b"", str(record))
+            self.bus = _without_impossible(record, decode_json(BusRecord, record.value or b"", str(record)))
         except UnknownVersion as e:
             self._note_unknown(record, e)  # a bus of a later version may have other rules
         except RecordError as e:

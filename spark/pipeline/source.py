@@ -83,7 +83,8 @@ class BusTopics:
                 f"topic {self.topic('subscription')!r} has no record of a bus: set the bus's name with"
                 " spark.interlock.bus, or create it: airflow interlock topics create"
             )
-        return (self.topic("event"), *record.get("topics", ()))
+        # As engines do, leave out names that no topic can have.
+        return (self.topic("event"), *dict.fromkeys(filter(is_topic, record.get("topics", ()))))
 
     def cloudevents(self, spark: SparkSession) -> tuple[str, ...]:
         """The listed topics that hold CloudEvents, according to the bus record."""

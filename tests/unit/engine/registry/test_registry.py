@@ -316,3 +316,19 @@ def test_a_key_that_is_not_utf8_is_no_registrations(caplog: pytest.LogCaptureFix
     registry = read(registered(0, A), at(1, key, encode_json(A)), at(2, key, None))
     assert registry.keys("a") == {key_of(A)}
     assert registry.get(A.incarnation) is not None
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "a\0", "é", "a" * 250, "a\nb"])
+def test_a_listed_name_that_no_topic_can_have_is_left_out(name: str) -> None:
+    """No consumer can subscribe to it: engines with it did nothing any more."""
+    record = BusRecord(partitions=4, topics=("orders", name, "orders"), cloudevents=("orders",))
+    registry = read(at(0, BUS_KEY, encode_json(record)))
+    assert registry.bus == BusRecord(partitions=4, topics=("orders",), cloudevents=("orders",))
+
+
+@pytest.mark.parametrize("partitions", [b"0", b"-1", b"null", b"4.5", b'"4"'])
+def test_a_bus_record_without_a_usable_number_of_partitions_is_ignored(partitions: bytes) -> None:
+    """No subscription could be given to a partition with it."""
+    damaged = b'{"v":1,"partitions":%s}' % partitions
+    registry = read(at(0, BUS_KEY, encode_json(BusRecord(partitions=4))), at(1, BUS_KEY, damaged))
+    assert registry.bus == BusRecord(partitions=4)

@@ -94,3 +94,9 @@ def test_a_version_that_engines_do_not_read_is_not_read_here_either(version: str
 def test_what_is_no_name_of_a_topic_is_refused_before_spark_reads_it(topic: str) -> None:
     with pytest.raises(PipelineError, match="name one or more, each as a topic's name"):
         BusTopics("b", {})._options(["orders", topic])
+
+
+def test_listed_names_that_no_topic_can_have_are_left_out_as_engines_do() -> None:
+    topics = BusTopics("b", {})
+    topics._cache["bus"] = {"topics": ["orders", "", "a b", "orders", "é"]}
+    assert topics.sources(None) == ("b-event", "orders")  # type: ignore[arg-type]  # the record is known
