@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
-from urllib.parse import unquote
 
 import msgspec
 from airflow.sdk import DAG
 
 from ..conditions import Condition, ConditionError
 from ..engine.delivery.firings import Order
-from ..engine.delivery.retry import Retry
+from ..engine.delivery.retry import MOST_TRIES, Retry
 from ..engine.delivery.shown_path import shown_path
-from ..engine.delivery.sinks import Send, SinkRecord, default_send
+from ..engine.delivery.sinks import (
+    MOST_CONNECTION,
+    MOST_PATH,
+    Send,
+    SinkRecord,
+    default_send,
+    is_connection,
+    is_path,
+)
 from ..engine.records import DEFAULT_MAX_KEYS, AtLimit
 from ..events.plain_text import takes_plain_text
 from ..events.visible import visible
@@ -35,11 +41,6 @@ TASK_ID: Final = "deliver"
 Format: TypeAlias = Literal["binary", "json"]
 
 MAX_IN_FLIGHT: Final = 1024  # as `SinkRecord` has it
-_MAX_TRIES: Final = 1_000_000
-_MAX_PATH: Final = 2000
-_CONN_ID: Final = re.compile(r"[\w#!()\-.:/\\]+")  # as Airflow's
-# What RFC 3986 allows in a path and query, percent-encoded or not.
-_PATH: Final = re.compile(r"([/?]([A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*)?")
 _SECONDS: Final = "seconds as a number, 0 to 2,592,000"
 _RETRY: Final = {
     "backoff": "'exponential' or 'linear'",
@@ -252,17 +253,15 @@ class DeliverOperator(DurableOperator):
 
 def _check_connection(checks: ArgumentChecks, conn_id: object) -> None:
     give = "the id of an Airflow connection of type http"
-    checks.text("conn_id", conn_id, give, most=250)
-    if not _CONN_ID.fullmatch(str(conn_id)):
+    checks.text("conn_id", conn_id, give, most=MOST_CONNECTION)
+    if not is_connection(str(conn_id)):
         checks.fail("conn_id", conn_id, give)
 
 
 def _check_path(checks: ArgumentChecks, path: object) -> None:
     give = 'a path such as "/events", percent-encoded, which is added to the connection\'s address'
-    checks.text("path", path, give, most=_MAX_PATH, empty=True)
-    text = str(path)
-    steps = re.split(r"[/\\]", unquote(text.partition("?")[0]))
-    if not _PATH.fullmatch(text) or text.startswith("//") or not {".", ".."}.isdisjoint(steps):
+    checks.text("path", path, give, most=MOST_PATH, empty=True)
+    if not is_path(str(path)):
         checks.fail("path", path, give)
 
 
@@ -280,7 +279,7 @@ def _check_retry(checks: ArgumentChecks, retry: object) -> None:
             msgspec.convert({name: value}, Retry)
         except msgspec.ValidationError:
             checks.fail(f"retry[{name!r}]", value, _RETRY[name])
-        if name in ("tries", "least_tries") and (value or 1) > _MAX_TRIES:
+        if name in ("tries", "least_tries") and (value or 1) > MOST_TRIES:
             checks.fail(f"retry[{name!r}]", value, _RETRY[name])
     found = msgspec.convert(dict(retry), Retry)
     if found.delay_s > found.most_delay_s:

@@ -10,6 +10,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=30 * 86_400)]
 
 # The action topic keeps firings for 30 days. One that is still open then would be removed without a trace.
 MOST_GIVE_UP_AFTER_S: Final = 29 * 86_400.0
+MOST_TRIES: Final = 1_000_000  # that an author may give
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, Literal, TypeAlias
+from urllib.parse import unquote
 
 import msgspec
 
@@ -17,6 +19,23 @@ from .retry import Retry
 
 Send: TypeAlias = Literal["event", "firing"]
 _PREFIX: Final = sink_key("")
+MOST_CONNECTION: Final = 250  # characters, as Airflow's
+MOST_PATH: Final = 2000
+_CONNECTION: Final = re.compile(r"[\w#!()\-.:/\\]+")  # as Airflow's
+# What RFC 3986 allows in a path and query, percent-encoded or not.
+_PATH: Final = re.compile(r"([/?]([A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*)?")
+
+
+def is_connection(text: str) -> bool:
+    """Whether an Airflow connection can have this id."""
+    return len(text) <= MOST_CONNECTION and _CONNECTION.fullmatch(text) is not None
+
+
+def is_path(text: str) -> bool:
+    """Whether this may be added to a connection's address: "", or a path or query that stays below it."""
+    steps = re.split(r"[/\\]", unquote(text.partition("?")[0]))
+    is_below = not text.startswith("//") and {".", ".."}.isdisjoint(steps)
+    return len(text) <= MOST_PATH and _PATH.fullmatch(text) is not None and is_below
 
 
 def default_send(condition: Condition) -> Send:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,14 +13,16 @@ import msgspec
 
 from .....conditions import Condition, ConditionError
 from .....engine.delivery.firings import Order, subscription_of
-from .....engine.delivery.retry import Retry
-from .....engine.delivery.sinks import Send, SinkRecord, default_send
+from .....engine.delivery.retry import MOST_TRIES, Retry
+from .....engine.delivery.sinks import Send, SinkRecord, default_send, is_connection, is_path
 from .....engine.errors import EngineError
 from .....engine.records import Registration
 from .....engine.sending.expected import expected_path
+from .....events.attributes import shown
 from ..question import Question, named
 
 _TASK: Final = "deliver"  # of a `deliver_dag`, as operators.deliver has it
+_NAME: Final = re.compile(r"[\w.-]{1,250}")  # as Airflow's dag ids
 _RETRY: Final = frozenset(Retry.__struct_fields__)
 
 
@@ -93,9 +96,26 @@ def sink_of(text: str, condition: Condition) -> str:
             "send": given.send or default_send(condition),
             "retry": given.retry or {},
         }
-        return _json_of(msgspec.convert(record, SinkRecord))
-    except msgspec.MsgspecError as e:
+        sink = msgspec.convert(record, SinkRecord)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as e:
         raise ConditionError(f"--deliver is no JSON object with the arguments of deliver_dag: {e}") from None
+    _check(given, sink.retry)
+    return _json_of(sink)
+
+
+def _check(given: _Given, retry: Retry) -> None:
+    """Raises ConditionError for what `deliver_dag` refuses: no firing would ever go to such a sink."""
+    tries = max(retry.tries or 1, retry.least_tries)
+    for name, value, is_right, give in (
+        ("dag_id", given.dag_id, _NAME.fullmatch(given.dag_id), "the id of a DAG"),
+        ("deployment", given.deployment, _NAME.fullmatch(given.deployment), "the name of a deployment"),
+        ("conn_id", given.conn_id, is_connection(given.conn_id), "the id of an Airflow connection"),
+        ("path", given.path, is_path(given.path), 'a path such as "/events", percent-encoded'),
+        ("retry's tries", tries, tries <= MOST_TRIES, f"at most {MOST_TRIES}"),
+        ("retry's delay_s", retry.delay_s, retry.delay_s <= retry.most_delay_s, "at most most_delay_s"),
+    ):
+        if not is_right:
+            raise ConditionError(f"--deliver: {name} is {shown(value)}: give {give}")
 
 
 def sink_in(path: str) -> tuple[Condition, str, int | None]:

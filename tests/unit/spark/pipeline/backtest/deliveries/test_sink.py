@@ -101,7 +101,7 @@ def test_a_sink_needs_a_durable_question_and_a_path_that_is_one() -> None:
     sink = sink_of('{"dag_id": "d", "conn_id": "c"}', PAID)
     with pytest.raises(ConditionError, match="leave out --once and --key"):
         SinkQuestion(Question.of(PAID, once=True), sink)
-    with pytest.raises(ConditionError, match=r"the sink's path: The path '/\.\./x'"):
+    with pytest.raises(ConditionError, match=r"--deliver: path is '/\.\./x'"):
         SinkQuestion(Question.of(PAID), sink_of('{"dag_id": "d", "conn_id": "c", "path": "/../x"}', PAID))
 
 
@@ -113,3 +113,30 @@ def test_a_question_with_a_sink_can_be_sent_to_executors() -> None:
 
 def test_the_task_is_the_one_that_deliver_dag_makes() -> None:
     assert module._TASK == TASK_ID
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        *(
+            ({"path": path}, "path is")
+            for path in ("events", "//x", "/a b", "http://x/y", "/\0", "/./a", "/é")
+        ),
+        *(({"conn_id": name}, "conn_id is") for name in ("", "a b", "a@b", "a" * 251)),
+        *(({"dag_id": name}, "dag_id is") for name in ("", "a/b", "a\0b", "a" * 251)),
+        *(({"deployment": name}, "deployment is") for name in ("", "a/b")),
+        ({"retry": {"delay_s": 500}}, "retry's delay_s is 500"),
+        ({"retry": {"tries": 10**30}}, "retry's tries is a large int"),
+        ({"retry": {"least_tries": 1_000_001}}, "retry's tries is 1000001"),
+    ],
+)
+def test_what_deliver_dag_refuses_is_no_sink_either(argument: dict[str, Any], expected: str) -> None:
+    """The backtest answered about a sink to which nothing can ever be delivered."""
+    with pytest.raises(ConditionError, match=f"--deliver: {expected}"):
+        sink_of(json.dumps({"dag_id": "d", "conn_id": "c", **argument}), PAID)
+
+
+@pytest.mark.parametrize("text", ["caf\udce9", '{"dag_id": "caf\udce9"}', f'{{"retry": {"[" * 5000}'])
+def test_what_cannot_be_read_as_json_is_refused_by_a_sentence(text: str) -> None:
+    with pytest.raises(ConditionError, match="--deliver is no JSON object"):
+        sink_of(text, PAID)
