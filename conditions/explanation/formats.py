@@ -7,6 +7,7 @@ import base64
 import binascii
 import json
 import re
+from math import inf
 from typing import Final
 from urllib.parse import unquote
 
@@ -45,6 +46,10 @@ _BYTE_ORDER_MARKS: Final = (
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
+# The longest that can be left of a value that is cut off, and is an error by itself: \ud83d\ud.
+_MAX_CUT_CHARS: Final = 12
+_CLOSING: Final = {"{": "}", "[": "]", '"': '"'}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FORM = re.compile(r"[^=&\s{}<>]+=[^=&\s]*(?:&[^=&\s]+=[^=&\s]*)*")
 _YAML = re.compile(r"(?:---\s*\n|[A-Za-z_][\w.-]*:(?:[ \t]+\S.*)?\n)")
 
@@ -100,7 +105,18 @@ def _of_text(data: bytes) -> str | None:
 def _nearly_json(text: str) -> str | None:
     """JSON, or how the text differs from it."""
     constants: list[str] = []
-    decoder = json.JSONDecoder(parse_constant=lambda name: constants.append(name), strict=False)
+    numbers: list[float] = []
+
+    def noted(number: str) -> float:
+        numbers.append(float(number))
+        return numbers[-1]
+
+    decoder = json.JSONDecoder(
+        parse_constant=lambda name: constants.append(name),
+        parse_float=noted,
+        parse_int=noted,  # int() refuses more than 4,300 digits
+        strict=False,
+    )
     try:
         value, end = decoder.raw_decode(text)
     except (ValueError, RecursionError) as error:
@@ -116,8 +132,13 @@ def _nearly_json(text: str) -> str | None:
         return f"JSON that was encoded twice: a text that holds {inside}"
     if _is_valid(text):
         return f"JSON, {kind_of(value)}"
-    is_deep = content.is_deep(text.encode("utf-8", "surrogatepass"))
-    return _DEEP if is_deep else "JSON with a character that must be escaped"
+    if content.is_deep(text.encode("utf-8", "surrogatepass")):
+        return _DEEP
+    if inf in map(abs, numbers):
+        return "JSON with a number that is too large to be read"
+    if _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        return "JSON with half a surrogate pair, which is no character"
+    return "JSON with a character that must be escaped"
 
 
 def _is_valid(text: str) -> bool:
@@ -135,8 +156,9 @@ def _broken_json(text: str, error: Exception) -> str | None:
         return _DEEP
     if _is_python(text):
         return "Python's text of a value (single quotes, None, True), not JSON"
-    at_end = isinstance(error, json.JSONDecodeError) and error.pos >= len(text)
-    if at_end or "Unterminated" in str(error):
+    left = len(text) - error.pos if isinstance(error, json.JSONDecodeError) else len(text)
+    cut = left <= _MAX_CUT_CHARS and not text.endswith(_CLOSING[text[0]])
+    if not left or cut or "Unterminated" in str(error):
         return "JSON that is cut off at its end"
     return "JSON with a mistake, such as a comment, a comma too many or single quotes"
 
