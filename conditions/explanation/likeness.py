@@ -98,8 +98,11 @@ def _difference(here: str, wanted: str) -> str:
         )
     if here.strip() == wanted.strip():
         return "only in spaces at its beginning or end"
-    if here.strip().casefold() == wanted.strip().casefold():
+    # lower(): casefold() also makes letters equal that look different, such as the ligature of fi and the two
+    if here.lower() == wanted.lower():
         return "only in upper and lower case"
+    if here.strip().lower() == wanted.strip().lower():
+        return "in upper and lower case, and in spaces at its beginning or end"
     at = _first_difference(here, wanted)
     return f"in character {at + 1}: {_named(here, at)} here, {_named(wanted, at)} wanted"
 

@@ -91,6 +91,25 @@ def test_a_text_that_looks_like_the_wanted_one_is_shown_with_the_difference(here
     )
 
 
+@pytest.mark.parametrize(
+    ("here", "wanted", "how"),
+    [
+        (" Orders", "orders", "in upper and lower case, and in spaces at its beginning or end"),
+        ("STRASSE", "strasse", "only in upper and lower case"),
+        ("\ufb01le", "file", "in character 1: U+FB01 LATIN SMALL LIGATURE FI here, U+0066"),
+        ("stra\u00dfe", "strasse", "in character 5: U+00DF LATIN SMALL LETTER SHARP S here, U+0073"),
+        ("order\u017f", "orders", "in character 6: U+017F LATIN SMALL LETTER LONG S here, U+0073"),
+        ("\u00b5s", "\u03bcs", "in character 1: U+00B5 MICRO SIGN here, U+03BC GREEK SMALL LETTER MU"),
+    ],
+)
+def test_only_letters_of_another_case_are_told_as_such(here: str, wanted: str, how: str) -> None:
+    """A ligature and a sharp s were told as "only in upper and lower case", and spaces beside case were not
+    told."""
+    found = difference(here, wanted)
+    assert found is not None
+    assert found.startswith(how)
+
+
 def test_a_dash_is_distinguished_from_a_hyphen() -> None:
     """A date copied from a page that has an en dash."""
     line = reason_shown(event("t", by="subject"), "2026-11-20", subject="2026\u201311\u201320")
