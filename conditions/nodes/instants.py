@@ -8,18 +8,20 @@ from typing import Final
 
 # The shortest, 2026324T05Z, has 11 characters.
 TIMESTAMP_CHARS: Final = 11
-# ISO 8601 with a zone, in the extended or basic form, or both mixed. Allowed too: a space before the zone; in
-# the extended form a space instead of T; UTC or GMT by name, also before an offset; after the offset the
-# zone's letters, as Go writes them, and RFC 9557's name of the zone.
+# ISO 8601 with a zone, in the extended or basic form, or both mixed. The fraction is one of the last number:
+# hours, minutes or seconds. Allowed too: a space before the zone; in the extended form a space instead of T;
+# UTC or GMT by name, also before an offset; after the offset the zone's letters, as Go writes them, and
+# RFC 9557's name of the zone and of the calendar.
 _TIMESTAMP = re.compile(
     r"(?P<year>[0-9]{4})"
     r"(?:-?(?P<month>[0-9]{2})-?(?P<day>[0-9]{2})|-?[Ww](?P<week>[0-9]{2})-?(?P<weekday>[1-7])"
     r"|-?(?P<ordinal>[0-9]{3}))(?:[Tt]|(?P<space> )(?=[0-9]{2}:))(?P<hour>[0-9]{2})"
-    r"(?::?(?P<minute>[0-9]{2})(?::?(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?)?"
+    r"(?::?(?P<minute>[0-9]{2})(?::?(?P<second>[0-9]{2}))?)?(?:[.,](?P<fraction>[0-9]+))?"
     r" ?(?:(?i:UTC|GMT)?(?P<sign>[+\-\u2212])(?P<hours>[0-9]{2})(?::?(?P<minutes>[0-9]{2}))?"
     r"(?: (?:[A-Z]{1,5}|[+\-][0-9]{2,4}))?|(?i:Z|UTC?|GMT|Etc/UTC|Etc/GMT|\[(?:Etc/)?(?:UTC|GMT)\]))"
-    r"(?:\[!?[A-Za-z0-9_+\-/]{1,64}\])?"
+    r"(?:\[!?[A-Za-z0-9_+\-/]{1,64}\])?(?:\[!?[a-z_][a-z0-9_\-]{0,31}=[A-Za-z0-9\-]{1,64}\])*"
 )
+_MAX_SCALED: Final = 30  # digits in the fraction of an hour or minute
 _COMPACT_DATE = re.compile(r"[0-9]{8}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -105,6 +107,12 @@ def _instant(text: str) -> tuple[datetime, str] | None:
     if (hour > 23 and not midnight) or minute > 59 or second > 59 or hours > 23 or minutes > 59:
         return None
     offset = timedelta(hours=hours, minutes=minutes)
+    if fraction and part["second"] is None:
+        if len(fraction) > _MAX_SCALED:
+            return None
+        unit = 60 if part["minute"] is not None else 3600
+        second, rest = divmod(int(fraction) * unit, 10 ** len(fraction))
+        fraction = str(rest).zfill(len(fraction))
     try:
         local = datetime.combine(_day(numbers), datetime.min.time(), UTC)
         local += timedelta(hours=hour, minutes=minute, seconds=second)

@@ -61,6 +61,18 @@ CET = timezone(timedelta(hours=1))
         pytest.param("2026-324T00:00Z", "2026-11-20T00:00:00Z", id="K5-day-of-year"),
         pytest.param("2026-11-20T01:00+01:00[Europe/Berlin]", "2026-11-20T00:00:00Z", id="K5-Java"),
         pytest.param("2026-11-19T23:00:00\u221201:00", "2026-11-20T00:00:00Z", id="K5-minus-sign"),
+        pytest.param("2026-11-20T00.5Z", "2026-11-20T00:30:00Z", id="K5-part-of-an-hour"),
+        pytest.param("20261120T0530,25+05", "2026-11-20T00:30:15Z", id="K5-part-of-a-minute"),
+        pytest.param("2026-W47-5T00:00.0005Z", "2026-11-20T00:00:00.03Z", id="K5-small-part-of-a-minute"),
+        pytest.param("2026-11-19T24.0Z", "2026-11-20T00:00:00Z", id="K5-end-of-day-as-hours"),
+        pytest.param("2026-11-19T23.99999Z", "2026-11-19T23:59:59.964Z", id="K5-before-the-end-of-day"),
+        pytest.param("2026-11-19T24.1Z", "2026-11-19T24.1Z", id="K7-no-hour"),
+        pytest.param("2026-11-20T00." + "5" * 31 + "Z", "2026-11-20T00." + "5" * 31 + "Z", id="K7-digits"),
+        pytest.param(
+            "2026-11-20T01:00+01:00[Europe/Berlin][u-ca=gregory]", "2026-11-20T00:00:00Z", id="K5-Temporal"
+        ),
+        pytest.param("2026-11-20T00:00:00Z[!u-ca=iso8601]", "2026-11-20T00:00:00Z", id="K5-calendar"),
+        pytest.param("2026-11-20T00:00[u-ca=iso8601]", "2026-11-20T00:00[u-ca=iso8601]", id="K7-calendar"),
         pytest.param("2026-11-20T00:00:00", "2026-11-20T00:00:00", id="K7-no-zone"),
         pytest.param("20261120T000000", "20261120T000000", id="K7-ts_nodash"),
         pytest.param("2026-11-20T24:01Z", "2026-11-20T24:01Z", id="K7-no-time"),
