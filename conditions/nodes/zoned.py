@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -43,6 +44,7 @@ _DAY_IN_UTC = re.compile(  # of Airflow's templates
     r"\{\{[^}]*\b(?:(?:yesterday_|tomorrow_|prev_|next_)?ds(?:_nodash)?|ds_add|ds_format)\b[^}]*\}\}"
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND: Final = timedelta(seconds=1)
 _MICROSECONDS: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
 _NUMERAL = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?")
 
@@ -306,17 +308,36 @@ def _hour(instant: datetime, zone: ZoneInfo, offset: int, letter: str) -> str:
     local = zone.fromutc(instant.replace(tzinfo=zone))
     if letter == "d" and offset:  # the same time of the clock on another day; a skipped one is later (R2)
         moved = (local.replace(tzinfo=None, fold=0) + timedelta(days=offset)).replace(tzinfo=zone)
-        local = zone.fromutc(moved.astimezone(UTC).replace(tzinfo=zone))
-    return format_timestamp(local.replace(minute=0, second=0, microsecond=0))
+        instant = moved.astimezone(UTC)
+        local = zone.fromutc(instant.replace(tzinfo=zone))
+    since = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
+    return format_timestamp(_same_offset_from(instant - since, instant, zone))
 
 
-def _number(value: object) -> int | float | None:
+def _same_offset_from(start: datetime, end: datetime, zone: ZoneInfo) -> datetime:
+    """The first moment, from `start` on, from which the clock is not set until `end`: at most an hour later.
+
+    A clock may be set in the middle of an hour, which begins there anew: Lord Howe, Chatham.
+    """
+    offset = zone.fromutc(end.replace(tzinfo=zone)).utcoffset()
+    if zone.fromutc(start.replace(tzinfo=zone)).utcoffset() == offset:
+        return start
+    before, after = 0, -((start - end) // _SECOND)  # in seconds; clocks are set at whole ones
+    while after - before > 1:
+        middle = (before + after) // 2
+        moment = start + middle * _SECOND
+        if zone.fromutc(moment.replace(tzinfo=zone)).utcoffset() == offset:
+            after = middle
+        else:
+            before = middle
+    return start + after * _SECOND
+
+
+def _number(value: object) -> int | float | Fraction | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, str):
-        if _NUMERAL.fullmatch(value) is None:
-            return None
-        value = int(value) if value.lstrip("+-").isdigit() else float(value)
+    if isinstance(value, str):  # exact: 1795129199.999999999 as a float is the next second
+        return None if _NUMERAL.fullmatch(value) is None else Fraction(value)
     return value if isinstance(value, (int, float)) else None
 
 

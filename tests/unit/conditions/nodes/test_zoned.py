@@ -90,6 +90,15 @@ def test_a_number_may_be_written_with_an_exponent() -> None:
     assert key_of(day("data.d", tz=BERLIN, unit="s"), "1.7951292e+09") == "2026-11-20"
 
 
+def test_a_fraction_in_a_text_is_dropped_however_long_it_is() -> None:
+    """K33: read as a float, 999999999 ns before midnight was the next day."""
+    assert key_of(day("data.d", tz=BERLIN, unit="s"), "1795129199.999999999") == "2026-11-19"
+    assert key_of(day("data.d", tz=BERLIN, unit="ms"), "1795129199999.9999999999") == "2026-11-19"
+    assert key_of(hour("data.d", tz=BERLIN, unit="us"), "1.7951291999999999999E15") == "2026-11-19T22:00:00Z"
+    assert key_of(day("data.d", tz=BERLIN, unit="s"), "1795129200.000000000") == "2026-11-20"
+    assert key_of(day("data.d", tz=BERLIN, unit="d"), "20776.99999999999999999") == "2026-11-19"
+
+
 def test_days_since_the_epoch_are_days_in_any_zone() -> None:
     """K33: Debezium's io.debezium.time.Date."""
     assert key_of(day("data.d", tz=AUCKLAND, unit="d"), 20777) == "2026-11-20"
@@ -160,6 +169,47 @@ def test_an_hour_that_the_clock_shows_twice_is_two_and_a_skipped_one_none() -> N
     assert key_of("hour(data.d, Europe/Berlin) + 1d", "2026-10-24T06:00:00Z") == "2026-10-25T07:00:00Z"
     assert key_of("hour(data.d, Europe/Berlin) + 24h", "2026-10-24T06:00:00Z") == "2026-10-25T06:00:00Z"
     assert key_of("hour(data.d, Europe/Berlin) + 1d", "2026-03-28T01:30:00Z") == "2026-03-29T01:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("zone", "moment", "begins"),
+    [
+        ("Pacific/Chatham", "2026-04-04T13:14:59Z", "2026-04-04T12:15:00Z"),  # 02:59 by the clock
+        ("Pacific/Chatham", "2026-04-04T13:59:59Z", "2026-04-04T13:15:00Z"),  # 03:44
+        ("Pacific/Chatham", "2026-04-04T14:00:00Z", "2026-04-04T14:00:00Z"),  # 02:45 again
+        ("Pacific/Chatham", "2026-04-04T14:14:59.9Z", "2026-04-04T14:00:00Z"),
+        ("Pacific/Chatham", "2026-04-04T14:15:00Z", "2026-04-04T14:15:00Z"),  # 03:00 again
+        ("Pacific/Chatham", "2026-09-26T13:59:59Z", "2026-09-26T13:15:00Z"),  # 02:44
+        ("Pacific/Chatham", "2026-09-26T14:05:00Z", "2026-09-26T14:00:00Z"),  # 03:50, after the gap
+        ("Pacific/Chatham", "2026-09-26T14:15:00Z", "2026-09-26T14:15:00Z"),  # 04:00
+        ("Australia/Lord_Howe", "2026-10-03T15:45:00Z", "2026-10-03T15:30:00Z"),  # 02:45, after the gap
+        ("Australia/Lord_Howe", "2026-04-04T14:59:59Z", "2026-04-04T14:00:00Z"),  # 01:59
+        ("Australia/Lord_Howe", "2026-04-04T15:15:00Z", "2026-04-04T15:00:00Z"),  # 01:45 again
+        ("Australia/Lord_Howe", "2026-04-04T15:30:00Z", "2026-04-04T15:30:00Z"),  # 02:00
+    ],
+)
+def test_an_hour_in_which_the_clock_is_set_begins_anew_there(zone: str, moment: str, begins: str) -> None:
+    """K32: 03:50 on Chatham belonged to the hour of 04:00, and 02:50 to one that had ended before another."""
+    assert key_of(hour("data.d", tz=zone), moment) == begins
+    assert key_of(hour("data.d", tz=zone), begins) == begins
+
+
+@given(
+    st.datetimes(datetime(1971, 1, 1), datetime(2037, 1, 1)),  # noqa: DTZ001
+    st.integers(0, 7200),
+    st.sampled_from(("Pacific/Chatham", "Australia/Lord_Howe", "Antarctica/Troll", "Pacific/Apia", BERLIN)),
+)
+def test_hours_follow_each_other_as_time_does(moment: datetime, later: int, zone: str) -> None:
+    """K32: no hour begins after a moment of it, and none contains moments of another."""
+    first = moment.replace(tzinfo=UTC)
+    second = first + timedelta(seconds=later)
+    keys = [key_of(hour("data.d", tz=zone), each.isoformat()) for each in (first, second)]
+    starts = [datetime.fromisoformat(key or "") for key in keys]
+    assert starts[0] <= starts[1]
+    assert all(
+        start <= each < start + timedelta(hours=1)
+        for start, each in zip(starts, (first, second), strict=True)
+    )
 
 
 def test_weeks_and_months_move_over_the_end_of_a_year() -> None:
