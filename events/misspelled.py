@@ -16,8 +16,11 @@ from .attributes import REQUIRED, shown
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-# Also CE_id: on Kafka the prefix is in lower case.
-_OTHER_BINDING: Final = re.compile(r"(?:ce[-:._]|cloudevents[-:._])([a-z0-9]+)", re.IGNORECASE)
+# Also CE_id, since on Kafka the prefix is in lower case, and what gateways and scripts make of the prefix.
+_OTHER_BINDING: Final = re.compile(
+    r"\s*(?:(?:x|http)[-_])?(?:ce|cloud[-_]?events?)[-:._/ ]([a-z0-9]+)\s*", re.IGNORECASE
+)
+_NO_SEPARATOR: Final = re.compile(rf"\s*ce({'|'.join(REQUIRED)})\s*", re.IGNORECASE)
 _CONTENT_TYPE: Final = re.compile(r"(?:ce[-:._])?(?:data)?content[-_]?type", re.IGNORECASE)
 _CLOUDEVENTS: Final = b"application/cloudevents"
 _SHOWN: Final = 4  # headers in a sentence
@@ -29,7 +32,7 @@ def is_misspelled(headers: Headers | None) -> bool:
     Without a prefix only `specversion` counts: other names, such as `type`, are usual in other records.
     """
     for name, raw in headers or ():
-        if name.lower() == "specversion" or _OTHER_BINDING.fullmatch(name):
+        if name.strip().lower() in ("specversion", "cespecversion") or _OTHER_BINDING.fullmatch(name):
             return True
         if _CONTENT_TYPE.fullmatch(name) and (raw or b"")[:23].lower() == _CLOUDEVENTS:
             return True
@@ -39,12 +42,16 @@ def is_misspelled(headers: Headers | None) -> bool:
 def likely_mistakes(headers: Headers | None, value: bytes | None, missing: Collection[str]) -> list[str]:
     """Returns a sentence for each likely mistake. missing: the required attributes that are absent."""
     wrong: dict[str, str] = {}
+    null: list[str] = []
     structured = False
     for name, raw in headers or ():
-        other = _OTHER_BINDING.fullmatch(name)
+        other = _OTHER_BINDING.fullmatch(name) or _NO_SEPARATOR.fullmatch(name)
         if name.startswith("ce_"):
             meant = re.sub(r"[^a-z0-9]", "", name[3:].lower())
-            if meant in missing:  # such as ce_ID, ce__id
+            if name == f"ce_{meant}":
+                if meant in missing:  # then it has no value
+                    null.append(name)
+            elif meant in missing:  # such as ce_ID, ce__id
                 wrong[name] = f"ce_{meant}"
             continue
         if _CONTENT_TYPE.fullmatch(name) and name != "content-type":
@@ -52,9 +59,11 @@ def likely_mistakes(headers: Headers | None, value: bytes | None, missing: Colle
             structured = structured or (raw or b"")[:23].lower() == _CLOUDEVENTS
         elif other is not None:
             wrong[name] = f"ce_{other[1].lower()}"
-        elif name.lower() in missing:
-            wrong[name] = f"ce_{name.lower()}"
+        elif name.strip().lower() in missing:
+            wrong[name] = f"ce_{name.strip().lower()}"
     found = []
+    if null:
+        found.append(f"{_list(null)} has a null value, which means no attribute")
     if wrong:
         names, right = list(wrong), list(dict.fromkeys(wrong.values()))
         are_not = "is not an attribute" if len(names) == 1 else "are not attributes"

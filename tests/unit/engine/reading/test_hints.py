@@ -45,8 +45,13 @@ def hints(
         ([("ce_ID", b"1"), ("ce_source", b"/s"), ("ce_type ", b"t"), ("ce__specversion", b"1.0")],
          ("'ce_ID', 'ce_type ', 'ce__specversion' are not attributes of a CloudEvent:"
           " write 'ce_id', 'ce_type'")),
+        ([("X-CE-Id", b"1"), ("HTTP_CE_SOURCE", b"/s"), (" ce_type", b"t"), ("ce/specversion", b"1.0")],
+         "write 'ce_id', 'ce_source', 'ce_type', 'ce_specversion'"),
+        ([("cloudEvent_id", b"1"), ("cloud-event-type", b"t"), ("cesource", b"/s"), (" id ", b"1")],
+         "write 'ce_id', 'ce_type', 'ce_source'"),
     ],
-    ids=["http", "http, right", "no prefix", "amqp", "one of four", "content type", "other letters"],
+    ids=["http", "http, right", "no prefix", "amqp", "one of four", "content type", "other letters",
+         "other prefixes", "more prefixes"],
 )  # fmt: skip
 def test_misspelled_headers_on_the_event_topic_are_named(
     headers: Sequence[tuple[str, bytes]], expected_text: str
@@ -57,6 +62,14 @@ def test_misspelled_headers_on_the_event_topic_are_named(
         "1 of the latest records of b-event hold no event, the last one b-event[0]@0: "
     )
     assert expected_text in sentence
+
+
+def test_a_required_header_without_a_value_is_named() -> None:
+    """The sentence was: 'ce_id' is not an attribute of a CloudEvent: write 'ce_id'."""
+    headers = [("ce_id", None), ("ce_source", b"/s"), ("ce_type", b"t"), ("ce_specversion", b"1.0")]
+    [sentence] = hints("b-event", headers)  # type: ignore[arg-type]  # null headers
+    assert "'ce_id' has a null value, which means no attribute; attribute id is missing" in sentence
+    assert "write" not in sentence
 
 
 def test_a_cloudevent_in_json_without_its_content_type_is_named() -> None:
