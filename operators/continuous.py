@@ -13,6 +13,7 @@ from ..triggers.argument_checks import ArgumentChecks
 
 _START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous needs a start date in the past
 _RESERVED: Final = ("schedule", "catchup", "max_active_runs", "max_consecutive_failed_dag_runs")
+_MAX_TASKS: Final = 1_000_000
 _DAG_ID: Final = re.compile(r"[\w.-]{1,250}")  # as Airflow's
 
 # Arguments of the DAG's task. A lasting failure must not end the run: @continuous would start the next one
@@ -35,6 +36,10 @@ def continuous_dag(function: str, dag_id: str, arguments: Mapping[str, Any]) -> 
     """
     check_dag_id(ArgumentChecks(function), "dag_id", dag_id)
     checks = ArgumentChecks(f"{function} {dag_id!r}")
+    # Airflow starts no run without a start date, and says nothing.
+    arguments = {name: each for name, each in arguments.items() if name != "start_date" or each is not None}
+    if "max_active_tasks" in arguments:
+        checks.whole_number("max_active_tasks", arguments["max_active_tasks"], 1, _MAX_TASKS)
     for name in _RESERVED:
         if name in arguments:
             raise ValueError(f"{checks.who}: {name} cannot be set; leave it out.")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_CONF_BYTES: Final = 64 * 1024
 MAX_TEMPLATE_CHARS: Final = 10_000
+MAX_CONF_LEVELS: Final = 100  # Airflow renders each level by a function's call; many levels fail
 MAX_NOTE_CHARS: Final = 1000  # limit of Airflow's table
 # Airflow sends conf in msgpack, which has no other integers.
 _LEAST: Final = -(2**63)
@@ -55,6 +56,11 @@ class RunTemplates:
                 checks.fail(name, value, "a text, which may be a template")
             give = "a text, which may be a template"
             checks.text(name, value, give, none=True, most=MAX_TEMPLATE_CHARS, empty=name == "note")
+            if value is not None and is_template(value):
+                try:
+                    json_text(value)  # templates in it render to anything, the text around them stays
+                except ValueError:
+                    checks.refuse(name, value, f"{give}, without NUL and lone surrogates")
         for name in ("conf", "logical_date", "note", "partition_key"):
             checks.templates(name, getattr(self, name), environment)
             for text in templates_in(getattr(self, name)):
@@ -77,6 +83,8 @@ class RunTemplates:
                 checks.fail(f"conf[{shown(name)}]", value, f"a JSON value ({e})")
             if size > MAX_CONF_BYTES:
                 checks.fail(f"conf[{shown(name)}]", f"{size} bytes", f"at most {MAX_CONF_BYTES}")
+            if _is_deep(value):
+                checks.fail(f"conf[{shown(name)}]", value, f"a value of at most {MAX_CONF_LEVELS} levels")
         size = len(json_text(_shortest(self.conf)))
         if size > MAX_CONF_BYTES:
             checks.fail("conf", f"{size} bytes without its templates", f"at most {MAX_CONF_BYTES} in all")
@@ -138,6 +146,19 @@ def _conf_json(conf: Any) -> str:
         elif isinstance(value, int) and not _LEAST <= value <= _MOST:
             raise ValueError(f"the integer {value} has more than 64 bits; give it as a text")
     return text
+
+
+def _is_deep(value: Any) -> bool:
+    """Returns whether lists and dicts lie in more than MAX_CONF_LEVELS levels."""
+    left = [(value, 0)]
+    while left:
+        each, level = left.pop()
+        if isinstance(each, (Mapping, list, tuple)):
+            if level == MAX_CONF_LEVELS:
+                return True
+            inner = each.values() if isinstance(each, Mapping) else each
+            left += [(one, level + 1) for one in inner]
+    return False
 
 
 def _shortest(value: Any) -> Any:

@@ -102,6 +102,43 @@ def test_an_integer_in_conf_that_airflow_cannot_send_is_an_import_error(number: 
     task(conf={"order": [2**64 - 1, -(2**63)]})
 
 
+@pytest.mark.parametrize("argument", ["note", "logical_date"])
+@pytest.mark.parametrize("char", ["\0", "\ud800"])
+def test_a_template_beside_a_character_that_no_database_holds_is_an_import_error(
+    argument: str, char: str
+) -> None:
+    """It parsed, and then each firing was held."""
+    with pytest.raises(ValueError, match=f"'d': {argument} is .*without NUL and lone surrogates"):
+        task(**{argument: "{{ firing.key }}" + char})
+
+
+@pytest.mark.parametrize("leaf", [1, "{{ firing.key }}"])
+@pytest.mark.parametrize("levels", [101, 600, 900])
+def test_a_conf_of_many_levels_is_an_import_error(levels: int, leaf: Any) -> None:
+    """It parsed, and rendering it failed for each firing; or the error was a RecursionError."""
+    listed, named = leaf, leaf
+    for _ in range(levels):
+        listed, named = [listed], {"a": named}
+    for conf in ({"deep": listed}, {"deep": named}):
+        with pytest.raises(ValueError, match=r"'d': conf\['deep'\] is .*at most 100 levels|JSON value"):
+            task(conf=conf)
+    task(conf={"deep": [[[{"a": leaf}]]]})
+
+
+@pytest.mark.parametrize("number", [0, -1, True, "5"])
+def test_a_dispatcher_that_may_run_no_task_is_an_import_error(number: Any) -> None:
+    """It parsed, and its task stayed scheduled for ever."""
+    with pytest.raises(ValueError, match=r"'d': max_active_tasks is .*; give a whole number, 1 or more"):
+        task(max_active_tasks=number)
+
+
+def test_a_dispatcher_without_a_start_date_of_its_own_has_one() -> None:
+    """Airflow starts no run of a DAG with start_date=None."""
+    made = task(start_date=None).dag
+    assert made.start_date is not None
+    assert made.start_date < datetime.now(UTC)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
