@@ -43,7 +43,7 @@ EDGES: Final[tuple[datetime, ...]] = tuple(
 # No `if` and no comparison: the sample runs may not reach each of its outcomes.
 _ALLOWED: Final = (
     nodes.Output, nodes.TemplateData, nodes.Const, nodes.Name, nodes.Getattr, nodes.Getitem, nodes.Slice,
-    nodes.Call, nodes.Keyword, nodes.Filter, nodes.Add, nodes.Sub, nodes.Concat, nodes.Neg,
+    nodes.Call, nodes.Keyword, nodes.Filter, nodes.Add, nodes.Sub, nodes.Mod, nodes.Concat, nodes.Neg,
 )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ IN_UTC = [
     (OF_DAY, "{{ ds }}", 'day("{{ ts }}", tz="{zone}")'),
     (OF_RUN, "{{ ds }}", 'day("{{ ts }}", tz="{zone}")'),
     (OF_DAY, "{{ ds_nodash }}", 'day("{{ ts }}", tz="{zone}")'),
+    (OF_DAY, "{{ '%s' % ds }}", 'day("{{ ts }}", tz="{zone}")'),
     (OF_DAY, "{{ ts[:10] }}", 'day("{{ ts }}", tz="{zone}")'),
     (OF_DAY, "{{ logical_date | ds }}", 'day("{{ ts }}", tz="{zone}")'),
     (OF_DAY, "{{ logical_date | default(dag_run.run_after) | ds }}", 'tz="{zone}"'),
