@@ -106,6 +106,11 @@ class Fencing:
         members = self._ask_for_members()
         if members is None:
             return
+        if self._bus.transactional_id not in members:
+            # This engine has partitions, so it is a member. The client forgets that the coordinator refused,
+            # if another broker answers with other groups (no. 23 in docs/understand/engine/pitfalls.md).
+            self.members = None
+            return
         committed = self._bus.committed(partitions, stable=False) or {}
         dead = (self._candidates | self._committers(committed.values())) - members - self._fenced
         dead -= {self._bus.transactional_id}

@@ -173,6 +173,7 @@ class Stage:
     def __init__(self) -> None:
         self.pool, self.now = Pool(), 100.0
         self.bus = RecordingBus(self.pool.cluster, "me")
+        self.pool.cluster.join("member-me", "me", [EVENT.topic])
         clocks = Clocks(monotonic=lambda: self.now)
         self.fencing = Fencing(EngineContext.of(self.bus, CONFIG, EngineParts(clocks=clocks)))
 
@@ -189,6 +190,22 @@ def test_an_engine_never_fences_itself(stage: Stage) -> None:
         stage.fencing.note_blocked([EVENT, TRIGGER])
         stage.now += 1
     assert stage.bus.calls.count("fence me") == 0
+    assert "fence other" in stage.bus.calls
+
+
+def test_nobody_is_fenced_if_the_list_of_members_lacks_the_engine_that_asks(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the coordinator was loading, engines that lived were fenced: pitfall 23 of the clients."""
+    members = stage.bus.members
+    monkeypatch.setattr(stage.bus, "members", frozenset)
+    stage.pool.commit_by_hand(EVENT, 0, '{"v":1,"R":0,"c":"other"}')
+    for _ in range(3):
+        stage.fencing.note_blocked([EVENT])
+        stage.now += 1
+    assert "fence other" not in stage.bus.calls
+    monkeypatch.setattr(stage.bus, "members", members)
+    stage.fencing.note_blocked([EVENT])
     assert "fence other" in stage.bus.calls
 
 
