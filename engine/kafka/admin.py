@@ -122,10 +122,21 @@ class Admin:
 
         with _without_warnings:
             groups = self.call(lambda: self._client.list_groups(self._config.group, REQUEST_TIMEOUT_S))
+        if not groups:
+            self._require_that_all_brokers_listed_groups()
         for group in groups:
             if group.error is not None:  # such a group lists no members: all engines would look dead
                 raise self._errors.unreachable(self._config, KafkaException(group.error))
         return [_member(member) for group in groups for member in group.members]
+
+    def _require_that_all_brokers_listed_groups(self) -> None:
+        """Raises UnreachableError if a broker refuses to list its groups, e.g. because it loads them.
+
+        `list_groups` forgets such an error (no. 23 in docs/understand/engine/pitfalls.md).
+        """
+        listed = self._result(self._client.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
+        for error in listed.errors:
+            raise self._errors.unreachable(self._config, error)
 
     # -- offsets of partitions (a fetching consumer takes 500 ms for each request, this client 0.3 ms)
 
