@@ -14,6 +14,7 @@ from ..identity import ProcessName
 from ..log import log
 from .admin import Admin
 from .clients import ClientErrors, connect
+from .lost_brokers import LostBrokers
 from .reader import (
     FETCH_BACKOFF_MS,
     FETCH_WAIT_MS,
@@ -96,6 +97,7 @@ class KafkaBus:
             client_id=self.transactional_id,  # `members` returns this name
             **consumer_settings(config),
         )
+        self._lost_brokers = LostBrokers(config, self._consumer)
         if topics:
             self.subscribe(topics)
 
@@ -157,6 +159,7 @@ class KafkaBus:
             messages = consume(self._consumer, most, timeout_s)
         except KafkaException as e:  # the poll reports a fatal error
             raise self._errors.unreachable(self._config, e) from e
+        self._lost_brokers.check(silent=not messages)
         assigned, lost = self._assigned, self._lost
         self._assigned, self._lost = None, False
         if lost or assigned is not None:

@@ -31,6 +31,7 @@ _SLICE: Final = 300  # after so many record headers (about a ms) a write lets ot
 _TOO_LARGE: Final = frozenset({10, 18})  # MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 _MISSING: Final = frozenset({3, -188})  # UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC
 _FATAL: Final = -150
+_TIMED_OUT: Final = -192  # _MSG_TIMED_OUT
 _PURGED: Final = frozenset({-151, -152})  # _PURGE_INFLIGHT, _PURGE_QUEUE: the client failed
 
 _Record = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
@@ -46,7 +47,7 @@ _WAYS: Final[dict[_Way, dict[str, object]]] = {
 class _Client:
     """A Kafka client, and a thread that takes its acknowledgements.
 
-    failure: the fatal error after which this client never writes again.
+    failure: the error after which no more records are given to this client.
     """
 
     def __init__(self, producer: Producer) -> None:
@@ -208,6 +209,9 @@ class EventProducer:
             self._writing -= 1
         if refused is not None:
             raise refused
+        if request.error is not None and request.error.code() == _TIMED_OUT:
+            # It may have lost its brokers for good (`lost_brokers`): the next write makes another client.
+            client.failure = client.failure or request.error
         if request.error is not None and request.error.code() in _PURGED:
             return client.failure or request.error
         return request.error

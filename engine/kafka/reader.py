@@ -13,6 +13,7 @@ from ..bus import End, Headers, Reader, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import NotReadable, UnreachableError
 from .clients import ClientErrors, connect
+from .lost_brokers import LostBrokers
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -303,6 +304,7 @@ class KafkaReader:
             fetch_min_bytes=1,  # records are returned at once; see GATHER_MS
             **(ahead if sparing else {}),
         )
+        self._lost_brokers = LostBrokers(config, self._consumer)
 
     def read(self, positions: Mapping[TopicPartition, int]) -> None:
         from confluent_kafka import TopicPartition as Assigned
@@ -324,6 +326,7 @@ class KafkaReader:
                     break
         except KafkaException as e:  # the poll reports a fatal error
             raise self._errors.unreachable(self._config, e) from e
+        self._lost_brokers.check(silent=not taken)
         return taken
 
     def _add(self, messages: list[Message], taken: list[Record | End]) -> int:

@@ -11,6 +11,7 @@ from ..config import BusConfig
 from ..errors import EngineError, NoRoom, NotSent, UnreachableError
 from ..records.sizes import MAX_INTERNAL_BYTES
 from .clients import FORBIDDEN, ClientErrors, connect, error_text
+from .lost_brokers import LostBrokers
 from .reader import KafkaReader
 from .topics import check
 
@@ -37,6 +38,7 @@ class KafkaWriter:
             message_max_bytes=MAX_INTERNAL_BYTES,  # the topics' limit
             **own,
         )
+        self._lost_brokers = LostBrokers(config, self._producer)
 
     def write(self, output: Output, on_delivery: Callable[[str | None], None] | None = None) -> None:
         from confluent_kafka import KafkaError, KafkaException
@@ -60,6 +62,7 @@ class KafkaWriter:
     def serve(self, timeout_s: float = 0) -> None:
         with self._fatal_errors():
             self._producer.poll(timeout_s)
+        self._lost_brokers.check(silent=True)  # a poll gives nothing
 
     def flush(self, timeout_s: float) -> int:
         with self._fatal_errors():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from confluent_kafka import KafkaError
 from interlock.engine.bus import Batch, End, Record, TopicPartition
 from interlock.engine.errors import LostRange, NotReadable, UnreachableError
 from interlock.engine.kafka import bus as module
+from interlock.engine.kafka import lost_brokers
 from interlock.engine.kafka.bus import KafkaBus, consumer_settings
 
 from .clients import CONFIG, FakeMessage, failure
@@ -71,6 +73,9 @@ class FakeConsumer:
         if self.fails:
             raise self.fails
         return self.watermarks
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        raise failure(KafkaError._TRANSPORT)
 
     def close(self) -> None:
         self.closed = True
@@ -338,3 +343,13 @@ def test_a_client_that_fails_while_it_leaves_the_group_is_closed_all_the_same(co
     consumer.fails = failure(KafkaError._FATAL, fatal=True)
     consumer.bus.close()
     assert consumer.closed
+
+
+def test_a_poll_reports_that_the_consumer_has_lost_its_brokers(
+    consumer: FakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic() + lost_brokers.SILENT_S
+    monkeypatch.setattr(lost_brokers.time, "monotonic", lambda: now)
+    monkeypatch.setattr(lost_brokers, "require_answer", lambda *_: None)
+    with pytest.raises(UnreachableError, match="has lost its brokers"):
+        poll(consumer)

@@ -254,6 +254,24 @@ def test_a_fatal_error_ends_the_writes_with_its_reason_and_the_next_one_has_anot
     run(monkeypatch, [first, second], check)
 
 
+def test_after_a_write_that_was_not_acknowledged_in_time_another_client_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client that has lost its brokers never writes again (librdkafka issue 5301)."""
+    first, second = Client(), Client()
+
+    async def check(producer: EventProducer) -> None:
+        task = await begun(producer, 1)
+        first.report(KafkaError(KafkaError._MSG_TIMED_OUT))
+        with pytest.raises(UnreachableError, match="did not acknowledge"):
+            await task
+        task = await begun(producer, 1)
+        second.report()
+        await task
+
+    run(monkeypatch, [first, second], check)
+
+
 def test_closing_waits_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
     clients, waited = [Client(1, REFUSED), Client(), Client()], [0.0]
     monkeypatch.setattr(event_producer, "monotonic", lambda: sum(waited))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.kafka import reader as module
 from interlock.engine.kafka.reader import (
     FIRST_CHUNK,
     MOST_CHUNK,
@@ -16,7 +17,7 @@ from interlock.engine.kafka.reader import (
     record,
 )
 
-from .clients import FakeMessage
+from .clients import CONFIG, FakeMessage
 
 
 class Damaged(FakeMessage):
@@ -179,10 +180,12 @@ def test_small_messages_are_taken_in_few_calls() -> None:
         pytest.param(b"", [("ce_note", b"x" * 2**20)], 16, id="headers"),
     ],
 )
-def test_a_reader_hands_over_a_bounded_share_too(value: bytes, headers: Any, most: int) -> None:
+def test_a_reader_hands_over_a_bounded_share_too(
+    value: bytes, headers: Any, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     messages = Unpacked(800, value, headers)
-    reader = KafkaReader.__new__(KafkaReader)
-    reader._consumer = messages  # type: ignore[assignment]
+    monkeypatch.setattr(module, "connect", lambda *_, **__: messages)
+    reader = KafkaReader(CONFIG)
     taken = reader.take(5000, 0)
     assert TAKEN_BYTES // 2**20 <= len(taken) <= most + MOST_CHUNK
     assert len(messages.left) == 800 - len(taken)
