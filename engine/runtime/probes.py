@@ -7,6 +7,7 @@ import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
+from time import sleep
 from typing import Any, Final, Protocol, Self
 
 from ..errors import ConfigError
@@ -15,6 +16,7 @@ from ..log import log
 # Each connection has a thread, and its requests are answered at once: more than a few are not probes.
 MOST_OPEN: Final = 16
 REQUEST_S: Final = 5.0
+AGAIN_S: Final = 0.1  # after a connection could not be accepted
 NOT_READY: Final = "Not a member of its group yet, or its partitions are not recovered. The log says why."
 
 
@@ -70,6 +72,14 @@ class _Server(ThreadingMixIn, TCPServer):
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family, _, _, _, address = found[0]
         super().__init__(address, _Handler)  # type: ignore[arg-type]  # IPv6 has four members
+
+    def get_request(self) -> Any:
+        """Accept a connection. While files are missing, `serve_forever` would try again without a pause."""
+        try:
+            return super().get_request()
+        except OSError:
+            sleep(AGAIN_S)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Begin a connection. If there are too many, end the oldest one, not the one that may be a probe."""
