@@ -97,6 +97,12 @@ class Acknowledgements:
         }
         self._again_at = 0.0
 
+    def forget(self, closed: OpenFiring) -> None:
+        """Forget a firing that is acknowledged, unless it was fired again since (a dead letter's redrive)."""
+        done = self.done.get(closed.key)
+        if done is not None and done.firing.record.offset <= closed.record.offset:
+            del self.done[closed.key]
+
     def forget_closed(self, partition: ActionPartition) -> None:
         """Forget the partition's firings that are no longer open: another process has acknowledged them.
 

@@ -205,7 +205,7 @@ class Deliverer:
     ) -> None:
         if closed is not None:
             self._drop([closed])
-            self.acknowledgements.done.pop(closed.key, None)
+            self.acknowledgements.forget(closed)
         if opened is not None and self.ownership.is_open(partition.tp):
             self.deliver([opened])
 

@@ -177,8 +177,12 @@ class SinkLanes:
         lane.in_flight = None
         self.in_flight -= 1
         over: list[Finished] = []
-        firing = lane.firings[0] if lane.firings else None
-        if firing is not None and firing.key != sent.key:  # somebody else acknowledged what was sent
+        # None: somebody else acknowledged what was sent. It may be behind others if the lane was read again for
+        # another order, which has lanes of its own.
+        firing = next((each for each in lane.firings if each.key == sent.key), None)
+        if firing is not None and firing is not lane.firings[0]:
+            if answer.verdict is Verdict.DELIVERED:
+                self.over.add(firing)
             firing = None
         verdict = answer.verdict
         if verdict is Verdict.DENIED and firing is not None and self._denies_only(firing, now):
@@ -188,6 +192,8 @@ class SinkLanes:
             self._next(lane)
         elif verdict is Verdict.DELIVERED:
             over = self._finish(lane)
+        elif firing in self.over:  # given up during this delivery, while the sink was removed
+            self._next(lane)
         else:
             firing.tries += 1
             firing.failure, firing.answer = str(answer), answer

@@ -122,7 +122,10 @@ def parse(arguments: Sequence[str]) -> BacktestOptions:
         parser.error("--deliver-from has the condition too: leave out --condition and --condition-from")
     else:
         condition, sink_json, sink_since_ms = sink_in(given.deliver_from)
-        since_ms = sink_since_ms if since_ms is None else since_ms
+        if since_ms is None:
+            since_ms = sink_since_ms
+            if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+                parser.error("--until is not after the DAG's since: give --since to look at earlier events")
 
     def question(condition: Condition) -> Question:
         return Question.of(

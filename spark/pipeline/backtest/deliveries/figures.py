@@ -12,6 +12,7 @@ from .sink import SinkQuestion
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from .....engine.delivery.sinks import SinkRecord
     from .table import Deliveries
 
 SECOND_MS, MINUTE_MS, DAY_MS = 1_000, 60_000, 86_400_000
@@ -47,8 +48,8 @@ class Outage:
     """The worst outage of a length. waiting: the most firings at its end. in_a_lane: of one lane; None if
     lanes are not known, or no firing waits for another.
 
-    given_up: how many of the waiting ones are too old by then. catch_up_ms: the least time until the waiting
-    ones are sent, for the answer time; None without one.
+    given_up: how many of the waiting ones are too old by then. catch_up_ms: the least time until the others
+    are sent, for the answer time; None without one.
     """
 
     outage_ms: int
@@ -65,10 +66,10 @@ class DeliveryFigures:
 
     deliveries: how many requests are made; refused: {reason: firings for which none is}. lanes: None for the
     order `none`, and if lanes are not known. days: with deliveries, the earliest ones; days_left_out: how
-    many more. average_a_day: over all days from the first delivery to the last. answer_within_ms: the longest
-    answer time with which one deliverer keeps up in the peak minute. large_headers: requests with more than
-    8 KiB of them. with_references: requests with events whose data do not fit. without_reply: firings whose
-    reply would be refused. first: the first deliveries, as rows of the table.
+    many more. average_a_day: over all days from the first delivery to the last. answer_within_ms: see
+    `answer_within_ms`. large_headers: requests with more than 8 KiB of them. with_references: requests with
+    events whose data do not fit. without_reply: firings whose reply would be refused. first: the first
+    deliveries, as rows of the table.
     """
 
     sink: Mapping[str, Any]
@@ -145,7 +146,7 @@ class DeliveryFigures:
             peak_minute=minute,
             peak_second=_peak(sent, SECOND_MS),
             peak_lane_minute=lane_minute,
-            answer_within_ms=_answer_within_ms(minute, lane_minute, sink.max_in_flight),
+            answer_within_ms=None if minute is None else answer_within_ms(minute, lane_minute, sink),
             body_bytes=whole.bytes,
             largest_body=whole.largest,
             largest_headers=whole.headers,
@@ -190,24 +191,31 @@ def _counts(rows: DataFrame, column: str) -> dict[str, int]:
     return {row[column]: row["n"] for row in found.limit(_MOST_REASONS).collect()}
 
 
-def _answer_within_ms(minute: Peak | None, lane_minute: Peak | None, at_a_time: int) -> int | None:
-    """Little's law for the minute: so many in flight, each so long, are the minute's deliveries."""
-    if minute is None:
-        return None
-    in_all = MINUTE_MS * at_a_time // minute.deliveries
-    return in_all if lane_minute is None else min(in_all, MINUTE_MS // lane_minute.deliveries)
+def answer_within_ms(minute: Peak, lane_minute: Peak | None, sink: SinkRecord) -> int:
+    """The longest answer time with which one deliverer sends the deliveries of the peak minute in a minute.
+
+    lane_minute: that of the busiest lane. An answer after the sink's `timeout_s` is a failed try.
+    """
+    one_after_another = -(-minute.deliveries // sink.max_in_flight)
+    if lane_minute is not None:
+        one_after_another = max(one_after_another, lane_minute.deliveries)
+    return min(MINUTE_MS // one_after_another, int(sink.retry.timeout_s * 1000))
 
 
 def _outage(sent: DataFrame, asked: SinkQuestion, outage_ms: int, has_lanes: bool) -> Outage:
     sink, answer_ms = asked.record, asked.answer_ms
     waiting = _most_within(sent, outage_ms)
     in_a_lane = _most_within(sent, outage_ms, "lane") if has_lanes else None
-    too_old_ms = outage_ms - int(sink.retry.give_up_after_s * 1000)
+    give_up_ms = int(sink.retry.give_up_after_s * 1000)
+    given_up = _most_within(sent, outage_ms - give_up_ms) if outage_ms > give_up_ms else 0
     catch_up_ms = None
     if answer_ms is not None:
+        left, left_in_a_lane = waiting, in_a_lane
+        if given_up:  # only what is younger is still sent
+            left = _most_within(sent, give_up_ms)
+            left_in_a_lane = _most_within(sent, give_up_ms, "lane") if has_lanes else None
         # All of them, so many at a time; and those of the lane one after another.
-        catch_up_ms = max(-(-waiting // sink.max_in_flight), in_a_lane or 0) * answer_ms
-    given_up = _most_within(sent, too_old_ms) if too_old_ms > 0 else 0
+        catch_up_ms = max(-(-left // sink.max_in_flight), left_in_a_lane or 0) * answer_ms
     return Outage(outage_ms, waiting, in_a_lane, given_up, answer_ms, catch_up_ms)
 
 

@@ -64,6 +64,12 @@ class SinkQuestion:
             expected_path(self.record)
         except EngineError as e:
             raise ConditionError(f"the sink's path: {e}") from None
+        timeout_s = self.record.retry.timeout_s
+        if self.answer_ms is not None and self.answer_ms > timeout_s * 1000:
+            raise ConditionError(
+                f"--answer-time is longer than timeout_s of the sink's retry, {timeout_s:g} s: each delivery"
+                " would fail. Give a shorter time, or a longer timeout_s in retry"
+            )
 
     @cached_property
     def record(self) -> SinkRecord:

@@ -576,3 +576,26 @@ def test_a_transaction_is_bounded_and_the_rest_follows_in_later_passes(
     assert left == [3, 2, 1, 0]
     assert setting.committed is not None
     assert setting.committed >= len(names)
+
+
+def test_a_redriven_firing_that_was_accepted_before_a_rebalance_is_not_sent_again() -> None:
+    """The acknowledgement of its first record, which is read again, does not concern the second one."""
+    setting = Setting()
+    setting.fire("waits", "b")
+    setting.fire("f1")
+    setting.passes()
+    setting.answer("f1", Answer(400))
+    setting.passes()
+    setting.fire("f1")
+    setting.passes()
+    assert (setting.sent, setting.committed) == (["waits", "f1", "f1"], 0)
+    setting.bus.refused = "b-action"  # so it is known as delivered, and not acknowledged
+    setting.answer("f1", Answer(200))
+    setting.passes(1)
+    setting.cluster.now_ms += 2_000  # the rebalance does not wait for the other delivery
+    setting.cluster.rebalance()
+    setting.passes(1)
+    setting.bus.refused = ""
+    setting.passes(ms=1000)
+    assert setting.sent == ["waits", "f1", "f1"]
+    assert setting.deliverer.acknowledgements.done == {}

@@ -289,6 +289,24 @@ def test_a_firing_that_is_known_as_delivered_needs_only_its_acknowledgement() ->
     assert lanes.start() == [second]
 
 
+@pytest.mark.parametrize("answer", [FAILS, DOWN, NO_WAY])
+def test_a_firing_that_was_given_up_in_flight_while_the_sink_was_removed_is_not_sent_again(
+    answer: Answer,
+) -> None:
+    """It was sent until the brokers accepted its dead letter."""
+    over, following = firing(1, "a"), firing(2, "a")
+    lanes = Lanes(over)
+    assert lanes.start() == [over]
+    lanes.lanes.remove(over)  # with its sink, which comes back
+    lanes.lanes.add_over(over)
+    lanes.lanes.add(following)
+    assert lanes.answer(over, answer) == []
+    lanes.now = 1000.0
+    assert lanes.start() == []
+    lanes.commit(Finished(over))
+    assert lanes.start() == [following]
+
+
 # -- another order
 
 
@@ -307,6 +325,23 @@ def test_another_order_begins_when_nothing_is_in_flight_and_keeps_the_order_of_t
     assert lanes.start() == [firings[0]]
     lanes.commit(finished)
     assert lanes.start() == []
+
+
+def test_what_is_delivered_while_the_lanes_of_another_order_are_read_is_not_sent_again() -> None:
+    """Its key had no room at first, so it came behind others of its old lane, and was sent twice."""
+    sent = firing(2, "b")
+    lanes = Lanes(sent, order="partition")
+    assert lanes.start() == [sent]
+    lanes.lanes.change(RETRY, "key", 8)
+    lanes.lanes.remove(sent)
+    first, again, last = firing(3, "a"), firing(2, "b"), firing(4, "b")
+    for each in (first, again, last):
+        lanes.lanes.add(each)
+    lanes.answer(sent, OK)
+    assert lanes.lanes.order == "key"
+    assert lanes.start() == [first]
+    lanes.commit(Finished(again))
+    assert lanes.start() == [last]
 
 
 def test_an_order_that_is_changed_back_needs_no_waiting() -> None:

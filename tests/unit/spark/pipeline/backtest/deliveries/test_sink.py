@@ -105,6 +105,15 @@ def test_a_sink_needs_a_durable_question_and_a_path_that_is_one() -> None:
         SinkQuestion(Question.of(PAID), sink_of('{"dag_id": "d", "conn_id": "c", "path": "/../x"}', PAID))
 
 
+def test_an_answer_time_after_which_each_try_has_failed_is_an_error() -> None:
+    sink = sink_of('{"dag_id": "d", "conn_id": "c", "retry": {"timeout_s": 1.5}}', PAID)
+    assert SinkQuestion(Question.of(PAID), sink, outage_ms=1, answer_ms=1_500).answer_ms == 1_500
+    with pytest.raises(
+        ConditionError, match=r"--answer-time is longer than timeout_s of the sink's retry, 1\.5 s"
+    ):
+        SinkQuestion(Question.of(PAID), sink, outage_ms=1, answer_ms=1_501)
+
+
 def test_a_question_with_a_sink_can_be_sent_to_executors() -> None:
     asked = SinkQuestion(Question.of(PAID), sink_of('{"dag_id": "d", "conn_id": "c"}', PAID))
     assert asked.record.subscription == "airflow/deliver/d"
