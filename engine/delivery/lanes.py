@@ -177,8 +177,8 @@ class SinkLanes:
         lane.in_flight = None
         self.in_flight -= 1
         over: list[Finished] = []
-        # None: somebody else acknowledged what was sent. It may be behind others if the lane was read again for
-        # another order, which has lanes of its own.
+        # None: somebody else acknowledged what was sent. It may be behind others if the lane was read again
+        # for another order, which has lanes of its own.
         firing = next((each for each in lane.firings if each.key == sent.key), None)
         if firing is not None and firing is not lane.firings[0]:
             if answer.verdict is Verdict.DELIVERED:

@@ -1,4 +1,4 @@
-"""A random history of one partition: its deliverers, its sinks, what users and brokers do, and what must hold.
+"""A random history of one partition: its deliverers, sinks, what users and brokers do, and what must hold.
 
 Beyond `random_log`, which plays one partition, it has the lanes, the acknowledgements and the registry.
 Beyond `tests/simulation` it has firings that are sent again after their dead letter, records of another
@@ -42,7 +42,8 @@ ORDERS: Final[tuple[Order, ...]] = ("key", "partition", "none")
 KEYS: Final = ("a", "a", "b", "c", None)
 STATUSES: Final = (200, 200, 200, 200, 500, 429, 400, 401, None)
 CHANCES: Final = {
-    "run": 40, "fire": 16, "answer": 30, "define": 5, "remove": 1, "refuse": 4, "take over": 2, "rebalance": 2,
+    "run": 40, "fire": 16, "answer": 30, "define": 5, "remove": 1, "refuse": 4, "take over": 2,
+    "rebalance": 2,
     "skip": 2, "redrive": 4, "of another version": 2, "readable again": 3, "move the clock": 10, "a day": 1,
     "compact": 2,
 }  # fmt: skip
@@ -119,7 +120,8 @@ class RandomDeliveries:
             "run": self._run, "fire": self._fire_some, "answer": self._answer_one, "remove": self._remove,
             "define": lambda: self._define(self._rng.choice((SINK, OTHER_SINK))), "refuse": self._refuse,
             "take over": self._take_over, "rebalance": self.cluster.rebalance, "skip": self._skip,
-            "redrive": self._redrive, "of another version": self._write_later, "readable again": self._resolve,
+            "redrive": self._redrive, "of another version": self._write_later,
+            "readable again": self._resolve,
             "move the clock": lambda: self._move(self._rng.choice((200, 1_000, 6_000, 50_000))),
             "a day": lambda: self._move(90_000_000), "compact": self._compact,
         }  # fmt: skip
@@ -343,9 +345,9 @@ class RandomDeliveries:
                 if delivery.number not in answered:
                     self._answer(delivery, 200)
             committed = self.cluster.group.offsets.get(TP)
-            if not [*self._open()] and not self.deliverer.deliveries and committed is not None:
-                if committed.offset == end.end or not self._fired:
-                    break
+            is_idle = not [*self._open()] and not self.deliverer.deliveries
+            if is_idle and committed is not None and (committed.offset == end.end or not self._fired):
+                break
         if left := [*self._open()]:
             self._problem(f"held for ever: {left[:3]}")
 
