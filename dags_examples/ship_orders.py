@@ -12,7 +12,7 @@ from interlock.operators import deliver_dag
 paid = event("com.example.order.paid", by="data.order", label="paid")
 packed = event("com.example.order.packed", by="data.order", label="packed")
 
-deliver_dag(
+ship = deliver_dag(
     "ship_orders",
     condition=(paid & packed).within("30d"),
     conn_id="shipping",

@@ -38,6 +38,7 @@ _TOPIC_UNKNOWN_MS = 5_000
 # The client reports a timeout itself; if it has not done so this much later, it hangs.
 _REPORT_GRACE_S = 5.0
 _FATAL = -150  # after it this client never sends again
+_TIMED_OUT = -192  # after it this client may have lost its brokers for good (librdkafka issue 5301)
 # Shorter values are redacted only if their name suggests a secret: a value such as "1" occurs in any message.
 _REDACT_FROM = 4
 _SECRET_WORDS = ("password", "secret", "token", "key", "username", "jaas", "oauth", "credential")
@@ -194,6 +195,8 @@ class Emitter:
         def on_delivery(error: Any, message: Any) -> None:
             if error is not None:
                 outcomes[number] = error.str()
+                if error.code() == _TIMED_OUT:
+                    self._producer = None
             else:
                 outcomes[number] = Delivery(message.topic(), message.partition(), message.offset())
 

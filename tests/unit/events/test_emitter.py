@@ -113,6 +113,32 @@ def test_an_error_of_a_batch_names_the_event_of_its_reason_and_what_to_do_about_
     assert caught.value.too_large == (("/s", "large"),)
 
 
+def test_after_an_event_that_was_not_acknowledged_in_time_another_client_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client that has lost its brokers never sends again (librdkafka issue 5301)."""
+    made: list[Lingering] = []
+
+    class Client(Lingering):
+        def __init__(self, settings: dict[str, Any]) -> None:
+            super().__init__(settings)
+            made.append(self)
+
+        def flush(self, timeout_s: float) -> int:
+            if self is not made[0]:
+                return super().flush(timeout_s)
+            while self.held:
+                self.held.pop()(KafkaError(KafkaError._MSG_TIMED_OUT), None)  # type: ignore[arg-type]
+            return 0
+
+    monkeypatch.setattr("confluent_kafka.Producer", Client)
+    with Emitter({"bootstrap.servers": "nowhere"}, "t") as emitter:
+        with pytest.raises(EmitError, match="was not acknowledged"):
+            emitter.emit(Event.of("type", "/test"), timeout_s=1)
+        assert emitter.emit(Event.of("type", "/test"), timeout_s=1) == ("t", 0, 7)
+    assert len(made) == 2
+
+
 class Lingering:
     """A client that sends records only when it is flushed."""
 

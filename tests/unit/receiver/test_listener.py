@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 import ssl
 import subprocess
@@ -23,6 +22,7 @@ from interlock.receiver.server import ReceiverOptions, uvicorn_settings
 from uvicorn.server import ServerState
 
 from tests.kit.certificates import Authority
+from tests.kit.full_socket import FullSocket
 from tests.unit.receiver.fuzz import end_connections
 
 FILES = 600  # that the process may open; 300 of them are left for connections
@@ -149,21 +149,12 @@ def test_a_process_without_files_accepts_again_when_it_has_some(
 ) -> None:
     """uvloop's own server can stop listening for ever."""
 
-    class Full(socket.socket):
-        left = 3
-
-        def accept(self) -> Any:
-            if self.left:
-                self.left -= 1
-                raise OSError(errno.EMFILE, "Too many open files")
-            return super().accept()
-
     async def served() -> bytes:
         config = uvicorn.Config(Receiver({}), **uvicorn_settings(ReceiverOptions()))
         config.load()
         state, running = ServerState(), asyncio.get_running_loop()
         (found,) = await open_sockets(running, "127.0.0.1", 0, 10)
-        full = Full(fileno=found.detach())
+        full = FullSocket(fileno=found.detach())
         listening = Listener(
             running, [full], lambda: config.http_protocol_class(config, state, {}, running), None
         )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import http.client
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from interlock.engine.errors import ConfigError
 from interlock.engine.runtime import probes as module
 from interlock.engine.runtime.probes import MOST_OPEN, NOT_READY, Probes
 from interlock.plugin.broker.ports import free_ports
+
+from tests.kit.full_socket import FullSocket
 
 HOST = "127.0.0.1"
 
@@ -82,20 +82,11 @@ def test_connections_that_send_nothing_keep_no_probe_out_and_are_ended(
 def test_without_open_files_it_accepts_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its thread took all the time that the loops left."""
 
-    class Full(socket.socket):
-        left = 3
-
-        def accept(self) -> Any:
-            if self.left:
-                self.left -= 1
-                raise OSError(errno.EMFILE, "Too many open files")
-            return super().accept()
-
     pauses: list[float] = []
     monkeypatch.setattr(module, "sleep", pauses.append, raising=False)
     [port] = free_ports(1)
     probes = Probes(Loops(), HOST, port)
-    probes._server.socket = Full(fileno=probes._server.socket.detach())
+    probes._server.socket = FullSocket(fileno=probes._server.socket.detach())
     with probes:
         assert ask(port, "/healthz") == (200, "ok\n")
     assert pauses == [module.AGAIN_S] * 3
