@@ -26,6 +26,7 @@ from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events.event import Event
 from interlock.events.kafka import encode
 
+from .clients import lost_brokers
 from .deliveries import is_delivered
 
 TYPES = tuple(f"chaos.{letter}" for letter in "abcdef")
@@ -33,6 +34,7 @@ TYPES = tuple(f"chaos.{letter}" for letter in "abcdef")
 KEY_LIFE_S = 12.0
 # In each minute half of the source partitions get no events for this long.
 IDLE_EVERY_S, IDLE_FOR_S = 60.0, 40.0
+ASK_S = 10.0  # interval at which clients that have lost the brokers are looked for
 BY: dict[str, Any] = {
     "subject": "subject",
     "member": "data.day",  # a day in two spellings
@@ -401,7 +403,7 @@ class Load:
 
     # -- acknowledge firings, and remove the registrations of one-shot waits
 
-    def _acknowledge_all(self) -> None:
+    def _waiter(self, places: list[TopicPartition]) -> Consumer:
         consumer = Consumer(
             {
                 "bootstrap.servers": self._servers,
@@ -412,16 +414,36 @@ class Load:
                 "reconnect.backoff.max.ms": 500,
             }
         )
+        consumer.assign(places)
+        return consumer
+
+    def _acknowledge_all(self) -> None:
         topic = self._config.topic("action")
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+        partitions = self._producer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer = self._waiter([TopicPartition(topic, p, 0) for p in partitions])
+        asked = time.monotonic()
         while not self._closed.is_set():
+            if time.monotonic() - asked > ASK_S:
+                consumer = self._with_brokers(consumer)
+                asked = time.monotonic()
             for message in consumer.consume(500, 0.2):
                 if message.error() is None and message.value():
                     with suppress(KeyError):
                         self._acknowledge(message)
             self._producer.poll(0)
         consumer.close()
+
+    def _with_brokers(self, consumer: Consumer) -> Consumer:
+        """The consumer, or its successor. Also replaces the producer if it has lost the brokers.
+
+        What a lost producer still held is not written; the oracle takes what was written from the log.
+        """
+        if lost_brokers(self._producer, self._servers):
+            self._producer = self._make_producer()
+        if not lost_brokers(consumer, self._servers):
+            return consumer
+        places = consumer.position(consumer.assignment())
+        return self._waiter([TopicPartition(at.topic, at.partition, max(at.offset, 0)) for at in places])
 
     def _acknowledge(self, message: Any) -> None:
         form = json.loads(message.value())

@@ -27,6 +27,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from .clients import lost_brokers
 from .deliveries import compare, read_arrivals, unacknowledged
 from .judge import first_lines, judge, reconcile
 from .log import Log, Rec, read_offset_metadata
@@ -52,11 +53,19 @@ class Follower(threading.Thread):
         self.ends: dict[tuple[str, int], int] = {}  # the last end it reached
         self._listed: set[str] = set()
         self._over = threading.Event()
-        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
-        self._consumer = Consumer(
+        self._servers = servers
+        self._admin = self._new_admin()
+        self._consumer = self._new_consumer()
+        self._known: set[tuple[str, int]] = set()
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._servers, "log_level": 2})
+
+    def _new_consumer(self) -> Consumer:
+        return Consumer(
             {
-                "bootstrap.servers": servers,
-                "group.id": f"{bus}-chaos-oracle",
+                "bootstrap.servers": self._servers,
+                "group.id": f"{self.log.bus}-chaos-oracle",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "error",
@@ -66,7 +75,6 @@ class Follower(threading.Thread):
                 "log_level": 2,  # the run itself stops the broker
             }
         )
-        self._known: set[tuple[str, int]] = set()
 
     def run(self) -> None:
         looked = 0.0
@@ -87,7 +95,10 @@ class Follower(threading.Thread):
         try:
             topics = self._admin.list_topics(timeout=5).topics
         except KafkaException:
-            return  # the broker is away: try again later
+            self._admin = self._new_admin()  # the broker is away, or this client has lost it
+            return
+        if lost_brokers(self._consumer, self._servers):
+            self._replace_consumer()
         found = {
             (name, p)
             for name in wanted & topics.keys()
@@ -98,6 +109,14 @@ class Follower(threading.Thread):
         if new:
             self._consumer.incremental_assign([TopicPartition(topic, p, 0) for topic, p in sorted(new)])
             self._known = self._known | new  # a new set: another thread may be reading this one
+
+    def _replace_consumer(self) -> None:
+        places = self._consumer.position([TopicPartition(*at) for at in self._known])
+        self._consumer = self._new_consumer()
+        self._consumer.incremental_assign(
+            [TopicPartition(at.topic, at.partition, max(at.offset, 0)) for at in places]
+        )
+        _say("its consumer had lost the brokers: it goes on with a new one")
 
     def _take(self, message: Any) -> None:
         error = message.error()
