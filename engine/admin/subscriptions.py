@@ -104,8 +104,9 @@ class Subscriptions:
         if not like:
             raise NoSubscription(
                 f"No subscription of bus {self.config.name!r} has {name!r} in its name. It has fired and was "
-                "acknowledged, was removed, or was never registered (its task may not have deferred yet, or "
-                "its triggerer not started the wait). "
+                "acknowledged, was removed, or was never registered: its task has failed before it deferred "
+                "(the task's log in Airflow says why), has not deferred yet, or its triggerer has not "
+                "started the wait. "
                 f"To list all: {self.config.command('subscriptions list')}"
             )
         names = ", ".join(repr(each.registration.subscription) for each in like[:MOST_NAMED])

@@ -55,6 +55,26 @@ def test_an_example_runs_as_it_stands(source: str) -> None:
         exec(compile(source, "example", "exec"), {"__name__": "example"})
 
 
+def commands() -> list[Any]:
+    """Each line of a block that calls airflow, but for synopses, which have options in brackets."""
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"^```(?:bash)?\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+            lines = block.replace("\\\n", " ").splitlines()
+            found += [
+                pytest.param(line, id=f"{page.relative_to(ROOT)}: {' '.join(line.split()[:4])}")
+                for line in lines
+                if line.startswith("airflow ") and "[--" not in line
+            ]
+    return found
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_command_of_a_page_exists_and_takes_these_arguments(line: str) -> None:
+    command = re.split(r" [>|&] ", line)[0]
+    get_parser().parse_args(shlex.split(command, comments=True)[1:])
+
+
 def test_the_first_dag_of_the_readme_waits_for_both_and_reports_then() -> None:
     source = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
     names: dict[str, Any] = {"__name__": "example"}

@@ -30,6 +30,16 @@ def sent(kind: str, at: str, **data: Any) -> Event:
     return Event.of(f"com.example.{kind}", "/s", id=f"{kind} {at}", time=f"2026-11-20T{at}:00Z", data=data)
 
 
+def test_an_external_run_of_the_same_logical_date_ends_the_wait() -> None:
+    wait = wait_of(after("SameDate")["report"], "rates", logical_date=MIDNIGHT)
+    ends = {
+        day: dag_run_end("rates_ingest", logical_date=f"2026-11-{day}T00:00:00Z", at="2026-11-20T02:00:00Z")
+        for day in (19, 20)
+    }
+    assert wait.given([ends[19]]).state == "deferred"
+    assert wait.given([ends[20]]).state == "success"
+
+
 def test_an_external_run_of_the_day_before_ends_the_wait_well_or_fails_it() -> None:
     wait = wait_of(after("ExternalTaskSensor")["report"], "rates", logical_date=MIDNIGHT)
 
