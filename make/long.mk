@@ -107,3 +107,10 @@ SINK_AWAY_SECONDS = $(or $(SECONDS),600)
 sink-away: java $(VENV)/.interlock ## A sink that is away in three ways while deliverers are killed (SECONDS=600; 3600 is an hour)
 	@SINK_AWAY_SECONDS=$(SINK_AWAY_SECONDS) $(PYTEST) -m "" -o faulthandler_timeout=$$((2 * $(SINK_AWAY_SECONDS) + 1200)) \
 	  tests/integration/engine/test_sink_away.py
+
+# 15 s of it run in `make test`.
+SOAK_SECONDS = $(or $(SECONDS),600)
+.PHONY: soak
+soak: java $(VENV)/.interlock ## 100 events a second over HTTP from four senders to a sink: all are received, at most 0.1% twice (SECONDS=600)
+	@SOAK_SECONDS=$(SOAK_SECONDS) $(PYTEST) -m "" -o faulthandler_timeout=$$(($(SOAK_SECONDS) + 900)) \
+	  tests/integration/plugin/commands/test_soak.py

@@ -154,6 +154,12 @@ def steps() -> list[Step]:
             "what fires while a sink is away reaches it later",
             Lane.IDLE,
         ),
+        Step(
+            "soak",
+            ("soak", "SECONDS=600"),
+            "100 events a second over HTTP: each that is sent is received",
+            Lane.IDLE,
+        ),
         Step("ha", ("ha",), "two triggerers on PostgreSQL under faults"),
         Step("airflow-oldest", ("test-airflow-oldest",), "the oldest supported Airflow"),
         Step("broker-oldest", ("test-broker-oldest",), "the oldest supported broker"),
