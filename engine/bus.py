@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from .errors import EngineError
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
@@ -26,7 +28,9 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}[{self.partition}]"
 
 
-class Record(NamedTuple):
+# One is made for each record. A Struct is made in a fifth of a named tuple's time, and the garbage collector
+# does not look at it.
+class Record(msgspec.Struct, frozen=True, gc=False):
     """A record that was read. `timestamp_ms`: the record's own timestamp (LogAppendTime on the bus's topics).
 
     fault: why the client could not unpack a part of the record, "" if it could. That part is None (-1 for the
@@ -55,7 +59,7 @@ class End(NamedTuple):
     offset: int
 
 
-class Output(NamedTuple):
+class Output(msgspec.Struct, frozen=True, gc=False):
     """A record to write. `partition` None: the client's partitioner (murmur2) chooses."""
 
     topic: str

@@ -218,8 +218,8 @@ class Transactions:
 
     def produce(self, output: Output, on_delivery: Callable[..., None] | None = None) -> None:
         """Add a record to the transaction; waits while the client's queue is full."""
-        topic, partition, key, value, headers = output
-        at = -1 if partition is None else partition
+        topic, key, value, headers = output.topic, output.key, output.value, output.headers
+        at = -1 if output.partition is None else output.partition
         produce = self._producer.produce
         while True:
             try:

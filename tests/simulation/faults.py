@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from interlock.engine.bus import Committed, Output, Record, TopicPartition
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.parts import EngineParts
@@ -113,7 +114,7 @@ class SourceThatIgnoresSince(SourceTask):
     """Matches events with registrations that ask for later ones only."""
 
     def targets(self, record: Record, *rest: Any) -> list[tuple[Registered, MatchTarget]]:
-        return super().targets(record._replace(timestamp_ms=1 << 53), *rest)
+        return super().targets(msgspec.structs.replace(record, timestamp_ms=1 << 53), *rest)
 
 
 SINCE_IGNORED: Final = MadeOf(parts=EngineParts(source_task=SourceThatIgnoresSince))

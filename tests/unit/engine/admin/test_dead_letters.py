@@ -9,6 +9,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.records import ActionRecord, FiringRecord, encode_json
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
+from msgspec.structs import replace
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 ORDERS = TopicPartition("orders", 1)
@@ -104,14 +105,14 @@ def test_a_firing_is_delivered_again_through_its_own_partition_of_the_action_top
     [
         (firing(subscription="gone"), "the sink of 'gone' was removed"),
         (firing("acked"), "it holds no firing of a sink"),
-        (firing()._replace(key=b"s"), "it holds no firing of a sink"),
-        (firing()._replace(value=b"{"), "it holds no firing of a sink"),
+        (replace(firing(), key=b"s"), "it holds no firing of a sink"),
+        (replace(firing(), value=b"{"), "it holds no firing of a sink"),
         (
-            firing()._replace(value=b'{"v":9,"state":"fired","firing":{"id":"f","key":null}}'),
+            replace(firing(), value=b'{"v":9,"state":"fired","firing":{"id":"f","key":null}}'),
             "holds no firing",
         ),
-        (firing()._replace(value=None), "it holds no firing of a sink"),
-        (firing()._replace(source=ORDERS), "it holds no firing of a sink of this bus"),
+        (replace(firing(), value=None), "it holds no firing of a sink"),
+        (replace(firing(), source=ORDERS), "it holds no firing of a sink of this bus"),
         (firing(data="x" * MAX_INTERNAL_BYTES), "it was too large"),
     ],
     ids=["no sink", "acked", "a wait", "unreadable", "later version", "no value", "elsewhere", "too large"],

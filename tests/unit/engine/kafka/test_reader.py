@@ -16,6 +16,7 @@ from interlock.engine.kafka.reader import (
     consume,
     record,
 )
+from msgspec.structs import astuple
 
 from .clients import CONFIG, FakeMessage
 
@@ -56,7 +57,7 @@ def test_a_part_that_the_client_cannot_unpack_is_the_fault_of_the_record(
     part: str, named: str, rest: Any
 ) -> None:
     found = record(Damaged(part))  # type: ignore[arg-type]
-    assert found[:6] == (TopicPartition("b-event", 0), 7, *rest)
+    assert astuple(found)[:6] == (TopicPartition("b-event", 0), 7, *rest)
     assert found.fault.startswith(f"the Kafka client cannot read its {named}: UnicodeDecodeError(")
 
 
@@ -140,7 +141,7 @@ def test_the_headers_of_a_damaged_message_that_is_counted_are_read_once() -> Non
     [found] = Messages(consume(consumer, 10, 0))  # type: ignore[arg-type]
     assert isinstance(found, Record)
     assert found.fault.startswith("the Kafka client cannot read its headers: UnicodeDecodeError(")
-    assert found[2:6] == (77, b"key", b"value", None)
+    assert astuple(found)[2:6] == (77, b"key", b"value", None)
 
 
 def test_large_messages_behind_small_ones_are_held_in_a_small_chunk_at_most_before_they_are_counted() -> None:

@@ -83,9 +83,8 @@ def test_it_is_full_by_what_dead_letters_hold_in_any_part(part: str) -> None:
     """800 records without a value, and with headers of 1 MB, came into one transaction."""
     gathered = outputs()
     half = b"x" * (MAX_PASS_BYTES // 2)
-    record = Record(TP, 0, 0, None, None, None)._replace(
-        **{part: [("h", half)] if part == "headers" else half}
-    )
+    parts = {"key": None, "value": None, "headers": None}
+    record = Record(TP, 0, 0, **{**parts, part: [("h", half)] if part == "headers" else half})
     gathered.dead_letter(record, "event", "bad", 0)
     assert not gathered.full
     gathered.dead_letter(record, "event", "bad", 0)

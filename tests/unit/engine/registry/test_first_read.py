@@ -16,6 +16,7 @@ from interlock.engine.bus import End, Record
 from interlock.engine.records import BUS_KEY, LEFTOVER, BusRecord, Registration, encode_json
 from interlock.engine.registry.first_read import FirstRead
 from interlock.engine.registry.registry import Registry
+from msgspec.structs import replace
 
 from tests.kit.pool import Pool
 from tests.unit.engine.registry.registry_log import (
@@ -79,7 +80,7 @@ def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | E
             case "remove":
                 yield removed(offset, which, nonce)
             case "clear":
-                yield removed(offset, which, nonce)._replace(headers=LEFTOVER)
+                yield replace(removed(offset, which, nonce), headers=LEFTOVER)
             case "rubbish":
                 yield at(offset, key_of(which, nonce), b"no JSON")
             case "misnamed":

@@ -12,6 +12,7 @@ from interlock.engine.records import (
     Registration,
 )
 from interlock.engine.registry.registry import Registry
+from msgspec.structs import replace
 
 from tests.unit.engine.registry.registry_log import (
     A2,
@@ -25,7 +26,7 @@ from tests.unit.engine.registry.registry_log import (
 
 
 def cleared_away(offset: int, key: bytes) -> Record:
-    return at(offset, key, None)._replace(headers=LEFTOVER)
+    return replace(at(offset, key, None), headers=LEFTOVER)
 
 
 def test_a_key_that_a_removal_left_is_a_leftover_until_its_own_null_which_removes_nothing_else() -> None:

@@ -25,6 +25,7 @@ from interlock.engine.records import (
 )
 from interlock.engine.registry.first_read import FirstRead
 from interlock.engine.registry.registry import Registry
+from msgspec.structs import replace
 
 from tests.unit.engine.registry.registry_log import (
     A2,
@@ -184,7 +185,7 @@ def test_a_registration_whose_key_names_another_incarnation_is_ignored_and_named
     assert registry.keys("a") == {key_of(A)}
     assert f"its key names the incarnation {A.incarnation!r}, its value {A2.incarnation!r}" in caplog.text
     assert f"a null with its key, {key_of(A, 'm')!r}, and the header 'interlock_leftover'" in caplog.text
-    registry.apply(removed(3, A, "m")._replace(headers=LEFTOVER))
+    registry.apply(replace(removed(3, A, "m"), headers=LEFTOVER))
     assert registry.get(A.incarnation).offset == 0
 
 
@@ -278,7 +279,7 @@ FAULT = "the Kafka client cannot read its headers: UnicodeDecodeError()"
 
 
 def unreadable(record: Record) -> Record:
-    return record._replace(headers=None, fault=FAULT)
+    return replace(record, headers=None, fault=FAULT)
 
 
 @pytest.mark.parametrize(

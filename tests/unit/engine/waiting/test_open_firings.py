@@ -13,6 +13,7 @@ from interlock.engine.records import ActionRecord, FiringRecord, encode_json
 from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.engine.waiting import open_firings as module
 from interlock.engine.waiting.open_firings import OpenFirings
+from msgspec.structs import replace
 
 T0, T1 = TopicPartition("b-action", 0), TopicPartition("b-action", 1)
 
@@ -172,6 +173,6 @@ def test_a_firing_of_a_later_version_is_open_even_if_its_form_is_another(
 @pytest.mark.parametrize("state", ["fired", "acked"])
 def test_a_firing_that_the_client_cannot_unpack_changes_nothing(state: str) -> None:
     """A header whose name is not UTF-8 (confluent-kafka)."""
-    firings = following(fired("a", 0), fired("a", 1, state=state)._replace(fault="x"))
-    assert firings.follow(fired("b", 2)._replace(fault="x")) is None
+    firings = following(fired("a", 0), replace(fired("a", 1, state=state), fault="x"))
+    assert firings.follow(replace(fired("b", 2), fault="x")) is None
     assert places(firings) == [(0, 0)]

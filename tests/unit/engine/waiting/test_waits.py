@@ -26,6 +26,7 @@ from interlock.engine.waiting.latest_firings import KEPT_MS, LatestFirings
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.registration_writer import LEASE_S
 from interlock.engine.waiting.waits import MOST_MISSES, PROBE_S, FiringForWait
+from msgspec.structs import replace
 
 from tests.unit.engine.waiting.waits_stage import ENDS, REGISTRY, Stage, V, W, action, bus_record
 
@@ -136,7 +137,7 @@ def test_a_process_without_waits_leases_nothing(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [action(W)._replace(key=b"w\0firing"), action(Registration.of("w", event("x"), None, 9))],
+    [replace(action(W), key=b"w\0firing"), action(Registration.of("w", event("x"), None, 9))],
     ids=["a durable subscription", "another incarnation"],
 )
 def test_a_firing_of_another_registration_is_nobodys(stage: Stage, other: Record) -> None:
@@ -186,7 +187,7 @@ def test_a_firing_of_another_incarnation_is_delivered_where_it_serves_and_else_t
 def test_a_firing_that_cannot_be_read_serves_nobody(stage: Stage) -> None:
     other = Registration.of("w", event("x"), None, 0, generation=1)
     stage.waits.open(other, pytest.fail, lambda _: True)
-    unreadable = action(W)._replace(value=b'{"incarnation": "i"}')
+    unreadable = replace(action(W), value=b'{"incarnation": "i"}')
     stage.run([unreadable, *ENDS], [], [])
     assert len(stage.produced) == 1
 
@@ -224,7 +225,7 @@ def test_a_registration_that_is_removed_under_an_open_wait_is_written_again(stag
     """As when a triggerer that had lost its waits to another one notices it late, and withdraws them."""
     stage.open(W)
     stage.run(
-        ENDS, lambda: [stage.registered()], lambda: [stage.registered()._replace(offset=1, value=None)], []
+        ENDS, lambda: [stage.registered()], lambda: [replace(stage.registered(), offset=1, value=None)], []
     )
     assert len(stage.produced) == 2
 
@@ -289,8 +290,8 @@ def test_a_wait_whose_firing_retention_removed_is_registered_again(stage: Stage)
 
 def test_firings_older_than_their_topic_keeps_them_take_no_memory() -> None:
     actions = LatestFirings()
-    actions.follow(action(W)._replace(timestamp_ms=0))
-    actions.follow(action(V, 1)._replace(timestamp_ms=KEPT_MS + 1))
+    actions.follow(replace(action(W), timestamp_ms=0))
+    actions.follow(replace(action(V, 1), timestamp_ms=KEPT_MS + 1))
     assert actions.newest("w") is None
     assert actions.newest("v") is not None
 
@@ -352,7 +353,7 @@ def test_an_action_record_that_cannot_be_read_stops_no_other_wait(
     stage: Stage, value: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     (_, mine), (_, others) = stage.open(W), stage.open(V)
-    bad = action(W)._replace(value=value)
+    bad = replace(action(W), value=value)
     with caplog.at_level(logging.ERROR, "interlock.engine"):
         stage.run(ENDS, [bad, action(V, 1)])
         stage.run([bad, action(V, 1), *ENDS])
@@ -364,8 +365,8 @@ def test_an_action_record_that_cannot_be_read_stops_no_other_wait(
 def test_a_wait_whose_firing_cannot_be_read_is_notified(stage: Stage) -> None:
     _, received = stage.open(W)
     newer = msgspec.json.encode({**msgspec.json.decode(action(W).value or b""), "v": 9})
-    stage.run(ENDS, [action(W)._replace(value=newer)])
-    stage.run([action(W)._replace(value=newer), *ENDS])  # as after a start
+    stage.run(ENDS, [replace(action(W), value=newer)])
+    stage.run([replace(action(W), value=newer), *ENDS])  # as after a start
     for notice in received:
         assert isinstance(notice, Notice)
         assert notice.text == (
@@ -422,7 +423,7 @@ def test_a_wait_whose_registration_is_not_there_is_registered_again(stage: Stage
     else:
         stage.open(V)
         theirs = Record(REGISTRY, 0, 0, f"{W.incarnation}:theirs".encode(), encode_json(W), None)
-        gone = theirs._replace(offset=1, value=None)
+        gone = replace(theirs, offset=1, value=None)
         stage.run([theirs, *ENDS], stage.after(100, gone), list)
     mine = [key for key, _ in stage.produced if key.startswith(W.incarnation.encode())]
     assert len(mine) == (2 if by_me else 1)

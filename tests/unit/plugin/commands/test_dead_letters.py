@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from airflow.cli.cli_parser import get_parser
 from interlock import event
@@ -148,5 +149,5 @@ def test_what_a_sink_answered_does_not_command_the_terminal(run: Any) -> None:
 def test_a_header_that_holds_no_base64_is_shown_as_such(run: Any) -> None:
     record = firing()
     headers = [(name, b"%" if name == "interlock_error_data" else raw) for name, raw in record.headers or ()]
-    [found] = json.loads(run(record._replace(headers=headers), "show", "0@3"))
+    [found] = json.loads(run(msgspec.structs.replace(record, headers=headers), "show", "0@3"))
     assert found["headers"]["interlock_error_data"] == "1 byte, not base64"

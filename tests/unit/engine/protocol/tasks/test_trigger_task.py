@@ -27,6 +27,7 @@ from interlock.engine.records import (
 )
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 from interlock.engine.registry.registry import Registry
+from msgspec.structs import replace
 
 from tests.unit.engine.protocol.trigger_log import (
     EITHER,
@@ -227,7 +228,7 @@ def test_a_record_that_is_no_match_is_an_error_that_names_it() -> None:
         encode_msgpack(MatchRecord(9, "t", 0, 0, 0, an_event("x", "1"), [])),
     ):
         with pytest.raises(RecordError, match=r"b-trigger\[0\]@0"):
-            TriggerTask.decode(at(0)._replace(value=value))
+            TriggerTask.decode(replace(at(0), value=value))
 
 
 def test_a_match_without_targets_needs_nothing_of_the_registry() -> None:
