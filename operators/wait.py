@@ -19,12 +19,12 @@ from ..conditions.nodes.paths import parse_path
 from ..conditions.nodes.zoned import key_offset, zoned_key
 from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, FiringRecord
-from ..engine.records.firing_form import firing_form
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
 from ..events.plain import is_tombstone
 from ..events.plain_text import plain_text
 from ..events.visible import visible, visible_lines
 from ..triggers.event import EventTrigger
+from ..triggers.firing_json import task_result
 from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
 from ..triggers.spans import record_resumed
@@ -243,7 +243,7 @@ class EventSensor(BaseSensorOperator):
             text = f"fail_on was met by {'; '.join(failed)}."
             self.log.error("%s To wait again without these events, clear the task.", visible(text))
             raise AirflowFailException(text)
-        return firing_form(firing, self._written(firing.key))
+        return task_result(firing, self._written(firing.key))
 
     def _since(self, context: Context) -> datetime:
         if self.since is not None:

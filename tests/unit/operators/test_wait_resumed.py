@@ -16,10 +16,12 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 from airflow.sdk.observability import stats
-from interlock import absent, event
+from airflow.sdk.serde import deserialize, serialize
+from interlock import Event, absent, event, fetch
 from interlock.conditions import Condition, ConditionError
 from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, FiringRecord
+from interlock.engine.records.sizes import MAX_FIRING_BYTES
 from interlock.operators import EventSensor
 from interlock.operators import wait as module
 from interlock.operators.wait import _identity
@@ -73,6 +75,35 @@ def test_a_firing_is_acknowledged_and_returned(acknowledged: list[Any]) -> None:
     }
     [(action, keys)] = acknowledged
     assert (action.firing.id, keys) == ("f", ("i:n",))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"__classname__": "pathlib.Path", "__version__": 1, "__data__": "/x"},
+        {"rows": [{"__id__": 7}]},
+        {"__type": "dict", "__var": {"rows": 3}},
+        [{"a": {"__type": "no.such.Class", "__var": 1}}],
+    ],
+)
+def test_an_event_whose_data_has_names_that_xcom_reserves_reaches_the_next_task(
+    acknowledged: list[Any], data: Any
+) -> None:
+    """The kind of apache/airflow#47348: XCom refuses such a dict, or reads it as another value."""
+    given = payload(events={"x": [{**FORM, "data": data}], "y": [FORM]})
+    read = deserialize(serialize(sensor().execute_complete(context(), given)))
+    [form] = read["events"]["x"]  # type: ignore[index]
+    assert Event.from_json_dict(form).payload == data
+    assert read["events"]["y"] == [FORM]  # type: ignore[index]
+    assert fetch(form).payload == data
+
+
+def test_a_result_with_names_that_xcom_reserves_is_not_larger_than_any_other(acknowledged: list[Any]) -> None:
+    origins = {"x": [{"topic": "t", "partition": 2, "offset": 5, "timestamp_ms": 0}]}
+    given = payload(events={"x": [{**FORM, "data": {"__id__": "x" * 40_000}}]}, origins=origins)
+    result = sensor().execute_complete(context(), given)
+    assert len(json.dumps(result)) <= MAX_FIRING_BYTES
+    assert result["events"]["x"][0]["dataref"] == "kafka:t/2/5"
 
 
 def test_an_acknowledged_firing_is_counted_by_the_metrics_of_the_worker(
