@@ -12,7 +12,14 @@ from airflow.sdk import DAG
 from ..triggers.argument_checks import ArgumentChecks
 
 _START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous needs a start date in the past
-_RESERVED: Final = ("schedule", "catchup", "max_active_runs", "max_consecutive_failed_dag_runs")
+# dagrun_timeout would end the run that keeps `since` while nothing is registered yet.
+_RESERVED: Final = (
+    "schedule",
+    "catchup",
+    "max_active_runs",
+    "max_consecutive_failed_dag_runs",
+    "dagrun_timeout",
+)
 _MAX_TASKS: Final = 1_000_000
 _DAG_ID: Final = re.compile(r"[\w.-]{1,250}")  # as Airflow's
 
@@ -26,6 +33,12 @@ TASK_ARGUMENTS: Final[Mapping[str, Any]] = {
     # Override default_args: otherwise the run after a failed one would wait for ever.
     "depends_on_past": False,
     "wait_for_downstream": False,
+    # Airflow leaves a task out of runs before its own start date: they would end at once, one after the
+    # other. The DAG has that of default_args.
+    "start_date": None,
+    # Of one task. With 0 it would stay scheduled for ever.
+    "max_active_tis_per_dag": None,
+    "max_active_tis_per_dagrun": None,
 }
 
 
@@ -52,6 +65,7 @@ def continuous_dag(function: str, dag_id: str, arguments: Mapping[str, Any]) -> 
         isinstance(default_args, Mapping) and all(isinstance(name, str) for name in default_args)
     ):
         checks.fail("default_args", default_args, "a dict of names and values")
+    first = {} if (default_args or {}).get("start_date") else {"start_date": _START}
     try:
         return DAG(
             dag_id,
@@ -60,7 +74,7 @@ def continuous_dag(function: str, dag_id: str, arguments: Mapping[str, Any]) -> 
             max_active_runs=1,
             # Runs may fail, again and again: a limit in [core] would let Airflow pause the DAG.
             max_consecutive_failed_dag_runs=0,
-            **{"start_date": _START, **arguments},
+            **{**first, **arguments},
         )
     except Exception as e:  # Airflow's checks raise errors of many types
         raise ValueError(

@@ -57,6 +57,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
         ({"schedule": "@daily"}, "cannot be set"),
         ({"catchup": True}, "cannot be set"),
         ({"max_consecutive_failed_dag_runs": 3}, "cannot be set"),
+        ({"dagrun_timeout": timedelta(hours=1)}, "cannot be set"),  # it lost `since` while Kafka was down
     ],
 )
 def test_invalid_arguments_of_dispatch_dag_are_import_errors_with_the_reason(
@@ -137,6 +138,26 @@ def test_a_dispatcher_without_a_start_date_of_its_own_has_one() -> None:
     made = task(start_date=None).dag
     assert made.start_date is not None
     assert made.start_date < datetime.now(UTC)
+
+
+@pytest.mark.parametrize("own", [None, datetime(2026, 1, 1, tzinfo=UTC)])
+@pytest.mark.parametrize("shared", [datetime(2999, 1, 4, tzinfo=UTC), "2999-01-04"])
+def test_a_dispatcher_whose_default_args_have_a_later_start_date_has_its_task_in_each_run(
+    shared: Any, own: datetime | None
+) -> None:
+    """The kind of apache/airflow#38513 and apache/airflow#45081: runs succeed at once, without a task.
+
+    Airflow leaves a task out of runs before its start date.
+    """
+    made = task(default_args={"start_date": shared}, start_date=own)
+    start = datetime(2999, 1, 4, tzinfo=UTC) if own is None else own
+    assert (made.dag.start_date, made.start_date) == (start, start)
+
+
+def test_limits_of_tasks_in_default_args_do_not_keep_a_dispatcher_from_running() -> None:
+    """With 0 its task stayed scheduled for ever."""
+    made = task(default_args={"max_active_tis_per_dag": 0, "max_active_tis_per_dagrun": 0})
+    assert (made.max_active_tis_per_dag, made.max_active_tis_per_dagrun) == (None, None)
 
 
 @pytest.mark.parametrize(
