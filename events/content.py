@@ -12,6 +12,7 @@ import msgspec
 
 from .attributes import shown
 from .errors import EventError
+from .unwritable import unwritable
 
 JSON = "application/json"
 # JSON that is nested deeper is refused. The limit is far below Python's recursion limit, which also counts
@@ -116,7 +117,8 @@ def serialize(data: object, content_type: str | None) -> bytes:
         except RecursionError as error:
             raise EventError("data is nested too deeply for JSON") from error
         except (TypeError, ValueError) as error:
-            raise EventError(f"data cannot be written as JSON: {_cause(error)}") from error
+            why = unwritable(data) or _cause(error)
+            raise EventError(f"data cannot be written as JSON: {why}") from error
     if isinstance(data, str):
         try:
             return data.encode(_codec(content_type))

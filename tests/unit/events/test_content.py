@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import encodings.aliases
 import json
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
 
@@ -31,6 +33,44 @@ def used_by(text: str) -> str | None:
     except EventError:
         return None
     return codecs.lookup(content._codec(f"text/plain; charset={text}")).name
+
+
+class Point:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"a": [{"due": datetime(2026, 11, 20, tzinfo=UTC)}]}, "data.a[0].due is a datetime: give a text"),
+        ({"due": date(2026, 11, 20)}, "data.due is a date: give a text"),
+        (Decimal("1.10"), "data is a Decimal: give a dict"),
+        ({"price": [1.0, float("nan")]}, "data.price[1] is NaN or Infinity: give a finite number"),
+        ({"ids": {1}}, "data.ids is a set: give a list"),
+        ({"body": b"x"}, "data.body is a bytes: give a text; only bytes that are the whole data"),
+        ({"a": {(1, 2): 3}}, "data.a has a name that is a tuple: give texts"),
+        ({"for": timedelta(1)}, "data.for is a timedelta: give a number"),
+        ((Point(),), "data[0] is a Point: give a dict"),
+    ],
+)  # fmt: skip
+def test_data_that_json_does_not_have_are_named_with_what_to_give(data: Any, sentence: str) -> None:
+    """The kind of apache/airflow#13414: "Object of type datetime is not JSON serializable", and not where."""
+    with pytest.raises(EventError) as raised:
+        content.serialize(data, None)
+    assert str(raised.value).startswith(f"data cannot be written as JSON: {sentence}")
+
+
+def test_data_that_hold_themselves_end_in_an_error_at_once() -> None:
+    held: list[Any] = []
+    held += [held, held]
+    with pytest.raises(EventError, match="data cannot be written as JSON: Circular reference"):
+        content.serialize(held, None)
+
+
+def test_a_name_in_data_does_not_make_an_error_long() -> None:
+    with pytest.raises(EventError) as raised:
+        content.serialize({"x" * 10_000: {"y": object()}}, None)
+    assert len(str(raised.value)) < 300
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -1,0 +1,69 @@
+"""Names the value in data that JSON does not have, and what to give instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, time, timedelta
+from math import isfinite
+from typing import Final
+
+from .attributes import kind
+
+_LEVELS: Final = 100  # of which the members are named
+_PATH_CHARS: Final = 200
+
+
+def unwritable(data: object) -> str | None:
+    """Returns a sentence about the first such value or name; None if it is not found.
+
+    It has the path to the value and its type, and never the value.
+    """
+    for path, value in _values(data, "data", set()):
+        if isinstance(value, dict):
+            wrong = [name for name in value if not isinstance(name, (str, int, float, bool, type(None)))]
+            if wrong:
+                return f"{path} has a name that is {kind(wrong[0])}: give texts as names"
+        elif (give := _instead(value)) is not None:
+            what = "NaN or Infinity" if isinstance(value, float) else kind(value)
+            return f"{path} is {what}: give {give}"
+    return None
+
+
+def _instead(value: object) -> str | None:
+    """Returns what to give instead of a value; None for what JSON has."""
+    if value is None or isinstance(value, (str, int, list, tuple)):
+        return None
+    if isinstance(value, float):
+        return None if isfinite(value) else "a finite number, None, or a text"
+    if isinstance(value, (date, time)):
+        return "a text, such as .isoformat() returns"
+    if isinstance(value, timedelta):
+        return "a number, such as .total_seconds() returns, or a text"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "a text; only bytes that are the whole data are sent, unchanged"
+    if isinstance(value, (set, frozenset, range)) or hasattr(value, "__next__"):
+        return "a list"
+    return "a dict, a list, a text, a number, a bool or None, such as str() returns"
+
+
+def _values(value: object, path: str, seen: set[int], level: int = 0) -> Iterator[tuple[str, object]]:
+    """Yields each value with its path; a list or dict only once, because one may hold itself.
+
+    seen: ids of those that were yielded.
+    """
+    if isinstance(value, (dict, list, tuple)):
+        if id(value) in seen or level == _LEVELS:
+            return
+        seen.add(id(value))
+    yield path, value
+    if isinstance(value, dict):
+        for name, each in value.items():
+            member = f".{name}" if isinstance(name, str) else "[...]"
+            yield from _values(each, _longer(path, member), seen, level + 1)
+    elif isinstance(value, (list, tuple)):
+        for number, each in enumerate(value):
+            yield from _values(each, _longer(path, f"[{number}]"), seen, level + 1)
+
+
+def _longer(path: str, member: str) -> str:
+    return path if len(path) + len(member) > _PATH_CHARS else path + member
