@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import BaseHook, BaseOperator
+from jinja2 import UndefinedError
 
 from ..events.attributes import shown
 from ..events.emitter import Emitter
@@ -18,7 +19,7 @@ from ..events.visible import visible_logger
 from ..triggers.argument_checks import ArgumentChecks, without_outputs
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id, event_source
-from .templates import environment_of
+from .templates import check_defined, environment_of, instead_of_undefined, is_missing
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,6 +30,7 @@ log = visible_logger(__name__)
 # Not allowed in `extensions`: they have arguments, or are set here (`id`), or come from the record (`time`).
 _RESERVED: Final = frozenset({"id", "source", "specversion", "type", "subject", "data", "time"})
 
+_TEXTS: Final = ("type", "source", "subject")  # attributes that are texts and not empty
 _MAX_ORDINAL: Final = 2**63
 
 
@@ -78,16 +80,36 @@ class EmitEventOperator(BaseOperator):
         self.subject = subject
         self.data = data
         self.extensions = extensions
+        # The arguments are rendered in place.
+        self._written = {"type": type, "source": source, "subject": subject, "extensions": extensions}
         self.kafka_conn_id = kafka_conn_id
         self.bus = bus
         self.delivery_timeout = delivery_timeout
 
     def execute(self, context: Context) -> dict[str, Any]:
+        self._check_rendered()
         arguments = _Arguments(
             self.type, self.source, self.subject, self.data, self.extensions, self.kafka_conn_id, self.bus,
             self.delivery_timeout,
         )  # fmt: skip
         return arguments.emit(context, 0)
+
+    def _check_rendered(self) -> None:
+        """Raises EventError if a template gave nothing: an event with the subject "None" meets no wait."""
+        who = f"EmitEventOperator {self.task_id!r}"
+        try:
+            check_defined([self.type, self.source, self.subject, self.data, self.extensions])
+        except UndefinedError as error:
+            raise EventError(f"{who}: {error}. {instead_of_undefined(error)}") from error
+        written, found = self._written["extensions"], self.extensions
+        empty = [name for name in _TEXTS if is_missing(self._written[name], getattr(self, name))]
+        if isinstance(written, Mapping) and isinstance(found, Mapping):  # an extension may be empty
+            empty += [name for name in written if is_missing(written[name], found.get(name), ("None",))]
+        if empty:
+            raise EventError(
+                f"{who}: the template of {', '.join(empty)} gave nothing, which is 'None' or an empty text: "
+                "this run has no such value. Use a value that every run of the DAG has."
+            )
 
 
 @takes_plain_text

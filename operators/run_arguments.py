@@ -17,6 +17,7 @@ from ..triggers.argument_checks import ArgumentChecks, templates_in
 from ..triggers.firing_json import json_text
 from .firing_members import unknown_member
 from .target import RunRefused
+from .templates import check_defined
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -103,6 +104,7 @@ def run_arguments(
     def rendered(argument: str, template: Any, render: Callable[[Any, Any], Any] = render) -> Any:
         try:
             value = render(template, template_context)
+            check_defined(value)
             if argument.startswith("conf"):
                 _conf_json(value)
             else:

@@ -1,15 +1,55 @@
-"""The Jinja environment that renders the templates of a task."""
+"""The Jinja environment that renders the templates of a task, and what it may give."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from jinja2 import Undefined, UndefinedError
+
+from ..conditions.nodes.templates import is_template
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from jinja2 import Environment
 
 
+_OF_LOGICAL_DATE: Final = re.compile(
+    r"'(logical_date|(prev_)?data_interval_\w+|(ds|ts)(_\w+)?)' is undefined"
+)
+
+
 def environment_of(task: BaseOperator) -> Callable[[], Environment] | None:
     """Returns a function that creates it; None if the task's DAG, which may add filters, is not known yet."""
     return None if task.get_dag() is None else task.get_template_env
+
+
+def check_defined(value: object) -> None:
+    """Raises UndefinedError if the rendered value is undefined, or holds such a value.
+
+    With `render_template_as_native_obj` Jinja returns it instead of raising the error.
+    """
+    if isinstance(value, Undefined):
+        value._fail_with_undefined_error()  # documented by Jinja
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            check_defined(each)
+
+
+def instead_of_undefined(error: UndefinedError) -> str:
+    """Returns what to do about a value that a run does not have."""
+    if _OF_LOGICAL_DATE.search(str(error)) is None:
+        return "Use a value that each run of the DAG has, or give this run the value."
+    return (
+        "A run that was triggered without a logical date has no `ds`, `ts` and `logical_date`. Trigger it "
+        "with one (airflow dags trigger --logical-date), or use a value that each run has, such as "
+        "{{ dag_run.conf['date'] }} or {{ dag_run.run_after | ds }}."
+    )
+
+
+def is_missing(written: object, value: object, missing: tuple[str, ...] = ("None", "")) -> bool:
+    """Returns whether a template gave nothing: a template gives text, so None becomes the text "None"."""
+    return isinstance(written, str) and is_template(written) and value in missing

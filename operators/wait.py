@@ -31,6 +31,7 @@ from ..triggers.spans import record_resumed
 from ..triggers.stats import count_acknowledged, task_stats
 from .failure import details
 from .identity import clears, generation, generation_after, task_identity
+from .templates import check_defined, instead_of_undefined
 from .time_zone import in_zone_of, zone_of
 from .wait_arguments import (
     NO_KEY,
@@ -165,14 +166,12 @@ class EventSensor(BaseSensorOperator):
         for name in fields:
             try:
                 super()._do_render_template_fields(parent, [name], *arguments, **more)
+                check_defined(getattr(parent, name))
             except UndefinedError as error:
                 written = self._values_written if name == "param_values" else self._key_written
                 raise ConditionError(
                     f"{self._who}: {'the key' if name == 'key' else name} {written!r} cannot be rendered: "
-                    f"{error}. A run that was triggered without a logical date has no `ds`, `ts` and "
-                    "`logical_date`. Trigger it with one (airflow dags trigger --logical-date), or use a "
-                    "value that each run has, such as {{ dag_run.conf['date'] }} or "
-                    "{{ dag_run.run_after | ds }}."
+                    f"{error}. {instead_of_undefined(error)}"
                 ) from error
 
     def execute(self, context: Context) -> NoReturn:

@@ -102,6 +102,52 @@ def test_an_invalid_event_fails_the_task_before_anything_is_sent(
     assert emitted == []
 
 
+def rendered(*, native: bool = False, **arguments: Any) -> None:
+    """Renders the arguments for a run without a logical date and a partition, and executes the operator."""
+    with DAG("dag", schedule=None, render_template_as_native_obj=native) as dag:
+        EmitEventOperator(task_id="task", **{"type": "done", **arguments})
+    task = dag.get_task("task").prepare_for_execution()
+    context = context_of(task, run_after=datetime(2026, 11, 20, tzinfo=UTC))
+    task = context["task"]
+    task.render_template_fields(context)
+    task.execute({"ti": TI})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"subject": "{{ partition_key }}"},
+        {"source": "{{ partition_key or '' }}"},
+        {"type": "{{ dag_run.partition_key }}"},
+        {"extensions": {"partitionkey": "{{ partition_key }}"}},
+    ],
+)
+def test_an_attribute_whose_template_gives_nothing_fails_the_task(
+    emitted: list[Any], arguments: dict[str, Any]
+) -> None:
+    """The kind of PrefectHQ/prefect#16399: the event had the subject "None", and met no wait."""
+    [name] = arguments.get("extensions", arguments)
+    with pytest.raises(EventError, match=f"EmitEventOperator 'task': the template of {name} gave nothing"):
+        rendered(**arguments)
+    assert emitted == []
+
+
+def test_a_text_that_is_none_and_an_empty_extension_are_emitted(emitted: list[Any]) -> None:
+    rendered(subject="None", extensions={"note": "{{ partition_key or '' }}"}, data="{{ partition_key }}")
+    [(event, _)] = emitted
+    assert (event.subject, event.attributes["note"], event.payload) == ("None", "", "None")
+
+
+@pytest.mark.parametrize("arguments", [{"data": {"day": ["{{ ds }}"]}}, {"subject": "{{ ds }}"}])
+def test_an_undefined_value_that_jinja_returns_as_native_object_is_named(
+    emitted: list[Any], arguments: dict[str, Any]
+) -> None:
+    """It was "Object of type StrictUndefined is not JSON serializable"."""
+    with pytest.raises(EventError, match=r"EmitEventOperator 'task': 'ds' is undefined.*--logical-date"):
+        rendered(native=True, **arguments)
+    assert emitted == []
+
+
 def test_the_events_arguments_are_templated() -> None:
     assert {"type", "source", "subject", "data", "extensions"} == set(EmitEventOperator.template_fields)
 

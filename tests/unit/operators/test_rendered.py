@@ -9,9 +9,10 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 from airflow.serialization.serialized_objects import DagSerialization
-from interlock import ConditionError, event
+from interlock import ConditionError, Event, event
 from interlock.operators import EventSensor, dispatch_dag
-from interlock.testing import wait_of
+from interlock.operators.target import RunRefused
+from interlock.testing import runs_of, wait_of
 from interlock.testing.task_context import context_of
 
 BRACES = event("a", by="data.day", where=r"data.x == '\x7b{ ds }}'")
@@ -49,6 +50,42 @@ def test_a_ds_key_in_a_run_without_a_logical_date_is_an_error_with_a_remedy(dag:
     )
     with pytest.raises(ConditionError, match=message):
         wait_of(dag, "wait", run_after="2026-11-20T00:00:00Z")
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    ("key", "reason", "remedy"),
+    [
+        ("{{ ds }}", "'ds' is undefined", "--logical-date"),
+        ("{{ dag_run.conf['day'] }}", "'dict object' has no attribute 'day'", "Use a value that each run"),
+        ("{{ params.day }}", "'dict object' has no attribute 'day'", "Use a value that each run"),
+    ],
+)
+def test_an_undefined_value_in_a_key_is_an_error_with_its_own_remedy(
+    native: bool, key: str, reason: str, remedy: str
+) -> None:
+    """The kind of apache/airflow#48473. With native objects it was a bare UndefinedError of Jinja."""
+    with DAG("d", schedule=None, start_date=START, render_template_as_native_obj=native) as dag:
+        EventSensor(task_id="wait", condition=FAILED, key=key)
+    with pytest.raises(ConditionError) as raised:
+        wait_of(dag, "wait", run_after="2026-11-20T00:00:00Z")
+    assert f"cannot be rendered: {reason}. " in str(raised.value)
+    assert remedy in str(raised.value)
+    assert ("--logical-date" in str(raised.value)) == (key == "{{ ds }}")
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("arguments", [{"conf": {"a": ["{{ ds }}"]}}, {"logical_date": "{{ ds }}"}])
+def test_an_undefined_value_in_a_template_of_a_dispatcher_is_named(
+    native: bool, arguments: dict[str, Any]
+) -> None:
+    """With native objects it was "Object of type StrictUndefined is not JSON serializable"."""
+    dag = dispatch_dag(
+        "d", condition=FAILED, trigger_dag_id="t", render_template_as_native_obj=native, **arguments
+    )
+    met = Event.of("b", "/b", time=START, data={"day": "2026-11-20"})
+    with pytest.raises(RunRefused, match=r"the template of .* failed: UndefinedError: 'ds' is undefined"):
+        runs_of(dag, [met])
 
 
 def test_a_dispatcher_shows_its_templates_unrendered() -> None:
