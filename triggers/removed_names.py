@@ -26,12 +26,20 @@ _REMOVED: Final = {
     "yesterday_ds_nodash": "{{ macros.ds_add(ds, -1) | replace('-', '') }}",
     "tomorrow_ds": "{{ macros.ds_add(ds, 1) }}",
     "tomorrow_ds_nodash": "{{ macros.ds_add(ds, 1) | replace('-', '') }}",
+    "triggering_dataset_events": "{{ triggering_asset_events }}",
 }
-_WORD: Final = re.compile(rf"\b(?:{'|'.join(_REMOVED)})\b")
+# {(object, member): what to write instead}
+_MEMBERS: Final = {
+    ("dag_run", "execution_date"): "{{ dag_run.logical_date }}",
+    ("dag_run", "external_trigger"): "{{ dag_run.run_type }}",
+    ("ti", "execution_date"): "{{ dag_run.logical_date }}",
+    ("task_instance", "execution_date"): "{{ dag_run.logical_date }}",
+}
+_WORD: Final = re.compile(rf"\b(?:{'|'.join([*_REMOVED, *(member for _, member in _MEMBERS)])})\b")
 
 
 def instead_of_removed(text: str, environment: Callable[[], Environment]) -> str | None:
-    """What to write instead of the first such name in a template; None if it has none, or may do without.
+    """What to write instead of a removed name or member in a template; None if it has none, or needs none.
 
     environment: creates that of the task's DAG, whose macros may have the name.
     """
@@ -44,5 +52,11 @@ def instead_of_removed(text: str, environment: Callable[[], Environment]) -> str
     if any(each.name in ("default", "d") for each in tree.find_all(nodes.Filter)):
         return None
     read = meta.find_undeclared_variables(tree) - own.globals.keys()
-    removed = next((name for name in _REMOVED if name in read), None)
-    return None if removed is None else f"{_REMOVED[removed]}, because Airflow 3 has no {removed}"
+    found = {name: instead for name, instead in _REMOVED.items() if name in read}
+    for each in tree.find_all(nodes.Getattr):
+        member = (each.node.name, each.attr) if isinstance(each.node, nodes.Name) else ("", "")
+        if member in _MEMBERS and member[0] in read:
+            found[".".join(member)] = _MEMBERS[member]
+    for name, instead in found.items():
+        return f"{instead}, because Airflow 3 has no {name}"
+    return None

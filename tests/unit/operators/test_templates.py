@@ -46,6 +46,11 @@ REMOVED = [
     ("{{ next_ds }}", "data_interval_end | ds"),
     ("{{ execution_date.isoformat() }}", "logical_date"), ("{{ conf['x'] }}", "dag_run.conf"),
     ("{{ prev_execution_date_success | ds }}", "prev_data_interval_start_success"),
+    ("{{ dag_run.execution_date | ds }}", "dag_run.logical_date"),
+    ("{{ ti.execution_date }}", "dag_run.logical_date"),
+    ("{{ task_instance.execution_date.date() }}", "dag_run.logical_date"),
+    ("{{ dag_run.external_trigger }}", "dag_run.run_type"),
+    ("{{ triggering_dataset_events }}", "triggering_asset_events"),
 ]  # fmt: skip
 
 
@@ -54,7 +59,7 @@ REMOVED = [
 def test_a_name_that_airflow_3_removed_is_an_import_error_that_says_what_to_write(
     use: str, text: str, instead: str
 ) -> None:
-    """It parsed, and failed in each run."""
+    """It parsed, and failed in each run. The kind of apache/airflow#48473."""
     with (
         DAG("d", schedule=None),
         pytest.raises(ValueError, match=r"'t': .*give .*because Airflow 3 has no") as error,
@@ -72,6 +77,9 @@ def test_a_name_that_only_looks_removed_is_accepted(use: str) -> None:
         ("{{ yesterday_ds if yesterday_ds is defined else ds }}", DAG("d", schedule=None)),
         ("{% set yesterday_ds = macros.ds_add(ds, -1) %}{{ yesterday_ds }}", DAG("d", schedule=None)),
         ("{{ dag_run.conf['execution_date'] }}", DAG("d", schedule=None)),
+        ("{{ dag_run.conf.execution_date }}", DAG("d", schedule=None)),
+        ("{{ dag_run.execution_date | default(ds) }}", DAG("d", schedule=None)),
+        ("{% set ti = params %}{{ ti.execution_date }}", DAG("d", schedule=None)),
     ):
         with dag:
             USES[use](text)
