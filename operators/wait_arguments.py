@@ -15,7 +15,7 @@ from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.param import Later, bound, checked_values
 from ..conditions.nodes.reachable import check_can_be_met
 from ..conditions.nodes.refuted import check_fail_on
-from ..conditions.nodes.shapes import check_key_meets, known
+from ..conditions.nodes.shapes import check_key_meets, known, shape_of
 from ..conditions.nodes.templates import check_templates, is_template
 from ..conditions.nodes.zoned import check_zoned_key
 from ..conditions.recipes.fail_on import with_fail_on
@@ -36,6 +36,10 @@ OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
 NO_KEY: Final = msgspec.UNSET  # no key was given; None would be a mistake, such as a missing value
 RENDERED: Final = ("key", "param_values")
 _UNKNOWN: Final = object()  # known only when the task runs
+_BLANKS: Final = (
+    "white space around a key is part of it, so no event with the key without it would count. Remove it; in "
+    "a template of several lines write {%- and -%}, or {{ ... | trim }}."
+)
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,25 @@ def check_rendered_key(who: str, condition: Condition, written: object, key: obj
             f"{who}: the key {_shown(written)} was rendered to {key!r}: this run has no such value. Without "
             "a key, events with any key would count, so use a value that every run of the DAG has."
         )
+    for part in _parts(key):
+        if _has_blanks_around(part):
+            raise ConditionError(f"{who}: the key {_shown(written)} was rendered to {part!r}: {_BLANKS}")
     check_key_parts(who, condition, key)
+
+
+def _has_blanks_around(part: object) -> bool:
+    """Returns whether white space makes another key of a day, week, month or time, or a line break of a text.
+
+    Other texts may begin or end with blanks, as in columns of a fixed width.
+    """
+    if not isinstance(part, str) or part == part.strip() or not part.strip():
+        return False
+    if part.strip(" ") != part.strip():
+        return True
+    try:
+        return shape_of(canonical_key(part.strip())) != "text"
+    except ConditionError:
+        return False
 
 
 def check_key_of_run(who: str, conditions: Sequence[Condition | None], written: object, key: Any) -> None:
@@ -318,6 +340,8 @@ def _check_key(
     if key is not NO_KEY and key is not _UNKNOWN and not is_rendered_later(key):
         parts = [part for part in _parts(key) if not is_rendered_later(part)]
         for part in parts:
+            if _has_blanks_around(part):
+                raise ConditionError(f"{who}: key is {described(part)}: {_BLANKS}")
             try:
                 canonical_key(cast("Any", part))
             except ConditionError as e:

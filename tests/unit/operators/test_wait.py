@@ -118,6 +118,30 @@ def test_a_key_that_renders_to_nothing_fails_its_task_and_names_the_template(
         task.execute(context())
 
 
+BLANKS = ["\n{{ ds }}\n\n", "{{ ds }} ", "{{ 'eu' }}\t", ["eu", " {{ ts }}"]]
+
+
+@pytest.mark.parametrize("key", BLANKS)
+def test_a_key_with_white_space_around_it_fails_the_task(key: Any) -> None:
+    """The kind of apache/airflow#28280: it waited until its timeout, for a key that no event has."""
+    keyed = event("x", by="data.d") if isinstance(key, str) else event("x", by=["data.r", "data.d"])
+    with DAG("d", schedule="@daily") as dag:
+        sensor(keyed, key=key)
+    with pytest.raises(ConditionError, match=r"was rendered to .*: white space around a key is part of it"):
+        wait_of(dag, "wait", logical_date=DAY)
+
+
+@pytest.mark.parametrize("key", ["2026-11-20 ", " 2026-W47", "eu\n", ["eu", "2026-11-20T00:00:00Z "]])
+def test_a_fixed_key_with_white_space_around_it_is_an_import_error(key: Any) -> None:
+    keyed = event("x", by="data.d") if isinstance(key, str) else event("x", by=["data.r", "data.d"])
+    with pytest.raises(ConditionError, match=r"'wait': key is .*: white space around a key is part of it"):
+        sensor(keyed, key=key)
+
+
+def test_a_key_of_a_fixed_width_is_waited_for() -> None:
+    assert deferred(sensor(event("x", by="data.d"), key="EUR  "))["key"] == "EUR  "
+
+
 def test_a_part_of_a_key_that_renders_to_nothing_fails_its_task() -> None:
     task = sensor(event("x", by=("data.day", "subject")), key=["{{ params.day }}", "eur"])
     task.key = ["None", "eur"]
