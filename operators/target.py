@@ -152,7 +152,9 @@ class Target:
             return RunRefused(f"{self.dag_id!r} does not accept it: {text}")
         refuses_all = status in _STATUSES_OF_THE_TARGET or named in _OF_THE_TARGET
         kind = TargetRefuses if refuses_all else TargetFails
-        return kind(f"No run of {self.dag_id!r} can be created. The task will try again. {text}")
+        id_ = reason.get("correlation-id") if isinstance(reason, dict) else None
+        where = f". The API server's log has the reason, with correlation-id {id_}" if id_ else ""
+        return kind(f"No run of {self.dag_id!r} can be created. The task will try again. {text}{where}")
 
 
 def _after(date: datetime, microseconds: int) -> datetime:

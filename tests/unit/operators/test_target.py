@@ -108,6 +108,15 @@ def test_a_refused_run_is_distinguished_from_a_refusing_target(
     assert raised.type is kind
 
 
+def test_an_internal_error_of_the_api_server_says_where_its_reason_is(supervisor: Any) -> None:
+    """The kind of apache/airflow#58065: "Internal server error", and not where to look."""
+    error = supervisor.refusal(500, "x")
+    error.error.detail["detail"] = {"message": "Internal server error", "correlation-id": "0192-ab"}
+    supervisor.refusals = [error]
+    with pytest.raises(TargetFails, match=r"Internal server error\. The API server's log .* 0192-ab"):
+        create(Target("t"), "one")
+
+
 def test_an_answer_without_details_leaves_the_cause_unknown(supervisor: Any) -> None:
     error = supervisor.refusal(502, "x")
     error.error.detail = None
