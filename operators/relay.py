@@ -126,10 +126,15 @@ class RelayOperator(BaseOperator):
         self.kafka_conn_id = kafka_conn_id
         self.bus = bus
 
+    @property
+    def inner(self) -> tuple[str, dict[str, Any]]:
+        """The trigger's class path and the arguments of its constructor."""
+        return self._trigger.serialize()
+
     def execute(self, context: Context) -> NoReturn:
         config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
         now = datetime.now(UTC)
-        inner = self._trigger.serialize()
+        inner = self.inner
         self.log.info("Relaying from %s to %s.", visible(inner[0]), visible(config.describe()))
         self.defer(
             trigger=RelayTrigger(

@@ -19,7 +19,7 @@ from .connections import until_readable
 from .moments import seconds_to_read, seconds_until
 from .relay_counts import RelayCounts
 from .relay_messages import EventMaker, imported, messages_of
-from .relay_source import Fired, fired_by
+from .relay_source import Fired, error_fired, fired_by
 from .relay_writer import EventWriter
 from .settings import read_bus_config
 from .stats import airflow_stats
@@ -41,8 +41,9 @@ class RelayTrigger(BaseTrigger):
 
     It lets the inner trigger continue only when all in-sync replicas have the events of what it fired, so at
     most one of its events is in flight. It keeps trying while Kafka does not answer. If the inner trigger
-    fails, it starts again after a pause; it raises what the inner trigger raised if it still fails at
-    `renew_at`. It raises at once for a message that cannot become an event, unless `at_invalid` is "skip".
+    fails, or fires an error as some of Airflow's do, it starts again after a pause; it raises the error if
+    the inner trigger still fails at `renew_at`. It raises at once for a message that cannot become an event,
+    unless `at_invalid` is "skip".
 
     inner: the trigger's class path and the arguments of its constructor.
     attributes: the arguments of `EventMaker`. acknowledge: import path of what is called after the write.
@@ -130,6 +131,8 @@ class RelayTrigger(BaseTrigger):
                 try:
                     async with asyncio.timeout(max(left, SETTLE_S if relayed else 0.0)) as limit:
                         fired = await anext(source)
+                    if (error := error_fired(*self.inner, fired.payload)) is not None:
+                        raise RuntimeError(f"it fired {error}")
                 except StopAsyncIteration:
                     if not relayed:
                         raise RuntimeError("it ended without a message") from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger
+
+OF_AIRFLOW: Final = "airflow.providers."  # the class paths of Airflow's own triggers
+_FAILED: Final = ("error", "failed", "failure", "timeout")
 
 
 class Fired(NamedTuple):
@@ -14,6 +17,22 @@ class Fired(NamedTuple):
 
     payload: Any
     position: str | None = None
+
+
+def error_fired(path: str, arguments: Mapping[str, Any], payload: Any) -> str | None:
+    """Returns the error that one of Airflow's triggers fired instead of raising it; None for a message.
+
+    Many fire {"status": "error", "message": text} (apache/airflow#54804). The same from a trigger of others,
+    or from the author's `apply_function`, is a message.
+
+    path, arguments: of the trigger, as it serializes itself.
+    """
+    if not path.startswith(OF_AIRFLOW) or arguments.get("apply_function") or not isinstance(payload, dict):
+        return None
+    text = payload.get("message")
+    if payload.get("status") not in _FAILED or not (text is None or isinstance(text, str)):
+        return None
+    return f"{payload['status']}: {text or 'without a reason'}"
 
 
 async def fired_by(trigger: BaseTrigger) -> AsyncGenerator[Fired, None]:

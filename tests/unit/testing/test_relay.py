@@ -12,6 +12,7 @@ from interlock import Event, EventError, event
 from interlock.engine.errors import ConfigError
 from interlock.operators import dispatch_dag, relay_dag
 from interlock.testing import events_of
+from interlock.triggers import relay_source
 
 from tests.unit.triggers.relaying import Once
 
@@ -29,6 +30,14 @@ def test_a_message_becomes_the_event_that_the_dag_file_describes() -> None:
     [made] = events_of(dag, '{"state": "paid", "shop": "a b", "order": {"id": 7}}')
     assert (made.type, made.source, made.subject) == ("com.shop.order.paid", "/shop/a%20b", "7")
     assert made.payload == {"state": "paid", "shop": "a b", "order": {"id": 7}}
+
+
+def test_an_error_that_one_of_airflows_triggers_fires_becomes_no_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay_source, "OF_AIRFLOW", Once.__module__)
+    with pytest.raises(EventError, match="the trigger fired error: no project_id: the relay starts it again"):
+        events_of(relay(), {"status": "error", "message": "no project_id"})
 
 
 def test_without_a_source_it_is_that_of_the_task_in_its_deployment(monkeypatch: pytest.MonkeyPatch) -> None:

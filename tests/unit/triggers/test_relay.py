@@ -12,6 +12,7 @@ from airflow.sdk.serde import deserialize, serialize
 from interlock.engine.errors import ConfigError, NoRoom, NotSent, UnreachableError
 from interlock.events.errors import EventError
 from interlock.triggers import relay as module
+from interlock.triggers import relay_source
 from interlock.triggers.relay import RelayTrigger
 
 from tests.unit.triggers.connecting import GOOD, Connections, in_seconds
@@ -196,6 +197,28 @@ def test_an_inner_trigger_that_fails_starts_again(producer: Producer) -> None:
     Queue(OSError("reset"), OSError("reset"), "a", OSError("reset"), "b")
     assert relayed(Endless()) == {"outcome": "renew", "events": 2, "skipped": 0}
     assert producer.written == ["a", "b"]
+
+
+@pytest.mark.parametrize("status", ["error", "timeout"])
+def test_an_error_that_one_of_airflows_triggers_fires_is_no_event(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    """The kind of apache/airflow#54804: each failed poll started a run."""
+    monkeypatch.setattr(relay_source, "OF_AIRFLOW", HERE)
+    Queue({"status": status, "message": "no project_id"}, "a", {"status": status}, {"status": "success"})
+    assert relayed(Endless(first=True)) == {"outcome": "renew", "events": 2, "skipped": 0}
+    assert producer.written == ["a", '{"status":"success"}']
+
+
+def test_a_message_that_says_error_is_an_event_where_the_author_makes_it(producer: Producer) -> None:
+    failed = {"status": "error", "message": "disk full"}
+    Queue(failed)
+    assert relayed(Endless(first=True)) == {"outcome": "renew", "events": 1, "skipped": 0}
+    kafka = "airflow.providers.apache.kafka.triggers.await_message.AwaitMessageTrigger"
+    assert relay_source.error_fired(kafka, {"apply_function": "shop.kept"}, failed) is None
+    assert relay_source.error_fired(kafka, {}, failed) == "error: disk full"
+    batch = {"status": "error", "message": [{"message": {"data": "YQ=="}}]}
+    assert relay_source.error_fired(kafka, {}, batch) is None
 
 
 def test_an_inner_trigger_that_fails_still_at_the_time_to_renew_fails_the_task(producer: Producer) -> None:
