@@ -40,6 +40,24 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def own(value: Any) -> Any:
+    """Returns `plain_text` of the value, in dicts, lists and tuples of its own.
+
+    For what is kept and used later: the caller may change its dict, for example in a loop.
+    """
+    try:
+        return _own(plain_text(value))
+    except RecursionError:
+        return value
+
+
+def _own(value: Any) -> Any:
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind(map(_own, value))
+    return {name: _own(each) for name, each in value.items()} if kind is dict else value
+
+
 def takes_plain_text(function: Callable[P, R]) -> Callable[P, R]:
     """Decorates a function: it gets each of its arguments as `plain_text` of it."""
 

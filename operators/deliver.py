@@ -23,7 +23,7 @@ from ..engine.delivery.sinks import (
     is_path,
 )
 from ..engine.records import DEFAULT_MAX_KEYS, AtLimit
-from ..events.plain_text import takes_plain_text
+from ..events.plain_text import own, takes_plain_text
 from ..events.visible import visible
 from ..triggers.argument_checks import ArgumentChecks, is_rendered_later
 from ..triggers.deliver import DeliverTrigger
@@ -178,7 +178,7 @@ class DeliverOperator(DurableOperator):
         self.order: Order = order
         self.max_in_flight = max_in_flight
         self.replies = replies
-        self.retry = retry
+        self.retry = own(retry)
 
     def execute(self, context: Context) -> None:
         now, config = datetime.now(UTC), self._config()

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from ..conditions import Condition
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge_all
-from ..events.plain_text import takes_plain_text
+from ..events.plain_text import own, takes_plain_text
 from ..events.visible import visible
 from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.dispatch import DispatchTrigger
@@ -150,7 +150,7 @@ class DispatchOperator(DurableOperator):
             )
         RunTemplates(conf, logical_date, note, partition_key).check(checks, environment_of(self), self.labels)
         self.trigger_dag_id = trigger_dag_id
-        self.conf = conf
+        self.conf = own(conf)
         self.logical_date = logical_date
         self.note = note
         self.partition_key = partition_key

@@ -11,6 +11,7 @@ from airflow.sdk import BaseHook, BaseOperator
 
 from ..conditions import Condition, ConditionError
 from ..engine.records import AtLimit
+from ..events.plain_text import own
 from ..events.visible import visible
 from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.settings import bus_config
@@ -66,7 +67,7 @@ class DurableOperator(BaseOperator):
         checks.templates("param_values", param_values, environment_of(self))
         self.labels = checkable.labels
         self.condition = condition
-        self.param_values = param_values
+        self.param_values = own(param_values)
         self.since = since
         self.renew_after = renew_after
         self.max_keys = max_keys

@@ -14,7 +14,7 @@ from ..events.attributes import shown
 from ..events.emitter import Emitter
 from ..events.errors import EventError
 from ..events.event import Event
-from ..events.plain_text import plain_text, takes_plain_text
+from ..events.plain_text import own, plain_text, takes_plain_text
 from ..events.visible import visible_logger
 from ..triggers.argument_checks import ArgumentChecks, without_outputs
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
@@ -67,8 +67,8 @@ class EmitEventOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**plain_text(kwargs))
-        type, source, subject, data = map(plain_text, (type, source, subject, data))  # noqa: A001
-        extensions, kafka_conn_id, bus = map(plain_text, (extensions, kafka_conn_id, bus))
+        type, source, subject, data = map(own, (type, source, subject, data))  # noqa: A001
+        extensions, kafka_conn_id, bus = map(own, (extensions, kafka_conn_id, bus))
         checks = ArgumentChecks(f"EmitEventOperator {self.task_id!r}", self.template_fields)
         arguments = _Arguments(type, source, subject, data, extensions, kafka_conn_id, bus, delivery_timeout)
         arguments.check(checks)

@@ -19,7 +19,7 @@ from ..events.attributes import kind, shown
 from ..events.content import serialize
 from ..events.emitter import Emitter
 from ..events.errors import EventError, InterlockError
-from ..events.plain_text import plain_text
+from ..events.plain_text import own, plain_text
 from ..events.visible import visible
 from ..spark.completion.application import Application
 from ..spark.completion.outcome import Failure, redacted
@@ -92,7 +92,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**plain_text(kwargs))
-        completion, completion_data, events = map(plain_text, (completion, completion_data, events))
+        completion, completion_data, events = map(own, (completion, completion_data, events))
         kafka_conn_id, bus = plain_text(kafka_conn_id), plain_text(bus)
         checks = ArgumentChecks(f"SparkSubmitEventOperator {self.task_id!r}", self.template_fields)
         checks.text("completion", completion, "the subject of the event", none=True)

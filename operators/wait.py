@@ -21,7 +21,7 @@ from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, FiringRecord
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
 from ..events.plain import is_tombstone
-from ..events.plain_text import plain_text
+from ..events.plain_text import own, plain_text
 from ..events.visible import visible, visible_lines
 from ..triggers.event import EventTrigger
 from ..triggers.firing_json import task_result
@@ -125,7 +125,7 @@ class EventSensor(BaseSensorOperator):
         # Before Airflow's constructor, whose errors do not name it.
         check_timeout(f"EventSensor {kwargs.get('task_id')!r}", kwargs.get("timeout"))
         super().__init__(**plain_text(kwargs))
-        param_values, key, on_expired = map(plain_text, (param_values, key, on_expired))
+        param_values, key, on_expired = map(own, (param_values, key, on_expired))
         kafka_conn_id, bus = plain_text(kafka_conn_id), plain_text(bus)
         dag = self.get_dag()
         condition, fail_on = in_zone_of(dag, condition), in_zone_of(dag, fail_on)

@@ -10,13 +10,14 @@ from airflow.sdk import DAG
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 from airflow.serialization.serialized_objects import DagSerialization
 from interlock import ConditionError, Event, event
-from interlock.operators import EventSensor, dispatch_dag
+from interlock.operators import EmitEventOperator, EventSensor, dispatch_dag
 from interlock.operators.target import RunRefused
 from interlock.testing import runs_of, wait_of
 from interlock.testing.task_context import context_of
 
 BRACES = event("a", by="data.day", where=r"data.x == '\x7b{ ds }}'")
 FAILED = event("b", by="data.day")
+PLACE = event("a", by=["data.region", "data.day"])
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -126,3 +127,20 @@ def test_the_tasks_log_has_no_line_about_the_truth_value_of_conditions(
 def test_a_key_without_a_matcher_that_reads_one_is_an_error_that_names_the_task() -> None:
     with pytest.raises(ConditionError, match="EventSensor 'wait': a key is given, but no matcher reads one"):
         EventSensor(task_id="wait", condition=event("a"), key="{{ ds }}")
+
+
+def test_a_dict_that_the_dag_file_changes_afterwards_does_not_change_the_tasks_made_with_it() -> None:
+    """The kind of apache/airflow#977 and apache/airflow#72544: all had the values of the last."""
+    given: dict[str, Any] = {"place": {}}
+    key = ["eu", "2026-11-20"]
+    emits, dispatchers, waits = [], [], []
+    with DAG("d", schedule=None):
+        for region in ("eu", "us"):
+            given["place"]["region"] = key[0] = region
+            emits.append(EmitEventOperator(task_id=region, type="x", data=given))
+            dispatchers.append(dispatch_dag(region, condition=FAILED, trigger_dag_id="t", conf=given))
+            waits.append(EventSensor(task_id=f"wait_{region}", condition=PLACE, key=key))
+    given["place"]["region"] = "?"
+    assert [each.data for each in emits] == [{"place": {"region": "eu"}}, {"place": {"region": "us"}}]
+    assert [each.get_task("dispatch").conf for each in dispatchers] == [each.data for each in emits]
+    assert [each.key[0] for each in waits] == ["eu", "us"]
