@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import action, answering_bus, or_exit, show
+from .console import action, answering_bus, or_exit, printable, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -60,13 +60,15 @@ def run(args: Namespace) -> None:
         extensions["partitionkey"] = args.key
     if not 0 < args.timeout <= MOST_TIMEOUT_S:  # also refuses NaN
         raise SystemExit(f"--timeout: give a number of seconds above 0, at most {MOST_TIMEOUT_S}.")
+    data = _data(args.data)
     event = Event.of(
         args.type,
         args.source or f"/{settings().deployment}/cli",
         id=args.id,
         subject=args.subject,
         time=args.time,
-        data=_data(args.data),
+        data=data,
+        datacontenttype=None if data is None else "application/json",
         **extensions,
     )
     config = answering_bus(args, args.timeout)
@@ -75,17 +77,31 @@ def run(args: Namespace) -> None:
     show(args, [{"source": event.source, "id": event.id, **delivery._asdict()}])
 
 
-def _data(text: str | None) -> Any:
-    import json
+def _data(text: str | None) -> bytes | None:
+    """Returns the JSON as it is written: Python's numbers would change those with many digits."""
     import sys
+
+    from ...events.content import parse_json
+    from ...events.errors import EventError
+    from ...events.strict_json import refuse_repeated
 
     if text is None:
         return None
+    invalid = SystemExit("--data is not valid JSON; write a text with its own quotes: '\"done\"'.")
     try:
-        found = json.loads(sys.stdin.read() if text == "-" else text)
-    except (ValueError, RecursionError):
-        raise SystemExit("--data is not valid JSON; write a text with its own quotes: '\"done\"'.") from None
-    return b"null" if found is None else found  # data=None means no data
+        found = sys.stdin.read() if text == "-" else text
+    except ValueError:  # stdin is not UTF-8
+        raise invalid from None
+    data = found.strip().encode()
+    try:
+        parse_json(data)
+    except EventError:
+        raise invalid from None
+    try:
+        refuse_repeated(data)
+    except EventError as e:
+        raise SystemExit(f"--data: {printable(e)}: write it once.") from None
+    return data
 
 
 def _extensions(given: Iterable[str]) -> dict[str, Any]:

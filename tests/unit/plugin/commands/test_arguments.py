@@ -21,22 +21,30 @@ from interlock.triggers.settings import InterlockSettings
     ("text", "data"),
     [
         (None, None),
-        ('{"rows": 7}', {"rows": 7}),
-        ('"done"', "done"),
+        ('{"rows": 7}', b'{"rows": 7}'),
+        ('"done"', b'"done"'),
         ("null", b"null"),  # JSON's null is data
-        ("[]", []),
+        (" []\n", b"[]"),
+        ('{"price": 1.10, "id": 0.12345678901234567890}',) * 2,
     ],
 )
-def test_data_are_json(text: str | None, data: Any) -> None:
-    assert emit._data(text) == data
+def test_data_are_json_as_it_is_written(text: str | None, data: Any) -> None:
+    """The kind of kurrent-io/KurrentDB#1541: numbers lost their last digits."""
+    assert emit._data(text) == (data.encode() if isinstance(data, str) else data)
+
+
+def test_a_member_that_is_in_the_data_twice_is_named() -> None:
+    """The first one was lost."""
+    with pytest.raises(SystemExit, match="--data: the JSON has a member twice: 'day'"):
+        emit._data('{"rows": [{"day": 1, "day": 2}]}')
 
 
 def test_a_dash_reads_data_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO('{"rows": 7}\n'))
-    assert emit._data("-") == {"rows": 7}
+    assert emit._data("-") == b'{"rows": 7}'
 
 
-@pytest.mark.parametrize("text", ["done", "", "{", "[" * 100_000])
+@pytest.mark.parametrize("text", ["done", "", "{", "[" * 100_000, '{"a": NaN}'])
 def test_invalid_json_is_refused_with_a_hint_how_to_write_text(text: str) -> None:
     with pytest.raises(SystemExit, match="--data is not valid JSON"):
         emit._data(text)
