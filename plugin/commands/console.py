@@ -187,11 +187,32 @@ def confirmed(args: Namespace, question: str) -> bool:
         return False
 
 
+def _without_reader() -> bool:
+    """Returns whether the reader of stdout has ended; then what is printed from now on goes nowhere.
+
+    The interpreter would report it when it flushes stdout at exit.
+    """
+    import os
+    import select
+
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):  # not a file
+        return False
+    poll = select.poll()
+    poll.register(number, 0)
+    if not any(found & select.POLLERR for _, found in poll.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    return True
+
+
 @contextmanager
 def or_exit(command: str) -> Iterator[None]:
     """Around a command: what a user can correct ends it with exit code 1 and the reason.
 
-    That is an InterlockError, a missing connection, or an argument that is not text.
+    That is an InterlockError, a missing connection, or an argument that is not text. If the reader of stdout
+    has ended, such as `head`, the rest is not printed.
     """
     from airflow.exceptions import AirflowNotFoundException
 
@@ -199,6 +220,10 @@ def or_exit(command: str) -> Iterator[None]:
 
     try:
         yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _without_reader():
+            raise
     except (InterlockError, AirflowNotFoundException) as e:
         raise SystemExit(f"airflow interlock {command}: {printable(e)}") from None
     except UnicodeEncodeError as e:  # Python keeps the bytes of such an argument as surrogates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import threading
 from argparse import Namespace
 from base64 import b64decode
@@ -48,6 +49,25 @@ def test_tables_show_none_as_empty(output: str, capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     assert "None" not in out
     assert "['a', 'b']" in out
+
+
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_a_reader_that_ends_early_ends_a_command_without_an_error(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kind of Backblaze/B2_Command_Line_Tool#1071: a traceback after `airflow interlock ... | head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", encoding="utf-8") as stdout:
+        monkeypatch.setattr("sys.stdout", stdout)
+        with or_exit("x"):
+            print("x" * size)
+        print("and at the end of the interpreter")
+
+
+def test_a_pipe_of_something_else_that_breaks_is_an_error() -> None:
+    with pytest.raises(BrokenPipeError), or_exit("x"):
+        raise BrokenPipeError
 
 
 def test_counted_uses_singular_and_plural() -> None:
