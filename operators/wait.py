@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 STATE_KEY: Final = "interlock.wait"  # in Airflow's task state store (ADR 17)
 _NOT_RENDERED: Final = frozenset({"condition", "fail_on", "since"})
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)  # no record is older
 STATE_KEPT: Final = timedelta(days=30)  # in addition to the timeout
 
 
@@ -252,8 +253,12 @@ class EventSensor(BaseSensorOperator):
         if self.key is None:
             return run_after - (self.lookback or timedelta(0))
         # Manual and asset-triggered runs have no logical date in Airflow 3.
-        begin = min(run.logical_date or run_after, run_after) - self._largest_offset() - key_offset(self.key)
-        return begin - (settings().lookback if self.lookback is None else self.lookback)
+        begin = min(run.logical_date or run_after, run_after)
+        lookback = settings().lookback if self.lookback is None else self.lookback
+        try:
+            return begin - (self._largest_offset() + key_offset(self.key) + lookback)
+        except OverflowError:  # a run of the year 1, or a look-back of thousands of years
+            return _FIRST
 
     def _largest_offset(self) -> timedelta:
         """Returns the largest `offset` of the matchers: how long before the key's date an event may come."""

@@ -262,3 +262,11 @@ def test_every_try_registers_the_same_incarnation() -> None:
         return Registration.of(kwargs["subscription"], PAIR, kwargs["key"], kwargs["since_ms"]).incarnation
 
     assert incarnation() == incarnation()
+
+
+def test_a_look_back_beyond_the_calendar_counts_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dispatcher may give a run any logical date; the task ended in an OverflowError."""
+    keyed = event("x", by="data.d")
+    assert deferred(sensor(keyed, key="a"), context(datetime(1, 1, 1, tzinfo=UTC)))["since_ms"] == 0
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__LOOKBACK_HOURS", str(24 * 365 * 2700))
+    assert deferred(sensor(keyed, key="a"))["since_ms"] == 0
