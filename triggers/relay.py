@@ -131,7 +131,7 @@ class RelayTrigger(BaseTrigger):
                 try:
                     async with asyncio.timeout(max(left, SETTLE_S if relayed else 0.0)) as limit:
                         fired = await anext(source)
-                    if (error := error_fired(*self.inner, fired.payload)) is not None:
+                    if (error := error_fired(self.inner[0], self.inner[1], fired.payload)) is not None:
                         raise RuntimeError(f"it fired {error}")
                 except StopAsyncIteration:
                     if not relayed:
