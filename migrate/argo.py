@@ -62,6 +62,9 @@ _AT_MOST_ONCE: Final = (
     "not true: at most once does not exist here. A firing starts exactly one run, or is delivered at least"
     " once"
 )
+_SAME_NAME: Final = (
+    "another dependency has this name, as - and _ are the same in conditions: rename one of them, there too"
+)
 _NOTHING_TO_RESET: Final = (
     "left out: a single event meets the condition, so nothing is held that could be reset"
 )
@@ -110,7 +113,10 @@ def _sensor(resource: Resource, taken: set[str]) -> Iterator[Subscription | Unre
 
 
 class _Dependencies:
-    """The dependencies of a Sensor as matchers. A trigger that names a refused one is refused too."""
+    """The dependencies of a Sensor as matchers. A trigger that names a refused one is refused too.
+
+    Two of one name are refused: of such a pair a Sensor's conditions use only one.
+    """
 
     def __init__(self, given: Iterable[Members]) -> None:
         self.matchers: dict[str, Matcher] = {}
@@ -122,7 +128,10 @@ class _Dependencies:
                 stated = each.text("name")
                 if not stated:
                     raise NotTranslated(each.field("name"), "it is missing")
-                name = stated
+                name = self.named(stated) or stated
+                if name in self.notes:
+                    self.matchers.pop(name, None)
+                    raise NotTranslated(each.field("name"), f"{shown(stated)}: {_SAME_NAME}")
                 self.matchers[name] = _dependency(each, name, notes)
             except NotTranslated as error:
                 self.refused[name] = FieldNote(error.field, error.reason)
@@ -224,6 +233,8 @@ class _Trigger:
             for reason in known.refused.values():
                 raise NotTranslated(*reason)
             text = " && ".join(known.names())
+            if not text:
+                raise NotTranslated("spec.dependencies", "there are none, so nothing starts the trigger")
         used: dict[str, str] = {}
 
         def placeholder(found: re.Match[str]) -> str:

@@ -41,6 +41,11 @@ _BODY: Final = (
 _NO_BODY: Final = "read as {}: check it with an event; Argo's EventSources put more around the data"
 _CONVERTED: Final = "{}: a Sensor converts other types first, here they do not match"
 
+_NOT_ALL: Final = (
+    "as in a Sensor, it is enough to differ from one of the values, so nearly each event passes: for none of"
+    " them, join the terms of `where` with &&"
+)
+
 
 def exact_and_where(
     filters: Members, operator: str | None, notes: list[FieldNote]
@@ -100,6 +105,8 @@ def _entry(given: Members, notes: list[FieldNote]) -> str:
     else:
         raise NotTranslated(given.field("type"), f"{shown(kind)} is none of bool, number, string")
     # One of several values is enough, whatever the comparator.
+    if _SIGNS[sign] == "!=" and len(terms) > 1 and kind != "bool":
+        notes.append(FieldNote(given.field("comparator"), _NOT_ALL))
     return terms[0] if len(terms) == 1 else f"({' || '.join(terms)})"
 
 

@@ -222,6 +222,24 @@ def test_a_trigger_of_all_dependencies_is_refused_for_the_one_without_a_name() -
     assert note == FieldNote("spec.dependencies[1].name", "it is missing")
 
 
+@pytest.mark.parametrize("second", ["a-b", "a_b"])
+@pytest.mark.parametrize("conditions", [None, "a-b", "a_b && c"])
+def test_dependencies_of_one_name_are_refused(second: str, conditions: str | None) -> None:
+    """The condition lost the first of two with equal names, and `a_b` meant the events of `a-b`.
+
+    To a Sensor's conditions - and _ are the same: argoproj/argo-events, `getDependencyExpression`.
+    """
+    first, other = A | {"name": "a-b"}, C | {"name": second}
+    found = one(trigger(conditions), dependencies=(first, other, C))
+    assert found.condition is None
+    assert [note.field for note in found.refused] == ["spec.dependencies[1].name"]
+
+
+def test_a_sensor_without_dependencies_says_so() -> None:
+    [note] = one(trigger(), dependencies=()).refused
+    assert note.field == "spec.dependencies"
+
+
 def test_a_context_that_is_not_that_of_the_dependency_is_refused() -> None:
     wrong = {**A, "filters": {"context": {"source": "other", "type": "webhook"}}}
     [note] = one(trigger("a"), dependencies=(wrong,)).refused
@@ -439,6 +457,16 @@ def test_a_filter_that_cannot_be_carried_over_is_refused_by_its_path(filters: An
     with pytest.raises(NotTranslated) as caught:
         exact_and_where(Members(copy.deepcopy(filters), "filters"), None, notes)
     assert caught.value.field == f"filters.{field}"
+
+
+@pytest.mark.parametrize("kind", ["string", "number"])
+def test_a_note_says_that_one_of_several_values_is_enough_to_differ(kind: str) -> None:
+    """argoproj/argo-events#3215, #3808: nearly each event passes, and authors mean none of the values."""
+    for values, wanted in ((["1", "2"], ["filters.data[0].comparator"]), (["1"], [])):
+        notes: list[FieldNote] = []
+        entry = {"path": "body.x", "type": kind, "comparator": "!=", "value": values}
+        exact_and_where(Members({"data": [entry]}, "filters"), None, notes)
+        assert [note.field for note in notes if note.field.endswith("comparator")] == wanted
 
 
 def test_what_a_sensor_does_not_compare_is_left_out() -> None:
