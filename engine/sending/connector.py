@@ -25,6 +25,9 @@ CONNECT_S: Final = 15.0
 # Many servers close a connection after 5 idle seconds. A request that is sent just then fails, so none is
 # sent over a connection that was idle for longer than this.
 KEEP_S: Final = 4.0
+# Of an answer's status line, and of each of its headers: a policy for browsers can have more than aiohttp's
+# 8 KiB. A delivery whose answer cannot be read counts as failed, and would be made again for a day.
+HEAD_BYTES: Final = 32 * 1024
 NAMES_S: Final = 10  # how long the addresses of a name are cached
 _USABLE: Final = getattr(socket, "AI_ADDRCONFIG", 0)  # no IPv6 addresses where there is no IPv6
 _HEADERS: Final = {"User-Agent": "airflow-interlock", "Accept-Encoding": "identity"}
@@ -122,4 +125,6 @@ def new_session(
         timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S),
         headers=_HEADERS,
         skip_auto_headers=("Accept", "Content-Type"),
+        max_line_size=HEAD_BYTES,
+        max_field_size=HEAD_BYTES,
     )

@@ -199,6 +199,17 @@ def test_interim_answers_are_skipped(sink: Sink) -> None:
         assert posting.deliver(ordered()).answer.status == 202
 
 
+@pytest.mark.parametrize("header", [b"content-security-policy", b"set-cookie"])
+def test_an_accepted_firing_whose_answer_has_a_large_header_is_not_sent_again(
+    sink: Sink, header: bytes
+) -> None:
+    """aio-libs/aiohttp#2304, #5603: by default a header of more than 8 KiB makes the answer unreadable."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n" + header + b": " + b"x" * 30_000 + b"\r\n\r\n"
+    sink.answer(raw(head))
+    with Posting.to(sink.url) as posting:
+        assert posting.deliver(ordered()).answer.verdict is Verdict.DELIVERED
+
+
 def test_another_protocol_is_not_switched_to(sink: Sink) -> None:
     sink.answer(raw(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n"))
     with Posting.to(sink.url) as posting:
