@@ -60,6 +60,7 @@ def delivery(given: Members) -> TranslatedDelivery:
     is_given = bool(given)
     values: dict[str, Any] = {}
     retries = _retries(given)
+    is_capped = "backoffMax" in given
     _backoff(given, values, differs)
     if retries is None:
         differs.append(FieldNote(given.field("retry") if is_given else given.path, _NO_RETRY))
@@ -77,7 +78,9 @@ def delivery(given: Members) -> TranslatedDelivery:
         differs.append(FieldNote(given.field("retry"), f"at most {_MOST_TRIES - 1} here"))
         retries = _MOST_TRIES - 1
     if retries is not None:
-        values |= _limits(retries, Retry(**values), "delay_s" in values, given.field("retry"), differs)
+        # Without backoffMax the delays grow without a limit.
+        grows = "delay_s" in values and not is_capped
+        values |= _limits(retries, Retry(**values), grows, given.field("retry"), differs)
     form = _format(given)
     if given.take("deadLetterSink") is not None:
         left_out.append(FieldNote(given.field("deadLetterSink"), _DEAD_LETTERS))
@@ -120,17 +123,24 @@ def _backoff(given: Members, values: dict[str, Any], differs: list[FieldNote]) -
             raise NotTranslated(given.field("backoffDelay"), "a delay has at most 30 days here")
         if policy is None:
             differs.append(FieldNote(given.field("backoffPolicy"), _NO_POLICY))
-        # Knative adds no jitter to a delay, and does not limit it.
+        # Knative adds no jitter to a delay.
         values |= {"delay_s": delay, "jitter": 0.0, "most_delay_s": max(delay, _DEFAULT.most_delay_s)}
+    if (most := given.duration("backoffMax")) is not None:
+        if most == 0:
+            raise NotTranslated(given.field("backoffMax"), "it must be longer than 0")
+        values["most_delay_s"] = min(most, _MOST_DELAY_S)
+        if delay is not None and delay > most:  # deliver_dag refuses that
+            values["delay_s"] = most
 
 
-def _limits(
-    retries: int, policy: Retry, has_delay: bool, path: str, differs: list[FieldNote]
-) -> dict[str, Any]:
-    """Limits on tries and age that let a firing have all its retries before it is given up."""
+def _limits(retries: int, policy: Retry, grows: bool, path: str, differs: list[FieldNote]) -> dict[str, Any]:
+    """Limits on tries and age that let a firing have all its retries before it is given up.
+
+    grows: whether only the number of retries limits the delays.
+    """
     found: dict[str, Any] = {"tries": retries + 1}
     most = policy.most_delay_s
-    if has_delay and retries:
+    if grows and retries:
         factor = 2.0 ** min(retries - 1, 60) if policy.backoff == "exponential" else float(retries)
         most = found["most_delay_s"] = max(most, min(policy.delay_s * factor, _MOST_DELAY_S))
     schedule = _schedule_s(retries, policy, most)

@@ -45,6 +45,18 @@ def test_linear_delays_grow_by_the_delay() -> None:
     assert "its specification" in dict(found.differs)["delivery.backoffPolicy"]
 
 
+@pytest.mark.parametrize("policy", ["exponential", "linear"])
+def test_delays_grow_up_to_the_limit_that_is_given(policy: str) -> None:
+    """knative/eventing#9278: without it, 20 retries from 1 s on take weeks; the field was left out."""
+    found = read(retry=20, backoffPolicy=policy, backoffDelay="PT1S", backoffMax="PT5S")
+    assert not found.left_out
+    assert found.policy.tries == 21
+    assert delays(found.policy, 20)[-10:] == [5.0] * 10
+    less = read(retry=2, backoffPolicy=policy, backoffDelay="PT10S", backoffMax="PT5S").policy
+    assert (less.delay_s, delays(less, 2)) == (5.0, [5.0, 5.0])
+    assert read(retry=1, backoffMax="P60D").policy.most_delay_s == 30 * DAY
+
+
 def test_a_long_first_delay_is_not_cut_by_our_limit() -> None:
     assert delays(read(retry=1, backoffPolicy="exponential", backoffDelay="PT1H").policy, 1) == [3600.0]
     assert read(backoffPolicy="exponential", backoffDelay="PT1H").policy.delay(1, 0.9) == 3600.0
@@ -129,6 +141,8 @@ def test_a_policy_without_a_delay_and_a_delay_without_a_policy_get_notes() -> No
         ({"backoffDelay": "-PT1S"}, "backoffDelay"),
         ({"backoffDelay": "P31D"}, "backoffDelay"),
         ({"backoffDelay": "P1M"}, "backoffDelay"),
+        ({"backoffMax": "PT0S"}, "backoffMax"),
+        ({"backoffMax": "5s"}, "backoffMax"),
         ({"timeout": "PT0S"}, "timeout"),
         ({"timeout": ""}, "timeout"),
         ({"retryAfterMax": "PT-5S"}, "retryAfterMax"),
