@@ -129,7 +129,7 @@ def _backoff(given: Members, values: dict[str, Any], differs: list[FieldNote]) -
         if most == 0:
             raise NotTranslated(given.field("backoffMax"), "it must be longer than 0")
         values["most_delay_s"] = min(most, _MOST_DELAY_S)
-        if delay is not None and delay > most:  # deliver_dag refuses that
+        if values.get("delay_s", _DEFAULT.delay_s) > most:  # deliver_dag refuses that
             values["delay_s"] = most
 
 

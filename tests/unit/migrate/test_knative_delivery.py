@@ -54,6 +54,7 @@ def test_delays_grow_up_to_the_limit_that_is_given(policy: str) -> None:
     assert delays(found.policy, 20)[-10:] == [5.0] * 10
     less = read(retry=2, backoffPolicy=policy, backoffDelay="PT10S", backoffMax="PT5S").policy
     assert (less.delay_s, delays(less, 2)) == (5.0, [5.0, 5.0])
+    assert read(backoffMax="PT0.1S").policy.delay_s == 0.1
     assert read(retry=1, backoffMax="P60D").policy.most_delay_s == 30 * DAY
 
 
