@@ -214,7 +214,7 @@ def _verification(declared: Declaration, secret_of: SecretOf) -> Verification:
         window = WINDOW_S if declared.window is None else declared.window
         if not 1 <= window <= _MOST_WINDOW_S:
             raise ValueError(f"window is {window}: give 1 to {_MOST_WINDOW_S} seconds")
-        as_key = _standard_key if verify == "standard" else lambda secret: secret.password.encode()
+        as_key = _standard_key if verify in ("standard", "svix") else lambda secret: secret.password.encode()
         return Signature(signing, [as_key(each) for each in secrets], window)
     if verify == "basic":
         pairs = [f"{each.login}:{each.password}".encode() for each in secrets]
@@ -279,11 +279,12 @@ def _secret(conn_id: str, secret_of: SecretOf) -> Secret:
 
 def _standard_key(secret: Secret) -> bytes:
     least, most = _STANDARD_BYTES
+    shown = secret.password.removeprefix("v1,")  # as Supabase shows it
     try:
-        key = base64.b64decode(secret.password.removeprefix("whsec_"), validate=True)
+        key = base64.b64decode(shown.removeprefix("whsec_"), validate=True)
     except (binascii.Error, ValueError):
         key = b""
-    if not secret.password.startswith("whsec_") or not least <= len(key) <= most:
+    if not shown.startswith("whsec_") or not least <= len(key) <= most:
         raise ValueError(
             f"the secret is not whsec_ and {least} to {most} bytes in base64: copy it as the sender shows it"
         )

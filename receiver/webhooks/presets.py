@@ -2,13 +2,15 @@
 
 Facts from the senders' documentation, by page and section:
 
-- GitHub: "Webhook events and payloads", Delivery headers; "Creating webhooks", content type of forms; types,
-  sources and subjects after CloudEvents' "GitHub CloudEvents Adapter".
+- GitHub: "Webhook events and payloads", Delivery headers; "Creating webhooks", content type of forms; types
+  and subjects after CloudEvents' "GitHub CloudEvents Adapter". Its source, `repository.url`, is the web
+  address in a push and the API's address in any other event; `repository.html_url` is the same in all.
 - GitLab: "Webhooks", Delivery headers: only Idempotency-Key (17.4) stays the same when a request is sent
   again and differs between requests. "Webhook events", object_kind and object_attributes.
 - Slack: "The Events API", Callback field overview; "Slash commands", Preparing your app to receive commands;
   "Handling user interaction", Request URLs: one form field, `payload`.
-- Stripe: "The Event object"; "Connect webhooks", `account`.
+- Stripe: "The Event object"; "Connect webhooks", `account`; of API v2 "Event notifications",
+  `related_object` and `context`.
 - Standard Webhooks 1.0.0: Payload structure (type, timestamp); Webhook headers (webhook-id).
 """
 
@@ -23,7 +25,12 @@ PRESETS: Final[Mapping[str, Mapping[str, object]]] = {
             "com.github.{header.x-github-event}.{data.action}",
             "com.github.{header.x-github-event}",
         ],
-        "source": ["{data.repository.url}", "{data.organization.url}", "/webhooks/{name}"],
+        "source": [
+            "{data.repository.html_url}",
+            "{data.repository.url}",
+            "{data.organization.url}",
+            "/webhooks/{name}",
+        ],
         "id": "{header.x-github-delivery}",
         "subject": [
             "{data.ref}",
@@ -74,9 +81,9 @@ PRESETS: Final[Mapping[str, Mapping[str, object]]] = {
     },
     "stripe": {
         "type": "com.stripe.{data.type}",
-        "source": ["/stripe/{data.account}", "/stripe"],
+        "source": ["/stripe/{data.account}", "/stripe/{data.context}", "/stripe"],
         "id": "{data.id}",
-        "subject": "{data.data.object.id}",
+        "subject": ["{data.data.object.id}", "{data.related_object.id}"],
         "time": "{data.created}",
         "verify": "stripe",
     },
@@ -85,5 +92,11 @@ PRESETS: Final[Mapping[str, Mapping[str, object]]] = {
         "id": "{header.webhook-id}",
         "time": "{data.timestamp}",
         "verify": "standard",
+    },
+    "svix": {
+        "type": "{data.type}",
+        "id": "{header.svix-id}",
+        "time": "{data.timestamp}",
+        "verify": "svix",
     },
 }

@@ -7,6 +7,8 @@ Facts from the senders' documentation, by page and section:
 - Stripe: "Receive Stripe events in your webhook endpoint", Verify webhook signatures manually: several `v1`
   while a secret is rolled, and other schemes, which are to be ignored.
 - Standard Webhooks 1.0.0: Signature scheme; Webhook headers: several signatures, separated by spaces.
+- Svix: "Verifying webhooks manually": the same with headers of its own.
+- PagerDuty: "Verifying signatures": several `v1=`, separated by commas, while a secret is changed.
 - GitLab: "Webhooks", Secret token.
 """
 
@@ -71,13 +73,20 @@ class Signing:
 
 
 def after(prefix: str) -> Callable[[bytes], tuple[Sequence[bytes], bytes | None]]:
-    """A `Signing.split` for a header that is this prefix and one signature."""
-    start = prefix.encode()
+    """A `Signing.split` for a header with one or more signatures, each after this prefix.
+
+    Commas or spaces separate them. A sender signs with two secrets while one replaces the other; what has
+    another prefix, such as a later version, is ignored.
+    """
+    each = re.compile(rb"(?:^|[, ])" + re.escape(prefix.encode()) + rb"([A-Za-z0-9+/=_-]+)(?=[, ]|$)")
 
     def split(value: bytes) -> tuple[Sequence[bytes], bytes | None]:
-        if not value.startswith(start):
-            raise Unverified(f"the signature does not begin with {prefix!r}")
-        return [value[len(start) :]], None
+        found = each.findall(value)
+        if not found:
+            raise Unverified(
+                f"the signature does not begin with {prefix!r}, or has characters of no signature"
+            )
+        return found, None
 
     return split
 
@@ -103,6 +112,13 @@ SIGNINGS: Final = {
         _standard,
         "{header.webhook-id}.{timestamp}.{body}",
         "webhook-timestamp",
+        encoding="base64",
+    ),
+    "svix": Signing(
+        "svix-signature",
+        _standard,
+        "{header.svix-id}.{timestamp}.{body}",
+        "svix-timestamp",
         encoding="base64",
     ),
 }

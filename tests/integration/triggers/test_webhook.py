@@ -33,7 +33,7 @@ REPOSITORY = {
     "name": "shop",
     "full_name": "acme/shop",
     "private": False,
-    "url": "https://api.github.com/repos/acme/shop",
+    "url": "https://github.com/acme/shop",  # in a push; in other events the API's address
     "html_url": "https://github.com/acme/shop",
     "default_branch": "main",
     "pushed_at": 1795658400,

@@ -113,3 +113,16 @@ def test_a_secret_that_no_sender_of_standard_webhooks_makes_is_refused_unseen(pa
     with pytest.raises(ConfigError, match="copy it as the sender shows it") as refused:
         read_webhooks(text, "hooks.toml", {"x": Secret("", password)}.get)
     assert password.removeprefix("whsec_") not in str(refused.value) or password == "whsec_"
+
+
+@pytest.mark.parametrize("preset", ["standard", "svix"])
+def test_a_secret_of_standard_webhooks_may_have_the_prefix_that_some_senders_show(preset: str) -> None:
+    """standard-webhooks/standard-webhooks#235: `v1,whsec_...`, with the version of the signature."""
+    text = f'[[webhook]]\nname = "x"\npreset = "{preset}"\nsecret = "x"\n'
+    key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    keys = [
+        webhook._verification._keys  # type: ignore[attr-defined]
+        for password in (key, f"v1,{key}")
+        for webhook in read_webhooks(text, "hooks.toml", {"x": Secret("", password)}.get)
+    ]
+    assert keys[0] == keys[1]

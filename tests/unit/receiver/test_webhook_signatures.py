@@ -45,7 +45,7 @@ def request(**headers: str) -> Request:
 
 def form(name: str, *secrets: str, now: float = NOW, window: int = 300) -> Signature:
     keys = [
-        base64.b64decode(each.removeprefix("whsec_")) if name == "standard" else each.encode()
+        base64.b64decode(each.removeprefix("whsec_")) if name in ("standard", "svix") else each.encode()
         for each in secrets
     ]
     return Signature(SIGNINGS[name], keys, window, lambda: now)
@@ -255,6 +255,37 @@ def test_an_hmac_is_checked_as_it_is_declared(algorithm: str, encoding: str) -> 
     ):
         with pytest.raises(Unverified):
             check(verification, wrong)
+
+
+@pytest.mark.parametrize("separator", [",", ", ", " "])
+@pytest.mark.parametrize(("prefix", "encoding"), [("v1=", "hex"), ("v1,", "base64"), ("", "base64")])
+def test_one_of_several_signatures_in_a_declared_header_is_enough(
+    separator: str, prefix: str, encoding: str
+) -> None:
+    """PagerDuty sends `v1=...,v1=...` while a secret is changed: superplanehq/superplane#6494."""
+    verification = declared(
+        'verify = "hmac"\nsecret = "c"\n'
+        f'hmac = {{ header = "x", prefix = "{prefix}", encoding = "{encoding}" }}',
+        c=Secret("", "k"),
+    )
+    good, bad = (own("sha256", encoding, BODY, key) for key in (b"k", b"other"))
+    for several in ([good], [good, bad], [bad, good]):
+        check(verification, request(x=separator.join(prefix + each for each in several)))
+    for wrong in ([bad, bad], [bad] * 16 + [good]):
+        with pytest.raises(Unverified):
+            check(verification, request(x=separator.join(prefix + each for each in wrong)))
+    with pytest.raises(Unverified):
+        check(verification, request(x=f"{prefix}{bad}{separator}v2={good}"))
+
+
+def test_svix_signs_as_standard_webhooks_with_headers_of_its_own() -> None:
+    """svix/svix-docs#330: senders such as Clerk and Resend send only these. Others prove nothing."""
+    made = form("svix", STANDARD_SECRET, now=STANDARD_AT)
+    named = {"svix_id": STANDARD_ID, "svix_timestamp": str(STANDARD_AT), "svix_signature": STANDARD}
+    check(made, request(**named, webhook_id="other"), STANDARD_BODY)
+    for wrong in (standard(), request(**{**named, "svix_id": "other"})):
+        with pytest.raises(Unverified):
+            check(made, wrong, STANDARD_BODY)
 
 
 def test_upper_case_hexadecimal_digits_are_the_same_signature_and_other_base64_is_not() -> None:

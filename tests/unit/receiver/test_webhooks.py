@@ -67,8 +67,9 @@ def signed(name: str, body: bytes) -> Headers:
         return [(b"stripe-signature", b"t=" + at + b",v1=" + code.encode())]
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     digest = hmac.new(key, b"msg_1." + at + b"." + body, "sha256").digest()
-    signature = b"v1," + base64.b64encode(digest)
-    return [(b"webhook-id", b"msg_1"), (b"webhook-timestamp", at), (b"webhook-signature", signature)]
+    start = b"svix-" if name == "svix" else b"webhook-"
+    values = {b"id": b"msg_1", b"timestamp": at, b"signature": b"v1," + base64.b64encode(digest)}
+    return [(start + each, value) for each, value in values.items()]
 
 
 def ask(
@@ -114,6 +115,10 @@ PIPELINE = b'{"object_kind":"pipeline","object_attributes":{"id":31,"status":"su
 MENTION = (
     b'{"type":"event_callback","team_id":"T1","event_id":"Ev1","event_time":1531420618,'
     b'"event":{"type":"app_mention","channel":"C1"}}'
+)
+THIN = (  # stripe/stripe-ruby#1860
+    b'{"id":"evt_2","object":"v2.core.event","created":"2026-04-29T16:27:50.520Z","context":"acct_1",'
+    b'"type":"v1.invoice.paid","related_object":{"id":"in_1","type":"invoice"},"data":{}}'
 )
 PRESSED = '{"type":"block_actions","team":{"id":"T1"},"trigger_id":"1.2","user":{"id":"U1"}}'
 GITHUB: Headers = [*JSON, (b"x-github-delivery", b"72d3162e-cc78")]
@@ -183,6 +188,18 @@ GITHUB: Headers = [*JSON, (b"x-github-delivery", b"72d3162e-cc78")]
             ("com.stripe.a", "/stripe/acct_1", "evt_1", None, "2023-06-06T22:19:30Z"),
         ),
         (
+            "stripe",
+            JSON,
+            THIN,
+            ("com.stripe.v1.invoice.paid", "/stripe/acct_1", "evt_2", "in_1", "2026-04-29T16:27:50.520Z"),
+        ),
+        (
+            "svix",
+            JSON,
+            b'{"type":"user.created","timestamp":1749816650724,"data":{"id":"u"}}',
+            ("user.created", "/webhooks/x", "msg_1", None, "2025-06-13T12:10:50.724000Z"),
+        ),
+        (
             "standard",
             JSON,
             b'{"type":"contact.created","timestamp":"2022-11-03T20:26:10.344522Z","data":{"id":"1f81"}}',
@@ -201,7 +218,16 @@ def test_a_request_becomes_the_event_of_its_preset(
         assert event.data == body
 
 
-@pytest.mark.parametrize("name", ["github", "gitlab", "slack", "stripe", "standard"])
+def test_all_events_of_a_repository_at_github_have_one_source() -> None:
+    """gitbucket/gitbucket#2293: `repository.url` is the web address in a push, else the API's address."""
+    web = "https://github.com/o/r"
+    for kind, url in (("push", web), ("create", REPOSITORY)):
+        body = json.dumps({"ref": "main", "repository": {"url": url, "html_url": web}}).encode()
+        headers = [*GITHUB, (b"x-github-event", kind.encode()), *signed("github", body)]
+        assert event_of(preset("github"), headers, body).source == web
+
+
+@pytest.mark.parametrize("name", ["github", "gitlab", "slack", "stripe", "standard", "svix"])
 def test_a_preset_refuses_a_request_without_proof(name: str) -> None:
     for headers in (JSON, [*JSON, *((key, b"x" + value) for key, value in signed(name, b"{}"))]):
         status, found, answer, events = ask(preset(name), headers, b"{}")
@@ -413,7 +439,7 @@ TEXT = st.recursive(
 ).map(lambda value: json.dumps(value).encode())
 BODY = st.one_of(st.binary(max_size=200), TEXT, TEXT.map(lambda text: urlencode({"payload": text}).encode()))
 MADE = {
-    **{name: preset(name) for name in ("github", "gitlab", "slack", "stripe", "standard")},
+    **{name: preset(name) for name in ("github", "gitlab", "slack", "stripe", "standard", "svix")},
     "plain": plain('subject = "{header.x-id}"\ntime = "{data.at}"\njson_field = "payload"\n'),
 }
 
