@@ -126,6 +126,7 @@ def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event
     attributes: dict[str, str] = {}
     traces: dict[str, str] = {}
     problems: list[str] = []
+    escaped: list[str] = []
     for name, raw in headers:
         if name[:3] == _PREFIX:
             attribute = name[3:].decode("latin-1")
@@ -141,6 +142,8 @@ def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event
             continue
         if attribute in attributes:
             problems.append(f"header {shown(name.decode('latin-1'))} appears twice")
+        if b"%" in raw and attribute != "datacontenttype":
+            escaped.append(attribute)
         try:
             attributes[attribute] = raw.decode("ascii") if attribute == "datacontenttype" else _value(raw)
         except UnicodeDecodeError:
@@ -157,6 +160,13 @@ def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event
     problems += [f"attribute {name} is missing: send it as header ce-{name}" for name in absent]
     problems += find_problems({**dict.fromkeys(absent, SPECVERSION), **attributes})
     if problems:
+        # Libraries that do not encode the values of headers (sdk-go, sdk-java) send a source such as /a%20b.
+        wrong = [name for name in escaped if any(each.startswith(f"attribute {name} ") for each in problems)]
+        problems += [
+            f"header ce-{name} was percent-decoded first: write each percent sign that is part of the value"
+            " as %25, or send the event as JSON"
+            for name in wrong
+        ]
         raise EventError(problems)
     remember(attributes)
     # The request's own trace context must not replace that of the event, which is in ce- headers.
