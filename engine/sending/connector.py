@@ -20,6 +20,7 @@ from aiohttp.tracing import Trace
 
 from ..delivery.addresses import Network, refusal
 from ..delivery.answers import Answer
+from .bodiless import BodilessAnswers
 
 CONNECT_S: Final = 15.0
 # Many servers close a connection after 5 idle seconds. A request that is sent just then fails, so none is
@@ -93,6 +94,7 @@ class Connector(aiohttp.TCPConnector):
             ttl_dns_cache=NAMES_S,
             socket_factory=self._socket,
         )
+        self._factory = partial(BodilessAnswers, loop=self._loop)
 
     async def connect(
         self,

@@ -210,6 +210,41 @@ def test_an_accepted_firing_whose_answer_has_a_large_header_is_not_sent_again(
         assert posting.deliver(ordered()).answer.verdict is Verdict.DELIVERED
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [b"HTTP/1.1 204 No Content\r\ncontent-length: 4\r\n\r\nHey!"],
+        [b"HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"],
+        [b"HTTP/1.1 204\r\n\r\nHey!"],
+        [b"HTTP/1.1 204 No Content\r\ncontent-len", b"gth: 4\r\n\r", b"\nHe", b"y!"],
+        [b"HTTP/1.1 204 No Content\r\ncontent-length: 4\r\n\r\n", b"Hey!"],
+    ],
+    ids=["with a length", "with chunks", "without a length", "in parts", "after its head"],
+)
+def test_an_answer_204_with_a_body_is_accepted_and_the_next_delivery_too(
+    sink: Sink, parts: list[bytes]
+) -> None:
+    """pydantic/httpx2#570, aio-libs/aiohttp#7756: servers send a body, or the end of chunks, with 204."""
+
+    async def in_parts(writer: asyncio.StreamWriter) -> bool:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+        return True
+
+    sink.answer(in_parts, answer(200))
+    with Posting.to(sink.url) as posting:
+        assert [posting.deliver(ordered(n)).answer.status for n in range(2)] == [204, 200]
+
+
+def test_connections_are_used_again_after_an_answer_204(sink: Sink) -> None:
+    sink.answer(raw(b"HTTP/1.1 204 No Content\r\nx: y\r\n\r\n", is_kept=True), answer(204), answer(200))
+    with Posting.to(sink.url) as posting:
+        assert [posting.deliver(ordered(n)).answer.status for n in range(3)] == [204, 204, 200]
+    assert [each.connection for each in sink.received] == [1, 1, 1]
+
+
 def test_another_protocol_is_not_switched_to(sink: Sink) -> None:
     sink.answer(raw(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n"))
     with Posting.to(sink.url) as posting:
