@@ -42,7 +42,8 @@ class AttributeChoices:
 class Webhook:
     """Takes the requests that its verification lets pass.
 
-    ignore: types that become no event. answers_challenge: whether it answers Slack's `url_verification`.
+    ignore: types that become no event. answers_challenge: whether it answers Slack's `url_verification` and
+    `ssl_check`.
     verify_token: the one that Meta's GET must have.
     """
 
@@ -89,8 +90,11 @@ class Webhook:
         except Unverified as refused:
             return self._refusal(refused)
         data, value = data_of(request, body, self._json_field)
-        if self._answers_challenge and isinstance(value, dict) and value.get("type") == "url_verification":
-            return _echo(value.get("challenge"))
+        if self._answers_challenge and isinstance(value, dict):
+            if value.get("type") == "url_verification":
+                return _echo(value.get("challenge"))
+            if "ssl_check" in value:  # a request of Slack's own, not of a user (Slash commands, ssl_check)
+                return self.accepted
         values = Values(request, value)
         attributes = self._attributes
         type_ = _required(attributes.type, values)

@@ -227,6 +227,18 @@ def test_all_events_of_a_repository_at_github_have_one_source() -> None:
         assert event_of(preset("github"), headers, body).source == web
 
 
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [(FORM, b"ssl_check=1&token=t"), (JSON, b'{"ssl_check":"1","token":"t"}')],
+    ids=["form", "json"],
+)
+def test_slacks_check_of_the_certificate_is_answered_without_an_event(headers: Headers, body: bytes) -> None:
+    """howdyai/botkit#966: it became an event of a slash command that no user gave."""
+    status, _, answer, events = ask(preset("slack"), [*headers, *signed("slack", body)], body)
+    assert (status, answer, events) == (200, b"", [])
+    assert ask(preset("slack"), headers, body)[0] == 401
+
+
 @pytest.mark.parametrize("name", ["github", "gitlab", "slack", "stripe", "standard", "svix"])
 def test_a_preset_refuses_a_request_without_proof(name: str) -> None:
     for headers in (JSON, [*JSON, *((key, b"x" + value) for key, value in signed(name, b"{}"))]):
