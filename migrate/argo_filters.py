@@ -53,6 +53,7 @@ def exact_and_where(
     """Returns the exact attributes, and the expression of `where`, None without one. Raises NotTranslated."""
     exact = _context(filters.members("context"), notes)
     terms = [each for each in (_data(filters, notes), _time(filters.members("time"))) if each]
+    filters.take("name")  # of Sensors before 1.0, which did not read it either
     for each in filters.left(_NO_CEL, "no filter of a Sensor"):
         raise NotTranslated(each.field, each.text)
     if operator not in (None, "", "and", "or"):

@@ -469,6 +469,12 @@ def test_a_note_says_that_one_of_several_values_is_enough_to_differ(kind: str) -
         assert [note.field for note in notes if note.field.endswith("comparator")] == wanted
 
 
+def test_the_name_of_filters_in_an_old_file_refuses_nothing() -> None:
+    """argoproj/argo-events#872: no Sensor read it, and files from before 1.0 have it."""
+    filters = {"name": "data-filter", "context": {"type": "x"}}
+    assert exact_and_where(Members(filters, "filters"), None, []) == ({"type": "x"}, None)
+
+
 def test_what_a_sensor_does_not_compare_is_left_out() -> None:
     notes: list[FieldNote] = []
     context = {"id": "1", "specversion": "1.0", "time": "2026-11-20T00:00:00Z", "type": "x"}
