@@ -20,7 +20,8 @@ from .errors import NotTranslated
 from .fields import FieldNote, Members
 from .subscription import Subscription, Unread
 
-API_VERSION: Final = "argoproj.io/v1alpha1"
+GROUP: Final = "argoproj.io"
+API_VERSION: Final = f"{GROUP}/v1alpha1"
 KINDS: Final = (
     "argoWorkflow", "http", "k8s", "awsLambda", "custom", "kafka", "nats", "slack", "openWhisk", "log",
     "azureEventHubs", "pulsar", "azureServiceBus", "email",
@@ -79,7 +80,9 @@ def sensors(resources: Iterable[Resource]) -> list[Subscription | Unread]:
         if each.kind == "Sensor" and each.api_version == API_VERSION:
             found += _sensor(each, taken)
         else:
-            found.append(Unread(str(each), f"it is not a Sensor of {API_VERSION}"))
+            is_other = each.kind == "Sensor" and each.api_version.startswith(f"{GROUP}/")
+            reason = f"it is not a Sensor of {API_VERSION}"
+            found.append(Unread(str(each), reason, is_other_version=is_other))
     return found
 
 

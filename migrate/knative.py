@@ -80,7 +80,7 @@ def subscriptions(resources: Iterable[Resource]) -> list[Subscription | Unread]:
         elif _is(each, "Broker"):
             found.append(_broker(each))
         else:
-            found.append(Unread(str(each), _why_unread(each)))
+            found.append(Unread(str(each), _why_unread(each), is_other_version=_is_of_another_version(each)))
     return found
 
 
@@ -88,8 +88,12 @@ def _is(resource: Resource, kind: str) -> bool:
     return resource.kind == kind and resource.api_version == API_VERSION
 
 
+def _is_of_another_version(resource: Resource) -> bool:
+    return resource.kind in ("Trigger", "Broker") and resource.api_version.startswith(f"{GROUP}/")
+
+
 def _why_unread(resource: Resource) -> str:
-    if resource.kind in ("Trigger", "Broker") and resource.api_version.startswith(f"{GROUP}/"):
+    if _is_of_another_version(resource):
         return (
             f"apiVersion is {resource.api_version}: only {API_VERSION} is read, which `kubectl get -o yaml`"
             " gives"

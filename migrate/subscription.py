@@ -40,8 +40,13 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Unread:
-    """A resource that becomes no subscription, and why."""
+    """A resource that becomes no subscription, and why.
+
+    is_other_version: it would have been read in another version of its API, so something is missing without
+    it.
+    """
 
     resource: str
     reason: str
     left_out: tuple[FieldNote, ...] = ()
+    is_other_version: bool = False

@@ -101,8 +101,8 @@ def _apply(args: Namespace, found: Sequence[Subscription | Unread]) -> None:
     from ...migrate.registered import durable
 
     made = _made(found)
-    _print_on_stderr([note for each in found for note in _notes(each)])
-    _exit_if_refused(made)
+    _print_on_stderr(found)
+    _exit_if_refused(found)
     if not made:
         raise SystemExit("The file holds no Trigger: nothing was changed.")
     subscriptions = Subscriptions.read(answering_bus(args))
@@ -127,7 +127,7 @@ def _apply(args: Namespace, found: Sequence[Subscription | Unread]) -> None:
 def _report(args: Namespace, found: Sequence[Subscription | Unread]) -> None:
     made = _made(found)
     _print(args, found, made)
-    _exit_if_refused(made)
+    _exit_if_refused(found)
 
 
 def _made(found: Sequence[Subscription | Unread]) -> list[Subscription]:
@@ -136,8 +136,12 @@ def _made(found: Sequence[Subscription | Unread]) -> list[Subscription]:
     return [each for each in found if isinstance(each, Subscription)]
 
 
-def _exit_if_refused(made: Sequence[Subscription]) -> None:
-    refused = [each for each in made if each.refused]
+def _exit_if_refused(found: Sequence[Subscription | Unread]) -> None:
+    from ...migrate.subscription import Unread
+
+    refused = [
+        each for each in found if (each.is_other_version if isinstance(each, Unread) else each.refused)
+    ]
     if refused:
         names = ", ".join(each.resource for each in refused)
         raise SystemExit(f"Refused: {names}. Correct the fields that are named, and run the command again.")
@@ -154,11 +158,10 @@ def _print(args: Namespace, found: Sequence[Subscription | Unread], made: Sequen
         return
     else:
         show(args, [_row(each) for each in found])
-    notes = [note for each in found for note in _notes(each)]
     if args.source:
-        _print_on_stderr(notes)
+        _print_on_stderr(found)
         return
-    if notes:
+    if notes := [note for each in found for note in _notes(each)]:
         show(args, notes)
     for each in made:
         if each.condition is not None and each.conn_id is not None:
@@ -167,9 +170,14 @@ def _print(args: Namespace, found: Sequence[Subscription | Unread], made: Sequen
         print_lines(source.rstrip("\n"))
 
 
-def _print_on_stderr(notes: Sequence[dict[str, str]]) -> None:
-    for note in notes:
-        say(f"{note['resource']}, {note['field']} {note['is']}: {note['because']}")
+def _print_on_stderr(found: Sequence[Subscription | Unread]) -> None:
+    from ...migrate.subscription import Unread
+
+    for each in found:
+        if isinstance(each, Unread):
+            say(f"{each.resource} becomes no subscription: {each.reason}")
+        for note in _notes(each):
+            say(f"{note['resource']}, {note['field']} {note['is']}: {note['because']}")
 
 
 def _text(file: str) -> str:

@@ -128,6 +128,7 @@ def test_a_broker_is_the_bus_and_other_resources_are_not_read() -> None:
     assert [each.resource for each in found] == ["Broker shop/default", "Channel c", "Trigger shop/orders"]
     assert [note.field for note in found[0].left_out] == ["spec.config"]
     assert "only eventing.knative.dev/v1 is read" in found[2].reason  # type: ignore[union-attr]
+    assert [each.is_other_version for each in found] == [False, False, True]  # type: ignore[union-attr]
 
 
 def test_a_second_trigger_of_the_same_name_is_refused() -> None:

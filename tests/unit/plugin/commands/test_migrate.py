@@ -76,6 +76,24 @@ def test_a_refused_trigger_ends_the_command_with_its_field_and_the_others_are_pr
     assert made["subscription"]["name"] == "orders"
 
 
+@pytest.mark.parametrize("arguments", [(), ("--source",), ("--output", "json")])
+def test_a_trigger_of_another_version_ends_the_command_and_is_named(
+    run: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """knative/docs#2816: old files have v1beta1. With --source such a Trigger was lost without a word."""
+    old = TRIGGER.replace("/v1", "/v1beta1").replace("orders", "old")
+    with pytest.raises(SystemExit, match=r"Refused: Trigger old\."):
+        run(f"{old}\n---{TRIGGER}", *arguments)
+    out, err = capsys.readouterr()
+    assert "only eventing.knative.dev/v1 is read" in (err if arguments == ("--source",) else out)
+    assert "orders" in out
+
+
+def test_source_names_what_becomes_no_subscription_on_stderr(run: Run) -> None:
+    channel = "apiVersion: messaging.knative.dev/v1\nkind: Channel\nmetadata: {name: c}"
+    assert "Channel c becomes no subscription: " in run(f"{channel}\n---{TRIGGER}", "--source")[1]
+
+
 @pytest.mark.parametrize("text", ["kind: [", "\x00", "a: 1"])
 def test_a_file_that_holds_no_resources_is_an_error(run: Run, text: str) -> None:
     with pytest.raises(SystemExit, match="airflow interlock migrate knative: "):
