@@ -52,6 +52,7 @@ class Hmac(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     algorithm: str = "sha256"
     signs: str = "{body}"
     timestamp: str | None = None
+    timestamp_prefix: str = ""
 
 
 class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -239,9 +240,16 @@ def _signing(given: Hmac) -> Signing:
             "hmac.timestamp and {timestamp} in hmac.signs belong together: a time that is not signed proves"
             " nothing"
         )
-    signs = re.sub(r"\{header\.([^{}]*)\}", lambda found: f"{{header.{found[1].lower()}}}", given.signs)
     timestamp = None if given.timestamp is None else _header_name(given.timestamp)
-    return Signing(header, after(given.prefix), signs, timestamp, given.encoding, given.algorithm)
+    if (timestamp == header) != bool(given.timestamp_prefix):
+        raise ValueError(
+            'hmac.timestamp_prefix, such as "t=", is for a time in the header of the signature: give it if'
+            " hmac.timestamp is that header, and only then"
+        )
+    signs = re.sub(r"\{header\.([^{}]*)\}", lambda found: f"{{header.{found[1].lower()}}}", given.signs)
+    split = after(given.prefix, given.timestamp_prefix)
+    separate = None if timestamp == header else timestamp
+    return Signing(header, split, signs, separate, given.encoding, given.algorithm)
 
 
 def _is_header(placeholder: str) -> bool:

@@ -9,6 +9,7 @@ Facts from the senders' documentation, by page and section:
 - Standard Webhooks 1.0.0: Signature scheme; Webhook headers: several signatures, separated by spaces.
 - Svix: "Verifying webhooks manually": the same with headers of its own.
 - PagerDuty: "Verifying signatures": several `v1=`, separated by commas, while a secret is changed.
+- Paddle: "Verify webhook signatures": `ts=` and `h1=`, separated by semicolons.
 - GitLab: "Webhooks", Secret token.
 """
 
@@ -72,23 +73,34 @@ class Signing:
         return "{timestamp}" in self.signs
 
 
-def after(prefix: str) -> Callable[[bytes], tuple[Sequence[bytes], bytes | None]]:
+def after(prefix: str, before_time: str = "") -> Callable[[bytes], tuple[Sequence[bytes], bytes | None]]:
     """A `Signing.split` for a header with one or more signatures, each after this prefix.
 
-    Commas or spaces separate them. A sender signs with two secrets while one replaces the other; what has
-    another prefix, such as a later version, is ignored.
+    Commas, semicolons or spaces separate them. A sender signs with two secrets while one replaces the other;
+    what has another prefix, such as a later version, is ignored. before_time: what stands before the time, if
+    the same header has it.
     """
-    each = re.compile(rb"(?:^|[, ])" + re.escape(prefix.encode()) + rb"([A-Za-z0-9+/=_-]+)(?=[, ]|$)")
+    signature = _part(prefix, rb"[A-Za-z0-9+/=_-]+")
+    time_ = _part(before_time, rb"[0-9]+") if before_time else None
 
     def split(value: bytes) -> tuple[Sequence[bytes], bytes | None]:
-        found = each.findall(value)
+        found = signature.findall(value)
         if not found:
             raise Unverified(
                 f"the signature does not begin with {prefix!r}, or has characters of no signature"
             )
-        return found, None
+        if time_ is None:
+            return found, None
+        times = time_.findall(value)
+        if len(times) != 1:
+            raise Unverified(f"the signature needs one time after {before_time!r}")
+        return found, times[0]
 
     return split
+
+
+def _part(prefix: str, wanted: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"(?:^|[,; ])" + re.escape(prefix.encode()) + rb"(" + wanted + rb")(?=[,; ]|$)")
 
 
 def _stripe(value: bytes) -> tuple[Sequence[bytes], bytes | None]:

@@ -87,6 +87,11 @@ def test_a_preset_needs_a_name_and_a_secret_alone(preset: str) -> None:
         (GOOD.replace(" }", ', signs = "{data.x}{body}" }'), "hmac.signs"),
         (GOOD.replace(" }", ', signs = "{timestamp}{body}" }'), "hmac.timestamp"),
         (GOOD.replace(" }", ', timestamp = "x-at" }'), "a time that is not signed"),
+        (GOOD.replace(" }", ', timestamp_prefix = "t=" }'), "hmac.timestamp_prefix, such as"),
+        (
+            GOOD.replace(" }", ', signs = "{timestamp}{body}", timestamp = "X-Signature" }'),
+            "hmac.timestamp_prefix, such as",
+        ),
         (GOOD.replace('secret = "shop"\n', ""), "secret is missing: write the id of an Airflow connection"),
         (GOOD.replace('secret = "shop"', "secret = []"), "secret is missing"),
         (GOOD.replace('secret = "shop"', 'secret = ["shop", "shop", "shop"]'), "two of them"),

@@ -257,7 +257,7 @@ def test_an_hmac_is_checked_as_it_is_declared(algorithm: str, encoding: str) -> 
             check(verification, wrong)
 
 
-@pytest.mark.parametrize("separator", [",", ", ", " "])
+@pytest.mark.parametrize("separator", [",", ", ", " ", ";"])
 @pytest.mark.parametrize(("prefix", "encoding"), [("v1=", "hex"), ("v1,", "base64"), ("", "base64")])
 def test_one_of_several_signatures_in_a_declared_header_is_enough(
     separator: str, prefix: str, encoding: str
@@ -276,6 +276,40 @@ def test_one_of_several_signatures_in_a_declared_header_is_enough(
             check(verification, request(x=separator.join(prefix + each for each in wrong)))
     with pytest.raises(Unverified):
         check(verification, request(x=f"{prefix}{bad}{separator}v2={good}"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "written", "signs"),
+    [
+        ('prefix = "v1=", timestamp_prefix = "t="', "t={at},v1={good}", "{timestamp}.{body}"),
+        ('prefix = "h1=", timestamp_prefix = "ts="', "ts={at};h1={bad};h1={good}", "{timestamp}:{body}"),
+        ('prefix = "v1=", timestamp_prefix = "t="', "v1={good}, t={at}", "{body}{timestamp}"),
+    ],
+    ids=["Calendly", "Paddle", "time behind"],
+)
+def test_a_signed_time_may_be_in_the_header_of_the_signature(fields: str, written: str, signs: str) -> None:
+    """araluce/calendlyr#21, glific/glific#5439, kossnocorp/paddle-billing#7."""
+    verification = declared(
+        'verify = "hmac"\nsecret = "c"\n'
+        f'hmac = {{ header = "X", timestamp = "x", signs = "{signs}", {fields} }}',
+        c=Secret("", "k"),
+    )
+    assert isinstance(verification, Signature)
+    verification._clock = lambda: NOW
+    signed = signs.replace("{timestamp}", str(NOW)).replace("{body}", BODY.decode()).encode()
+    good, bad = (own("sha256", "hex", signed, key) for key in (b"k", b"other"))
+    check(verification, request(x=written.format(at=NOW, good=good, bad=bad)))
+    for header in (
+        written.format(at=NOW + 1, good=good, bad=bad),
+        written.format(at=NOW, good=bad, bad=bad),
+        written.format(at="", good=good, bad=bad),
+        written.format(at=f"{NOW},t={NOW};ts={NOW}", good=good, bad=bad),
+    ):
+        with pytest.raises(Unverified):
+            check(verification, request(x=header))
+    verification._clock = lambda: NOW + 301
+    with pytest.raises(Unverified, match="301 s before"):
+        check(verification, request(x=written.format(at=NOW, good=good, bad=bad)))
 
 
 def test_svix_signs_as_standard_webhooks_with_headers_of_its_own() -> None:
