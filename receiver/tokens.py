@@ -80,6 +80,10 @@ class TokenVerifier:
             )
         except jwt.ExpiredSignatureError:
             return _invalid("it has expired.")
+        except jwt.ImmatureSignatureError:
+            return _invalid(
+                "by its claim nbf or iat it begins later: compare the issuer's clock with this one."
+            )
         except jwt.InvalidAudienceError:
             return _invalid("it is for another audience.")
         except jwt.MissingRequiredClaimError as error:
