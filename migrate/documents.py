@@ -16,6 +16,10 @@ from .errors import UnreadableFile
 _SPACES: Final = " \t\r\n"
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 _MERGE: Final = "tag:yaml.org,2002:merge"
+# What Go's reader of YAML, and so Kubernetes, takes for a number or a boolean, and PyYAML for a text.
+_NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_OCTAL: Final = re.compile(r"[-+]?0[oO][0-7]+\Z")
+_LETTER: Final = re.compile(r"[yYnN]\Z")
 MAX_CHARS: Final = 4_000_000
 
 
@@ -121,8 +125,9 @@ class _WithoutColons:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-    """YAML as Kubernetes reads it: times and 10:30 are texts, and no key is there twice."""
+    """YAML as Kubernetes reads it: times and 10:30 are texts, 1e3 and 09 numbers, y is true; no key twice."""
 
+    bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}  # noqa: RUF012  # as below
     yaml_implicit_resolvers = {  # noqa: RUF012  # as the class above declares it
         first: [(tag, _WithoutColons(pattern)) for tag, pattern in resolvers if tag != _TIMESTAMP]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -135,8 +140,9 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
                 continue
             key = self.construct_object(each, deep=True)
             if not isinstance(key, str):
+                written = shown(each.value if isinstance(each, yaml.ScalarNode) else key)
                 raise yaml.constructor.ConstructorError(
-                    problem=f"the key {shown(key)} is {kind(key)}: write it in quotes",
+                    problem=f"a key is {kind(key)} to Kubernetes: write it in quotes, {written}",
                     problem_mark=each.start_mark,
                 )
             if key in keys:
@@ -146,6 +152,11 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
             keys.append(key)
         found: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
         return found
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _OCTAL, list("-+0"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+.0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", _LETTER, list("yYnN"))
 
 
 def _resources(value: object, number: int) -> Iterator[Resource]:

@@ -44,6 +44,41 @@ def test_numbers_and_booleans_are_what_they_are() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e3", 1000),
+        ("+1E+3", 1000),
+        ("5e-1", 0.5),
+        ("12e03", 12000),
+        ("012345678901", 12345678901),
+        ("-09", -9),
+        ("0o17", 15),
+        ("017", 15),
+        ("0x1F", 31),
+        ("y", True),
+        ("Y", True),
+        ("n", False),
+        ("N", False),
+    ],
+)
+def test_what_only_kubernetes_takes_for_a_number_or_a_boolean_is_one(text: str, value: object) -> None:
+    """argoproj-labs/hera#1607: PyYAML reads texts here, the cluster something else."""
+    found = read_resources(f"kind: A\napiVersion: v1\nat: {text}")[0].value["at"]
+    assert (found, isinstance(found, bool)) == (value, isinstance(value, bool))
+
+
+@pytest.mark.parametrize("text", ["'1e3'", '"09"', "'y'", "!!str 1e3", "!!str n", "|-\n  1e3"])
+def test_in_quotes_it_is_a_text(text: str) -> None:
+    found = read_resources(f"kind: A\napiVersion: v1\nat: {text}")[0].value["at"]
+    assert found in ("1e3", "09", "y", "n")
+
+
+@pytest.mark.parametrize("text", ["e3", "1e", "1e3f", "0x1G", "0o18", "yy", "1.2.3", "1-2", "+", "."])
+def test_what_only_begins_like_a_number_or_a_boolean_is_a_text(text: str) -> None:
+    assert read_resources(f"kind: A\napiVersion: v1\nat: '{text}'\nto: {text}")[0].value["to"] == text
+
+
+@pytest.mark.parametrize(
     "text",
     [
         f"{ONE}\n{TWO}",
@@ -82,6 +117,11 @@ def test_an_item_without_a_name_is_called_by_its_place() -> None:
         ("apiVersion: v1\nkind: List\nitems: {}", "must be a list"),
         ("!!python/object/apply:os.getcwd []", "neither YAML nor JSON"),
         ("[" * 5000, "nested too deeply"),
+        ("kind: A\napiVersion: v1\nspec: {y: 1}", "a key is a bool to Kubernetes: write it in quotes, 'y'"),
+        (
+            "kind: A\napiVersion: v1\nspec: {09: 1}",
+            "a key is a float to Kubernetes: write it in quotes, '09'",
+        ),
         ("kind: A\x00", "neither YAML nor JSON"),
         ("kind: A\napiVersion: v1\nspec: !!int ten", "a value that cannot be read"),
         (f'{{"kind": "A", "apiVersion": "v1", "spec": {"1" * 5000}}}', "a value that cannot be read"),
