@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
@@ -94,7 +95,8 @@ class Connector(aiohttp.TCPConnector):
             ttl_dns_cache=NAMES_S,
             socket_factory=self._socket,
         )
-        self._factory = partial(BodilessAnswers, loop=self._loop)
+        answers: type[ResponseHandler] = BodilessAnswers
+        self._factory = partial(answers, loop=self._loop)
 
     async def connect(
         self,
