@@ -16,6 +16,26 @@ _INSTEAD: Final = {
     "=": "==", "===": "==", "is": "==", "<>": "!=", "=<": "<=", "=>": ">=",
     "&": "&&", "and": "&&", "|": "||", "or": "||", "not": "!",
 }  # fmt: skip
+# Functions of other languages and of extensions of CEL: what to write instead.
+_NO_CASE: Final = "texts cannot be converted here: compare in any case with .matches('(?i)^abc$')"
+_NO_PARTS: Final = "texts cannot be taken apart here: write startsWith, endsWith, contains or matches"
+_NO_CLOCK: Final = (
+    "there is no clock here, because an event must always give the same result: compare its own times"
+)
+_FUNCTIONS: Final = {
+    **dict.fromkeys(("len", "length", "count"), "write size(...)"),
+    **dict.fromkeys(("includes", "include"), "write .contains('a') for a text, 'a' in x for a list"),
+    **dict.fromkeys(("startswith", "starts_with", "StartsWith"), "write startsWith"),
+    **dict.fromkeys(("endswith", "ends_with", "EndsWith"), "write endsWith"),
+    **dict.fromkeys(("match", "regex", "test"), "write .matches('...')"),
+    **dict.fromkeys(("lower", "upper", "lowerAscii", "upperAscii", "toLowerCase", "toUpperCase"), _NO_CASE),
+    **dict.fromkeys(("split", "substring", "trim", "replace", "indexOf", "join", "format"), _NO_PARTS),
+    **dict.fromkeys(("now", "today", "currentTime", "current_time"), _NO_CLOCK),
+    **dict.fromkeys(("date", "datetime", "time"), "write timestamp('2026-11-20T00:00:00Z')"),
+    **dict.fromkeys(("str", "text"), "write string(...)"),
+    "float": "write double(...)",
+    "isNull": "write == null",
+}  # fmt: skip
 _CONSTANTS: Final = {"True": "true", "False": "false", "None": "null", "NULL": "null", "Null": "null"}
 _PLACE: Final = re.compile(r"(\d+):(\d+): ")
 _UNDECLARED: Final = re.compile(r"undeclared reference to '([^']*)'")
@@ -47,6 +67,8 @@ def _hint(source: str, error: str) -> str | None:
     overload = _OVERLOAD.search(error)
     if overload is not None:
         return _operands(source, _offset(source, error), overload["sign"], overload["types"])
+    if "unsupported syntax '.?'" in error:
+        return "write has(data.a) && data.a == 'x', for a member that may be missing"
     if undeclared is None and "Syntax error" not in error:
         return None
     words = {
@@ -65,7 +87,7 @@ def _reference(name: str, plain: str) -> str | None:
     if first in _CONSTANTS:
         return f"write {_CONSTANTS[first]} for {first}"
     if re.search(rf"(?<!\w){re.escape(name)}\s*\(", plain):
-        return None
+        return _FUNCTIONS.get(name)
     if first.lower() in ("data", "event"):
         return f"write {first.lower()} for {first}"
     if name in CORE:
@@ -85,6 +107,8 @@ def _operands(source: str, at: int, sign: str, types: str) -> str | None:
     if attribute is None:
         return None
     path = attribute["path"]
+    if "null_type" in types:
+        return _presence(path, sign)
     literal = _RIGHT_LITERAL.match(after) if left else _LEFT_LITERAL.search(before)
     other = literal["text"] if literal else None
     if "bool" in types:
@@ -95,6 +119,15 @@ def _operands(source: str, at: int, sign: str, types: str) -> str | None:
         return f"attributes are strings: write {changed}" if changed != path else None
     whole = f"{changed} {sign} {other}" if left else f"{other} {sign} {changed}"
     return f"attributes are strings: write {whole}"
+
+
+def _presence(path: str, sign: str) -> str | None:
+    """What to write if an attribute is compared with null."""
+    if sign not in ("==", "!="):
+        return None
+    name = re.findall(r"\w+", path)[1]
+    absent = "!" if sign == "==" else ""
+    return f"an attribute is never null, it is there or not: write {absent}has(event.{name})"
 
 
 def _offset(source: str, error: str) -> int:

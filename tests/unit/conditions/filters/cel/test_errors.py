@@ -20,7 +20,7 @@ from interlock.conditions.filters.cel.where import MAX_SOURCE_CHARS
         ("'a", "Syntax error"),
         ("datum.x == 1", "undeclared reference to 'datum.x'"),
         ("event.type == 1", "no matching overload"),
-        ("data.x.lower() == 'a'", "undeclared reference to 'lower'"),
+        ("data.x.sum() == 1", "undeclared reference to 'sum'"),
         ("1 + 1", "it gives a value of type int"),
         ("event.type", "it gives a value of type string"),
         ("[true]", "it gives a value of type list"),
@@ -94,13 +94,50 @@ def test_a_common_mistake_is_an_error_that_says_what_to_write(source: str, messa
 
 @pytest.mark.parametrize(
     "source",
-    ["data.x == 'and = &'  )", "data.or == 1 )", "data.x == 1 ) // not = or", "data.x.lower() == 'a'"],
+    ["data.x == 'and = &'  )", "data.or == 1 )", "data.x == 1 ) // not = or", "data.x.sum() == 1"],
 )
 def test_other_errors_keep_the_librarys_text(source: str) -> None:
     with pytest.raises(ConditionError) as caught:
         Where(source)
     assert "write" not in str(caught.value)
     assert re.search(r": 1:\d+: (Syntax error|undeclared)", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("event.subject != null", "it is there or not: write has(event.subject) ("),
+        ("null == event['subject']", "it is there or not: write !has(event.subject) ("),
+        ("data.a == 1 && event.tenant == null", "write !has(event.tenant) ("),
+    ],
+)
+def test_an_attribute_compared_with_null_is_an_error_that_names_has(source: str, message: str) -> None:
+    """As in tektoncd/triggers#952 and aws/aws-cdk#8660. The error advised int(event.subject)."""
+    with pytest.raises(ConditionError) as caught:
+        Where(source)
+    assert message in str(caught.value)
+    assert "int(" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("data.branch.lowerAscii() == 'main'", "texts cannot be converted here: compare in any case with"),
+        ("data.ref.split('/')[2] == 'main'", "texts cannot be taken apart here: write startsWith"),
+        ("timestamp(event.time) < now()", "there is no clock here"),
+        ("len(data.items) > 1", "write size(...) ("),
+        ("data.name.includes('a')", "write .contains('a') for a text"),
+        ("event.subject.startswith('a')", "write startsWith ("),
+        ("data.?a.orValue('x') == 'x'", "write has(data.a) && data.a == 'x'"),
+    ],
+)
+def test_a_function_of_another_language_is_an_error_that_says_what_to_write(
+    source: str, message: str
+) -> None:
+    """As in tektoncd/triggers#952: filters that were written for CEL with other extensions."""
+    with pytest.raises(ConditionError) as caught:
+        Where(source)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
