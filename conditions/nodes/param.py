@@ -118,8 +118,10 @@ class ParamWhere(Where):
         names = references(text)
         for name in names:
             Param(name)
+        program = compiled_with_parameters(text, dict.fromkeys(names, _KINDS))
+        program.check_new(text)
         object.__setattr__(self, "source", text)
-        object.__setattr__(self, "_program", compiled_with_parameters(text, dict.fromkeys(names, _KINDS)))
+        object.__setattr__(self, "_program", program)
 
     def bound(self, values: Mapping[str, object]) -> Where:
         """The predicate with the values as literals of CEL, which keep their type.

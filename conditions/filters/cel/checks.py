@@ -6,6 +6,7 @@ zone that does not exist, timestamp('tomorrow') and 1 / 0 would fail on every ev
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from ...errors import ConditionError
@@ -30,6 +31,8 @@ _NEVER: Final = {
     "time": _NUMBERS, "dataschema": _CONVERSIONS, "specversion": _CONVERSIONS - {"double"},
 }  # fmt: skip
 _TIMES: Final = frozenset({"timestamp", "duration"})
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_DAY_DIGITS: Final = 8
 
 
 def check(root: Node, evaluate: Evaluate) -> None:
@@ -43,6 +46,42 @@ def check(root: Node, evaluate: Evaluate) -> None:
 def possible(root: Node, evaluate: Evaluate) -> bool:
     """Whether the expression could be true for some event; True if in doubt."""
     return CelSearch(evaluate, constant_source).possible(root)
+
+
+def misread_order(root: Node) -> str | None:
+    """Why an order of texts in the expression is not the order that its author means; None if there is none.
+
+    Attributes are texts. As texts, 10:30+02:00 comes after 10:00Z, though it is earlier, and 10 before 9.
+    """
+    return _misread_order(root, frozenset())
+
+
+def _misread_order(node: Node, loops: frozenset[str]) -> str | None:
+    if node.kind == "call" and node.name in _ORDERS and "event" not in loops:
+        sign = node.name.strip("_")
+        for one, other in (node.children, node.children[::-1]):
+            read = path(one, "event")
+            if read == ("time",):
+                return (
+                    f"{sign} compares event.time as a text, and times of other offsets have another order as"
+                    " texts: write timestamp(event.time), and timestamp('2026-11-20T00:00:00Z') on the other"
+                    " side"
+                )
+            if read is not None and len(read) == 1 and _is_number(other.text):
+                return (
+                    f"{sign} compares event.{read[0]} as a text, and the text 10 comes before the text 9:"
+                    f" write int(event.{read[0]}) and {other.text} without quotes"
+                )
+    inside = loops | {node.name, node.text or ""} if node.kind == "loop" else loops
+    found = (
+        _misread_order(child, loops if number == 0 else inside) for number, child in enumerate(node.children)
+    )
+    return next(filter(None, found), None)
+
+
+def _is_number(text: str | None) -> bool:
+    # eight digits are a day (K2), and days so written have the same order as texts
+    return text is not None and _INTEGER.fullmatch(text) is not None and len(text) != _DAY_DIGITS
 
 
 class _Checker:

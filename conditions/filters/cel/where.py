@@ -42,13 +42,22 @@ _MAX_ERROR_CHARS: Final = 200
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled expression, the paths that it reads, and how much it may read."""
+    """A compiled expression, the paths that it reads, and how much it may read.
+
+    misread: why it is an error in a new condition, though stored ones may have it.
+    """
 
     expression: cel.Expression
     data: Paths | None
     attributes: Paths | None
     allowance: Allowance
     equalities: Mapping[tuple[str, ...], Scalar]
+    misread: str | None
+
+    def check_new(self, source: str) -> None:
+        """Raises ConditionError for what no new condition may have."""
+        if self.misread is not None:
+            raise ConditionError(f"event(where={quoted(source)}): {self.misread}")
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -64,12 +73,18 @@ class Where(Filter):
 
     def __init__(self, source: str, /) -> None:
         text = checked_text("event", "where", source, MAX_SOURCE_CHARS, "give a predicate in CEL")
+        program = _compiled(text)
+        program.check_new(text)
         object.__setattr__(self, "source", text)
-        object.__setattr__(self, "_program", _compiled(text))
+        object.__setattr__(self, "_program", program)
 
     @classmethod
     def stored(cls, source: str, /) -> Where:
-        """As Where(source), for a source that may hold the values of parameters, so that it may be longer."""
+        """As Where(source), for a source of an earlier condition.
+
+        It may hold the values of parameters, so that it may be longer. What is an error only in new
+        conditions is accepted.
+        """
         text = checked_text("event", "where", source, MAX_SOURCE_CHARS + MAX_TEXT_CHARS)
         outside, inside = sizes(text)
         if outside > MAX_SOURCE_CHARS:
@@ -250,7 +265,7 @@ def _program(source: str, environment: cel.Env, *, has_parameters: bool = False)
     if data is None and attributes is None:
         raise ConditionError("it reads neither data nor event, so it is the same for every event")
     checks.check(root, _constant_value)
-    return Program(expression, data, attributes, allowance, equalities(root))
+    return Program(expression, data, attributes, allowance, equalities(root), checks.misread_order(root))
 
 
 def _check_names(attributes: Iterable[str]) -> None:

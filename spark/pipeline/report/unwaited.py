@@ -103,9 +103,10 @@ def _reads(term: Filter) -> bool:
 
 
 @lru_cache(4096)
-def _read(filters: str) -> tuple[Filter, ...]:
+def read_filters(filters: str) -> tuple[Filter, ...]:
+    """The filters that `required_types` gave as JSON."""
     return tuple(
-        f_.Where(each["where"]) if "where" in each else f_.filter_from_json(each)
+        f_.Where.stored(each["where"]) if "where" in each else f_.filter_from_json(each)
         for each in json.loads(filters)
     )
 
@@ -122,7 +123,7 @@ def _accepted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = {
             (kind, source if kind == PLAIN else None)
             for kind, source, text in rows
-            if could_accept(_read(text), kind, source)
+            if could_accept(read_filters(text), kind, source)
         }
         yield _batch({_TYPE: [kind for kind, _ in found], "topic": [topic for _, topic in found]})
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
-from interlock.conditions import ConditionError
+from interlock.conditions import Condition, ConditionError, event, from_json
 from interlock.conditions.filters import Where
 from interlock.conditions.filters.cel.where import MAX_SOURCE_CHARS
 
@@ -138,6 +139,45 @@ def test_a_function_of_another_language_is_an_error_that_says_what_to_write(
     with pytest.raises(ConditionError) as caught:
         Where(source)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "write"),
+    [
+        ("event.time > '2026-11-20T10:00:00Z'", "write timestamp(event.time)"),
+        ("data.a == 1 && !(data.since <= event['time'])", "write timestamp(event.time)"),
+        ("event.time >= param.since", "write timestamp(event.time)"),
+        ("event.level > '5'", "write int(event.level) and 5 without quotes"),
+        ("data.l.exists(e, '10' >= event.attempt)", "write int(event.attempt) and 10 without quotes"),
+    ],
+)
+def test_an_order_of_texts_where_times_or_numbers_are_meant_is_an_error(source: str, write: str) -> None:
+    """As in microsoft/typeagent-py#320 and xregistry/spec#588: 10:30+02:00 came after 10:00Z."""
+    with pytest.raises(ConditionError) as caught:
+        event("t", where=source)
+    assert write in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "timestamp(event.time) > timestamp('2026-11-20T10:00:00Z')",
+        "event.day >= '20261120'",
+        "event.day >= '2026-11-20'",
+        "event.version > '1.4.0'",
+        "event.time == '2026-11-20T10:00:00Z'",
+        "data.l.exists(event, event.time > 'a')",
+    ],
+)
+def test_an_order_of_texts_that_is_meant_is_accepted(source: str) -> None:
+    Where(source)
+
+
+def test_a_stored_condition_keeps_its_order_of_texts() -> None:
+    stored = event("t", where="has(event.time)").to_json()
+    old = json.loads(json.dumps(stored).replace("has(event.time)", "event.time > '2026'"))
+    assert isinstance(from_json(old), Condition)
+    assert from_json(old).to_json() == old
 
 
 @pytest.mark.parametrize(
