@@ -49,6 +49,7 @@ _FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 _ITEM = re.compile(r"(?:(?P<star>\*)|(?P<low>[0-9]{1,2}|[A-Z]{3})(?:-(?P<high>[0-9]{1,2}|[A-Z]{3}))?)"
                    r"(?:/(?P<step>[0-9]{1,2}))?")  # fmt: skip
+_ZONE = re.compile(r"(?:CRON_)?TZ=")  # of Go's cron library, and so of Kubernetes and Argo
 _LAST_DAY = "L"
 _NTH_WEEKDAY = re.compile(r"(?:[0-7]|[A-Z]{3})#[1-5]|L[0-7]")
 
@@ -93,6 +94,12 @@ def _fields(expression: str) -> list[str]:
             raise ConditionError(f"cron {shown(expression)} is unknown: write five fields, or one of {known}")
         text = _NICKNAMES[text.strip()]
     texts = text.split()
+    if texts and (zone := _ZONE.match(texts[0])):
+        name = expression.split()[0][zone.end() :]
+        raise ConditionError(
+            f"cron {shown(expression)} begins with a time zone: give it as an argument,"
+            f' "{" ".join(expression.split()[1:])}", timezone="{name}"'
+        )
     if len(texts) != len(_FIELDS):
         names = ", ".join(field.name for field in _FIELDS)
         raise ConditionError(
@@ -128,8 +135,9 @@ def _values(expression: str, field: _Field, text: str) -> set[int]:
 def _range(where: str, field: _Field, item: str) -> range:
     parts = _ITEM.fullmatch(item)
     if parts is None or item == "*":
+        instead = "*" if item == "?" else "* alone"
         raise ConditionError(
-            f"{where}: {shown(item)} cannot be read: write * alone, */n, a number from {field.low} to"
+            f"{where}: {shown(item)} cannot be read: write {instead}, */n, a number from {field.low} to"
             f" {field.high}, a range or a list of these"
         )
     step = int(parts["step"] or 1)
@@ -140,9 +148,8 @@ def _range(where: str, field: _Field, item: str) -> range:
     low = _number(where, field, parts["low"])
     if parts["high"] is None:
         if parts["step"]:
-            raise ConditionError(
-                f"{where}: {shown(item)} is read in several ways: write {low}-{field.high}/{step}"
-            )
+            instead = f"{low}-{field.high}/{step}" if low < field.high else str(low)
+            raise ConditionError(f"{where}: {shown(item)} is read in several ways: write {instead}")
         return range(low, low + 1)
     high = _number(where, field, parts["high"])
     if low >= high:

@@ -57,6 +57,24 @@ def test_whether_it_runs_by_real_time_depends_on_minute_and_hour(
     assert (found.every_hour, found.repeats) == (every_hour, repeats)
 
 
+@pytest.mark.parametrize("prefix", ["CRON_TZ=", "TZ="])
+def test_a_time_zone_in_the_expression_is_an_error_that_shows_the_argument(prefix: str) -> None:
+    """robfig/cron, of Kubernetes and Argo, reads it there. The error spoke of seconds and years."""
+    with pytest.raises(ConditionError) as caught:
+        parse(f"{prefix}Europe/Berlin 0 6 * * *")
+    assert str(caught.value).endswith('give it as an argument, "0 6 * * *", timezone="Europe/Berlin"')
+    assert "year" not in str(caught.value)
+
+
+def test_what_is_advised_for_a_step_without_a_range_is_accepted() -> None:
+    """The advice for 59/15 was 59-59/15, which is refused."""
+    for expression in ("59/15 * * * *", "0 23/2 * * *", "5/15 * * * *"):
+        with pytest.raises(ConditionError) as caught:
+            parse(expression)
+        advised = str(caught.value).rpartition("write ")[2]
+        parse(" ".join(advised if "/" in field else field for field in expression.split()))
+
+
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
@@ -92,7 +110,8 @@ def test_whether_it_runs_by_real_time_depends_on_minute_and_hour(
         ("*/0 * * * *", "the step of '*/0' is not in 1 to 59"),
         ("*/90 * * * *", "the step of '*/90'"),
         ("0 */24 * * *", "the step of '*/24' is not in 1 to 23"),
-        ("59/15 * * * *", "read in several ways: write 59-59/15"),
+        ("59/15 * * * *", "read in several ways: write 59"),
+        ("5/15 * * * *", "read in several ways: write 5-59/15"),
         ("0 0 5-5 * *", "'5-5' is not an ascending range"),
         ("0 22-2 * * *", "'22-2' is not an ascending range: write two ranges, or a list"),
         ("0 0 * * fri-sun", "is not an ascending range: write two ranges, or a list (7 is a Sunday too)"),
