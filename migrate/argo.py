@@ -69,6 +69,10 @@ _SAME_NAME: Final = (
 _NOTHING_TO_RESET: Final = (
     "left out: a single event meets the condition, so nothing is held that could be reset"
 )
+_ONE_SIDE: Final = (
+    "a firing takes the events of the side of || that was met, and the others stay held for a next one: a"
+    " Sensor hands over all events that it holds, and drops them"
+)
 _TARGET: Final = "write a DAG {} that does what this trigger did"
 
 
@@ -257,6 +261,8 @@ class _Trigger:
             found = parse(written, {used[name]: known.matchers[name] for name in used})
         except ConditionError as error:
             raise NotTranslated(field, str(error)) from error
+        if "||" in text and _is_held(found):
+            self._differs.append(FieldNote(field, _ONE_SIDE))
         return self._reset(found, template)
 
     def _reset(self, condition: Condition, template: Members) -> Condition:

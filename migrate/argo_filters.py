@@ -39,12 +39,11 @@ _BODY: Final = (
     " event"
 )
 _NO_BODY: Final = "read as {}: check it with an event; Argo's EventSources put more around the data"
-_CONVERTED: Final = "{}: a Sensor converts other types first, here they do not match"
-
 _NOT_ALL: Final = (
-    "as in a Sensor, it is enough to differ from one of the values, so nearly each event passes: for none of"
-    " them, join the terms of `where` with &&"
+    "one value that differs is enough, as in a Sensor, so nearly every event passes: if none of the values"
+    " may be there, join their terms in `where` with &&"
 )
+_CONVERTED: Final = "{}: a Sensor converts other types first, here they do not match"
 
 
 def exact_and_where(

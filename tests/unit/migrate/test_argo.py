@@ -116,6 +116,16 @@ def test_a_reset_of_a_condition_that_holds_nothing_is_left_out_and_a_wrong_one_r
     assert one(trigger("a && c", template=wrong)).refused
 
 
+@pytest.mark.parametrize(
+    ("conditions", "noted"),
+    [("a || (b-1 && c)", True), ("(a || b-1) && c", True), ("a || c", False), ("a && c", False)],
+)
+def test_a_note_says_what_a_firing_of_one_side_leaves_held(conditions: str, noted: bool) -> None:
+    """A Sensor drops all that it holds; here the other side stays (argoproj/argo-events#1088)."""
+    field = "spec.triggers[0].template.conditions"
+    assert (field in dict(one(trigger(conditions)).differs)) is noted
+
+
 def test_an_http_trigger_calls_a_service_and_one_with_another_method_starts_a_dag() -> None:
     def http(**more: Any) -> Subscription:
         template = {
@@ -406,6 +416,25 @@ def test_a_matcher_accepts_the_events_that_pass_the_filters_of_a_sensor(
         for each in sent
     ]
     assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "sign", "values", "noted"),
+    [
+        ("string", "!=", ["foo", "bar"], True),
+        ("number", "!=", ["1", "2"], True),
+        ("string", "!=", ["foo"], False),
+        ("string", "=", ["foo", "bar"], False),
+        ("bool", "!=", ["true", "false"], False),
+    ],
+)
+def test_a_note_says_that_a_differing_value_is_enough(
+    kind: str, sign: str, values: list[str], noted: bool
+) -> None:
+    """argoproj/argo-events#3215, #3808: such filters were meant as "none of these"."""
+    entry = {"path": "body.x", "type": kind, "comparator": sign, "value": values}
+    found = one(trigger("a"), dependencies=({**A, "filters": {"data": [entry]}},))
+    assert ("spec.dependencies[0].filters.data[0].comparator" in dict(found.differs)) is noted
 
 
 def test_a_time_is_that_of_its_zone() -> None:
