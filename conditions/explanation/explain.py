@@ -24,6 +24,7 @@ from .explanation import Explanation
 from .matcher_search import Holder, MissingMatcher, StateFacts
 from .node import MAX_EVENTS, Explained, Note
 from .records import Record, Seen, WasRead, readable, reference
+from .refutation import refutations
 from .scope import Scope
 from .search import search
 from .tree import Explainer
@@ -108,6 +109,7 @@ def _missing_matchers(condition: Condition, run: Run, labels: Collection[str]) -
             matcher,
             {match.identity: match for match in pool},
             condition.distinct_paths.get(number),
+            refutations(run.plan, number, run.view().negated_times),
         )
         for number, (label, matcher, pool) in enumerate(named)
         if label in labels

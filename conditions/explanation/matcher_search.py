@@ -20,6 +20,7 @@ from .keys import raw_key
 from .likeness import look_of
 from .near_miss import NearMiss, NearMisses
 from .records import Record, WasRead, position, reference
+from .refutation import Refutations
 from .wording import clean
 
 # One term in CEL or CESQL costs as much as this many others.
@@ -66,12 +67,14 @@ class MissingMatcher(NamedTuple):
     """A missing matcher, and the events that it holds.
 
     distinct: the paths of count(distinct=). An event without a value there does not count.
+    refutations: what may have refuted its events.
     """
 
     label: str
     matcher: Matcher
     held: Mapping[Identity, Match] = {}
     distinct: str | tuple[str, ...] | None = None
+    refutations: Refutations = Refutations((), {}, ())
 
 
 class _Order(NamedTuple):
@@ -258,6 +261,8 @@ class MatcherSearch:
             return replace(miss, why=why, held_for=holder.label)  # type: ignore[arg-type]
         if (firing := facts.fired.get(event.identity)) is not None:
             return replace(miss, why="fired", firing=firing) if firing else replace(miss, why="repeat")
+        if (refuted := self._wanted.refutations.of(record)) is not None:
+            return replace(miss, why="refuted", refuted_ms=refuted[0], refuted_by=refuted[1])
         if remembers(facts.seen, facts.last_ms, event.identity, stamp):  # D1
             return replace(miss, why="repeat")
         read = None if facts.was_read is None else facts.was_read(record)

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from ...events.plain import ATTRIBUTES as PLAIN_ATTRIBUTES
 from ...events.plain import TYPE as PLAIN_TYPE
 from .node import EventRef
-from .wording import given, printed, valued
+from .wording import given, moment, printed, valued
 
 Why = Literal[
     "term",
@@ -22,6 +22,7 @@ Why = Literal[
     "repeat",
     "released",
     "fired",
+    "refuted",
     "unread",
     "gone",
     "unknown",
@@ -40,10 +41,11 @@ class NearMiss:
     `attribute`. "no value": it has none at the paths of count(distinct=). "no data": its data cannot be read
     for a key because of `error`. "key": its key is `key`, spelled `raw` if that differs, and the wait is for
     `wanted`; these are also given beside a term. "since": it is stamped before the wait's since. "waiting":
-    it waits for a due time (W1). "repeat": it was seen before (D1), or an event with its id and source is
-    held for the matcher `held_for` (D2). "released": it is held for `held_for`, no longer for this matcher.
-    "fired": it took part in `firing`. "unread": it fits, and is not read yet. "gone": it fits, was
-    read, and was released or dropped. "unknown": one of these two.
+    it waits for a due time (W1). "repeat": it, or an event with its id and source, was read before and is no
+    longer held (D1), or is held for the matcher `held_for` (D2). "released": it is held for `held_for`, no
+    longer for this matcher. "fired": it took part in `firing`. "refuted": an event of the negated matcher
+    `refuted_by` came in its window, at `refuted_ms`. "unread": it fits, and is not read yet. "gone": it fits,
+    was read, and was released or dropped. "unknown": one of these two.
     refused: how many of the matcher's `terms` terms refused it.
     difference: how a text in the event differs from the wanted one that looks the same. data: what its data
     looks like, if it cannot be read as the term or the key needs; or that the data has the member that was
@@ -65,6 +67,8 @@ class NearMiss:
     data: str | None = None
     held_for: str | None = None
     firing: str | None = None
+    refuted_ms: int | None = None
+    refuted_by: str | None = None
 
     @property
     def has_another_key(self) -> bool:
@@ -115,13 +119,18 @@ class NearMiss:
                 f"a repeat: an event with this id and source is held for {printed(self.held_for)}, and does "
                 "not count twice"
             )
+        if self.why == "refuted":
+            return f"{printed(self.refuted_by or '')} came in its window, at {moment(self.refuted_ms or 0)}"
         if self.why == "no value":
             why = f": {data}" if data else ""
             return f"no value at {printed(self.attribute or '')}, so it does not count{why}"
         return {
             "since": "stamped before the wait's since",
             "waiting": "waits for a due time",
-            "repeat": "seen before: a repeat does not count again",
+            "repeat": (
+                "read before, and no longer held: it took part in a firing, a later one replaced it, or its"
+                " window is over; a repeat does not count again"
+            ),
             "released": (
                 f"held for {printed(self.held_for or '')}, no longer for this one: its window is over, or a "
                 "firing dropped it"

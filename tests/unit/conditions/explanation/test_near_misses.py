@@ -20,6 +20,7 @@ from interlock.conditions import (
     explain,
     explain_rehearsal,
     opened,
+    rehearse,
     step,
 )
 from interlock.conditions.explanation.near_miss import NearMiss
@@ -246,6 +247,37 @@ def test_a_rehearsal_has_read_all_of_its_events() -> None:
     events = [sent(data={"day": DAY}), sent("o", "com.shop.orders", 300, data={"day": DAY})]
     explanation = explain_rehearsal(both, events, key=DAY, until=NOON + timedelta(hours=9))
     assert [miss.why for found in explanation.near_misses for miss in found.misses] == ["gone", "gone"]
+
+
+@pytest.mark.parametrize("hours", [1, 9], ids=["seen", "no longer remembered"])
+def test_an_event_whose_window_a_negated_one_refuted_is_shown_with_it(hours: int) -> None:
+    """E5; apache/flink#19295, siddhi-io/siddhi#708. The event itself was called a repeat."""
+    closing = event("com.bank.closing", label="closing")
+    condition = (event("com.bank.rates", label="rates") & ~closing).within("10m")
+    events = [sent(), sent("c", "com.bank.closing", 5), sent("late", minutes=20)]
+    found = explain_rehearsal(condition, events[:2], until=NOON + timedelta(hours=hours)).near_misses
+    [miss] = found[0].misses
+    assert (miss.why, miss.refuted_ms, miss.refuted_by) == ("refuted", NOON_MS + 300_000, "closing")
+    assert str(miss).endswith("closing came in its window, at 2026-11-20T12:05:00Z")
+    [fired] = rehearse(condition, events, until=NOON + timedelta(hours=hours))
+    assert fired.taking_part[0].match.event.id == "late"
+    after_firing = explain_rehearsal(condition, events, until=NOON + timedelta(hours=hours)).near_misses
+    assert {each.event.id: each.why for each in after_firing[0].misses}["r1"] == "refuted"
+
+
+def test_an_event_that_has_another_place_in_the_condition_is_not_called_refuted() -> None:
+    closing = event("com.bank.closing", label="closing")
+    own = event("com.bank.rates", label="rates")
+    condition = (own & ~closing).within("10m") | count(own, 3)
+    events = [sent(), sent("c", "com.bank.closing", 5)]
+    explanation = explain_rehearsal(condition, events, until=NOON + timedelta(hours=1))
+    assert "refuted" not in [miss.why for found in explanation.near_misses for miss in found.misses]
+
+
+def test_an_event_that_is_no_longer_held_is_not_called_a_repeat() -> None:
+    """It may be the one that counted: only its identity is known."""
+    text = str(miss_of(event("com.bank.rates"), sent(), state=after(event("com.bank.rates"), sent())))
+    assert "read before, and no longer held: it took part in a firing" in text
 
 
 def test_an_event_that_took_part_in_a_firing_is_shown_with_the_firing() -> None:
