@@ -64,15 +64,31 @@ def likeness(term: Filter, event: Event) -> str | None:
 
 
 def _likeness_in_data(term: Where, event: Event) -> str | None:
-    for (root, *members), wanted in term.equalities.items():
-        value = event.attributes.get(members[0]) if root == "event" else member_at(tuple(members), event)
-        path = ".".join((root, *members))
-        if value is not None and kind_of(value) != kind_of(wanted):
-            return f"its {path} is {kind_of(value)}, and {kind_of(wanted)} is wanted"
-        found = difference(value, wanted) if isinstance(value, str) and isinstance(wanted, str) else None
-        if found is not None:
-            return f"its {path} differs {found}"
+    for compared in term.comparisons:
+        value, path = _value_at(compared.path, event), ".".join(compared.path)
+        if value is None:
+            continue
+        if compared.other is not None:
+            other = _value_at(compared.other, event)
+            if other is not None and kind_of(other) != kind_of(value):
+                there = ".".join(compared.other)
+                return f"its {path} is {kind_of(value)}, and its {there} is {kind_of(other)}"
+            continue
+        kinds = dict.fromkeys(map(kind_of, compared.wanted))
+        if kind_of(value) not in kinds:
+            return f"its {path} is {kind_of(value)}, and {' or '.join(kinds)} is wanted"
+        for wanted in compared.wanted if compared.equal else ():
+            alike = isinstance(value, str) and isinstance(wanted, str) and value not in compared.wanted
+            found = difference(value, wanted) if alike else None
+            if found is not None:
+                return f"its {path} differs {found}"
     return None
+
+
+def _value_at(path: tuple[str, ...], event: Event) -> object:
+    """The value at a path that begins with its variable; None if it has none."""
+    root, *members = path
+    return event.attributes.get(members[0]) if root == "event" else member_at(tuple(members), event)
 
 
 def _compared(term: Filter, event: Event) -> Iterator[tuple[str, str, str, tuple[bool, bool]]]:

@@ -19,6 +19,7 @@ from ..filter import ACCEPTED, Filter, FilterDecision, checked_text, quoted
 from . import ast as cel_ast
 from . import checks
 from .ast import Node, tree
+from .comparisons import Compared, comparisons
 from .cost import Allowance, worst
 from .hints import with_hint
 from .parameters import MAX_ATTEMPTS, VARIABLE, misuse, with_stand_ins
@@ -52,6 +53,7 @@ class Program:
     attributes: Paths | None
     allowance: Allowance
     equalities: Mapping[tuple[str, ...], Scalar]
+    comparisons: tuple[Compared, ...]
     misread: str | None
 
     def check_new(self, source: str) -> None:
@@ -113,6 +115,12 @@ class Where(Filter):
         """{("data" or "event", member, ...): value} that an event must have to be accepted."""
         program: Program = self.__dict__["_program"]
         return program.equalities
+
+    @property
+    def comparisons(self) -> tuple[Compared, ...]:
+        """What must agree for it to be true, as far as it is joined by `&&`."""
+        program: Program = self.__dict__["_program"]
+        return program.comparisons
 
     @property
     def attributes(self) -> frozenset[str] | None:
@@ -265,7 +273,15 @@ def _program(source: str, environment: cel.Env, *, has_parameters: bool = False)
     if data is None and attributes is None:
         raise ConditionError("it reads neither data nor event, so it is the same for every event")
     checks.check(root, _constant_value)
-    return Program(expression, data, attributes, allowance, equalities(root), checks.misread_order(root))
+    return Program(
+        expression,
+        data,
+        attributes,
+        allowance,
+        equalities(root),
+        comparisons(root),
+        checks.misread_order(root),
+    )
 
 
 def _check_names(attributes: Iterable[str]) -> None:

@@ -142,13 +142,39 @@ def test_long_values_that_differ_beyond_what_is_shown_are_shown_with_the_place()
         ("data.rows == 5", {"rows": "5"}, "its data.rows is a text, and a number is wanted"),
         ("data.day == '5'", {"day": 5}, "its data.day is a number, and a text is wanted"),
         ("data.a.b == 'x'", {"a": {"b": ["x"]}}, "its data.a.b is a list, and a text is wanted"),
+        ("data.a in ['x', 'y']", {"a": ["x"]}, "its data.a is a list, and a text is wanted"),
+        ("data.a in ['x', 5]", {"a": True}, "its data.a is a boolean, and a text or a number is wanted"),
+        ("'x' in data.a", {"a": "x"}, "its data.a is a text, and a list or an object is wanted"),
+        ("data.on == true", {"on": "true"}, "its data.on is a text, and a boolean is wanted"),
+        ("data.on == true && data.b == 1", {"on": 1}, "its data.on is a number, and a boolean is wanted"),
+        ("data.n > 100", {"n": "150"}, "its data.n is a text, and a number is wanted"),
+        ("100 >= data.n", {"n": "15"}, "its data.n is a text, and a number is wanted"),
+        ("event.subject == data.n", {"n": 5}, "its event.subject is a text, and its data.n is a number"),
+        ("data.a in ['EUR', 'GBP']", {"a": "eur"}, "its data.a differs only in upper and lower case"),
     ],
 )
 def test_a_value_of_another_kind_than_the_predicate_compares_is_shown(
     where: str, data: Any, how: str
 ) -> None:
-    """A number that a producer writes as a text is never equal to the number, and looks like it."""
-    assert how in reason_shown(event("t", where=where), data=data)
+    """A number that a producer writes as a text is never equal to the number, and looks like it.
+
+    argoproj/argo-events#955, floci-io/floci#1889: lists, booleans and numbers that a filter took for texts.
+    """
+    assert how in reason_shown(event("t", where=where), subject="5", data=data)
+
+
+@pytest.mark.parametrize(
+    ("where", "data"),
+    [
+        ("data.n > 5 || data.a == 'x'", {"n": "7", "a": "y"}),
+        ("data.a in ['x', 'y'] && data.b == 1", {"a": "y", "b": 2}),
+        ("data.a == null && data.b == 1", {"a": None, "b": 2}),
+        ("data.l.exists(data, data.n == 5)", {"l": [{"n": "5"}]}),
+    ],
+)
+def test_a_value_that_did_not_refuse_the_event_is_not_commented(where: str, data: Any) -> None:
+    line = reason_shown(event("t", where=where), data=data)
+    assert not any(word in line for word in ("wanted", "differs", "its "))
 
 
 def test_texts_that_look_different_are_not_commented() -> None:
