@@ -222,6 +222,11 @@ class Sql(Filter):
         failing = (*compiled.missing, *compiled.errors)
         if failing:
             raise ConditionError(f"Sql({quoted(expression)}) fails on every event: {failing[0]}")
+        if "null" in compiled.attributes:
+            raise ConditionError(
+                f"Sql({quoted(expression)}) reads an attribute called null, because CESQL has no NULL: write"
+                " NOT EXISTS subject for a missing attribute, EXISTS subject for one that is there"
+            )
         if compiled.never_true and compiled.kind is not bool:
             given = "number" if compiled.kind is int else "string"
             raise ConditionError(f"Sql({quoted(expression)}) gives a {given}, never true: write a comparison")

@@ -34,6 +34,16 @@ _WORDS: Final = {
 }
 # Operators of other languages, and their CESQL equivalents.
 _SIGNS: Final = {"&&": "AND", "&": "AND", "||": "OR", "|": "OR", "!": "NOT"}
+# Operators of SQL that CESQL lacks, and what to write instead.
+_WORDS_OF_SQL: Final = (
+    (re.compile(r"IS\s+NOT\s+NULL\b", re.IGNORECASE), "write EXISTS before the name instead of IS NOT NULL"),
+    (re.compile(r"IS\s+NULL\b", re.IGNORECASE), "write NOT EXISTS before the name instead of IS NULL"),
+    (re.compile(r"BETWEEN\b", re.IGNORECASE), "write x >= 1 AND x <= 5 for x BETWEEN 1 AND 5"),
+    (re.compile(r"ILIKE\b", re.IGNORECASE), "write LOWER(x) LIKE 'a%' for x ILIKE 'a%'"),
+    (re.compile(r"RLIKE\b|REGEXP\b|~", re.IGNORECASE), "write where=, as in event.x.matches('^a')"),
+    (re.compile(r"_"), "names of attributes have only letters and digits"),
+)
+_WHOLE: Final = re.compile(r"(?<![A-Za-z0-9])[0-9]+$")
 _LAST_NAME: Final = re.compile(r"(?<![A-Za-z0-9])(?:data|event)$", re.IGNORECASE)
 # The parser expects these after every value, whether or not a bracket is open.
 _INSIDE: Final = ("','", "')'")
@@ -81,6 +91,11 @@ def _slip(text: str, at: int) -> str | None:
     for sign, word in _SIGNS.items():
         if text.startswith(sign, at):
             return f"write {word} for {sign}"
+    for pattern, instead in _WORDS_OF_SQL:
+        if pattern.match(text, at):
+            return instead
+    if text.startswith(".", at) and _WHOLE.search(text, 0, at):
+        return 'there are only whole numbers here: write where="double(event.x) > 1.5"'
     if text.startswith(".", at):
         name = _LAST_NAME.search(text, 0, at)
         if name is not None and name[0].lower() == "data":

@@ -133,6 +133,8 @@ def test_an_attribute_that_is_no_keyword_of_python_is_named_in_a_dict() -> None:
         (lambda: Sql("INT('x') = level"), "fails on every event: CastError: 'x' is not an Integer"),
         (lambda: Sql("1 = 2"), 'Sql("1 = 2") reads no attribute, so it is the same for every event'),
         (lambda: Sql("NOT TRUE"), "reads no attribute"),
+        (lambda: Sql("subject = NULL"), "CESQL has no NULL: write NOT EXISTS subject for a"),
+        (lambda: Sql("subject != null AND level > 3"), "CESQL has no NULL"),
         (lambda: Exact(None, type=None), "Exact(type=...) is None: give a string; booleans and integers"),
     ],
 )  # fmt: skip
