@@ -50,6 +50,8 @@ _FIRST = (_FIRST_YEAR - _UNIX_EPOCH) // _MICROSECOND
 _LAST = (_PAST_LAST_YEAR - _UNIX_EPOCH) // _MICROSECOND - 1
 
 _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+# An offset of whole hours, written as a zone's name.
+_OFFSET = re.compile(r"(?:UTC|GMT)? ?([+-])0?([0-9]|1[0-4])(?::?00)?", re.IGNORECASE | re.ASCII)
 # Files in the folder of zones that are not IANA zones; their content differs between machines.
 _NO_ZONES = frozenset({"local", "localtime", "posixrules", "Factory"})
 _NO_ZONE_FOLDERS = ("posix/", "right/")
@@ -256,6 +258,9 @@ def check_zone(name: object) -> None:
 
 
 def _near(name: str) -> str:
+    offset = _OFFSET.fullmatch(name)
+    if offset is not None:
+        return _for_offset(offset[1], int(offset[2]))
     import difflib  # for an error only
 
     known = _known_zones()
@@ -264,6 +269,15 @@ def _near(name: str) -> str:
     near = difflib.get_close_matches(name.lower().replace(" ", "_"), known, n=3)
     hint = " or ".join(f'"{known[match]}"' for match in near)
     return f": did you mean {hint}?" if near else ': write a name such as "Europe/London"'
+
+
+def _for_offset(sign: str, hours: int) -> str:
+    """What to write for an offset. Suggesting a name that looks like it would turn its sign."""
+    if not hours:
+        return ': write "UTC"'
+    zone = f"Etc/GMT{'-' if sign == '+' else '+'}{hours}"
+    same = f'; {sign}{hours} h all year is "{zone}", whose sign is reversed'
+    return f': name a place, as in "Europe/London"{same if zone.lower() in _known_zones() else ""}'
 
 
 @cache
