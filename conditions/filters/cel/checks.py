@@ -31,6 +31,10 @@ _NEVER: Final = {
     "time": _NUMBERS, "dataschema": _CONVERSIONS, "specversion": _CONVERSIONS - {"double"},
 }  # fmt: skip
 _TIMES: Final = frozenset({"timestamp", "duration"})
+_WRITE: Final = {
+    "timestamp('": ". Write it with a zone, as in '2026-11-20T06:00:00Z'",
+    "duration('": ". Write it in h, m and s, as in '24h' or '1h30m'",
+}
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _DAY_DIGITS: Final = 8
 
@@ -155,6 +159,7 @@ class _Checker:
         value = self._evaluate(f"[{source}].size() == 1")  # not the value itself, which may be null
         if isinstance(value, str):
             reason = value.split(": ", 1)[-1]
+            reason += next((hint for start, hint in _WRITE.items() if source.startswith(start)), "")
             raise ConditionError(f"{shown} fails on every event: {reason}")
 
 

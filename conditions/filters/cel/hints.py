@@ -36,7 +36,29 @@ _FUNCTIONS: Final = {
     "float": "write double(...)",
     "isNull": "write == null",
 }  # fmt: skip
-_CONSTANTS: Final = {"True": "true", "False": "false", "None": "null", "NULL": "null", "Null": "null"}
+# Syntax of other languages; the texts of the source are blanked.
+_SYNTAX: Final = (
+    (re.compile(r"=~"), "write .matches('...') for =~"),
+    (re.compile(r"(?<![.\w])not\s+in\b", re.IGNORECASE), "write !(x in ['a', 'b']) for not in"),
+    (
+        re.compile(r"(?<![.\w])(matches|contains|startsWith|endsWith)\s+(?!\()"),
+        "write x.{0}('...') for x {0} '...'",
+    ),
+    (re.compile(r"\[\s*\*\s*\]"), "write data.lines.exists(x, x.sku == 'a') for data.lines[*]"),
+    (re.compile(r"(?<![.\w])between\b", re.IGNORECASE), "write x >= 1 && x <= 5 for x between 1 and 5"),
+    (
+        re.compile(r"(?<![.\w])like\b", re.IGNORECASE),
+        "write .startsWith('a'), .contains('a') or .matches('...') for {0}",
+    ),
+    (re.compile("[\u2018\u2019\u201c\u201d]"), "texts are in straight quotes, ' or \""),
+)
+_ESCAPE: Final = re.compile(r"token recognition error at: '['\"][^'\"]*\\")
+_TRUTH: Final = ("&&", "||")
+_ORDERS: Final = ("<", "<=", ">", ">=", "==", "!=")
+_CONSTANTS: Final = {
+    "True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
+    "None": "null", "NULL": "null", "Null": "null", "nil": "null", "undefined": "null",
+}  # fmt: skip
 _PLACE: Final = re.compile(r"(\d+):(\d+): ")
 _UNDECLARED: Final = re.compile(r"undeclared reference to '([^']*)'")
 _OVERLOAD: Final = re.compile(
@@ -66,17 +88,47 @@ def _hint(source: str, error: str) -> str | None:
         return _reference(undeclared[1], plain)
     overload = _OVERLOAD.search(error)
     if overload is not None:
-        return _operands(source, _offset(source, error), overload["sign"], overload["types"])
+        sign, types = overload["sign"], overload["types"]
+        return _types(sign, types) or _operands(source, _offset(source, error), sign, types)
+    if "has() argument must be a field selection" in error:
+        return "write has(data.x), or 'x' in data for a name that is no word"
     if "unsupported syntax '.?'" in error:
         return "write has(data.a) && data.a == 'x', for a member that may be missing"
     if undeclared is None and "Syntax error" not in error:
         return None
+    if "Syntax error" in error and (syntax := _syntax(plain, error)) is not None:
+        return syntax
     words = {
         found[0]: _INSTEAD[found[0].lower()]
         for found in _SLIPS.finditer(plain)
         if found[0].lower() in _INSTEAD
     }
     return "write " + ", ".join(f"{right} for {wrong}" for wrong, right in words.items()) if words else None
+
+
+def _syntax(plain: str, error: str) -> str | None:
+    if _ESCAPE.search(error):
+        return "a \\ in a text is doubled, as in '\\\\d', or the text is raw: r'\\d'"
+    for pattern, instead in _SYNTAX:
+        if found := pattern.search(plain):
+            return instead.format(found[1] if pattern.groups else found[0])
+    return None
+
+
+def _types(sign: str, types: str) -> str | None:
+    """What to write for an operator or a function that its operands' types rule out; None if not known."""
+    first, _, second = types.partition(", ")
+    if sign == "in" and first == "bool":
+        return "write !(x in ['a', 'b']), because ! binds tighter than in"
+    if sign in _TRUTH and "bool" in (first, second) and "string" in (first, second):
+        return f"both sides of {sign} are predicates: for one of several texts write x in ['a', 'b']"
+    if first == "bool" and second in ("int", "double", "uint") and sign in _ORDERS:
+        return "write 1 < x && x < 5 for 1 < x < 5"
+    if sign.startswith("get") and first == "string":
+        return f"write timestamp(x).{sign}(), because a text has no {sign}()"
+    if "Timestamp" in types and "string" in (first, second):
+        return "write timestamp('2026-11-20T00:00:00Z') for the text"
+    return None
 
 
 def _reference(name: str, plain: str) -> str | None:
