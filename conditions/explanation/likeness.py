@@ -77,9 +77,9 @@ def _likeness_in_data(term: Where, event: Event) -> str | None:
         kinds = dict.fromkeys(map(kind_of, compared.wanted))
         if kind_of(value) not in kinds:
             return f"its {path} is {kind_of(value)}, and {' or '.join(kinds)} is wanted"
-        for wanted in compared.wanted if compared.equal else ():
-            alike = isinstance(value, str) and isinstance(wanted, str) and value not in compared.wanted
-            found = difference(value, wanted) if alike else None
+        texts = [each for each in compared.wanted if isinstance(each, str)] if compared.equal else []
+        if isinstance(value, str) and value not in texts:
+            found = next(filter(None, (difference(value, wanted) for wanted in texts)), None)
             if found is not None:
                 return f"its {path} differs {found}"
     return None

@@ -31,8 +31,10 @@ class Refutations(NamedTuple):
         None if there is none, or if another window that the record opened has none.
         """
         time_us = _time_us(record)
+        if time_us is None:
+            return None
         found: list[tuple[int, str]] = []
-        for window in () if time_us is None else self.windows:
+        for window in self.windows:
             low, high = window.bounds(time_us)
             negated = (
                 (time, number)
