@@ -139,7 +139,7 @@ async def _document(url: str) -> bytes:
 def keys_of(document: bytes) -> dict[str | None, list[Key]]:
     """The keys of a JWKS document that verify signatures, by their ids; others are left out.
 
-    Of several keys with one id only the last counts; all keys without an id do. Raises ValueError.
+    Several keys may have one id (RFC 7517, section 4.5), or none. Raises ValueError.
     """
     import jwt
 
@@ -152,7 +152,7 @@ def keys_of(document: bytes) -> dict[str | None, list[Key]]:
         raise ValueError("the document has no list `keys`")
     keys: dict[str | None, list[Key]] = {}
     for entry in entries:
-        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
+        if not isinstance(entry, dict) or entry.get("use") not in (None, "sig"):
             continue
         if "d" in entry:
             continue  # a private key: who reads the document could sign
@@ -168,11 +168,8 @@ def keys_of(document: bytes) -> dict[str | None, list[Key]]:
         if entry.get("kty") == "RSA" and public.key_size < _RSA_BITS:
             continue
         key_id = entry.get("kid")
-        key = Key(public, algorithms)
-        if isinstance(key_id, str):
-            keys[key_id] = [key]
-        else:
-            keys.setdefault(None, []).append(key)
+        known_as = key_id if isinstance(key_id, str) else None
+        keys.setdefault(known_as, []).append(Key(public, algorithms))
     if not keys:
         raise ValueError("the document has no usable public key")
     return keys

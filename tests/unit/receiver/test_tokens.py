@@ -300,10 +300,11 @@ def test_a_bounded_number_of_requests_waits_for_a_fetch_and_others_are_told_to_c
         ([jwk(ec.generate_private_key(ec.SECP256K1()), "k")], []),
         ([{**jwk(RSA, "r"), "n": "!"}, 1, None, jwk(EC, "e")], ["e"]),
         ([{**jwk(EC, "e"), "kid": 1}], [None]),
+        ([{**jwk(EC, "e"), "use": None}], ["e"]),
         ([{**jwk(RSA, "r"), **jwt.algorithms.RSAAlgorithm.to_jwk(RSA, as_dict=True)}, jwk(EC, "e")], ["e"]),
         ([], []),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_only_public_keys_for_signatures_are_used(entries: list[Any], usable: list[str | None]) -> None:
     if usable:
@@ -311,6 +312,13 @@ def test_only_public_keys_for_signatures_are_used(entries: list[Any], usable: li
     else:
         with pytest.raises(ValueError, match="no usable public key"):
             keys_of(document(*entries))
+
+
+@pytest.mark.parametrize(("key", "alg"), [(RSA, "RS256"), (OTHER_RSA, "RS256"), (EC, "ES256")])
+def test_each_of_several_keys_with_one_id_verifies_its_tokens(key: Any, alg: str) -> None:
+    """RFC 7517, section 4.5: keys of different types may have one id."""
+    source = Source(document(*(jwk(each, "same") for each in (RSA, EC, OTHER_RSA))))
+    assert asyncio.run(admitted(source.tokens(), signed(key, "same", alg))) is SHOP
 
 
 @pytest.mark.parametrize("found", [b"", b"[]", b"{}", b'{"keys": 1}', b"\xff", b'{"keys": ' + b"[" * 20_000])
