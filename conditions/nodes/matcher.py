@@ -45,6 +45,8 @@ DEFAULT_LIMIT: Final = 100
 # `topic` and `data` are reserved.
 _RESERVED = frozenset({"topic", "data"})
 _KEYWORDS = frozenset({"by", "label", "where", "filters", "keep", "limit"})
+# A task returns its events under their labels, and XCom reads dicts with such names as objects.
+_NO_LABELS = ("__classname__", "__id__", "__type", "__var")
 # event() treats a name close to one of these as a typing error. Names of two letters are left out, because
 # too many names are close to them; specversion is left out, so that an extension may be called "version".
 _KNOWN: Final = tuple(sorted(name for name in _KEYWORDS | CORE - {"specversion"} if len(name) > 2))
@@ -263,6 +265,8 @@ def event(
         where = where_of(where)
     if isinstance(label, str) and "\0" in label:  # labels are in XComs, which databases hold
         raise ConditionError(f"event(label={shown(label)}) holds a NUL, which databases refuse")
+    if label in _NO_LABELS:
+        raise ConditionError(f"event(label={shown(label)}): Airflow's XCom reserves this name; give another")
     for path in by if isinstance(by, (list, tuple)) else (by,):
         check_no_template("event", "by", path)
     of_params = [ParamExact(name, value.name) for name, value in exact if isinstance(value, Param)]

@@ -155,6 +155,7 @@ def test_an_event_without_a_part_of_a_composite_key_has_no_key() -> None:
         ({"subject": "*"}, 'leave subject out to accept any; for a literal * write filters=[Exact('),
         ({"by": 5}, 'event(by=...) is an int: give a path in a string, such as "subject" or "data.'),
         ({"label": 5}, "event(label=...) is an int: give a string"),
+        ({"label": "__id__"}, "event(label='__id__'): Airflow's XCom reserves this name; give another"),
         ({"where": 5}, "event(where=...) is an int: give a predicate in CEL"),
         ({"filters": 5}, "event(filters=...) is an int: give a list"),
     ],
