@@ -133,7 +133,8 @@ def test_a_reply_becomes_an_event(sink: Sink, mode: str) -> None:
     ended = delivered(sink)
     assert ended.answer.verdict is DELIVERED
     assert ended.reply is not None
-    event = decode_record(*ended.reply[2:])
+    written = ended.reply
+    event = decode_record(written.key, written.value, written.headers)
     assert (ended.reply.topic, event.identity, event.payload) == ("b-event", ("/sink", "r1"), {"m": 2})
 
 
@@ -178,7 +179,7 @@ def test_a_loop_of_replies_ends(sink: Sink) -> None:
     for _ in range(32):
         reply = delivered(sink, attributes).reply
         assert reply is not None
-        hops = decode_record(*reply[2:]).attributes["interlockhops"]
+        hops = decode_record(reply.key, reply.value, reply.headers).attributes["interlockhops"]
         attributes = {"interlockhops": hops}
     ended = delivered(sink, attributes)
     assert (ended.answer.verdict, ended.reply) == (REFUSED, None)

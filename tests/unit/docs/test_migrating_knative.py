@@ -11,7 +11,8 @@ from airflow.cli.cli_parser import get_parser
 PAGE = (Path(__file__).parents[3] / "docs" / "use" / "migrating-knative.md").read_text()
 
 DELIVERY = (
-    "deadLetterSink", "retry", "timeout", "backoffPolicy", "backoffDelay", "retryAfterMax", "format",
+    "deadLetterSink", "retry", "timeout", "backoffPolicy", "backoffDelay", "backoffMax", "retryAfterMax",
+    "format",
 )  # fmt: skip
 # The fields of eventing.knative.dev/v1, by the section of the page that has them.
 FIELDS = {
