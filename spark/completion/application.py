@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SEPARATOR: Final = "\0"  # occurs in no value: settings come through a command line or an environment
-# Prefixes of ids that hold only the start time in ms: in local mode, and for a cluster manager without ids.
-_TIMES: Final = ("local-", "spark-application-")
 # Airflow's own names; SparkSubmitOperator passes them to a driver on its own machine (client mode).
 _AIRFLOW = {
     "dag_id": "AIRFLOW_CTX_DAG_ID",
@@ -38,7 +36,9 @@ class Application:
         application, so the session is part of the identity.
     started_at: start of the application; under Spark Connect, when this process began to use the session.
     fallback_id: identifies the attempt if `id` is None.
-    process: identifies the driver's process, where `id` is only a time; else None.
+    process: identifies the driver's process; None if no driver reported. `id` is not enough: clusters name
+        applications by the time of their start, and processes may share an application (notebooks of one
+        cluster, clients of one Connect server).
     """
 
     id: str | None
@@ -83,20 +83,20 @@ def describe(spark: SparkSession, now: datetime) -> Application:
         session=session,
         started_at=now,
         spark_version=spark.version,
+        process=_process(os.getpid()),
     )
 
 
 def describe_context(context: SparkContext) -> Application:
     """Returns the application of a classic context. A stopped context raises."""
-    id_ = context.applicationId
     return Application(
-        id=id_,
+        id=context.applicationId,
         name=str(context.appName),
         user=context.sparkUser(),
         attempt=context.getConf().get("spark.app.attempt.id", None),
         started_at=datetime.fromtimestamp(context.startTime / 1000, UTC),
         spark_version=context.version,
-        process=_process(os.getpid()) if id_.startswith(_TIMES) else None,
+        process=_process(os.getpid()),
     )
 
 

@@ -36,9 +36,23 @@ def event_ids(application: str, calls: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("application", ["local-1795201979099", "spark-application-1795201979099"])
-def test_drivers_whose_application_has_the_time_as_its_id_have_different_event_ids(application: str) -> None:
-    """Regression: of two drivers in local mode that began in one millisecond, one had no event."""
+@pytest.mark.parametrize(
+    "application",
+    [
+        "local-1795201979099",
+        "spark-application-1795201979099",
+        "app-20261120060000-0000",
+        "application_1795201979099_0001",
+    ],
+)
+def test_each_driver_process_has_event_ids_of_its_own_whatever_the_application_is_called(
+    application: str,
+) -> None:
+    """Of two ends with one id, the second would count as a repeat of the first, and no wait would see it.
+
+    mspnp/spark-monitoring#218: clusters that start in one second give their applications one id. Notebooks
+    and jobs of one cluster share its application too.
+    """
     fork = """
         show()
         show()
@@ -53,6 +67,15 @@ def test_drivers_whose_application_has_the_time_as_its_id_have_different_event_i
     assert len({first, forked, other}) == 3
 
 
-def test_an_application_that_the_cluster_manager_named_has_the_same_event_ids_everywhere() -> None:
-    ids = [event_ids("application_1795201979099_0001", "show()") for _ in range(2)]
-    assert ids[0] == ids[1]
+def test_two_processes_of_one_spark_connect_session_have_event_ids_of_their_own() -> None:
+    """A connection string may name the session, so that runs of different days share it."""
+    connect = """
+        from interlock.spark.completion.application import describe
+        Session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+        spark = Session()
+        spark.session_id, spark.version, spark.conf = "7c1e", "4.0.0", {}
+        print(Report("orders", describe(spark, datetime.now(UTC))).event(None, datetime.now(UTC)).id)
+        """
+    [first] = event_ids("7c1e", connect)
+    [other] = event_ids("7c1e", connect)
+    assert first != other
