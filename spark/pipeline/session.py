@@ -6,17 +6,21 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Options of a reader. If a cluster's settings say "true", Spark leaves out the rows of such files with a
+# warning, and of a file whose read fails once, as for a lost connection, the rest.
+WHOLE_FILES: Final = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 
 
 @contextmanager
 def job_session(name: str) -> Iterator[SparkSession]:
     """The session of the job `name`, stopped after the block. The log goes to stderr.
 
-    Turns adaptive execution on, whatever the cluster's default. Spark itself logs from WARN on, so that the
+    It is as `configure` sets it, whatever the cluster's defaults. Spark itself logs from WARN on, so that the
     job's progress stays visible; `spark.log.level` overrides that.
     """
     from pyspark.sql import SparkSession
@@ -26,8 +30,15 @@ def job_session(name: str) -> Iterator[SparkSession]:
     spark = SparkSession.builder.appName(f"interlock {name}").getOrCreate()
     if spark.conf.get("spark.log.level", None) is None:
         spark.sparkContext.setLogLevel("WARN")
-    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    configure(spark)
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def configure(spark: SparkSession) -> None:
+    """Turns adaptive execution on, and makes a file that cannot be read an error."""
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    for option, value in WHOLE_FILES.items():  # for the tables that a job reads back
+        spark.conf.set(f"spark.sql.files.{option}", value)

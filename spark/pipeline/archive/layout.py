@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from .. import PipelineError
 from ..rows import KINDS, SCHEMA, day_of
+from ..session import WHOLE_FILES
 from .files import Files
 
 if TYPE_CHECKING:
@@ -137,10 +138,12 @@ def read(
 
 
 def read_folders(spark: SparkSession, files: Files, chosen: Sequence[Folder]) -> DataFrame:
-    """The rows in these folders."""
+    """The rows in these folders. A file that is gone or cannot be read is an error, whatever the session's
+    settings: a compaction would write the other rows, and remove the file."""
     if not chosen:
         return spark.createDataFrame([], SCHEMA)
-    found = spark.read.schema(SCHEMA).option("basePath", files.root)  # which makes `batch` a column as well
+    # basePath makes `batch` a column as well.
+    found = spark.read.schema(SCHEMA).options(basePath=files.root, **WHOLE_FILES)
     return found.parquet(*(files.path(each.name) for each in chosen)).select(*SCHEMA.names)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,12 +16,61 @@ from interlock.spark.pipeline.archive.layout import (
     folder_named,
     folder_of_batch,
     folders,
+    read_folders,
     valid_folders,
 )
+from interlock.spark.pipeline.session import configure
 
 from .conftest import LocalFiles
 
 RUN, LATER = "00000001-0000000a", "00000002-0000000b"
+
+
+class Reader:
+    """Spark's reader: keeps its options."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, str] = {}
+
+    def schema(self, _schema: object) -> Reader:
+        return self
+
+    def option(self, name: str, value: str) -> Reader:
+        return self.options(**{name: value})
+
+    def options(self, **given: str) -> Reader:
+        self.given |= given
+        return self
+
+    def parquet(self, *_paths: str) -> Reader:
+        return self
+
+    def select(self, *_columns: str) -> Reader:
+        return self
+
+
+class Session:
+    """A session whose cluster ignores files that it cannot read."""
+
+    def __init__(self) -> None:
+        self.read = Reader()
+        self.settings = {f"spark.sql.files.ignore{each}Files": "true" for each in ("Corrupt", "Missing")}
+        self.conf = self
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+
+def test_no_rows_are_left_out_where_the_cluster_ignores_files_that_it_cannot_read(files: LocalFiles) -> None:
+    """apache/spark#38024: a lost connection counts as a corrupt file. A compaction would then write a folder
+    without these rows, and remove the folders that have them."""
+    session: Any = Session()
+    read_folders(session, files, [Folder(0, 0, RUN)])
+    assert {session.read.given.get(f"ignore{each}Files") for each in ("Corrupt", "Missing")} == {"false"}
+    configure(session)
+    assert {session.settings[f"spark.sql.files.ignore{each}Files"] for each in ("Corrupt", "Missing")} == {
+        "false"
+    }
 
 
 @pytest.mark.parametrize(
