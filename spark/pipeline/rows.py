@@ -77,10 +77,10 @@ _NULL_KEY: Final = "__HIVE_DEFAULT_PARTITION__"  # the name of the folder for nu
 # What Kafka's Java client reads for bytes that are not UTF-8.
 _NOT_UTF8: Final = "\N{REPLACEMENT CHARACTER}"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY: Final = date(1970, 1, 1)
+FIRST_DAY: Final = date(1970, 1, 1)  # of `date` in rows
 _MICROSECOND: Final = timedelta(microseconds=1)
 _DAY_MS: Final = 86_400_000
-_LAST_DAY: Final = (date(9999, 12, 31) - _EPOCH_DAY).days
+_LAST_DAY: Final = (date(9999, 12, 31) - FIRST_DAY).days
 
 _Headers = Sequence[tuple[str, bytes | None]]
 
@@ -141,7 +141,7 @@ def row_of(
 
 def day_of(timestamp_ms: int) -> date:
     """The UTC day of a timestamp; before 1970 and after 9999 the nearest day of that range."""
-    return _EPOCH_DAY + timedelta(days=max(0, min(timestamp_ms // _DAY_MS, _LAST_DAY)))
+    return FIRST_DAY + timedelta(days=max(0, min(timestamp_ms // _DAY_MS, _LAST_DAY)))
 
 
 def type_key(name: str) -> str:

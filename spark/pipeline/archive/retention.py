@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....events.visible import visible_logger
 from .. import PipelineError
+from ..rows import FIRST_DAY
 from .files import Files
 from .layout import folders
 
@@ -18,11 +19,12 @@ log = visible_logger(__name__)
 
 
 def first_day(now: datetime, keep_days: int) -> date:
-    """The first day to keep: `keep_days` before today, in UTC."""
+    """The first day to keep: `keep_days` before today, in UTC; at the earliest the first day of rows."""
     if keep_days < 1:
         raise PipelineError(f"--keep {keep_days}: keep at least one day")
     try:
-        return now.astimezone(UTC).date() - timedelta(days=keep_days)
+        # Java reads no date that Python writes with fewer than four digits of the year.
+        return max(now.astimezone(UTC).date() - timedelta(days=keep_days), FIRST_DAY)
     except OverflowError:
         raise PipelineError(f"--keep {keep_days}: no calendar has so many days before today") from None
 

@@ -54,3 +54,9 @@ def test_keeping_no_day_is_refused() -> None:
 def test_keeping_more_days_than_there_were_is_refused(days: int) -> None:
     with pytest.raises(PipelineError, match="no calendar has so many days"):
         first_day(datetime(2026, 11, 20, tzinfo=UTC), days)
+
+
+@pytest.mark.parametrize("days", [21_000, 500_000, 739_000])
+def test_keeping_days_from_before_rows_have_one_keeps_all(days: int) -> None:
+    """apache/spark: `lit(date)` writes year 657 as "657", and java.sql.Date.valueOf refuses that."""
+    assert first_day(datetime(2026, 11, 20, tzinfo=UTC), days) == date(1970, 1, 1)
