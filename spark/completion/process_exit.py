@@ -44,6 +44,7 @@ class ProcessExit:
         self._finishers: list[Callable[[], bool]] = []
         self._error: BaseException | None = None
         self._watches = False
+        self._excepthook: object = None
         self._pid: int | None = None
 
     def add_callback(self, callback: ExitCallback) -> None:
@@ -88,7 +89,7 @@ class ProcessExit:
             self._error = Terminated(_TERMINATED)
             raise self._error
 
-        sys.excepthook = on_exception
+        sys.excepthook = self._excepthook = on_exception
         sys.exit = on_exit  # type: ignore[assignment]  # its type says that it never returns
         main_thread = threading.current_thread() is threading.main_thread()
         if main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -103,6 +104,9 @@ class ProcessExit:
     def _end(self) -> None:
         if os.getpid() != self._pid:
             return  # the end of a fork is not the end of the job
+        if self._error is None and self._watches and sys.excepthook is not self._excepthook:
+            # The job's own hook replaced ours. Python has noted the exception before it called that.
+            self._error = getattr(sys, "last_value", None)
         for callback in self._callbacks:
             try:
                 callback(self._error)

@@ -64,6 +64,29 @@ def test_a_raised_system_exit_is_not_seen_outside_a_block() -> None:
     assert run("raise SystemExit(3)").stdout == "end NoneType None\n"
 
 
+def test_an_exception_that_a_hook_of_the_job_takes_fails_the_job_too() -> None:
+    """OpenLineage/OpenLineage#4350: an application that failed is reported as complete.
+
+    A job that logs uncaught exceptions replaces sys.excepthook, and may do so after the block.
+    """
+    done = run("""
+        sys.excepthook = lambda kind, error, trace: print("logged", error)
+        raise ValueError("no")
+        """)
+    assert (done.stdout, done.returncode) == ("logged no\nend ValueError no\n", 1), done.stderr
+
+
+def test_a_job_with_a_hook_of_its_own_that_succeeds_has_succeeded() -> None:
+    done = run("""
+        sys.excepthook = lambda kind, error, trace: print("logged", error)
+        try:
+            raise ValueError("handled")
+        except ValueError:
+            pass
+        """)
+    assert (done.stdout, done.returncode) == ("end NoneType None\n", 0), done.stderr
+
+
 def test_sys_exit_in_another_thread_ends_that_thread_and_not_the_process() -> None:
     done = run("""
         import threading
