@@ -22,6 +22,7 @@ ExitCallback = Callable[[BaseException | None], None]
 _TERMINATED: Final = 128 + signal.SIGTERM  # a shell's exit code for it
 _FORKED_ONLY: Final = 0x40  # PF_FORKNOEXEC of Linux: forked without a later exec
 _FLAGS: Final = 6  # index after the name in /proc/self/stat: proc_pid_stat(5), field 9
+_STATEMENT: Final = "<stdin>"  # the file name of code that was typed or sent to a shell
 
 
 class Terminated(SystemExit):
@@ -132,14 +133,24 @@ PROCESS_EXIT: Final = ProcessExit()
 def is_program() -> bool:
     """Whether the end of this process is the end of the job.
 
-    False in a notebook or shell, and in a fork of a longer-lived process, such as an Airflow task in a
-    worker: that one leaves by os._exit, which calls no handlers.
+    False in a notebook or shell, also of Livy and Zeppelin, and in a fork of a longer-lived process, such as
+    an Airflow task in a worker: that one leaves by os._exit, which calls no handlers.
     """
     main = sys.modules.get("__main__")
-    if getattr(main, "__file__", None) is None or hasattr(sys, "ps1"):
+    if getattr(main, "__file__", None) is None or hasattr(sys, "ps1") or _in_statement():
         return False
     try:
         stat = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
     except OSError:  # not Linux
         return multiprocessing.parent_process() is None
     return not int(stat.rpartition(")")[2].split()[_FLAGS]) & _FORKED_ONLY
+
+
+def _in_statement() -> bool:
+    """Whether code that was sent to a shell calls this: the main module of such a shell may be a file."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename == _STATEMENT:
+            return True
+        frame = frame.f_back
+    return False

@@ -125,3 +125,17 @@ def test_the_end_of_a_fork_or_a_shell_is_not_the_end_of_the_job() -> None:
     shell = "from interlock.spark.completion.process_exit import is_program; print(is_program())"
     done = subprocess.run([sys.executable, "-c", shell], capture_output=True, text=True, timeout=60)
     assert done.stdout == "False\n"
+
+
+def test_a_statement_that_a_shell_runs_is_no_program_although_the_shell_is_a_file() -> None:
+    """Livy's sessions run statements so, and Zeppelin: the end of the shell may be hours after the block's.
+
+    apache/livy: repl/src/main/resources/fake_shell.py.
+    """
+    done = run("""
+        statements = {"is_program": is_program}
+        exec(compile("def ends(): return is_program()", "<stdin>", "exec"), statements)
+        exec(compile("print(is_program(), ends())", "<stdin>", "single"), statements)
+        print(is_program())
+        """)
+    assert done.stdout.splitlines()[:2] == ["False False", "True"], done.stderr
