@@ -9,18 +9,38 @@ from dataclasses import dataclass
 MESSAGE_LIMIT = 500
 
 # user:password up to the last @ of the word, since a password may contain a slash and a user an @; or a user.
-_USER_OF_URL = re.compile(r"(?<=://)(?:[^/:\s]*:\S*|[^/@\s?#]+)(?=@)")
+# In a path of Azure Storage the container stands there alone.
+_CONTAINER = "".join(f"(?<!{scheme}://)" for scheme in ("abfs", "abfss", "wasb", "wasbs"))
+_USER_OF_URL = re.compile(rf"(?<=://)(?:[^/:\s]*:\S*|{_CONTAINER}[^/@\s?#]+)(?=@)")
+_USER_OF_ORACLE = re.compile(r"(\bjdbc:oracle:\w+:)(?!@)\S+(?=@)", re.IGNORECASE)  # user/password@host
 _LOGIN = re.compile(r"\b(Basic|Bearer)\s+[\w.~+/=-]+", re.IGNORECASE)
-_KEYWORD = r"""(?:password|passwd|passphrase|pwd|secret|token|credential|signature|\bsig\b
+# Up to the end of the text if its end is cut off.
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY.*?(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_NEVER_SHOWN = "password|passwd|passphrase|pwd|secret"
+_KEYWORD = rf"""(?:{_NEVER_SHOWN}|token|credential|signature|\bsig\b
     |(?:api|access|account|private)[_.\-]?key)"""
 # Each word is looked at once, from its beginning: an error's text may be one long word.
 _NAME = rf"(?<![\w.\-])(?=[\w.\-]*?{_KEYWORD})[\w.\-]++"
 _OPTION_NAME = rf"(?<![\w.\-])(?=[\w.]*+-[\w.\-]*?{_KEYWORD})[\w.\-]++"
-_QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_SECRET_NAME = rf"(?<![\w.\-])(?=[\w.\-]*?(?:{_NEVER_SHOWN}))[\w.\-]++"
+_QUOTED = r"""(?:"(?:[^"\\]|\\.)*(?:"|\Z)|'(?:[^'\\]|\\.)*(?:'|\Z))"""  # the end may be cut off
+_BRACED = r"\{(?:[^{}]|\}\})*\}"  # of SQL Server's URLs
 _FLAGS = re.IGNORECASE | re.VERBOSE
-_NAMED_SECRET = re.compile(rf"""({_NAME}["']?\s*[:=]\s*)(?:{_QUOTED}|[^\s,;&"')}}\]]+)""", _FLAGS)
-# Arguments of a command line, as text or as a list.
-_OPTION = re.compile(rf"""({_OPTION_NAME}["']?(?:,\s*|[ \t]+))(?:{_QUOTED}|[^\s,;&"')}}\]]+)""", _FLAGS)
+_VALUE = rf"""(?:{_QUOTED}|{_BRACED}|[^\s,;&"')}}\]]+)"""
+# The group stays. The arrow is that of Scala's maps.
+_NAMED_SECRETS = (
+    re.compile(rf"""({_NAME}["']?\s*(?:[:=]|->)\s*){_VALUE}""", _FLAGS),
+    # Arguments of a command line, as text or as a list.
+    re.compile(rf"""({_OPTION_NAME}["']?(?:,\s*|[ \t]+)){_VALUE}""", _FLAGS),
+    # A pair, as Spark and Python show settings.
+    re.compile(rf"""([(\[](?:{_NAME},|["']{_NAME}["'],\s*(?=["']))){_VALUE}(?=[)\]])""", _FLAGS),
+    # SQL: OPTIONS (password 'x'), IDENTIFIED BY 'x'.
+    re.compile(rf"""((?:{_SECRET_NAME}["']?|\bidentified\s++by)\s++){_QUOTED}""", _FLAGS),
+    # An element of XML, or a property of Hadoop's files.
+    re.compile(rf"""((?<=<){_NAME}>|(?<=>){_NAME}</name>\s*<value>)[^<]+""", _FLAGS),
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +48,7 @@ class Failure:
     """The error that ended the work.
 
     name: its class, with the module except for builtins. message: the beginning of its text without secrets:
-    the value after a name or option such as `password` or `token`, and the user of a URL.
+    the value after a name or option such as `password` or `token`, the user of a URL, and private keys.
     """
 
     name: str
@@ -66,6 +86,8 @@ def redacted(message: str) -> str:
     """The message with secrets replaced by ***, shortened to MESSAGE_LIMIT; ? for what UTF-8 cannot have."""
     # Cut before matching, generously: a message may contain megabytes of a plan, and patterns are slow.
     text = message[: 8 * MESSAGE_LIMIT].encode("utf-8", "replace").decode()
-    text = _LOGIN.sub(r"\1 ***", _USER_OF_URL.sub("***", text))
-    text = _OPTION.sub(r"\1***", _NAMED_SECRET.sub(r"\1***", text))
+    text = _USER_OF_URL.sub("***", _PRIVATE_KEY.sub("***", text))
+    text = _LOGIN.sub(r"\1 ***", _USER_OF_ORACLE.sub(r"\1***", text))
+    for named in _NAMED_SECRETS:
+        text = named.sub(r"\1***", text)
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

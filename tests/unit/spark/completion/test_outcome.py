@@ -76,8 +76,45 @@ def test_what_looks_like_a_secret_is_redacted(message: str, expected: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("jdbc:oracle:thin:ada/hunt@er2@//db:1521/x is down", "jdbc:oracle:thin:***@//db:1521/x is down"),
+        ("jdbc:oracle:thin:@//db:1521/x, mail a@b", "jdbc:oracle:thin:@//db:1521/x, mail a@b"),
+        ("Map(user -> ada, password -> hunter2, x -> 1)", "Map(user -> ada, password -> ***, x -> 1)"),
+        ("(spark.db.passwd,hunter2)", "(spark.db.passwd,***)"),
+        ("('db.token', 'hunter2')", "('db.token', ***)"),
+        ("OPTIONS (user 'ada', password 'hunter2')", "OPTIONS (user 'ada', password ***)"),
+        ("CREATE USER ada IDENTIFIED BY 'hunter2'", "CREATE USER ada IDENTIFIED BY ***"),
+        ("jdbc:sqlserver://db;password={hunt;er}}2};x=1", "jdbc:sqlserver://db;password=***;x=1"),
+        ("key=-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----; x", "key=***; x"),
+        ("pem_private_key: -----BEGIN PRIVATE KEY-----\\nMIIE", "pem_private_key: ***"),
+        ("<db.password>hunter2</db.password>", "<db.password>***</db.password>"),
+        ("<name>s3.secret</name> <value>hunter2</value>", "<name>s3.secret</name> <value>***</value>"),
+        ("job.py --jwt.token='hunter2 hun", "job.py --jwt.token=***"),
+        ("a password is wrong (token, retry)", "a password is wrong (token, retry)"),
+        ("unexpected token 'x' at 3", "unexpected token 'x' at 3"),
+    ],
+)
+def test_a_secret_in_another_systems_notation_is_redacted(message: str, expected: str) -> None:
+    """apache/spark#56630 (Oracle's URLs), apache/airflow#67459 (a value that is cut off),
+    snowflakedb/spark-snowflake#525 (private keys)."""
+    assert redacted(message) == expected
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss", "wasb", "wasbs"])
+def test_the_container_in_a_path_of_azure_storage_is_no_secret(scheme: str) -> None:
+    """It is part of `written.outputs`: without it nobody finds the data."""
+    path = f"{scheme}://raw@bank.dfs.example.com/orders"
+    assert redacted(path) == path
+    assert redacted(f"{scheme}://ada:hunter2@bank.example.com/x") == f"{scheme}://***@bank.example.com/x"
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "jdbc:oracle:thin:a" * 220,
+        "<token>" * 570,
+        "-----BEGIN " * 360,
         "token" * 800,  # the words that an option or name may be: once minutes each
         "--api-key" * 440,
         "0123456789abcdef" * 250,
