@@ -51,6 +51,13 @@ if TYPE_CHECKING:
 
 _LOCAL_SCHEMES: Final = ("file", "local")  # URI schemes of files on this machine
 _KILL_S: Final = 10.0
+_DEPLOY_MODE: Final = "spark.submit.deployMode"
+# {beginning of the master: the setting by which spark-submit waits in cluster mode, its default}
+_WAITS: Final = {
+    "yarn": ("spark.yarn.submit.waitAppCompletion", "true"),
+    "k8s": ("spark.kubernetes.submission.waitAppCompletion", "true"),
+    "spark": ("spark.standalone.submit.waitAppCompletion", "false"),
+}
 _EXIT_CODE: Final = "Error code is:"  # in the provider's error message, after the whole command line
 _WRAPPER: Final = Path(__file__).parents[1] / "spark" / "__main__.py"
 
@@ -141,6 +148,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> Any:
         _check_completion_data(self.completion_data or {}, self.task_id)
         config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
+        self._check_waits()
         with TemporaryDirectory(prefix="interlock-") as folder:
             if not self._is_cluster_mode():
                 self._prepare(Path(folder), config)
@@ -165,7 +173,25 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
                 process.wait(_KILL_S)
 
     def _is_cluster_mode(self) -> bool:
-        return self._get_hook()._connection.get("deploy_mode") == "cluster"
+        mode = self._get_hook()._connection.get("deploy_mode") or (self.conf or {}).get(_DEPLOY_MODE)
+        return bool(mode == "cluster")
+
+    def _check_waits(self) -> None:
+        """Raises EventError if the task would end when the application is submitted: its event would be
+        false."""
+        hook, conf = self._get_hook(), self.conf or {}
+        # The provider sees the mode of the argument and of the connection only.
+        tracks = hook._should_track_driver_status or hook._should_track_driver_via_k8s_api()
+        tracks = tracks or hook._should_track_yarn_application_via_rm_api()
+        master = str(hook._connection["master"])
+        waits, default = next((_WAITS[each] for each in _WAITS if master.startswith(each)), ("", "true"))
+        if self._is_cluster_mode() and not tracks and str(conf.get(waits, default)).lower() == "false":
+            remedy = 'the argument deploy_mode="cluster"' if default == "false" else f"{waits} to true"
+            raise EventError(
+                f"SparkSubmitEventOperator {self.task_id!r}: in cluster mode with these settings spark-submit"
+                " ends before the application does, so its end is not known here. Set"
+                f" {remedy}, or use SparkSubmitOperator and emit the event in the application"
+            )
 
     def _prepare(self, folder: Path, config: BusConfig) -> None:
         """Prepares what the driver needs: settings, a file with the client's properties, the wrapper."""

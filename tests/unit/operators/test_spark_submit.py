@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import subprocess
 import sys
@@ -62,6 +63,9 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
     connections = (
         Connection(conn_id="kafka_default", conn_type="kafka", extra=extra),
         Connection(conn_id="spark_default", conn_type="spark", host="local[1]"),
+        Connection(conn_id="yarn", conn_type="spark", host="yarn"),
+        Connection(conn_id="k8s", conn_type="spark", host="k8s://https://k8s.example.com"),
+        Connection(conn_id="standalone", conn_type="spark", host="spark://master:7077"),
         Connection(conn_id="cluster", conn_type="spark", host="yarn", extra='{"deploy-mode": "cluster"}'),
     )
     found = {connection.conn_id: connection for connection in connections}
@@ -79,6 +83,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
             pass
 
     monkeypatch.setattr(module, "Emitter", FakeEmitter)
+    monkeypatch.setattr(hooks, "kube_client", object(), raising=False)  # its package is optional
     monkeypatch.setattr(
         hooks.SparkSubmitHook, "submit", lambda hook, application="", **more: made.submit(hook, application)
     )
@@ -251,6 +256,43 @@ def test_in_cluster_mode_the_driver_gets_no_settings(site: Site, monkeypatch: py
     run(conn_id="cluster")
     assert given == [(None, "job.py")]
     assert len(site.emitted) == 1
+
+
+def test_cluster_mode_in_the_settings_is_cluster_mode(site: Site) -> None:
+    """apache/airflow#67459 has it there. The wrapper and its files are on this machine, so the job failed."""
+    run(conn_id="k8s", conf={"spark.submit.deployMode": "cluster"})
+    assert "spark.interlock.report.dir" not in str(site.commands)
+    assert site.commands[0][-1] == "job.py"
+    assert len(site.emitted) == 1
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "remedy"),
+    [
+        (
+            "yarn",
+            {"spark.yarn.submit.waitAppCompletion": "false"},
+            "spark.yarn.submit.waitAppCompletion to true",
+        ),
+        ("k8s", {"spark.kubernetes.submission.waitAppCompletion": False}, "waitAppCompletion to true"),
+        ("standalone", {}, 'the argument deploy_mode="cluster"'),
+    ],
+)
+def test_an_application_whose_end_is_not_known_is_not_submitted(
+    site: Site, master: str, conf: dict[str, Any], remedy: str
+) -> None:
+    """apache/airflow#20949, #39524: the task's state is not the application's. The event said succeeded."""
+    with pytest.raises(EventError, match=f"its end is not known here. Set .*{re.escape(remedy)}"):
+        run(conn_id=master, conf={"spark.submit.deployMode": "cluster", **conf})
+    assert (site.commands, site.emitted) == ([], [])
+
+
+def test_an_application_that_spark_submit_waits_for_is_submitted(site: Site) -> None:
+    run(conn_id="yarn", conf={"spark.submit.deployMode": "cluster"})
+    waits = {"spark.standalone.submit.waitAppCompletion": "true"}
+    run(conn_id="standalone", conf={"spark.submit.deployMode": "cluster", **waits})
+    run(conn_id="yarn", conf={"spark.yarn.submit.waitAppCompletion": "false"})  # client mode waits
+    assert len(site.emitted) == 3
 
 
 def test_reserved_names_are_refused_in_the_dag_file() -> None:
