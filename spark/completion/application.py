@@ -66,9 +66,14 @@ class Application:
             "user": self.user,
             "attempt": self.attempt,
             "started_at": None if started is None else started.isoformat(),
-            "duration_ms": None if started is None else round((ended_at - started).total_seconds() * 1000),
+            "duration_ms": None if started is None else milliseconds(started, ended_at),
             "spark_version": self.spark_version,
         }
+
+
+def milliseconds(begin: datetime, end: datetime) -> int:
+    """The time between, at least 0: the clock may be set back meanwhile."""
+    return max(0, round((end - begin).total_seconds() * 1000))
 
 
 def describe(spark: SparkSession, now: datetime) -> Application:

@@ -16,7 +16,7 @@ from ...events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY
 from ...events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
 from ...events.visible import visible_logger
 from ..settings import CompletionSettings
-from .application import is_connect, session_of
+from .application import is_connect, milliseconds, session_of
 from .open_blocks import OpenBlock
 from .outcome import failure_of
 from .process_exit import PROCESS_EXIT, is_program
@@ -134,12 +134,10 @@ class ProgressEvents:
                 return
             outcome = "started"
         else:
-            about |= {
-                "duration_ms": round((query.ended_at - query.started_at).total_seconds() * 1000),
-                "rows": query.rows,
-                "batches": query.batches,
-                "sink": query.sink,
-            }
+            about["sink"] = query.sink
+            if query.rows is not None:
+                took_ms = milliseconds(query.started_at, query.ended_at)
+                about |= {"duration_ms": took_ms, "rows": query.rows, "batches": query.batches}
         more: dict[str, Any] = {"streaming_query": about}
         if query.failure is not None:
             more["error"] = query.failure.to_data()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class StreamingQuery:
     """A run of a streaming query. A restart from a checkpoint keeps `id` and changes `run_id`.
 
-    rows, batches: of this run. sink: Spark's description; None before the first batch. ended_at: None at the
-    start.
+    rows, batches: of this run; None if it started before this listener, as then started_at is not known
+    either. sink: Spark's description; None before the first batch. ended_at: None at the start.
     """
 
     id: str
@@ -30,8 +30,8 @@ class StreamingQuery:
     name: str | None
     started_at: datetime
     ended_at: datetime | None = None
-    rows: int = 0
-    batches: int = 0
+    rows: int | None = 0
+    batches: int | None = 0
     sink: str | None = None
     failure: Failure | None = None
 
@@ -61,13 +61,12 @@ class Streams:
     def progressed(self, run_id: str, rows: int, sink: str) -> None:
         query = self._running.get(run_id)
         if query is not None:
-            self._running[run_id] = replace(
-                query, rows=query.rows + rows, batches=query.batches + 1, sink=sink
-            )
+            batches = (query.batches or 0) + 1
+            self._running[run_id] = replace(query, rows=(query.rows or 0) + rows, batches=batches, sink=sink)
 
     def ended(self, query: StreamingQuery, failure: Failure | None) -> None:
         """query: used only if its run is unknown, because it started before this listener."""
-        known = self._running.pop(query.run_id, query)
+        known = self._running.pop(query.run_id, replace(query, rows=None, batches=None))
         self._callback(replace(known, ended_at=datetime.now(UTC), failure=failure))
 
     def end_all(self, failure: Failure | None) -> None:

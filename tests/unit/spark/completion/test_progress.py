@@ -86,6 +86,24 @@ def test_every_event_fits_its_schema_and_has_the_authors_data(sent: list[Event])
         assert (event.payload["date"], event.payload["airflow"]) == ("2026-11-20", {"dag_id": "d"})
 
 
+def test_a_stream_that_began_before_the_block_has_no_figures_that_nobody_counted(sent: list[Event]) -> None:
+    """apache/spark#16991: a listener may know nothing of a query that ends. The event said: 0 ms, 0 rows."""
+    events = progress("streaming")
+    streams = Streams(events._streaming_query)
+    streams.progressed("run", 10, "FileSink[/x]")
+    streams.ended(StreamingQuery("id", "run", None, BEGAN), None)
+    [event] = sent
+    jsonschema.validate(event.payload, data_schema(event.type))
+    about = event.payload["streaming_query"]  # type: ignore[index]
+    assert not {"duration_ms", "rows", "batches"} & about.keys()
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_duration(sent: list[Event]) -> None:
+    progress("streaming")._streaming_query(replace(stream(), ended_at=BEGAN - timedelta(seconds=9)))
+    [event] = sent
+    jsonschema.validate(event.payload, data_schema(event.type))
+
+
 def test_a_query_that_an_inner_block_reports_is_only_counted(sent: list[Event]) -> None:
     events = progress("write")
     events._query_ended(query(1, WROTE), False)

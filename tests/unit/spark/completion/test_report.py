@@ -97,6 +97,11 @@ def test_the_event_id_is_that_of_the_application_its_name_use_and_outcome() -> N
     assert len({event.id for event in (*others, ended.event(None, NOW))}) == 8
 
 
+def test_a_clock_that_was_set_back_makes_no_negative_duration() -> None:
+    event = Report("orders", ORDERS).event(None, BEGAN - timedelta(seconds=9))
+    assert event.payload["application"]["duration_ms"] == 0  # type: ignore[index]
+
+
 def test_an_application_whose_driver_did_not_report_has_only_its_name() -> None:
     event = Report("orders", Application(None, "daily orders", fallback_id="x")).event(Failure("E", "m"), NOW)
     assert event.source == "/spark/daily%20orders"
