@@ -31,6 +31,10 @@ _SENTENCES: Final = {
 }
 
 
+# In the messages of Spark's exceptions, which may come from an executor without their cause.
+DATA_LOSS: Final = ("KAFKA_DATA_LOSS", "data may have been lost")
+
+
 @dataclass(frozen=True)
 class BusTopics:
     """Reads the topics of a bus. options: the connector's, valid inside `connected`.
@@ -183,6 +187,11 @@ def connected(spark: SparkSession) -> Iterator[BusTopics]:
                 raise PipelineError(
                     f"Spark has no Kafka connector: add --packages {packages(spark.version)}"
                 ) from None
+            if any(mark in str(error) for mark in DATA_LOSS):
+                raise PipelineError(
+                    f"bus {name!r}: records were removed while they were read: by retention, or with their"
+                    " topic. Run the job again, with a later --since if it happens again, or read an archive"
+                ) from error
             if (sentence := _kafka_error(error)) is None:
                 raise
             raise PipelineError(f"bus {name!r}: {sentence}") from error

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ....events.visible import visible_logger
 from .. import PipelineError
 from ..rows import rows_of
-from ..source import BusTopics
+from ..source import DATA_LOSS, BusTopics
 from .checkpoint import check_batches, check_pair
 from .files import Files
 from .layout import Folder, folder_of_batch, write_folder
@@ -38,7 +38,6 @@ MAX_OFFSETS: Final = 1_000_000
 _POLL_S: Final = 5
 _TAKE_OVERS: Final = 10  # attempts while an earlier run still writes; it ends before its next batch
 # Texts in the messages of Spark's exceptions.
-_DATA_LOSS: Final = ("KAFKA_DATA_LOSS", "data may have been lost")
 _NO_TOPIC: Final = ("UnknownTopicOrPartitionException",)
 _TWO_RUNS: Final = (
     "CONCURRENT_STREAM_LOG_UPDATE",
@@ -122,7 +121,7 @@ def ran_to_end(writer: DataStreamWriter, batch_log: BatchLog, batches: Batches, 
         _check(run)  # a later run's files can cause any failure of Spark
         if _mentions(error, _TWO_RUNS):
             return False
-        if _mentions(error, _DATA_LOSS):
+        if _mentions(error, DATA_LOSS):
             raise PipelineError(
                 "some records were lost before they were archived: retention removed them, or their topic was"
                 " deleted, created again, or is no longer read (the bus does not list it). Continue without"

@@ -12,6 +12,7 @@ from interlock.engine.records.versions import versions_read
 from interlock.spark.pipeline import PipelineError
 from interlock.spark.pipeline.source import READS, BusTopics, bus_record_of, connected
 from interlock.spark.settings import CompletionError
+from pyspark.errors import PySparkException
 
 CANARY = "canary-secret-" + "c" * 32
 CONF = "spark.interlock."
@@ -49,6 +50,24 @@ def test_a_secret_that_cannot_be_used_is_refused_beside_a_java_file_too(tmp_path
         connected(session(tmp_path, "interlock.proof.secret=short\n", java=True)),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Could not read records in offset [3, 9)",
+        "Cannot fetch offset 3. Some data may have been lost because they are not available any more",
+    ],
+)
+def test_records_that_retention_removes_while_they_are_read_are_an_error_with_what_to_do(
+    tmp_path: Path, message: str
+) -> None:
+    """apache/spark#24932: a batch query fails too, with a stack trace that advises a setting of streams."""
+    with (
+        pytest.raises(PipelineError, match=r"records were removed while they were read.*Run the job again"),
+        connected(session(tmp_path, "bootstrap.servers=a:1\n", java=False)),
+    ):
+        raise PySparkException(message)
 
 
 def test_jobs_read_the_versions_that_the_engine_reads() -> None:
