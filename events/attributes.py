@@ -89,6 +89,11 @@ def kind(value: object) -> str:
     return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
 
+def is_allowed(value: str) -> bool:
+    """Returns whether an attribute may have these characters: no controls, surrogates or noncharacters."""
+    return value.isprintable() or _FORBIDDEN.search(value) is None
+
+
 def is_uri_reference(text: str) -> bool:
     """Returns whether this is a URI or a relative reference of RFC 3986: `/orders`, `urn:orders`."""
     return _RELATIVE.fullmatch(text) is not None or is_uri(text)
@@ -212,13 +217,13 @@ def find_problems(attributes: Mapping[str, str]) -> list[str]:
         if not value:
             if name in CORE:
                 problems.append(f"attribute {name} is empty: leave it out or give it a value")
-        elif not value.isprintable() and _FORBIDDEN.search(value):
+        elif not is_allowed(value):
             problems.append(
                 f"attribute {name[:40]} contains a control or non-Unicode character: {shown(value)}"
             )
     for name, (is_valid, hint) in _FORMS.items():
         value = attributes.get(name, "")
-        if value and value.isprintable() and not is_valid(value):
+        if value and is_allowed(value) and not is_valid(value):
             problems.append(f"attribute {name} is {shown(value)}: {hint}")
     time = attributes.get("time")
     if time and not is_timestamp(time):

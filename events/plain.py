@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from .attributes import is_media_type
+from .attributes import is_allowed, is_media_type
 from .content import parse_json
 from .errors import EventError
 from .event import Event
@@ -42,9 +42,9 @@ def event_of_record(
 ) -> Event:
     """Returns the event of a plain record. Never raises; the same record always gives an equal event.
 
-    source: the topic; type: `org.apache.kafka.record`; id: partition/offset; subject: the key if it is text;
-    time: the record's timestamp; data: the value. The content type comes from the header content-type, or is
-    detected from the value.
+    source: the topic; type: `org.apache.kafka.record`; id: partition/offset; subject: the key if it is text
+    without control characters; time: the record's timestamp, if it has one; data: the value. The content type
+    comes from the header content-type, or is detected from the value.
     """
     attributes = {
         "specversion": "1.0",
@@ -72,7 +72,9 @@ def _text(raw: bytes | None) -> str | None:
         text = (raw or b"").decode()
     except UnicodeDecodeError:
         return None
-    return text if text.isprintable() else None
+    # Not `isprintable`: it also refuses characters of names in Japanese, Persian or French, and new emoji,
+    # depending on Python's version.
+    return text if is_allowed(text) else None
 
 
 def _is_text(value: bytes) -> bool:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from ...events import content
-from ...events.attributes import PROOF
+from ...events.attributes import PROOF, is_allowed
 from ...events.event import Event
 from ...events.http import JSON_EVENT, encode
 from ...events.tracing import TRACE, Carrier
@@ -182,7 +182,7 @@ class Content:
             "datacontenttype": content.JSON,
         }
         key = firing.key if firing.written is None else firing.written
-        if key and key.isprintable():
+        if key and is_allowed(key):
             found["subject"] = key
         if firing.fired_at:
             found["time"] = firing.fired_at

@@ -12,7 +12,7 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
 from interlock.events import Event, EventError
-from interlock.events.attributes import is_timestamp, is_uri_reference, parse_timestamp
+from interlock.events.attributes import find_problems, is_timestamp, is_uri_reference, parse_timestamp
 
 
 def test_every_bad_argument_is_named_at_once() -> None:
@@ -192,6 +192,18 @@ def test_an_sdk_event_of_another_version_is_refused() -> None:
     sdk_event.get_attributes()["specversion"] = "0.3"
     with pytest.raises(EventError, match="specversion"):
         Event.from_cloudevent(sdk_event)
+
+
+@pytest.mark.parametrize("end", ["\u00a0", "\u200b", "\u3000", "\U0001fae9"])
+@pytest.mark.parametrize("name", ["source", "dataschema", "datacontenttype"])
+def test_an_invisible_character_in_a_uri_or_media_type_is_refused_like_any_other_letter(
+    name: str, end: str
+) -> None:
+    """Copied with a no-break space, a source was accepted, and then equal to no other."""
+    usual = {"source": "/orders", "dataschema": "urn:a", "datacontenttype": "text/plain"}
+    attributes = {"specversion": "1.0", "id": "1", "type": "t", "source": "/s", name: usual[name] + end}
+    [problem] = find_problems(attributes)
+    assert problem.startswith(f"attribute {name} is '{usual[name]}")
 
 
 @pytest.mark.parametrize(

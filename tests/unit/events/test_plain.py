@@ -83,6 +83,22 @@ def test_a_key_that_is_not_text_gives_no_subject(key: bytes | None) -> None:
 
 
 @pytest.mark.parametrize(
+    "key",
+    [
+        "Dupont\u00a0SA",
+        "\u6771\u4eac\u3000\u652f\u5e97",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\U0001f468\u200d\U0001f469",
+        "\U0001fae9",
+    ],
+    ids=["no-break space", "ideographic space", "zero width non-joiner", "joined emoji", "emoji of 2024"],
+)
+def test_a_key_in_any_script_is_the_subject_whatever_python_can_print(key: str) -> None:
+    """It had no subject, so no matcher that names one or reads it accepted it (apache/pinot#17899)."""
+    assert read(key.encode()).subject == key
+
+
+@pytest.mark.parametrize(
     ("value", "content_type"),
     [
         (b'{"a": 1}', "application/json"),

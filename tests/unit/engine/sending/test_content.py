@@ -112,6 +112,12 @@ def test_a_key_that_is_no_subject_is_in_the_data_alone(key: str | None) -> None:
     assert (found.subject, found.payload["key"]) == (None, key)  # type: ignore[index]
 
 
+@pytest.mark.parametrize("mode", ["binary", "json"])
+def test_a_key_in_any_script_is_the_subject_that_a_sink_gets(mode: Any) -> None:
+    key = "\u6771\u4eac\u3000\u652f\u5e97"  # with an ideographic space, which Python does not call printable
+    assert event(sent(firing(7, key), format=mode)).subject == key
+
+
 def test_hops_and_proofs_are_not_shown_to_sinks() -> None:
     made = with_events(form({"n": 1}, interlockhops="3", interlockproof="1.ab.cd"))
     for members in ({}, {"send": "event"}, {"format": "json"}, {"send": "event", "format": "json"}):
