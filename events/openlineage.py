@@ -35,10 +35,13 @@ OUTPUTS: Final = "outputs"
 MEASURED: Final = "measured"
 
 _RUN_ID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-_DATE_AND_TIME: Final = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[Tt][0-9]{2}[0-9:.,]*(?:[Zz]|[+-][0-9:]+)?")
+_DATE_AND_TIME: Final = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[Tt ][0-9]{2}[0-9:.,]*(?:[Zz]|[+-][0-9:]+)?")
+# What Java's ZonedDateTime appends to the offset (RFC 9557): 2026-11-20T06:00:00Z[Europe/London].
+_ZONE_NAME: Final = re.compile(r"(?:\[!?[A-Za-z0-9_+\-/=]{1,64}\])+\Z")
 _QUOTE: Final = b'"'
 _ESCAPED_QUOTE: Final = b"\\u0022"
 _DIGEST_CHARS: Final = 32
+_TIME_CHARS: Final = 256  # more than any time has
 _MOST_PROBLEMS: Final = 20
 _READABLE: Final = "/:@!$&()*+,;="  # in a URI's path beside letters, digits and -._~; no quote, for CEL
 _REFERENCE_CHARS: Final = 512
@@ -244,6 +247,9 @@ def _other_names(dataset: Mapping[str, object]) -> Iterator[str]:
 
 def _time(text: str, read: _Members) -> str | None:
     """`eventTime` as RFC 3339. None without a zone: such a text is no moment, though clients send it."""
+    stated = text
+    if len(text) <= _TIME_CHARS:
+        text = _ZONE_NAME.sub("", text)
     if is_timestamp(text):
         return text
     if _DATE_AND_TIME.fullmatch(text) is not None:
@@ -252,5 +258,5 @@ def _time(text: str, read: _Members) -> str | None:
             return None if found.tzinfo is None else format_timestamp(found)
         except ValueError:
             pass
-    read.wrong(f"eventTime is {shown(text)}: give ISO 8601 with zone, such as 2026-11-20T06:00:00Z")
+    read.wrong(f"eventTime is {shown(stated)}: give ISO 8601 with zone, such as 2026-11-20T06:00:00Z")
     return None
