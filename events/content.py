@@ -19,6 +19,7 @@ JSON = "application/json"
 # the caller's frames: so the same data is accepted or refused wherever it is parsed.
 MOST_LEVELS: Final = 500
 _SHORT: Final = 2 * MOST_LEVELS  # valid JSON up to this length has no more levels
+_CONSTANT = re.compile(rb"[\[:,]\s*+(NaN|-?Infinity)\s*+[,\]}]")
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # 1 and -1 as signed bytes
 _NEITHER: Final = bytes(set(range(256)) - set(b'[{]}"'))  # bytes that are no bracket and no quotation mark
 _REMOVALS: Final = 4  # how often the innermost brackets are removed, before the levels are counted
@@ -82,8 +83,17 @@ def parse_json(text: bytes) -> object:
     except RecursionError:
         pass
     except (msgspec.MsgspecError, ValueError) as error:
-        raise EventError(f"data is not valid JSON: {_cause(error)}") from error
+        raise EventError(f"data is not valid JSON: {_cause(error)}{_constant(text)}") from error
     raise EventError(f"data is nested too deeply to be read as JSON: in more than {MOST_LEVELS} levels")
+
+
+def _constant(text: bytes) -> str:
+    """What to do about a constant that many writers of JSON use, such as Python's; "" without one."""
+    # The plain searches come first, because records that are not JSON come here too.
+    found = _CONSTANT.search(text) if b"NaN" in text or b"Infinity" in text else None
+    if found is None:
+        return ""
+    return f". It seems to have {found[1].decode()}, which JSON does not have: send null or a text instead"
 
 
 def is_deep(text: bytes) -> bool:

@@ -138,3 +138,16 @@ def test_levels_are_those_of_the_value_whatever_its_texts_hold(
     for most in range(1, 12):
         with patch.object(content, "MOST_LEVELS", most):
             assert content.is_deep(text) == (levels(value) > most)
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("data", ['{"rows": %s}', "[1,%s]", '{"a": %s , "b": 1}'])
+def test_a_constant_that_json_does_not_have_is_named(constant: str, data: str) -> None:
+    """Python writes it. The error named only the number of a byte (apache/openwhisk-package-kafka#319)."""
+    with pytest.raises(
+        EventError, match=rf"It seems to have {constant}, which JSON does not have: send null"
+    ):
+        content.parse_json((data % constant).encode())
+    with pytest.raises(EventError, match="not valid JSON") as raised:
+        content.parse_json(b'{"name": "NaN", "n": 1,}')
+    assert "NaN" not in str(raised.value)
