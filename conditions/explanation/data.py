@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from ...events import content
 from ...events.errors import EventError
@@ -13,6 +14,22 @@ from ..nodes.key import MAX_KEY_BYTES, canonical_key
 from ..nodes.paths import DATA, Path, key_at, parse_path, value_at
 from ..nodes.zoned import why_no_time
 from .formats import json_kind, kind_of, looks_like
+
+# Members that wrap data: of Kafka Connect and outboxes, of Debezium, of MongoDB, and of Canal, EventBridge,
+# SNS and REST proxies.
+_ENVELOPES: Final = (
+    *("payload", "after", "before", "fullDocument"),
+    *("data", "detail", "message", "Message", "value", "record", "body"),
+)
+_OTHER_SIDE: Final = {"after": "before", "before": "after"}  # of a change in Debezium's form
+_MOST_ITEMS: Final = 10  # of a list that are looked into
+# The only member of an object that stands for one value: in Avro's JSON a union, in MongoDB's a type.
+_TYPED: Final = frozenset(
+    {
+        *("string", "int", "long", "float", "double", "boolean", "bytes"),
+        *("$date", "$oid", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal"),
+    }
+)
 
 
 def why_unreadable(event: Event) -> str | None:
@@ -87,16 +104,20 @@ def _at(members: tuple[str, ...], event: Event, in_where: bool = False) -> str |
     in_where: a predicate reads the members; it can use any value there.
     """
     value: object = event.payload
+    above: object = None
     where = "its data"
     for number, member in enumerate(members):
         if not isinstance(value, dict):
-            return f"{where} is {_not_an_object(value)}"
+            row = _row_instead(members[:number], above) if value is None else ""
+            return f"{where} is {_not_an_object(value)}{row}"
         if member not in value:
             return _missing_member(member, value, where, members[:number], event, in_where)
-        value = value[member]
+        above, value = value, value[member]
         where = f"its {DATA}{'.'.join(members[: number + 1])}"
     if in_where:
         return None
+    if isinstance(value, dict) and len(value) == 1 and (typed := next(iter(value))) in _TYPED:
+        return f'{where} is an object that names a type: the value is at "{DATA}{".".join(members)}.{typed}"'
     if isinstance(value, (dict, list)) or value is None:
         return f"{where} is {kind_of(value)}"
     if value == "":
@@ -119,28 +140,50 @@ def _missing_member(
     alike = next((name for name in value if name.strip().casefold() == member.strip().casefold()), None)
     if alike is not None:
         return f'{where} has no member "{member}", but "{alike}"'
-    inside = _in_envelope(member, value)
+    inside = _in_envelope(member, value, (*above,))
     if inside is not None:
-        path = ".".join((*above, *inside, member))
-        return f'{where} is an envelope: the member is at "{DATA}{path}"'
+        return f"{where} is an envelope: {inside}"
     if not above and member in event.attributes:
         write = f"event.{member}" if in_where else f'by="{member}"'
         return f'{where} has no member "{member}", but the event has an attribute of this name: {write}'
     return None
 
 
-def _in_envelope(member: str, value: dict[str, object], depth: int = 2) -> tuple[str, ...] | None:
-    """The envelopes around the member; Debezium's, with a schema, has two: payload and after."""
-    for envelope in ("payload", "after", "data"):  # of Kafka Connect, Debezium, and data that wrap data
-        inner = value.get(envelope)
-        if not isinstance(inner, dict):
-            continue
-        if member in inner:
-            return (envelope,)
-        below = _in_envelope(member, inner, depth - 1) if depth > 1 else None
-        if below is not None:
-            return (envelope, *below)
+def _in_envelope(member: str, value: dict[str, object], above: tuple[str, ...], depth: int = 2) -> str | None:
+    """Where the member is in the envelopes of this value; with a schema, Debezium has payload and after.
+
+    At most `depth` envelopes are opened.
+    """
+    for envelope in _ENVELOPES:
+        path, inner = (*above, envelope), value.get(envelope)
+        if isinstance(inner, dict):
+            if member in inner:
+                return f'the member is at "{DATA}{".".join((*path, member))}"'
+            below = _in_envelope(member, inner, path, depth - 1) if depth > 1 else None
+            if below is not None:
+                return below
+        elif isinstance(inner, str) and json_kind(inner) == "an object":
+            if _has_member(content.parse_json(inner.encode("utf-8", "surrogatepass")), member):
+                return (
+                    f"its {DATA}{'.'.join(path)} is a text that itself holds JSON with the member: it was"
+                    " encoded twice"
+                )
+        elif isinstance(inner, list) and any(_has_member(each, member) for each in inner[:_MOST_ITEMS]):
+            return f"its {DATA}{'.'.join(path)} is a list whose items have the member; by= cannot reach them"
     return None
+
+
+def _has_member(value: object, member: str) -> bool:
+    return isinstance(value, dict) and member in value
+
+
+def _row_instead(members: tuple[str, ...], above: object) -> str:
+    """Says where the row of a change is, if the path names the side of the change that is null."""
+    other = _OTHER_SIDE.get(members[-1]) if members else None
+    if other is None or not isinstance(above, dict) or not isinstance(above.get(other), dict):
+        return ""
+    what = "a deletion" if other == "before" else "an insertion"
+    return f'; as in the event of {what}, whose row is at "{DATA}{".".join((*members[:-1], other))}"'
 
 
 def why_no_member(paths: Iterable[tuple[str, ...]], event: Event) -> str | None:

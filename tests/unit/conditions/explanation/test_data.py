@@ -155,12 +155,50 @@ def test_a_predicate_that_refuses_because_there_is_no_json_says_so_without_an_er
         ("data.day", {"day": "x" * 513}, "its data.day is longer than 512 bytes of UTF-8"),
         ("data.day", {"day": "a\0"}, "its data.day holds a NUL character"),
         ("data.id", {"schema": {}, "payload": {"after": {"id": 1}}}, 'is at "data.payload.after.id"'),
+        ("data.id", {"before": {"id": 1}, "after": None, "op": "d"}, 'the member is at "data.before.id"'),
+        (
+            "data.after.id",
+            {"before": {"id": 1}, "after": None, "op": "d"},
+            'as in the event of a deletion, whose row is at "data.before"',
+        ),
+        (
+            "data.payload.before.id",
+            {"payload": {"before": None, "after": {"id": 1}}},
+            'as in the event of an insertion, whose row is at "data.payload.after"',
+        ),
+        ("data.before.id", {"before": None, "after": None}, "its data.before is null, not an object"),
+        (
+            "data.id",
+            {"after": '{"id": 1}', "op": "c"},
+            "its data is an envelope: its data.after is a text that itself holds JSON with the member",
+        ),
+        (
+            "data.id",
+            {"schema": {"type": "string"}, "payload": '{"id": 1}'},
+            "its data.payload is a text that itself holds JSON with the member: it was encoded twice",
+        ),
+        ("data.id", {"fullDocument": {"id": 1}}, 'the member is at "data.fullDocument.id"'),
+        (
+            "data.id",
+            {"data": [{"id": 1}], "type": "INSERT"},
+            "its data.data is a list whose items have the member; by= cannot reach them",
+        ),
+        (
+            "data.day",
+            {"day": {"string": "2026-11-20"}},
+            'its data.day is an object that names a type: the value is at "data.day.string"',
+        ),
+        ("data.day", {"day": {"$date": 1}}, 'the value is at "data.day.$date"'),
     ],
 )
 def test_a_path_without_a_value_is_explained_with_where_the_value_is(
     by: str, data: Any, expected_text: str
 ) -> None:
-    """Members encoded twice, envelopes of Kafka Connect and Debezium, and a path to the wrong place."""
+    """Members encoded twice, envelopes of Kafka Connect and Debezium, and a path to the wrong place.
+
+    A deletion's row is in `before` (apache/hudi#2149), MongoDB's row and an outbox's payload are texts
+    (debezium/debezium#2710 and #8008), and Avro's JSON names the type of a union (apache/hudi#2149).
+    """
     assert expected_text in str(miss_of(event("t", by=by), data, region="eu"))
 
 
