@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from ...events.attributes import format_timestamp, shown
 from ..errors import ConditionError
 from ..filters.filter import is_unicode
+from .epoch import UNITS, UNITS_TEXT, Unit, as_number, day_of, likely_unit, moment_of
 from .instants import as_date, as_instant, as_written_date, is_local_time
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 Name: TypeAlias = Literal["day", "hour", "week", "month"]
-Unit: TypeAlias = Literal["s", "ms", "us", "d"]
 
-UNITS: Final = get_args(Unit)
 # {function: {letter of an offset: (its length in the function's unit, the largest number)}}
 _OFFSETS: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "day": {"d": (1, 366), "w": (7, 52)},
@@ -43,10 +41,7 @@ _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]*")
 _DAY_IN_UTC = re.compile(  # of Airflow's templates
     r"\{\{[^}]*\b(?:(?:yesterday_|tomorrow_|prev_|next_)?ds(?:_nodash)?|ds_add|ds_format)\b[^}]*\}\}"
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
-_MICROSECONDS: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
-_NUMERAL = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?")
 
 
 class Zoned(NamedTuple):
@@ -96,8 +91,7 @@ class Zoned(NamedTuple):
         """The canonical key of a value at the path; None if it has none (K33 to K35)."""
         zone = _zone(self.zone or "UTC")
         try:
-            day = as_date(value) if self.unit is None else _day_number(self.unit, value)
-            day = day or as_written_date(value)
+            day = as_date(value) if self.unit is None else self._day(value) or as_written_date(value)
             if day is not None:
                 return None if self.name == "hour" else self._of_day(day)
             instant = self._instant(value)
@@ -113,20 +107,26 @@ class Zoned(NamedTuple):
         """Why a value that is there has no key, for a sentence that begins with its name."""
         if self.name == "hour" and (self.unit == "d" or as_date(value) or as_written_date(value)):
             return "is a day, which has no hour"
-        if _number(value) is not None:
+        if as_number(value) is not None:
+            likely = likely_unit(value)
             if self.unit is None:
-                return 'is a number, and by= does not say of what: write unit="s", "ms", "us" or "d"'
-            return f'is not a time in the years 1 to 9999 with unit="{self.unit}"'
+                more = "" if likely is None else f'; with "{likely}" it is in this century'
+                return f"is a number, and by= does not say of what: write unit={UNITS_TEXT}{more}"
+            more = "" if likely is None else f', and with unit="{likely}" it is in this century'
+            return f'is not a time in the years 1 to 9999 with unit="{self.unit}"{more}'
         return why_no_time(value)
 
     def _instant(self, value: object) -> datetime | None:
         """The moment of a value: ISO text with a zone, or a number in `unit`; in UTC."""
-        if self.unit in _MICROSECONDS:
-            number = _number(value)
-            if number is not None:
-                micros = number * _MICROSECONDS[self.unit]
-                return _EPOCH + timedelta(microseconds=int(micros // 1))
-        return as_instant(value)
+        if self.unit is None or self.unit == "d":
+            return as_instant(value)
+        number = as_number(value)
+        return as_instant(value) if number is None else moment_of(number, self.unit)
+
+    def _day(self, value: object) -> date | None:
+        """The day that a number of days is; None for other units and values."""
+        number = as_number(value) if self.unit == "d" else None
+        return None if number is None else day_of(number)
 
     def _of_day(self, day: date) -> str:
         if self.name == "month":
@@ -145,7 +145,7 @@ def day(of: str, tz: str | tzinfo | None = None, *, unit: Unit | None = None, of
 
     of: in `by` a path ("data.sent_at"), in a wait's key a value or template ("{{ ts }}").
     tz: "Europe/Berlin". Without it, in an EventSensor: the time zone of its DAG.
-    unit: of numbers: "s", "ms", "us" since 1970, or "d", days since 1970. Text is ISO 8601 with a zone.
+    unit: of numbers: "s", "ms", "us", "ns" since 1970, or "d", days since 1970. Text is ISO 8601 with a zone.
     offset: that many days later. They are calendar days, whatever the clock does.
 
     Raises ConditionError for invalid arguments.
@@ -227,7 +227,7 @@ def key_of_text(text: str, zone: str | None = None) -> str:
         )
     key = found.key_of(found.of)
     if key is None:
-        numbers = 'numbers need unit="s", "ms", "us" or "d"; ' if _NUMERAL.fullmatch(found.of) else ""
+        numbers = "" if as_number(found.of) is None else f"numbers need unit={UNITS_TEXT}; "
         raise ConditionError(
             f"key {text}: {shown(found.of)} is not a time with a zone; {numbers}write 2026-11-20T05:00:00Z"
         )
@@ -331,16 +331,3 @@ def _same_offset_from(start: datetime, end: datetime, zone: ZoneInfo) -> datetim
         else:
             before = middle
     return start + after * _SECOND
-
-
-def _number(value: object) -> int | float | Fraction | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, str):  # exact: 1795129199.999999999 as a float is the next second
-        return None if _NUMERAL.fullmatch(value) is None else Fraction(value)
-    return value if isinstance(value, (int, float)) else None
-
-
-def _day_number(unit: str, value: object) -> date | None:
-    number = _number(value) if unit == "d" else None
-    return None if number is None else date(1970, 1, 1) + timedelta(days=int(number // 1))

@@ -56,12 +56,17 @@ def key_of(by: str, value: object) -> str | None:
         ("ms", MIDNIGHT),
         ("us", 1_795_129_200_000_000),
         ("us", "1795129200000000"),
+        ("ns", 1_795_129_200_000_000_000),
+        ("ns", "1795129200000000000"),
     ],
 )
 def test_a_moment_in_any_spelling_is_the_day_of_the_place(
     function: Callable[..., Any], key: str, unit: Any, value: object
 ) -> None:
-    """K32, K33: Debezium's epoch units, Kafka Connect's and Airflow's texts."""
+    """K32, K33: Debezium's epoch units, Kafka Connect's and Airflow's texts.
+
+    No unit read the nanoseconds of Debezium's NanoTimestamp and ts_ns (debezium/debezium#805).
+    """
     assert key_of(function("data.d", tz=BERLIN, unit=unit), value) == key
 
 
@@ -74,7 +79,7 @@ def test_a_date_is_that_day_in_any_zone_and_has_no_hour(value: object) -> None:
     assert key_of(hour("data.d", tz=AUCKLAND), value) is None
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "d"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns", "d"])
 def test_a_written_date_is_that_day_with_any_unit(unit: Any) -> None:
     """K33, K34: a topic may hold numbers and texts; 20261120 is a number then."""
     assert key_of(day("data.d", tz=AUCKLAND, unit=unit), "2026-11-20") == "2026-11-20"
@@ -97,6 +102,8 @@ def test_a_fraction_in_a_text_is_dropped_however_long_it_is() -> None:
     assert key_of(hour("data.d", tz=BERLIN, unit="us"), "1.7951291999999999999E15") == "2026-11-19T22:00:00Z"
     assert key_of(day("data.d", tz=BERLIN, unit="s"), "1795129200.000000000") == "2026-11-20"
     assert key_of(day("data.d", tz=BERLIN, unit="d"), "20776.99999999999999999") == "2026-11-19"
+    assert key_of(day("data.d", tz=BERLIN, unit="ns"), 1_795_129_199_999_999_999) == "2026-11-19"
+    assert key_of(day("data.d", tz=BERLIN, unit="ns"), "-0.5") == "1970-01-01"
 
 
 def test_days_since_the_epoch_are_days_in_any_zone() -> None:
@@ -312,7 +319,7 @@ def test_the_zone_of_a_dag_is_put_in_where_none_is_named() -> None:
         (lambda: count(event("t"), 2, distinct=hour("data.d")).to_json(), "hour(data.d) names no time zone"),
         (lambda: day("data.d", tz="Europe/Berln"), "is not in the IANA database: did you mean"),
         (lambda: day("data.d", tz=5), 'day(tz=5): give a name such as "Europe/Berlin"'),
-        (lambda: day("data.d", tz=BERLIN, unit="min"), "day(unit='min'): give one of s, ms, us, d"),
+        (lambda: day("data.d", tz=BERLIN, unit="min"), "day(unit='min'): give one of s, ms, us, ns, d"),
         (lambda: day("data.d", tz=BERLIN, offset=1.5), "day(offset=1.5): give a whole number of days"),
         (lambda: day("data.d", tz=BERLIN, offset=400), "an offset of at most 366d"),
         (lambda: day(5, tz=BERLIN), "day() is given 5: give a path, or a value"),
@@ -324,7 +331,7 @@ def test_the_zone_of_a_dag_is_put_in_where_none_is_named() -> None:
         (lambda: key_of_wait(day(MIDNIGHT)), "names no time zone"),
         (lambda: key_of_wait(day("2026-11-20", tz=BERLIN)), "a date has no time, so its day in"),
         (lambda: key_of_wait(day("None", tz=BERLIN)), "'None' is not a time with a zone"),
-        (lambda: key_of_wait(day("1795129200", tz=BERLIN)), 'numbers need unit="s", "ms", "us" or "d"'),
+        (lambda: key_of_wait(day("1795129200", tz=BERLIN)), 'numbers need unit="s", "ms", "us", "ns" or "d"'),
         (lambda: key_of_wait(day("2026-11-20T00:00:00", tz=BERLIN)), "is not a time with a zone"),
     ],
 )  # fmt: skip
