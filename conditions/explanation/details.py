@@ -16,6 +16,7 @@ from ..filters.filter import Filter, FilterDecision
 from ..nodes.paths import DATA
 from .data import member_instead, why_no_key, why_no_member, why_no_object, why_unreadable
 from .likeness import cut_difference, difference, likeness
+from .moments import other_reading
 from .near_miss import NearMiss
 from .wording import clean
 
@@ -47,7 +48,9 @@ def detailed(
         shown = clean(reason, MAX_TERM_CHARS)
         return replace(miss, why=why, data=shown, error=shown if why == "no data" else None)  # type: ignore[arg-type]
     if miss.why == "key":
-        return replace(miss, difference=_difference(miss.key or "", miss.wanted or ""))
+        wanted = miss.wanted or ""
+        differs = _difference(miss.key or "", wanted) or other_reading(paths, event, wanted)
+        return replace(miss, difference=differs)
     if not refused:
         return miss
     term, verdict = refused[0]

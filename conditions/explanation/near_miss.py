@@ -47,7 +47,8 @@ class NearMiss:
     `refuted_by` came in its window, at `refuted_ms`. "unread": it fits, and is not read yet. "gone": it fits,
     was read, and was released or dropped. "unknown": one of these two.
     refused: how many of the matcher's `terms` terms refused it.
-    difference: how a text in the event differs from the wanted one that looks the same. data: what its data
+    difference: how a text in the event differs from the wanted one that looks the same, or in which unit or
+    zone its value is the wanted key. data: what its data
     looks like, if it cannot be read as the term or the key needs; or that the data has the member that was
     sought as an attribute.
     """
