@@ -91,6 +91,15 @@ class NearMiss:
     def _is_no_plain_attribute(self, name: str) -> bool:
         return self.event.type == PLAIN_TYPE and name not in PLAIN_ATTRIBUTES
 
+    def _before_since(self) -> str:
+        stamp = self.event.timestamp_ms
+        if stamp is not None and stamp < 0:
+            return (
+                "its record has no timestamp, so it counts for no wait: message.timestamp.type=LogAppendTime"
+                " on the topic gives each record the brokers' time"
+            )
+        return f"stamped before the wait's since{'' if stamp is None else f', at {moment(stamp)}'}"
+
     def _reason(self) -> str:
         differs = "" if self.difference is None else f"; {printed(self.difference, _MAX_DIFFERENCE_CHARS)}"
         data = "" if self.data is None else printed(self.data, _MAX_DATA_CHARS)
@@ -126,7 +135,7 @@ class NearMiss:
             why = f": {data}" if data else ""
             return f"no value at {printed(self.attribute or '')}, so it does not count{why}"
         return {
-            "since": "stamped before the wait's since",
+            "since": self._before_since(),
             "waiting": "waits for a due time",
             "repeat": (
                 "read before, and no longer held: it took part in a firing, a later one replaced it, or its"

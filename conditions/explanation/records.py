@@ -71,11 +71,12 @@ def reference(record: Record) -> EventRef:
     event = record.event
     time = event.time
     stamp = record.timestamp_ms
+    stamped = stamp if stamp is None or stamp >= 0 else None  # Kafka's -1 means that there is none
     return EventRef(
         clean(event.id, _MAX_ID_CHARS),
         clean(event.source, _MAX_ID_CHARS),
         clean(event.attributes.get("type", ""), _MAX_ID_CHARS) or None,
-        stamp if time is None else (time - _EPOCH) // _MILLISECOND,
+        stamped if time is None else (time - _EPOCH) // _MILLISECOND,
         None if record.topic is None else clean(record.topic, _MAX_ID_CHARS),
         record.partition,
         record.offset,

@@ -186,7 +186,9 @@ def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event
             encoded = b64encode(event.data or b"").decode()
             whole["event"] = {**event.attributes, "data_base64": encoded}
             return _written(args.output, whole)
-    words = [moment(record.timestamp_ms), str(record), *map(quoted, (event.type, event.source, event.id))]
+    # Kafka gives -1 for a record whose producer, an old one, sent none.
+    stamp = moment(record.timestamp_ms) if record.timestamp_ms >= 0 else "(no timestamp)"
+    words = [stamp, str(record), *map(quoted, (event.type, event.source, event.id))]
     if event.subject is not None:
         words.append(f"subject={quoted(event.subject)}")
     if key is not None:

@@ -27,6 +27,7 @@ from interlock.conditions.explanation.near_miss import NearMiss
 from interlock.conditions.filters import Any as AnyFilter
 from interlock.conditions.filters import Exact, Prefix, Sql
 from interlock.events import Event
+from interlock.events.plain import event_of_record
 
 from .near_noon import DAY, NOON, NOON_MS, misses_of, rates, sent
 
@@ -164,6 +165,18 @@ def test_an_event_stamped_before_since_is_marked() -> None:
     state = opened(matcher, NOON_MS, since_ms=NOON_MS)
     assert miss_of(matcher, Seen(sent(), timestamp_ms=NOON_MS - 1), state=state).why == "since"
     assert miss_of(matcher, Seen(sent(), timestamp_ms=NOON_MS), state=state).why == "unknown"
+    late = Seen(sent(), timestamp_ms=NOON_MS - 60_000)  # its time is noon
+    assert str(miss_of(matcher, late, state=state)).endswith("the wait's since, at 2026-11-20T11:59:00Z")
+
+
+@pytest.mark.parametrize("stamp_ms", [-1, -62_135_596_800_000])
+def test_an_event_whose_record_has_no_timestamp_is_named_as_such(stamp_ms: int) -> None:
+    """It was of 1969, and stamped before since (confluentinc/confluent-kafka-python#96, IBM/sarama#907)."""
+    made = event_of_record("shop.orders", 0, 7, stamp_ms, b"k", b"{}", None)
+    matcher = event(source="shop.orders")
+    state = opened(matcher, NOON_MS, since_ms=NOON_MS)
+    text = str(miss_of(matcher, Seen(made, "shop.orders", 0, 7, stamp_ms), state=state))
+    assert text.startswith("0/7 of shop.orders (shop.orders[0]@7): its record has no timestamp, so it counts")
 
 
 def test_an_event_that_fired_before_is_marked_as_a_repeat() -> None:

@@ -76,6 +76,12 @@ def test_without_follow_it_prints_what_exists_and_stops(tail: Any) -> None:
     assert tail(bus, "other", "--no-follow") == ([], "0 events; there are no more.\n")
 
 
+def test_a_record_without_a_timestamp_is_shown_without_one(tail: Any) -> None:
+    """It was shown as of 1969 (SOHU-Co/kafka-node#812)."""
+    [line], _ = tail(Bus(record(7)._replace(timestamp_ms=-1)), "--no-follow")
+    assert line.startswith("(no timestamp) interlock-event[0]@7 done /shop ")
+
+
 def test_it_says_when_it_follows(tail: Any) -> None:
     """Nothing in the output said that the command had printed all there is, and waited."""
     out, err = tail(Bus(*map(record, range(7))), "--since", "1h", "--limit", "8")
