@@ -23,6 +23,7 @@ _OTHER_BINDING: Final = re.compile(
 _NO_SEPARATOR: Final = re.compile(rf"\s*ce({'|'.join(REQUIRED)})\s*", re.IGNORECASE)
 _CONTENT_TYPE: Final = re.compile(r"(?:ce[-:._])?(?:data)?content[-_]?type", re.IGNORECASE)
 _CLOUDEVENTS: Final = b"application/cloudevents"
+_OF_LINEAGE: Final = ("eventTime", "producer", "schemaURL", "job")
 _SHOWN: Final = 4  # headers in a sentence
 
 
@@ -68,11 +69,17 @@ def likely_mistakes(headers: Headers | None, value: bytes | None, missing: Colle
         names, right = list(wrong), list(dict.fromkeys(wrong.values()))
         are_not = "is not an attribute" if len(names) == 1 else "are not attributes"
         found.append(f"on Kafka {_list(names)} {are_not} of a CloudEvent: write {_list(right)}")
-    if not structured and set(missing) == set(REQUIRED) and holds_event(value):
-        found.append(
-            "its value is a CloudEvent in JSON: give the record the header content-type with the value "
-            "application/cloudevents+json"
-        )
+    if not structured and set(missing) == set(REQUIRED):
+        if holds_event(value):
+            found.append(
+                "its value is a CloudEvent in JSON: give the record the header content-type with the value "
+                "application/cloudevents+json"
+            )
+        elif holds_lineage(value):
+            found.append(
+                "its value is an OpenLineage event: let the client send it to the receiver over HTTP, which"
+                " makes a CloudEvent of it"
+            )
     return found
 
 
@@ -83,8 +90,17 @@ def _list(names: Sequence[str]) -> str:
 
 def holds_event(value: bytes | None) -> bool:
     """Returns whether the value is a CloudEvent in JSON, by its members."""
+    return _has_members(value, REQUIRED)
+
+
+def holds_lineage(value: bytes | None) -> bool:
+    """Returns whether the value is an OpenLineage event, as its clients write it to Kafka; by its members."""
+    return _has_members(value, _OF_LINEAGE)
+
+
+def _has_members(value: bytes | None, names: Collection[str]) -> bool:
     try:
         members = msgspec.json.decode(value or b"", type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False
-    return all(name in members for name in REQUIRED)
+    return all(name in members for name in names)

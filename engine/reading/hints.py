@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Collection
 
 from ...events.event import Event
-from ...events.misspelled import holds_event, is_misspelled
+from ...events.misspelled import holds_event, holds_lineage, is_misspelled
 from ...events.plain import TYPE, is_plain
 from ..bus import Record
 from ..config import BusConfig
 
 
 class Hints:
-    """Counts, for each topic, records without an event, and records of CloudEvents that are read as plain.
+    """Counts, for each topic, records without an event, and records of events that are read as plain.
 
     cloudevents: the listed topics that hold CloudEvents, as their owners say.
     """
@@ -24,6 +24,7 @@ class Hints:
         self._latest: dict[str, tuple[Record, Exception]] = {}
         self._plain: Counter[str] = Counter()
         self._in_value: Counter[str] = Counter()
+        self._lineage: Counter[str] = Counter()
 
     def unreadable(self, record: Record, error: Exception) -> None:
         """Note a record without an event. Call this in the order of time, the latest first."""
@@ -38,6 +39,8 @@ class Hints:
             self._plain[record.source.topic] += 1
         elif holds_event(record.value):
             self._in_value[record.source.topic] += 1
+        elif holds_lineage(record.value):
+            self._lineage[record.source.topic] += 1
 
     def sentences(self) -> list[str]:
         """A sentence for each topic and each kind of such records, with their number and what to do."""
@@ -58,7 +61,14 @@ class Hints:
             "count as records of the topic, not as the events that they hold."
             for topic, number in sorted(self._in_value.items())
         ]
-        return without + plain + in_value
+        lineage = [
+            f"{number} of the latest records of {topic} have an OpenLineage event as their value: they count"
+            " as records of the topic. openlineage_run() and dataset_written() match only events that came"
+            " through the receiver. Let the client send to it over HTTP, or write"
+            f' event(source="{topic}", where="data.eventType == \'COMPLETE\' && data.job.name == ...").'
+            for topic, number in sorted(self._lineage.items())
+        ]
+        return without + plain + in_value + lineage
 
     def _and_listed(self, topic: str) -> str:
         if topic in self._cloudevents:

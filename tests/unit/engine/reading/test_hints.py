@@ -97,5 +97,21 @@ def test_a_cloudevent_in_json_on_a_listed_topic_is_named_too(listed: Sequence[st
     assert hints("orders", [], value=b'{"id": "1", "type": "t"}', listed=listed) == []
 
 
+LINEAGE = (
+    b'{"eventType": "COMPLETE", "eventTime": "2026-11-20T06:00:00Z", "producer": "p", "schemaURL": "s",'
+    b' "run": {"runId": "0197a1b2-3c4d-7e5f-8a6b-7c8d9e0f1a2b"}, "job": {"namespace": "n", "name": "j"}}'
+)
+
+
+def test_openlineage_events_that_a_client_writes_to_kafka_are_named() -> None:
+    """Its transport kafka is as usual as http (trinodb/trino#27830), and no matcher for lineage saw them."""
+    [sentence] = hints("lineage", [], [], value=LINEAGE)
+    assert sentence.startswith("2 of the latest records of lineage have an OpenLineage event as their value")
+    assert 'event(source="lineage", where="data.eventType ==' in sentence
+    [sentence] = hints("b-event", [], value=LINEAGE)
+    assert "its value is an OpenLineage event: let the client send it to the receiver over HTTP" in sentence
+    assert hints("lineage", [], value=LINEAGE.replace(b"schemaURL", b"other")) == []
+
+
 def test_good_records_need_no_hint() -> None:
     assert hints("b-event", BINARY) == hints("orders", [("type", b"order"), ("id", b"7")]) == []
