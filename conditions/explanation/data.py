@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -9,9 +10,10 @@ from ...events import content
 from ...events.errors import EventError
 from ...events.event import Event
 from ..errors import ConditionError
+from ..nodes.epoch import as_number
 from ..nodes.instants import as_date
 from ..nodes.key import MAX_KEY_BYTES, canonical_key
-from ..nodes.paths import DATA, Path, key_at, parse_path, value_at
+from ..nodes.paths import DATA, Path, key_at, member_at, parse_path, value_at
 from ..nodes.zoned import why_no_time
 from .formats import json_kind, kind_of, looks_like
 
@@ -22,6 +24,7 @@ _ENVELOPES: Final = (
     *("data", "detail", "message", "Message", "value", "record", "body"),
 )
 _OTHER_SIDE: Final = {"after": "before", "before": "after"}  # of a change in Debezium's form
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]{2,}={1,2}")
 _MOST_ITEMS: Final = 10  # of a list that are looked into
 # The only member of an object that stands for one value: in Avro's JSON a union, in MongoDB's a type.
 _TYPED: Final = frozenset(
@@ -191,6 +194,32 @@ def why_no_member(paths: Iterable[tuple[str, ...]], event: Event) -> str | None:
     if why_unreadable(event) is not None:
         return None
     return next(filter(None, (_at(path, event, in_where=True) for path in paths)), None)
+
+
+def why_not_selected(paths: Iterable[tuple[str, ...]], event: Event) -> str | None:
+    """Which of these members is null, where a predicate reads members of it; None if none is."""
+    for path in paths:
+        above = member_at(path[:-1], event)
+        if isinstance(above, dict) and path[-1] in above and above[path[-1]] is None:
+            return f"its {DATA}{'.'.join(path)} is null, not an object{_row_instead(path, above)}"
+    return None
+
+
+def why_no_number(paths: Iterable[tuple[str, ...]], event: Event) -> str | None:
+    """Which of these members is a text, where a predicate needs a number; None if none is."""
+    for path in paths:
+        value, name = member_at(path, event), f"{DATA}{'.'.join(path)}"
+        if not isinstance(value, str):
+            continue
+        if as_number(value) is not None:
+            return f"its {name} is a text: write double({name})"
+        if _BASE64.fullmatch(value) and len(value) % 4 == 0:
+            return (
+                f"its {name} is a text, no number: perhaps base64, as Debezium writes decimals unless its"
+                " decimal.handling.mode is string or double"
+            )
+        return f"its {name} is a text, no number"
+    return None
 
 
 def _has(event: Event, name: str) -> bool:

@@ -14,7 +14,15 @@ from ..filters.cel.where import Where
 from ..filters.dialects import Comparison, attributes_of
 from ..filters.filter import Filter, FilterDecision
 from ..nodes.paths import DATA
-from .data import member_instead, why_no_key, why_no_member, why_no_object, why_unreadable
+from .data import (
+    member_instead,
+    why_no_key,
+    why_no_member,
+    why_no_number,
+    why_no_object,
+    why_not_selected,
+    why_unreadable,
+)
 from .likeness import cut_difference, difference, likeness
 from .moments import other_reading
 from .near_miss import NearMiss
@@ -24,6 +32,9 @@ MAX_VALUE_CHARS: Final = 80
 MAX_TERM_CHARS: Final = 512
 # Parts of the CEL library's errors: a member is missing, or the value above it has no members.
 _NO_MEMBER: Final = ("Key not found", "Applying SELECT")
+# A text and a number are compared or added, or a text is to be converted.
+_NUMBERS: Final = ("int64", "uint64", "double")
+_NO_NUMBER: Final = "cannot convert string to"
 
 
 def detailed(
@@ -57,8 +68,8 @@ def detailed(
     if isinstance(term, Where) and "data" in term.source:
         failed = verdict.error is not None
         data = why_no_object(event) if failed else why_unreadable(event)
-        if data is None and failed and any(each in (verdict.error or "") for each in _NO_MEMBER):
-            data = why_no_member(term.members, event)
+        if data is None and failed:
+            data = _why_failed(verdict.error or "", term, event)
         if data is not None:
             return replace(miss, data=clean(data, MAX_TERM_CHARS))
     for name in attributes_of(term) if verdict.attribute is None else (verdict.attribute,):
@@ -73,6 +84,17 @@ def detailed(
     if differs is None and miss.key is not None:
         differs = _difference(miss.key, miss.wanted or "")
     return replace(miss, difference=None if differs is None else clean(differs, MAX_TERM_CHARS))
+
+
+def _why_failed(error: str, term: Where, event: Event) -> str | None:
+    """Which member of the data makes a predicate fail with this error of the CEL library."""
+    paths = term.members
+    if any(each in error for each in _NO_MEMBER):
+        return why_no_member(paths, event) or why_not_selected(paths, event)
+    is_text = (
+        "No matching overload" in error and "string" in error and any(kind in error for kind in _NUMBERS)
+    )
+    return why_no_number(paths, event) if is_text or _NO_NUMBER in error else None
 
 
 def _difference(key: str, wanted: str) -> str | None:
