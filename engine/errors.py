@@ -5,7 +5,7 @@ InterlockError
     ├── ConfigError        correct the connection or the setting that the text names
     ├── TopicsError        create or correct the topics that the text names; the engine retries
     ├── UnreachableError   check the brokers; the engine retries
-    │   └── NotReadable    one topic is missing or may not be read; the engine continues without it
+    │   └── NotReadable    one topic is missing or cannot be read; the engine continues without it
     ├── TransactionAborted the transaction had no effect; roll back what was derived from its batch
     ├── NotSent            the client refused this record; others can be sent
     │   └── NoRoom         ... because its queue is full: wait for deliveries, then send again
@@ -56,7 +56,7 @@ class UnreachableError(EngineError):
 
 
 class NotReadable(UnreachableError):
-    """A topic does not exist, or the brokers do not let this client read it."""
+    """A topic does not exist, or this client cannot read it: refused, or with a batch that is damaged."""
 
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(reason)

@@ -185,12 +185,11 @@ class KafkaBus:
             log.warning("%s", error.str())
         elif not is_transient(error):
             topic = message.topic()
-            where = f"{topic}[{message.partition()}]: " if topic else ""
-            text = f"{where}{error.str()}."
-            if topic and error.code() == error.TOPIC_AUTHORIZATION_FAILED:
-                self._pending_errors.append(NotReadable(topic, text))
+            if topic:  # refused, or a batch that the client or the broker cannot unpack: others continue
+                place = f"{topic}[{message.partition()}]"
+                self._pending_errors.append(NotReadable(topic, f"{place}: {error.str()}."))
             else:
-                self._pending_errors.append(UnreachableError(text))
+                self._pending_errors.append(UnreachableError(f"{error.str()}."))
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         from confluent_kafka import TopicPartition as Assigned

@@ -339,9 +339,10 @@ class KafkaReader:
                 size += len(found.value or b"") + len(found.key or b"") + size_of(found.headers)
             elif error.code() == error._PARTITION_EOF:
                 taken.append(End(*partition_and_offset(message)))
-            elif message.topic() and error.code() in not_readable_codes():
-                topic = cast(str, message.topic())
-                raise NotReadable(topic, f"Reading topic {topic!r}: {error.str()}.")
+            elif (topic := message.topic()) and (
+                error.code() in not_readable_codes() or not is_transient(error)
+            ):
+                raise NotReadable(topic, f"Reading {topic}[{message.partition()}]: {error.str()}.")
             elif not is_transient(error):
                 raise UnreachableError(f"Reading the topics of {self._config.describe()}: {error.str()}.")
         return size

@@ -280,17 +280,32 @@ def test_what_passes_by_itself_or_concerns_one_topic_stops_nothing(consumer: Fak
 
 def test_any_other_error_of_the_consumer_asks_for_a_new_bus(consumer: FakeConsumer) -> None:
     assigned(consumer)
-    consumer.arrived = [error(KafkaError.TOPIC_AUTHORIZATION_FAILED)]
-    with pytest.raises(UnreachableError, match="why"):
+    consumer.arrived = [FakeMessage(topic="", error=failure(KafkaError.GROUP_AUTHORIZATION_FAILED).args[0])]
+    with pytest.raises(UnreachableError, match="why") as raised:
         poll(consumer)
+    assert not isinstance(raised.value, NotReadable)
     consumer.fails = failure(KafkaError._FATAL, fatal=True)
     with pytest.raises(UnreachableError):
         poll(consumer)
 
 
-def test_a_topic_that_may_not_be_read_is_named_after_what_came_of_others(consumer: FakeConsumer) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError._BAD_MSG,
+        KafkaError._BAD_COMPRESSION,
+        KafkaError.INVALID_MSG,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.UNKNOWN,
+    ],
+)
+def test_a_topic_that_cannot_be_read_is_named_after_what_came_of_others(
+    consumer: FakeConsumer, code: int
+) -> None:
+    """A damaged batch of one listed topic ended engine after engine (confluentinc/librdkafka#2993)."""
     assigned(consumer)
-    consumer.arrived = [error(KafkaError.TOPIC_AUTHORIZATION_FAILED), FakeMessage(partition=1)]
+    consumer.arrived = [error(code), FakeMessage(partition=1)]
     assert len(poll(consumer).records) == 1
     with pytest.raises(NotReadable, match=r"b-event\[0\]") as refused:
         poll(consumer)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.errors import NotReadable, UnreachableError
 from interlock.engine.kafka import reader as module
 from interlock.engine.kafka.reader import (
     FIRST_CHUNK,
@@ -18,7 +20,7 @@ from interlock.engine.kafka.reader import (
 )
 from msgspec.structs import astuple
 
-from .clients import CONFIG, FakeMessage
+from .clients import CONFIG, FakeMessage, failure
 
 
 class Damaged(FakeMessage):
@@ -190,3 +192,30 @@ def test_a_reader_hands_over_a_bounded_share_too(
     taken = reader.take(5000, 0)
     assert TAKEN_BYTES // 2**20 <= len(taken) <= most + MOST_CHUNK
     assert len(messages.left) == 800 - len(taken)
+
+
+@pytest.mark.parametrize(
+    ("code", "topic", "expected"),
+    [
+        (KafkaError._BAD_MSG, "orders", NotReadable),
+        (KafkaError.UNKNOWN, "orders", NotReadable),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "orders", NotReadable),
+        (KafkaError._AUTHENTICATION, "", UnreachableError),
+        (KafkaError._TRANSPORT, "orders", None),
+    ],
+)
+def test_an_error_of_one_partition_names_its_topic(
+    code: int, topic: str, expected: type[Exception] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look-back of a topic with a damaged batch ended the engine (confluentinc/librdkafka#2993)."""
+    messages = Unpacked(0)
+    messages.left = [FakeMessage(topic, 3, error=failure(code).args[0])]  # type: ignore[list-item]
+    monkeypatch.setattr(module, "connect", lambda *_, **__: messages)
+    reader = KafkaReader(CONFIG)
+    if expected is None:
+        assert reader.take(10, 0) == []
+        return
+    with pytest.raises(expected) as raised:
+        reader.take(10, 0)
+    assert type(raised.value) is expected
+    assert topic == "" or str(raised.value) == "Reading orders[3]: why."
