@@ -258,14 +258,16 @@ class Admin:
         return {**dict.fromkeys(wanted), **_retried(ask)}
 
     def settings(self, topic: str) -> dict[str, str] | None:
-        """The effective settings of a topic; None if this client may not see them."""
+        """The effective settings of a topic that have a value; None if this client may not see them."""
         from confluent_kafka import KafkaError
         from confluent_kafka.admin import ConfigResource, ResourceType
 
         resource = ConfigResource(ResourceType.TOPIC, topic)
         futures = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
         found = self._result(futures[resource], missing=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-        return None if found is None else {name: entry.value for name, entry in found.items()}
+        if found is None:
+            return None
+        return {name: entry.value for name, entry in found.items() if entry.value is not None}
 
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
         from confluent_kafka import TopicPartition as Asked

@@ -356,7 +356,12 @@ def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> li
                 fits = needed.split(",")[0] in policies <= set(needed.split(","))  # "delete" may be missing
             else:
                 fits = value == needed
-            if not fits:
+            if value is None:
+                problems.append(
+                    f"Topic {s.name!r}: the brokers do not name the setting {key}, and the engine needs"
+                    f" {key}={needed}. Other brokers than Apache Kafka may lack it: use Apache Kafka."
+                )
+            elif not fits:
                 problems.append(f"Topic {s.name!r} has {key}={value}, the engine needs {key}={needed}.")
     return problems
 

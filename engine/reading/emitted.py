@@ -110,6 +110,8 @@ def _why_unknown(settings: Mapping[str, str] | None, since_ms: int, now_ms: int,
     """Why it is unknown whether records were removed (E4), and what to do; None if E3 holds."""
     if settings is None:
         return "Use a later --since, or allow DescribeConfigs on the topic: its settings are unknown."
+    if lacking := [name for name in ("retention.ms", "retention.bytes") if name not in settings]:
+        return f"The brokers do not name {' and '.join(lacking)} of the topic. Use a later --since."
     kept_ms, kept_bytes = int(settings["retention.ms"]), int(settings["retention.bytes"])
     if kept_ms < 0:
         return "retention.ms=-1 removes nothing: somebody has removed the records. Use a later --since."

@@ -100,7 +100,7 @@ def test_a_refused_registry_record_is_an_error_with_the_clusters_reason(
 class FakeAdmin:
     """A cluster with the topics of a bus, less some, and with a setting or two of them altered."""
 
-    def __init__(self, missing: str = "", altered: tuple[str, str, str] = ("", "", "")) -> None:
+    def __init__(self, missing: str = "", altered: tuple[str, str, str | None] = ("", "", "")) -> None:
         self.topics = {name: spec for name, spec in BY_NAME.items() if name != missing}
         self.altered = altered
 
@@ -208,3 +208,14 @@ def test_any_other_missing_or_altered_topic_is_an_error_for_all(
     monkeypatch.setattr(module, "admin_client", lambda _config: altered)
     with pytest.raises(TopicsError, match=r"'b-trigger' has retention\.ms=1"):
         check(CONFIG, dead_letters=dead_letters)
+
+
+def test_a_setting_that_the_brokers_do_not_have_is_no_setting_to_correct(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Redpanda took a setting without a word and did not have it (redpanda-data/redpanda#24991)."""
+    lacking = FakeAdmin(altered=("b-state", "min.cleanable.dirty.ratio", None))
+    monkeypatch.setattr(module, "admin_client", lambda _config: lacking)
+    with pytest.raises(TopicsError, match="'b-state': the brokers do not name the setting") as e:
+        check(CONFIG)
+    assert "use Apache Kafka" in str(e.value)

@@ -140,6 +140,8 @@ def test_retention_reaches_no_further_than_the_margin_of_the_clocks_allows(
         (MONTH | {"retention.bytes": "0"}, [], "retention.bytes=0"),
         (MONTH | {"retention.ms": "-1"}, [SINCE + HOUR], "somebody has removed the records"),
         (MONTH | {"retention.ms": "-1"}, [], "somebody has removed the records"),
+        ({"retention.ms": str(30 * DAY)}, [SINCE + HOUR], "do not name retention.bytes of the topic"),
+        ({}, [], "do not name retention.ms and retention.bytes"),
         (None, [SINCE + HOUR], "allow DescribeConfigs"),
         (None, [], "allow DescribeConfigs"),
     ],
