@@ -39,8 +39,9 @@ def record(
 ) -> Event:
     """Returns the event of a plain record.
 
-    value: bytes unchanged, anything else as JSON. at: the record timestamp, ISO 8601 with a zone. Give each
-    record of a partition its own `offset`: partition and offset are the event's id.
+    value: bytes unchanged, None is a tombstone (b"null" is JSON's null), anything else as JSON. at: the
+    record timestamp, ISO 8601 with a zone. Give each record of a partition its own `offset`: partition and
+    offset are the event's id.
     """
     checks = ArgumentChecks("record()")
     if not isinstance(topic, str) or not is_topic(topic):
@@ -49,7 +50,7 @@ def record(
     checks.whole_number("offset", offset, 0, _MAX_NUMBER)
     if key is not None and not (isinstance(key, str) and is_unicode(key)):
         checks.fail("key", key, "the record's key as text")
-    data = json_of("record(): value", value)
+    data = None if value is None else json_of("record(): value", value)
     raw_key = None if key is None else key.encode()
     return event_of_record(topic, partition, offset, moment_of("record(at=", at), raw_key, data, None)
 

@@ -7,7 +7,7 @@ import pytest
 from interlock import Event, count, dag_run, event, spark_application, task_instance
 from interlock.events.schemas import data_schema
 from interlock.spark import CompletionError
-from interlock.testing import dag_run_end, fires, spark_application_end, task_instance_end
+from interlock.testing import dag_run_end, fires, record, spark_application_end, task_instance_end
 
 AT = "2026-11-20T06:00:00Z"
 DATE = "2026-11-20T00:00:00Z"
@@ -133,3 +133,14 @@ def test_the_data_are_what_their_schema_says(end: Event) -> None:
 def test_an_invalid_state_is_an_error() -> None:
     with pytest.raises(ValueError, match="one of 'success', 'failed'"):
         dag_run_end("ingest", "succeeded", at=AT)
+
+
+def test_a_record_without_a_value_is_a_tombstone_as_kafka_has_it() -> None:
+    """It was JSON's null, so no test could show what a topic with tombstones does (debezium/debezium#421)."""
+    at = "2026-11-20T06:00:00Z"
+    tombstone, null = record("orders", None, at=at, key="7"), record("orders", b"null", at=at, key="7")
+    assert (tombstone.data, tombstone.datacontenttype) == (None, None)
+    assert (null.data, null.datacontenttype) == (b"null", "application/json")
+    assert fires(event(source="orders"), [tombstone])
+    assert fires(event(source="orders", where="data == null"), [tombstone])
+    assert not fires(event(source="orders", by="data.day"), [tombstone])
