@@ -13,7 +13,7 @@ from .attributes import REQUIRED, USUAL_NAMES, find_problems, shown
 from .content import JSON
 from .errors import EventError
 from .event import Event
-from .misspelled import likely_mistakes
+from .misspelled import likely_mistakes, quoted_values
 from .usual import USUAL_TYPES, are_usual, remember
 
 CONTENT_TYPE = "content-type"
@@ -136,7 +136,7 @@ def _explained(
     value: bytes | None,
 ) -> list[str]:
     missing = [name for name in REQUIRED if name not in attributes]
-    mistakes = likely_mistakes(headers, value, missing) if missing else []
+    mistakes = quoted_values(headers) + (likely_mistakes(headers, value, missing) if missing else [])
     if not attributes.keys() - {"datacontenttype"} and not problems:
         head = f"the record is not a CloudEvent: it has no ce_ headers and no content-type {_STRUCTURED}"
         return [head, *mistakes, *found]

@@ -35,9 +35,28 @@ def is_misspelled(headers: Headers | None) -> bool:
     for name, raw in headers or ():
         if name.strip().lower() in ("specversion", "cespecversion") or _OTHER_BINDING.fullmatch(name):
             return True
-        if _CONTENT_TYPE.fullmatch(name) and (raw or b"")[:23].lower() == _CLOUDEVENTS:
+        if _CONTENT_TYPE.fullmatch(name) and _names_cloudevents(raw):
             return True
     return False
+
+
+def _names_cloudevents(raw: bytes | None) -> bool:
+    return (raw or b"").lstrip(b'"')[:23].lower() == _CLOUDEVENTS
+
+
+def quoted_values(headers: Headers | None) -> list[str]:
+    """Returns a sentence if attributes are in quotation marks, as some clients write every header as JSON."""
+    names = [
+        name
+        for name, raw in headers or ()
+        if (name.startswith("ce_") or _CONTENT_TYPE.fullmatch(name))
+        and len(raw or b"") > 1
+        and (raw or b"")[:1] == (raw or b"")[-1:] == b'"'
+    ]
+    if not names:
+        return []
+    are = "is" if len(names) == 1 else "are"
+    return [f"{_list(names)} {are} in quotation marks, as JSON has a text: write the text alone"]
 
 
 def likely_mistakes(headers: Headers | None, value: bytes | None, missing: Collection[str]) -> list[str]:
@@ -57,7 +76,7 @@ def likely_mistakes(headers: Headers | None, value: bytes | None, missing: Colle
             continue
         if _CONTENT_TYPE.fullmatch(name) and name != "content-type":
             wrong[name] = "content-type"
-            structured = structured or (raw or b"")[:23].lower() == _CLOUDEVENTS
+            structured = structured or _names_cloudevents(raw)
         elif other is not None:
             wrong[name] = f"ce_{other[1].lower()}"
         elif name.strip().lower() in missing:

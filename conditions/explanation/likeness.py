@@ -49,7 +49,7 @@ def look_of(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_LOOK_ALIKE)
     if not folded.isprintable():  # zero-width characters, byte order marks, line breaks
         folded = "".join(char if char.isprintable() else " " if char.isspace() else "" for char in folded)
-    return unicodedata.normalize("NFKC", " ".join(folded.split()))
+    return unicodedata.normalize("NFKC", " ".join(folded.split()).strip("\"'"))
 
 
 def likeness(term: Filter, event: Event) -> str | None:
@@ -114,6 +114,8 @@ def _difference(here: str, wanted: str) -> str:
         )
     if here.strip() == wanted.strip():
         return "only in spaces at its beginning or end"
+    if here.strip("\"'") == wanted.strip("\"'"):
+        return "only in quotation marks around it"
     # lower(): casefold() also makes letters equal that look different, such as the ligature of fi and the two
     if here.lower() == wanted.lower():
         return "only in upper and lower case"

@@ -72,11 +72,23 @@ def test_a_plain_record_in_a_topic_of_cloudevents_stays_plain() -> None:
         [("CE_ID", b"1")],
         [("specversion", b"1.0"), ("id", b"1"), ("source", b"/s"), ("type", b"t")],
         [("Content-Type", b"application/cloudevents+json")],
+        [("contentType", b'"application/cloudevents+json"')],
         [("X-CE-Id", b"1"), ("X-CE-Type", b"t")],
         [("cloudevent-id", b"1")],
         [(" ce_id", b"1"), ("cespecversion", b"1.0")],
     ],
-    ids=["http", "amqp", "amqp underscore", "upper case", "no prefix", "content type", "x", "one", "space"],
+    ids=[
+        "http",
+        "amqp",
+        "amqp underscore",
+        "upper case",
+        "no prefix",
+        "content type",
+        "quoted",
+        "x",
+        "one",
+        "space",
+    ],
 )
 def test_misspelled_headers_in_a_topic_of_cloudevents_are_an_error(headers: Headers) -> None:
     """Such a record was read as plain, and its author got no hint (Argo Events, Knative)."""

@@ -54,6 +54,15 @@ def test_the_unicode_form_is_also_shown_where_a_term_compares_several_values(mat
     assert "only in its Unicode form" in reason_shown(matcher, subject=NFD, data={"city": NFD})
 
 
+def test_a_value_in_quotation_marks_is_named() -> None:
+    """A client that writes headers as JSON sends them with the text (zarusz/SlimMessageBus#155)."""
+    line = reason_shown(event("com.shop.order"), type='"com.shop.order"')
+    assert "its type differs only in quotation marks around it" in line
+    assert "the key differs only in quotation marks" in reason_shown(
+        event("t", by="subject"), "7", subject='"7"'
+    )
+
+
 def test_a_key_in_another_unicode_form_is_shown_with_both_forms() -> None:
     """key Zürich here, Zürich wanted: nobody sees the difference."""
     assert "the key differs only in its Unicode form" in reason_shown(

@@ -64,6 +64,18 @@ def test_misspelled_headers_on_the_event_topic_are_named(
     assert expected_text in sentence
 
 
+def test_headers_in_quotation_marks_are_named() -> None:
+    """Some clients write headers as JSON (spring-cloud/spring-cloud-function#1089)."""
+    quoted = [(name, b'"%s"' % raw) for name, raw in BINARY]
+    [sentence] = hints("b-event", quoted)
+    assert "are in quotation marks, as JSON has a text: write the text alone" in sentence
+    others = [header for header in BINARY if header[0] != "ce_source"]
+    [sentence] = hints("b-event", [*others, ("ce_source", b'"/s"')])
+    assert "'ce_source' is in quotation marks" in sentence
+    [sentence] = hints("b-event", [("content-type", b'"application/cloudevents+json"')])
+    assert "'content-type' is in quotation marks" in sentence
+
+
 def test_a_required_header_without_a_value_is_named() -> None:
     """The sentence was: 'ce_id' is not an attribute of a CloudEvent: write 'ce_id'."""
     headers = [("ce_id", None), ("ce_source", b"/s"), ("ce_type", b"t"), ("ce_specversion", b"1.0")]
