@@ -9,6 +9,7 @@ from typing import Final
 from ...events import content
 from ...events.errors import EventError
 from ...events.event import Event
+from ...events.plain import TYPE as PLAIN
 from ..errors import ConditionError
 from ..nodes.epoch import as_number
 from ..nodes.instants import as_date
@@ -67,6 +68,8 @@ def why_no_key(paths: Iterable[str], event: Event) -> str | None:
             reason = why_unreadable(event) or _at(members, event)
         elif base not in event.attributes:
             reason = member_instead(base, event, f'by="{DATA}{base}"') or f"it has no attribute {base}"
+            if base == "subject" and event.type == PLAIN:
+                reason += ": its record has no key, or one that is not text"
         else:
             reason = None
         return reason or _unusable(parsed, value_at(path, event))

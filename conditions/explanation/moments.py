@@ -12,6 +12,7 @@ from ..nodes.epoch import UNITS, as_number
 from ..nodes.instants import as_date, as_instant, as_written_date, is_local_time
 from ..nodes.paths import key_at, parse_path, value_at
 from ..nodes.zoned import Name, Zoned
+from .formats import json_kind
 
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
 _WEEK: Final = re.compile(r"[0-9]{4}-W[0-9]{2}")
@@ -25,7 +26,14 @@ def other_reading(paths: Sequence[str], event: Event, wanted: str) -> str | None
     """
     for path, part in zip(paths, _parts(paths, wanted), strict=False):
         if key_at(path, event) != part:
-            return _reading(path, value_at(path, event), part)
+            value = value_at(path, event)
+            inside = json_kind(value) if isinstance(value, str) else None
+            if inside is not None:  # Debezium's record keys
+                base = parse_path(path).base
+                return (
+                    f"its {base} is a text that itself holds JSON, {inside}, whose members by= cannot reach"
+                )
+            return _reading(path, value, part)
     return None
 
 

@@ -120,6 +120,8 @@ class NearMiss:
             value = "none" if self.value is None else valued(self.value)
             if self.value is None and self._is_no_plain_attribute(self.attribute):
                 more += f"; a plain record has no {self.attribute}, because its headers are not read"
+            elif self.value is None and self.event.type == PLAIN_TYPE and self.attribute == "subject":
+                more += "; its record has no key, or one that is not text"
             return f"{term} refused its {self.attribute}, {value}{f': {data}' if data else ''}{differs}{more}"
         if self.why in ("no key", "no data"):
             path = printed(self.attribute or "")

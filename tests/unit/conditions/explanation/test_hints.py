@@ -9,6 +9,7 @@ from interlock import ConditionError, day, event
 from interlock.conditions import Condition, explain_rehearsal
 from interlock.conditions.filters import All, Any, Exact, Prefix, Sql
 from interlock.events import Event
+from interlock.events.plain import event_of_record
 from interlock.testing import record
 
 PLAIN = record("shop.orders", {"date": "2026-11-20"}, at="2026-11-20T06:00:00Z", key="k")
@@ -34,6 +35,26 @@ def test_a_name_that_is_a_member_of_the_data_or_a_header_is_pointed_out(
     """A header of a plain topic, and by="date" where the data has `date`, were waited for without a word."""
     text = str(explain_rehearsal(condition, [given]))
     assert re.search(hint, text), text
+
+
+@pytest.mark.parametrize(
+    "condition", [event(source="shop.orders", subject="7"), event(source="shop.orders", by="subject")]
+)
+@pytest.mark.parametrize("key", [None, b"\x00\x00\x00\x00\x07\x02a"], ids=["none", "of a schema registry"])
+def test_a_plain_record_without_a_subject_is_explained_by_its_key(
+    condition: Condition, key: bytes | None
+) -> None:
+    """Avro and long keys are bytes (mage-ai/mage-ai#5853), and only "no attribute subject" was said."""
+    made = event_of_record("shop.orders", 0, 7, 1_795_132_800_000, key, b"{}", None)
+    text = str(explain_rehearsal(condition, [made]))
+    assert "its record has no key, or one that is not text" in text
+
+
+def test_a_key_that_is_json_is_named_where_a_value_in_it_is_wanted() -> None:
+    """Debezium's record keys are objects (Altinity/clickhouse-sink-connector#1127)."""
+    made = record("shop.orders", {}, at="2026-11-20T06:00:00Z", key='{"id": 7}')
+    text = str(explain_rehearsal(event(source="shop.orders", by="subject"), [made], key="7"))
+    assert "its subject is a text that itself holds JSON, an object, whose members by= cannot reach" in text
 
 
 @pytest.mark.parametrize(
