@@ -104,9 +104,9 @@ def follow(
 ) -> Iterator[Record]:
     """Yields the records of all sources as they arrive, until `stop`.
 
-    since_ms: begin with records of this timestamp or later; None: begin now. Records that exist at the start
-    come in the order of their timestamps (see `_by_time`); `reached` is called after the last of them. Waits
-    for brokers that are away; raises UnreachableError if the client becomes unusable.
+    since_ms: of the records that exist, those of this timestamp or later; None: begin now. They come in the
+    order of their timestamps (see `_by_time`); `reached` is called after the last of them. Waits for brokers
+    that are away; raises UnreachableError if the client becomes unusable.
     """
     errors = ClientErrors()
     with closing(Admin(config, errors)) as admin:
@@ -116,7 +116,9 @@ def follow(
             positions = _first(admin, ends, since_ms)
     with closing(KafkaReader(config, errors)) as reader:
         reader.read(positions)
-        yield from _by_time(reader, {tp: end for tp, end in ends.items() if positions[tp] < end}, stop)
+        for record in _by_time(reader, {tp: end for tp, end in ends.items() if positions[tp] < end}, stop):
+            if record.offset >= ends[record.source] or not _is_before(record, since_ms):
+                yield record
         if not stop():
             reached()
         while not stop():
@@ -149,7 +151,7 @@ def existing(
     with closing(KafkaReader(config, errors)) as reader:
         reader.read({tp: positions[tp] for tp in left})
         for record in _by_time(reader, left, stop, unread=unread):
-            if record.offset < ends[record.source]:
+            if record.offset < ends[record.source] and not _is_before(record, since_ms):
                 yield record
 
 
@@ -157,6 +159,11 @@ def _first(admin: Admin, ends: Mapping[TopicPartition, int], since_ms: int) -> d
     """The offset of the first record of each partition at or after `since_ms`; its end if there is none."""
     first = admin.offsets_since(ends, since_ms)
     return {tp: end if (at := first[tp]) is None else at for tp, end in ends.items()}
+
+
+def _is_before(record: Record, since_ms: int | None) -> bool:
+    """Whether the record is stamped earlier: producers may give later records earlier timestamps."""
+    return since_ms is not None and record.timestamp_ms < since_ms
 
 
 def _by_time(

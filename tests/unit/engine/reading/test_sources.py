@@ -229,3 +229,39 @@ def test_a_record_that_the_client_could_not_unpack_holds_no_event(topic: str) ->
         event_of(
             CONFIG, (), Record(TopicPartition(topic, 0), 0, 0, b"k", b"v", None, "cannot read its headers")
         )
+
+
+def test_of_the_records_that_exist_only_those_since_a_time_are_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Producers of a listed topic may stamp later records with earlier times (apache/kafka#1466)."""
+
+    class Admin:
+        def __init__(self, *_: Any) -> None: ...
+
+        def end_offsets(self, partitions: Any) -> Any:
+            return {ONE: 4}
+
+        stable_offsets = end_offsets
+
+        def offsets_since(self, partitions: Any, since_ms: int) -> Any:
+            return {ONE: 1}
+
+        def close(self) -> None: ...
+
+    class Reader(Fetches):
+        def __init__(self, *_: Any) -> None:
+            super().__init__(records(ONE, 50, 20, 60, first=1), records(ONE, 30, first=4))
+
+        def read(self, positions: Any) -> None:
+            assert positions == {ONE: 1}
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(module, "Admin", Admin)
+    monkeypatch.setattr(module, "KafkaReader", Reader)
+    monkeypatch.setattr(module, "source_partitions", lambda *_: [ONE])
+    given = module.existing(CONFIG, Registry(), 40, lambda: False, pytest.fail)
+    assert [record.timestamp_ms for record in given] == [50, 60]
+    followed = module.follow(CONFIG, Registry(), 40, lambda: False)
+    assert [record.timestamp_ms for record in islice(followed, 3)] == [50, 60, 30]  # the last one is new
