@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...events.event import Event
-from ..nodes.epoch import UNITS, as_number
+from ..nodes.epoch import UNITS, Unit, as_number
 from ..nodes.instants import as_date, as_instant, as_written_date, is_local_time
 from ..nodes.paths import key_at, parse_path, value_at
 from ..nodes.zoned import Name, Zoned
@@ -52,7 +52,8 @@ def _reading(path: str, value: object, wanted: str) -> str | None:
     if name is None or parsed.offset_ms or not isinstance(value, (str, int, float)):
         return None
     its = f"its {parsed.base}"
-    for unit in (None,) if as_number(value) is None else UNITS:
+    units: tuple[Unit | None, ...] = (None,) if as_number(value) is None else UNITS
+    for unit in units:
         if parsed.zoned is not None:
             read = parsed.zoned._replace(unit=unit)
         else:

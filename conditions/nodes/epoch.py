@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, get_args
 Unit: TypeAlias = Literal["s", "ms", "us", "ns", "d"]
 Number: TypeAlias = int | float | Fraction
 
-UNITS: Final = get_args(Unit)
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 UNITS_TEXT: Final = '"s", "ms", "us", "ns" or "d"'  # for messages
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND: Final = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -49,7 +49,9 @@ def day_of(number: Number) -> date:
 def likely_unit(value: object) -> Unit | None:
     """The only unit with which a number is a time of this century; None if there is none."""
     number = as_number(value)
-    for unit in () if number is None else UNITS:
+    if number is None:
+        return None
+    for unit in UNITS:
         try:
             found = day_of(number) if unit == "d" else moment_of(number, unit)
         except (ValueError, OverflowError):

@@ -271,7 +271,7 @@ def _made(name: Name, of: object, tz: object, unit: object, offset: object) -> s
         raise ConditionError(f"{name}(unit={shown(unit)}): give one of {', '.join(UNITS)}")
     if not isinstance(offset, int) or isinstance(offset, bool):
         raise ConditionError(f"{name}(offset={shown(offset)}): give a whole number of {name}s")
-    given = Zoned(name, str.__str__(of), tz, unit, offset, _OWN_LETTERS[name])  # type: ignore[arg-type]
+    given = Zoned(name, str.__str__(of), tz, unit, offset, _OWN_LETTERS[name])
     try:
         made = _checked(given)
     except ConditionError as error:
