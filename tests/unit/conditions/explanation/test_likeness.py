@@ -156,8 +156,9 @@ def test_long_values_that_differ_beyond_what_is_shown_are_shown_with_the_place()
         ("'x' in data.a", {"a": "x"}, "its data.a is a text, and a list or an object is wanted"),
         ("data.on == true", {"on": "true"}, "its data.on is a text, and a boolean is wanted"),
         ("data.on == true && data.b == 1", {"on": 1}, "its data.on is a number, and a boolean is wanted"),
-        ("data.n > 100", {"n": "150"}, "its data.n is a text, and a number is wanted"),
-        ("100 >= data.n", {"n": "15"}, "its data.n is a text, and a number is wanted"),
+        ("data.n > 100", {"n": "150"}, "its data.n is a text: write double(data.n)"),
+        ("100 >= data.n", {"n": "15"}, "its data.n is a text: write double(data.n)"),
+        ("data.n > 5 || data.a == 'x'", {"n": "7", "a": "y"}, "its data.n is a text: write double(data.n)"),
         ("event.subject == data.n", {"n": 5}, "its event.subject is a text, and its data.n is a number"),
         ("data.a in ['EUR', 'GBP']", {"a": "eur"}, "its data.a differs only in upper and lower case"),
     ],
@@ -175,7 +176,6 @@ def test_a_value_of_another_kind_than_the_predicate_compares_is_shown(
 @pytest.mark.parametrize(
     ("where", "data"),
     [
-        ("data.n > 5 || data.a == 'x'", {"n": "7", "a": "y"}),
         ("data.a in ['x', 'y'] && data.b == 1", {"a": "y", "b": 2}),
         ("data.a == null && data.b == 1", {"a": None, "b": 2}),
         ("data.l.exists(data, data.n == 5)", {"l": [{"n": "5"}]}),

@@ -187,11 +187,11 @@ def test_lines_of_ours_stay_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_tail_prints_one_line_for_an_event_whatever_it_holds() -> None:
     """An event whose attributes and data try to forge a line and to turn the text around (an attacker)."""
-    event = Event.of("t\u202ex", "/s\u2028", id="1", subject="a\u200b", data=HOSTILE.replace("\ud800", ""))
+    event = Event.of("t\u202ex", "/s", id="1\u2028", subject="a\u200b", data=HOSTILE.replace("\ud800", ""))
     record = Record(TopicPartition("b-event", 0), 7, 0, *encode(event))
     line = tail._line(Namespace(output="table", data=True), None, record, event)
     assert line.isprintable()
-    assert r"t\u202ex /s\u2028 1 subject=a\u200b" in line
+    assert r"t\u202ex /s 1\u2028 subject=a\u200b" in line
     whole = json.loads(tail._line(Namespace(output="json", data=True), None, record, event))
     assert whole["event"] == event.to_json_dict()
 

@@ -13,6 +13,7 @@ from interlock.engine.reading import sources
 from interlock.engine.registry.registry import Registry
 from interlock.events import Event
 from interlock.events.kafka import encode
+from msgspec.structs import replace
 
 PLACE, OTHER = TopicPartition("interlock-event", 0), TopicPartition("interlock-event", 1)
 
@@ -78,7 +79,7 @@ def test_without_follow_it_prints_what_exists_and_stops(tail: Any) -> None:
 
 def test_a_record_without_a_timestamp_is_shown_without_one(tail: Any) -> None:
     """It was shown as of 1969 (SOHU-Co/kafka-node#812)."""
-    [line], _ = tail(Bus(record(7)._replace(timestamp_ms=-1)), "--no-follow")
+    [line], _ = tail(Bus(replace(record(7), timestamp_ms=-1)), "--no-follow")
     assert line.startswith("(no timestamp) interlock-event[0]@7 done /shop ")
 
 
