@@ -209,20 +209,21 @@ def why_not_selected(paths: Iterable[tuple[str, ...]], event: Event) -> str | No
 
 
 def why_no_number(paths: Iterable[tuple[str, ...]], event: Event) -> str | None:
-    """Which of these members is a text, where a predicate needs a number; None if none is."""
-    for path in paths:
-        value, name = member_at(path, event), f"{DATA}{'.'.join(path)}"
-        if not isinstance(value, str):
-            continue
-        if as_number(value) is not None:
+    """Which of these members is a text, where a predicate needs a number; None if that is not clear."""
+    texts = {
+        f"{DATA}{'.'.join(path)}": value for path in paths if isinstance(value := member_at(path, event), str)
+    }
+    for name, text in texts.items():
+        if as_number(text) is not None:
             return f"its {name} is a text: write double({name})"
-        if _BASE64.fullmatch(value) and len(value) % 4 == 0:
+    for name, text in texts.items():
+        if _BASE64.fullmatch(text) and len(text) % 4 == 0:
             return (
                 f"its {name} is a text, no number: perhaps base64, as Debezium writes decimals unless its"
                 " decimal.handling.mode is string or double"
             )
-        return f"its {name} is a text, no number"
-    return None
+    # Of several, another may be compared with a text.
+    return f"its {next(iter(texts))} is a text, no number" if len(texts) == 1 else None
 
 
 def _has(event: Event, name: str) -> bool:

@@ -178,6 +178,7 @@ def test_a_value_of_another_kind_than_the_predicate_compares_is_shown(
     [
         ("data.a in ['x', 'y'] && data.b == 1", {"a": "y", "b": 2}),
         ("data.a == null && data.b == 1", {"a": None, "b": 2}),
+        ("data.n > 5 || data.a == 'x'", {"n": "many", "a": "y"}),
         ("data.l.exists(data, data.n == 5)", {"l": [{"n": "5"}]}),
     ],
 )
