@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from .ast import Node
-from .reads import path
+from .reads import conjuncts, path
 
 _OF_WORDS: Final = {"true": True, "false": False, "null": None}
 _COMPARISONS: Final = frozenset({"_==_", "_<_", "_<=_", "_>_", "_>=_"})
@@ -27,12 +27,10 @@ class Compared(NamedTuple):
 def comparisons(root: Node) -> tuple[Compared, ...]:
     """What the conjuncts of `root` compare. If one of them does not agree, it is false or an error."""
     found: list[Compared] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.kind == "call" and node.name == "_&&_":
-            waiting += node.children[::-1]
-        elif node.kind == "call" and node.name == "@in":
+    for node in conjuncts(root):
+        if node.kind != "call":
+            continue
+        if node.name == "@in":
             item, holder = node.children
             read, within = _member(item), _member(holder)
             values = [_constant(each) for each in holder.children] if holder.kind == "list" else []
@@ -40,7 +38,7 @@ def comparisons(root: Node) -> tuple[Compared, ...]:
                 found.append(Compared(read, tuple(values)))
             elif within is not None:
                 found.append(Compared(within, ([], {}), equal=False))
-        elif node.kind == "call" and node.name in _COMPARISONS:
+        elif node.name in _COMPARISONS:
             left, right = map(_member, node.children)
             if left is not None and right is not None:
                 found.append(Compared(left, other=right))

@@ -59,12 +59,8 @@ def equalities(root: Node) -> dict[tuple[str, ...], Scalar]:
     conjunct is false or an error, so the event does not match.
     """
     found: dict[tuple[str, ...], Scalar] = {}
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.kind == "call" and node.name == "_&&_":
-            waiting += node.children[::-1]
-        elif node.kind == "call" and node.name == "_==_":
+    for node in conjuncts(root):
+        if node.kind == "call" and node.name == "_==_":
             for one, other in (node.children, node.children[::-1]):
                 for variable in ("data", "event"):
                     read = path(one, variable)
@@ -74,6 +70,17 @@ def equalities(root: Node) -> dict[tuple[str, ...], Scalar]:
                     if read and other.kind == "const" and value is not None and exact:
                         found.setdefault((variable, *read), value)
     return found
+
+
+def conjuncts(root: Node) -> Iterator[Node]:
+    """The parts that `&&` joins, from left to right; the whole expression if it is none."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.kind == "call" and node.name == "_&&_":
+            waiting += node.children[::-1]
+        else:
+            yield node
 
 
 def _collect(node: Node, variable: str, found: set[tuple[str, ...]]) -> None:
