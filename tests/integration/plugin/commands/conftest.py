@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +16,8 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 
 from tests.integration.engine.conftest import Bench
+
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @dataclass
@@ -69,3 +75,36 @@ def interlock(
         return Ran(0, *capfd.readouterr())
 
     return run
+
+
+@pytest.fixture
+def start_command(bench: Bench, tmp_path: Path) -> Iterator[Start]:
+    """`start_command("engine", "--probe-port", "1")` starts the command on the bus, as a process.
+
+    client: other properties in its Kafka connection. Further keywords are environment variables. Its output
+    is in engine.log.
+    """
+    started: list[subprocess.Popen[str]] = []
+
+    def start(
+        name: str, *arguments: str, client: dict[str, str] | None = None, **environment: str
+    ) -> subprocess.Popen[str]:
+        extra = dict(bench.config.client) if client is None else client
+        connection = json.dumps({"conn_type": "kafka", "extra": extra})
+        airflow = str(Path(sys.executable).parent / "airflow")
+        common = ("--conn-id", "kafka_cli", "--bus", bench.config.name)
+        with (tmp_path / f"{name}.log").open("w") as out:
+            process = subprocess.Popen(
+                [airflow, "interlock", name, *common, *arguments],
+                env={**os.environ, "AIRFLOW_CONN_KAFKA_CLI": connection, **environment},
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()

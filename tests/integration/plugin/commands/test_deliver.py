@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +26,7 @@ from interlock.operators import deliver_dag
 from interlock.plugin.broker.ports import free_ports
 
 from tests.integration.engine.conftest import Bench, in_thread
-from tests.integration.plugin.commands.conftest import Ran
+from tests.integration.plugin.commands.conftest import Ran, Start
 from tests.kit.asking import status
 from tests.kit.sinks import Behaviour, Sink, answer
 from tests.kit.state_store import StateStore
@@ -44,38 +42,15 @@ def sink() -> Iterator[Sink]:
 
 
 @pytest.fixture
-def deliver(bench: Bench, sink: Sink, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def deliver(start_command: Start, sink: Sink) -> Start:
     """Starts the command; its output is in deliver.log."""
-    started: list[subprocess.Popen[str]] = []
-    kafka = {"conn_type": "kafka", "extra": dict(bench.config.client)}
     crm = {"conn_type": "http", "host": sink.url, "login": "shop", "password": PASSWORD}
 
     def run(*arguments: str, networks: str = "127.0.0.0/8", **environment: str) -> subprocess.Popen[str]:
-        command = str(Path(sys.executable).parent / "airflow")
-        with (tmp_path / "deliver.log").open("w") as out:
-            process = subprocess.Popen(
-                [
-                    *(command, "interlock", "deliver", "--conn-id", "kafka_cli"),
-                    *("--bus", bench.config.name, *arguments),
-                ],
-                env={
-                    **os.environ,
-                    "AIRFLOW_CONN_KAFKA_CLI": json.dumps(kafka),
-                    "AIRFLOW_CONN_CRM": json.dumps(crm),
-                    "AIRFLOW__INTERLOCK__DELIVERY_NETWORKS": networks,
-                    **environment,
-                },
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        started.append(process)
-        return process
+        own = {"AIRFLOW_CONN_CRM": json.dumps(crm), "AIRFLOW__INTERLOCK__DELIVERY_NETWORKS": networks}
+        return start_command("deliver", *arguments, **{**own, **environment})
 
-    yield run
-    for process in started:
-        process.kill()
-        process.wait()
+    return run
 
 
 def durable_of(bench: Bench, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> Durable:
@@ -122,7 +97,7 @@ def states(bench: Bench) -> dict[str, str]:
 def test_firings_reach_the_sink_a_refused_one_is_redriven_and_sigterm_drains(
     bench: Bench,
     sink: Sink,
-    deliver: Callable[..., subprocess.Popen[str]],
+    deliver: Start,
     interlock: Callable[..., Ran],
     eventually: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -231,7 +206,7 @@ def test_the_doctor_looks_at_the_connections_of_sinks_and_sends_nothing(
 def test_a_sink_in_a_network_that_no_setting_allows_is_paused_and_the_log_says_why(
     bench: Bench,
     sink: Sink,
-    deliver: Callable[..., subprocess.Popen[str]],
+    deliver: Start,
     eventually: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -262,7 +237,7 @@ class Hanging(BaseSecretsBackend):
 @pytest.mark.long
 def test_it_ends_on_sigterm_although_the_secrets_backend_hangs(
     bench: Bench,
-    deliver: Callable[..., subprocess.Popen[str]],
+    deliver: Start,
     eventually: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +13,14 @@ from interlock import event
 from interlock.engine.admin.health import examine
 from interlock.plugin.broker.ports import free_ports
 
+from tests.integration.plugin.commands.conftest import Start
 from tests.kit.asking import status
-
-Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def start(bench: Any, tmp_path: Path) -> Iterator[Start]:
+def start(start_command: Start) -> Start:
     """Starts the command with these client properties in its connection; its output is in engine.log."""
-    started: list[subprocess.Popen[str]] = []
-
-    def run(client: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
-        connection = json.dumps({"conn_type": "kafka", "extra": client})
-        command = str(Path(sys.executable).parent / "airflow")
-        with (tmp_path / "engine.log").open("w") as out:
-            process = subprocess.Popen(
-                [
-                    *(command, "interlock", "engine", "--conn-id", "kafka_cli"),
-                    *("--bus", bench.config.name, *arguments),
-                ],
-                env={**os.environ, "AIRFLOW_CONN_KAFKA_CLI": connection},
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        process.kill()
-        process.wait()
+    return lambda client, *arguments: start_command("engine", *arguments, client=client)
 
 
 def test_an_engine_alone_fires_a_wait_and_leaves_the_group_on_sigterm(

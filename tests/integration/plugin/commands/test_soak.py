@@ -9,12 +9,10 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ import pytest
 
 from local.airflow import free_port
 from tests.integration.engine.conftest import Bench
+from tests.integration.plugin.commands.conftest import Start
 from tests.kit.sinks import Sink
 
 from .test_deliver import durable_of, registering, states
@@ -37,31 +36,6 @@ name = "sender"
 token_sha256 = "{hashlib.sha256(TOKEN.encode()).hexdigest()}"
 types = ["order"]
 """
-Run = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.fixture
-def run(bench: Bench, tmp_path: Path) -> Iterator[Run]:
-    """`run("engine")` starts a command as a process."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(name: str, *options: str, **environment: str) -> subprocess.Popen[bytes]:
-        connection = {"conn_type": "kafka", "extra": dict(bench.config.client)}
-        command = [str(Path(sys.executable).parent / "airflow"), "interlock", name, *options]
-        with (tmp_path / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [*command, "--conn-id", "kafka_cli", "--bus", bench.config.name],
-                env={**os.environ, "AIRFLOW_CONN_KAFKA_CLI": json.dumps(connection), **environment},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
 
 
 class Senders:
@@ -101,7 +75,7 @@ class Senders:
 
 def test_each_event_of_four_senders_is_received_by_the_sink_and_hardly_any_twice(
     bench: Bench,
-    run: Run,
+    start_command: Start,
     tmp_path: Path,
     eventually: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -112,9 +86,13 @@ def test_each_event_of_four_senders_is_received_by_the_sink_and_hardly_any_twice
     with Sink() as sink:
         durable = durable_of(bench, monkeypatch)
         crm = json.dumps({"conn_type": "http", "host": sink.url})
-        receiver = run("receiver", "--port", str(port), "--credentials", str(tmp_path / "credentials.toml"))
-        deliver = run("deliver", AIRFLOW_CONN_CRM=crm, AIRFLOW__INTERLOCK__DELIVERY_NETWORKS="127.0.0.0/8")
-        processes = (receiver, deliver, run("engine"))
+        receiver = start_command(
+            "receiver", "--port", str(port), "--credentials", str(tmp_path / "credentials.toml")
+        )
+        deliver = start_command(
+            "deliver", AIRFLOW_CONN_CRM=crm, AIRFLOW__INTERLOCK__DELIVERY_NETWORKS="127.0.0.0/8"
+        )
+        processes = (receiver, deliver, start_command("engine"))
         with registering(bench, durable, eventually):
             eventually("the receiver is ready", lambda: _is_ready(port))
             senders = Senders(f"http://127.0.0.1:{port}/events")
