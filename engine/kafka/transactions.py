@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tenacity import Retrying, retry_if_exception, wait_fixed
@@ -15,6 +16,7 @@ from ..config import BusConfig
 from ..errors import EngineError, TransactionAborted, UnreachableError
 from ..log import log
 from ..records.sizes import MAX_INTERNAL_BYTES
+from .call_thread import CallThread
 from .clients import ClientErrors, client_log, connect, error_text
 from .lost_connections import LostConnections
 from .reader import not_readable_codes
@@ -29,6 +31,8 @@ TRANSACTION_TIMEOUT_MS = 15_000
 # has ended the transaction itself, it answers with errors that look like fencing.
 TIMEOUT_S = 10.0
 LAST_STEP_S = 1.0  # the least time for the last step
+# A call with TIMEOUT_S that takes so long hangs; the broker has ended the transaction by then.
+HANGS_S = TRANSACTION_TIMEOUT_MS / 1000
 CLOSE_TIMEOUT_S = 2.0  # for each of the two attempts to end an open transaction
 T = TypeVar("T")
 
@@ -68,6 +72,7 @@ class Transactions:
         self._id = transactional_id
         self._open = False
         self._appended: int | None = None
+        self._calls = CallThread(f"{transactional_id} offsets")
         self._producer, self._losses = self._initialised(transactional_id, TIMEOUT_S)
 
     def _initialised(self, transactional_id: str, timeout_s: float) -> tuple[Producer, LostConnections]:
@@ -188,17 +193,19 @@ class Transactions:
         """Add the next offsets to read to the transaction, fenced by the membership.
 
         Not repeated after a retriable error, unless nothing was sent: after a request without an answer the
-        next call on this producer may never return (librdkafka 2.16.0, issue 5456).
+        next call on this producer may never return (librdkafka 2.16.0, issue 5456). After a broker
+        was lost, the first call may not return either: UnreachableError after HANGS_S.
         """
         from confluent_kafka import KafkaException
 
+        send = partial(self._producer.send_offsets_to_transaction, offsets, membership, TIMEOUT_S)
         try:
-            self._producer.send_offsets_to_transaction(offsets, membership, TIMEOUT_S)
+            self._calls.call("send_offsets_to_transaction", send, HANGS_S)
         except KafkaException as e:
             if e.args[0].code() != e.args[0]._STATE:
                 raise
             # A record failed just now: this call raises its error.
-            self._producer.send_offsets_to_transaction(offsets, membership, TIMEOUT_S)
+            self._calls.call("send_offsets_to_transaction", send, HANGS_S)
 
     def _timed(self, outputs: Sequence[Output]) -> int | None:
         """The index of the output whose append time `commit` returns; preferably to an internal topic."""
@@ -262,18 +269,26 @@ class Transactions:
 
     def close(self) -> None:
         """End the open transaction, so that nobody waits for its timeout. At most 2 * CLOSE_TIMEOUT_S."""
-        from confluent_kafka import KafkaException
-
+        self._calls.close()
         with suppress(Exception):  # an error while closing does not matter
-            self._producer.purge()
-            if self._open:
-                try:
-                    self._producer.abort_transaction(CLOSE_TIMEOUT_S)
-                except KafkaException:  # a commit without an answer cannot be aborted by its own producer
-                    self._initialised(self._id, CLOSE_TIMEOUT_S)
+            if self._calls.hangs:  # every call on this producer might hang too
+                self._initialised(self._id, CLOSE_TIMEOUT_S)
+            else:
+                self._end_transaction()
         # Not Producer.close: it waits without limit for a broker that does not answer.
         with suppress(AttributeError):
             del self._producer
+
+    def _end_transaction(self) -> None:
+        from confluent_kafka import KafkaException
+
+        self._producer.purge()
+        if not self._open:
+            return
+        try:
+            self._producer.abort_transaction(CLOSE_TIMEOUT_S)
+        except KafkaException:  # a commit without an answer cannot be aborted by its own producer
+            self._initialised(self._id, CLOSE_TIMEOUT_S)
 
 
 class _Refused(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -393,3 +394,18 @@ def test_a_closed_bus_without_an_open_transaction_initialises_nothing(
     bus.close()
     assert made[0].calls == [*WELL, "purge"]
     assert len(made) == 1
+
+
+def test_offsets_that_the_client_never_sends_ask_for_new_clients_and_its_producer_is_left_alone(
+    bus: Transactions, made: list[FakeProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returns = threading.Event()
+    monkeypatch.setattr(made[0], "send_offsets_to_transaction", lambda *_: returns.wait())
+    monkeypatch.setattr(transactions, "HANGS_S", 0.05)
+    with pytest.raises(UnreachableError, match="send_offsets_to_transaction has not returned"):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    bus.close()
+    assert made[0].calls == ["begin", "produce", "produce", "produce"]
+    assert made[1].settings["transactional_id"] == "b-engine-1"
+    assert made[1].calls == ["init"], "which ends the open transaction"
+    returns.set()
