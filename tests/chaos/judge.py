@@ -21,14 +21,10 @@ from .model import Differences, Expected, Fold, Model
 TTL_MS = 30 * 24 * 3600 * 1000  # how long a bus keeps an idle key
 # A key may be closed some time after it is due, since ticks wait for a cut.
 CLOSING_GRACE_MS = 60_000
-# The greatest delay of a firing after the last fault. A dead engine's session lasts 6 s; if no engine ends
-# its transaction, a broker does after 15 s, and it looks every 10 s.
+# The greatest delay of a firing after the last fault, or after engines worked off a backlog (`Backlog`). A
+# dead engine's session lasts 6 s; if no engine ends its transaction, a broker does after 15 s, and it looks
+# every 10 s.
 LATE_MS = 45_000
-# Faults also last while the pool works off the backlog: while it writes BACKLOG times the run's average. An
-# engine that is killed ten times in a row leaves 200,000 matches.
-WINDOW_MS = 5_000
-BACKLOG = 2.0
-BEGINS_MS = 15_000  # after a fault the pool works again within this time
 
 
 @dataclass
@@ -137,31 +133,12 @@ def _first(folds: list[tuple[str, Fold]]) -> list[Expected]:
     return found
 
 
-def _fault_times(log: Log) -> list[int]:
-    """The times when faults began and ended, and when the pool had worked off a backlog."""
-    if not log.fault_times:
-        return []
-    written = Counter(
-        record.timestamp_ms // WINDOW_MS
-        for kind in ("trigger", "state", "action")
-        for records in log.kind(kind)
-        for record in records
-    )
-    mean = sum(written.values()) / (max(written, default=0) - min(written, default=0) + 1)
-    fault_times, until = list(log.fault_times), 0
-    for window in sorted(window for window, count in written.items() if count >= BACKLOG * mean):
-        start, end = window * WINDOW_MS, (window + 1) * WINDOW_MS
-        if start <= until or any(start - BEGINS_MS <= fault <= end for fault in log.fault_times):
-            until = end
-            fault_times.append(end)
-    return sorted(fault_times)
-
-
 class Judge:
     """Compares log and model. Call `verdict` once. The log's fault times excuse late firings."""
 
     def __init__(self, log: Log, model: Model, now_ms: int) -> None:
-        self._log, self._model, self._now_ms, self._fault_times = log, model, now_ms, _fault_times(log)
+        self._log, self._model, self._now_ms = log, model, now_ms
+        self._fault_times = sorted(log.fault_times)
         self._wrong = model.differences
         self._actual: dict[str, list[_Fired]] = defaultdict(list)
         for fired in _fired(log):

@@ -48,7 +48,7 @@ class Rec(NamedTuple):
 class Log:
     """All records read from a bus, in order for each partition.
 
-    fault_times: when faults began and ended, in ms.
+    fault_times: when faults began and ended, and when engines worked off a backlog, in ms.
     """
 
     bus: str

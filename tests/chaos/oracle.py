@@ -27,6 +27,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from .backlog import Backlog
 from .clients import lost_brokers
 from .deliveries import compare, read_arrivals, unacknowledged
 from .judge import first_lines, judge, reconcile
@@ -34,7 +35,7 @@ from .log import Log, Rec, read_offset_metadata
 from .model import Model
 
 KINDS = ("event", "subscription", "trigger", "state", "action", "dead-letter")
-LOOK_S = 2.0  # interval of the search for new partitions
+LOOK_S = 2.0  # interval of the search for new partitions, and for a backlog
 SOON_MS = 60_000  # wait for timers that are due within this
 
 
@@ -51,6 +52,7 @@ class Follower(threading.Thread):
         self.lock = threading.Lock()
         self.lost: list[str] = []
         self.ends: dict[tuple[str, int], int] = {}  # the last end it reached
+        self.backlog = Backlog()
         self._listed: set[str] = set()
         self._over = threading.Event()
         self._servers = servers
@@ -146,6 +148,19 @@ class Follower(threading.Thread):
             copy.partitions = {tp: list(records) for tp, records in self.log.partitions.items()}
         return copy
 
+    # -- what waits for the engines?
+
+    def watch(self, group: str) -> None:
+        """Looks for a backlog, in a thread of its own, until `stop`."""
+        while not self._over.wait(LOOK_S):
+            try:
+                ends = {tp: end for tp, end in self._high_watermarks().items() if self._consumed(tp[0])}
+                committed = self._committed(group, list(ends), stable=False)
+            except (KafkaException, TimeoutError):
+                continue  # the broker is away
+            offsets = {tp: found[0] for tp, found in committed.items() if found is not None}
+            self.backlog.look(offsets, ends, int(time.time() * 1000))
+
     # -- is everything done?
 
     def undone(self, group: str) -> list[str]:
@@ -195,15 +210,14 @@ class Follower(threading.Thread):
         return {(tp.topic, tp.partition): future.result(11).offset for tp, future in futures.items()}
 
     def _committed(
-        self, group: str, tps: list[tuple[str, int]]
+        self, group: str, tps: list[tuple[str, int]], *, stable: bool = True
     ) -> dict[tuple[str, int], tuple[int, str] | None]:
+        """stable: a partition with an open transaction has no offset."""
         asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*tp) for tp in tps])
-        future = self._admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=10)[
-            group
-        ]
+        futures = self._admin.list_consumer_group_offsets([asked], require_stable=stable, request_timeout=10)
         return {
             (p.topic, p.partition): None if p.error or p.offset < 0 else (p.offset, p.metadata or "")
-            for p in future.result(11).topic_partitions
+            for p in futures[group].result(11).topic_partitions
         }
 
 
@@ -244,11 +258,12 @@ class Oracle:
                 time.sleep(0.5)
                 continue
             log, now = self._follower.snapshot(), int(time.time() * 1000)
-            log.fault_times = fault_times
+            log.fault_times = sorted({*fault_times, *self._follower.backlog.times_ms})
             verdict = judge(log, now)
             if not verdict.differences.leaked_keys or time.monotonic() > deadline:
                 break
             time.sleep(2)
+        _say(f"engines worked off a backlog at {len(self._follower.backlog.times_ms)} looks")
         for line in first_lines(verdict.differences):
             _say(line)
         if self._keep is not None and verdict.differences:
@@ -302,6 +317,7 @@ def _say(line: str) -> None:
 def main(servers: str, bus: str, group: str, keep: str) -> None:
     follower = Follower(servers, bus)
     follower.start()
+    threading.Thread(target=follower.watch, args=(group,), name="backlog", daemon=True).start()
     oracle = Oracle(follower, group, Path(keep))
     for line in sys.stdin:
         order, seconds, *more = line.split(maxsplit=2)

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from interlock.conditions import EMPTY, Condition, absent, count, event, sequence
 
 from tests.chaos import oracle
+from tests.chaos.backlog import Backlog
 from tests.chaos.judge import Verdict, _fired, judge
 from tests.chaos.model import Model
 from tests.chaos.paper import START_MS, Paper
@@ -164,22 +165,14 @@ def test_a_timer_that_waits_for_a_minute_without_a_fault_is_late() -> None:
         assert len(verdict.timers_late_ms) == 1
 
 
-@pytest.mark.parametrize(
-    ("fault", "until", "found"),
-    [(40, 60, {}), (40, 30, {"late": 1}), (5, 60, {"late": 1}), (None, 60, {"late": 1})],
-)
-def test_a_backlog_of_a_fault_excuses_late_firings_until_it_is_worked_off(
-    fault: int | None, until: int, found: dict[str, int]
-) -> None:
-    paper = Paper()
-    paper.log.fault_times = [] if fault is None else [START_MS + fault * 1000]
-    wait = paper.register("s", (A & B).expires(after="10s"), key="k")
-    paper.match(wait, paper.event("a", 1), (0,), 3)
-    for stamp in range(until - 15, until):
-        for n in range(100):
-            paper.write("state", stamp, b"else/%d" % n, None)
-    paper.tick(wait, 95, 96)
-    assert wrong(paper, 100) == found
+def test_while_many_records_wait_and_are_read_there_is_a_backlog_and_its_firings_are_not_late() -> None:
+    backlog, slow, stuck = Backlog(), ("b-event", 0), ("b-event", 1)
+    ends = {slow: 10_000, stuck: 10_000}
+    for second, offset in enumerate((9_000, 9_300, 9_300, 9_650, 9_750)):
+        backlog.look({slow: offset, stuck: 50}, ends, second)
+    assert backlog.times_ms == [1, 3]
+    backlog.look({slow: 9_800}, ends, 5)
+    assert backlog.times_ms == [1, 3], "250 and 200 records are no backlog"
 
 
 def test_the_delay_of_a_firing_counts_from_when_its_events_and_its_wait_existed() -> None:
