@@ -12,7 +12,7 @@ import msgspec
 
 from .attributes import shown
 from .errors import EventError
-from .unwritable import unwritable
+from .unwritable import repeats_a_name, unwritable
 
 JSON = "application/json"
 # JSON that is nested deeper is refused. The limit is far below Python's recursion limit, which also counts
@@ -123,12 +123,16 @@ def serialize(data: object, content_type: str | None) -> bytes:
         try:
             # msgspec would write NaN as null.
             text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-            return text.encode("utf-8")
+            written = text.encode("utf-8")
         except RecursionError as error:
             raise EventError("data is nested too deeply for JSON") from error
         except (TypeError, ValueError) as error:
             why = unwritable(data) or _cause(error)
             raise EventError(f"data cannot be written as JSON: {why}") from error
+        if repeats_a_name(data):
+            why = unwritable(data) or "a dict has two names that JSON writes as the same text"
+            raise EventError(f"data cannot be written as JSON: {why}")
+        return written
     if isinstance(data, str):
         try:
             return data.encode(_codec(content_type))

@@ -1,7 +1,8 @@
-"""Names the value in data that JSON does not have, and what to give instead."""
+"""Names the value or name in data that JSON cannot have, and what to give instead."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import date, time, timedelta
 from math import isfinite
@@ -13,19 +14,55 @@ _LEVELS: Final = 100  # of which the members are named
 _PATH_CHARS: Final = 200
 
 
-def unwritable(data: object) -> str | None:
+def unwritable(data: object, root: str = "data") -> str | None:
     """Returns a sentence about the first such value or name; None if it is not found.
 
-    It has the path to the value and its type, and never the value.
+    It has the path to the value and its type, and never the value. root: begins each path.
     """
-    for path, value in _values(data, "data", set()):
+    for path, value in _values(data, root, set()):
         if isinstance(value, dict):
             wrong = [name for name in value if not isinstance(name, (str, int, float, bool, type(None)))]
             if wrong:
                 return f"{path} has a name that is {kind(wrong[0])}: give texts as names"
+            if (pair := _written_alike(value)) is not None:
+                one, other = map(kind, pair)
+                return (
+                    f"{path} has two names that JSON writes as the same text, {one} and {other}: give texts"
+                    " as names, each once"
+                )
         elif (give := _instead(value)) is not None:
             what = "NaN or Infinity" if isinstance(value, float) else kind(value)
             return f"{path} is {what}: give {give}"
+    return None
+
+
+def repeats_a_name(data: object) -> bool:
+    """Returns whether JSON would have a member twice, as of {1: "a", "1": "b"}; data: what JSON can hold.
+
+    JSON has only texts as names, and readers of it disagree on which of two members counts (RFC 8259,
+    section 4).
+    """
+    left = [data]
+    for value in left:  # the list grows meanwhile
+        if isinstance(value, dict):
+            if _written_alike(value) is not None:
+                return True
+            left.extend(value.values())
+        elif isinstance(value, (list, tuple)):
+            left.extend(value)
+    return False
+
+
+def _written_alike(names: dict[object, object]) -> tuple[object, object] | None:
+    """Returns two names of a dict that JSON writes as one."""
+    if all(type(name) is str for name in names):
+        return None
+    seen: dict[str, object] = {}
+    for name in names:
+        text = str.__str__(name) if isinstance(name, str) else json.dumps(name)
+        if text in seen:
+            return seen[text], name
+        seen[text] = name
     return None
 
 

@@ -13,6 +13,7 @@ from ..conditions.nodes.templates import is_template
 from ..engine.records import FiringRecord
 from ..engine.records.firing_form import firing_form
 from ..events.attributes import shown
+from ..events.unwritable import repeats_a_name, unwritable
 from ..triggers.argument_checks import ArgumentChecks, templates_in
 from ..triggers.firing_json import json_text
 from .firing_members import unknown_member
@@ -79,7 +80,7 @@ class RunTemplates:
             checks.fail("conf", self.conf, give)
         for name, value in self.conf.items():
             try:
-                size = len(_conf_json({name: value}))
+                size = len(_conf_json({name: value}, "conf"))
             except (TypeError, ValueError, RecursionError) as e:
                 checks.fail(f"conf[{shown(name)}]", value, f"a JSON value ({e})")
             if size > MAX_CONF_BYTES:
@@ -136,14 +137,19 @@ def run_arguments(
     }
 
 
-def _conf_json(conf: Any) -> str:
-    """Returns conf, or a value of it, as JSON. Raises as `json_text`, and ValueError for a large integer."""
+def _conf_json(conf: Any, root: str = "it") -> str:
+    """Returns conf, or a value of it, as JSON.
+
+    Raises as `json_text`, and ValueError for a large integer and for a name twice. root: its name in errors.
+    """
     text, left = json_text(conf), [conf]
     while left:
         value = left.pop()
         if isinstance(value, Mapping):
             left += [*value, *value.values()]
         elif isinstance(value, (list, tuple)):
+    if repeats_a_name(conf):
+        raise ValueError(unwritable(conf, root) or "a dict has two names that JSON writes as the same text")
             left += value
         elif isinstance(value, int) and not _LEAST <= value <= _MOST:
             raise ValueError(f"the integer {value} has more than 64 bits; give it as a text")

@@ -51,6 +51,10 @@ class Point:
         ({"a": {(1, 2): 3}}, "data.a has a name that is a tuple: give texts"),
         ({"for": timedelta(1)}, "data.for is a timedelta: give a number"),
         ((Point(),), "data[0] is a Point: give a dict"),
+        ({1: "a", "1": "b"}, "data has two names that JSON writes as the same text, an int and a str: give"),
+        ({"a": [{"true": 1, True: 2}]}, "data.a[0] has two names that JSON writes as the same text"),
+        ({"a": {None: 1, "null": 2}}, "data.a has two names that JSON writes as the same text"),
+        ({"a": {0.5: 1, "0.5": 2}}, "data.a has two names that JSON writes as the same text"),
     ],
 )  # fmt: skip
 def test_data_that_json_does_not_have_are_named_with_what_to_give(data: Any, sentence: str) -> None:
@@ -58,6 +62,18 @@ def test_data_that_json_does_not_have_are_named_with_what_to_give(data: Any, sen
     with pytest.raises(EventError) as raised:
         content.serialize(data, None)
     assert str(raised.value).startswith(f"data cannot be written as JSON: {sentence}")
+
+
+def test_names_that_are_no_texts_are_written_as_texts_if_each_is_another() -> None:
+    assert content.serialize({1: "a", "2": {None: 0, True: 1}}, None) == b'{"1":"a","2":{"null":0,"true":1}}'
+
+
+def test_a_name_twice_is_found_at_any_level() -> None:
+    deep: Any = {1: 0, "1": 0}
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(EventError, match="two names that JSON writes as the same text"):
+        content.serialize(deep, None)
 
 
 def test_data_that_hold_themselves_end_in_an_error_at_once() -> None:

@@ -128,6 +128,11 @@ def test_a_conf_of_many_levels_is_an_import_error(levels: int, leaf: Any) -> Non
 
 @pytest.mark.parametrize("number", [0, -1, True, "5"])
 def test_a_dispatcher_that_may_run_no_task_is_an_import_error(number: Any) -> None:
+def test_names_in_conf_that_json_writes_twice_are_an_import_error() -> None:
+    with pytest.raises(ValueError, match=r"conf.order.rows\[0\] has two names that JSON writes as the same"):
+        task(conf={"order": {"rows": [{1: "a", "1": "b"}]}})
+
+
     """It parsed, and its task stayed scheduled for ever."""
     with pytest.raises(ValueError, match=r"'d': max_active_tasks is .*; give a whole number, 1 or more"):
         task(max_active_tasks=number)
