@@ -19,7 +19,7 @@ from ..events.visible import visible_logger
 from ..triggers.argument_checks import ArgumentChecks, without_outputs
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id, event_source
-from .templates import check_defined, environment_of, instead_of_undefined, is_missing
+from .templates import check_defined, environment_of, gave_nothing, instead_of_undefined, is_missing
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -104,12 +104,9 @@ class EmitEventOperator(BaseOperator):
         written, found = self._written["extensions"], self.extensions
         empty = [name for name in _TEXTS if is_missing(self._written[name], getattr(self, name))]
         if isinstance(written, Mapping) and isinstance(found, Mapping):  # an extension may be empty
-            empty += [name for name in written if is_missing(written[name], found.get(name), ("None",))]
+            empty += [name for name in written if is_missing(written[name], found.get(name), ("None", None))]
         if empty:
-            raise EventError(
-                f"{who}: the template of {', '.join(empty)} gave nothing, which is 'None' or an empty text: "
-                "this run has no such value. Use a value that every run of the DAG has."
-            )
+            raise EventError(gave_nothing(who, empty))
 
 
 @takes_plain_text

@@ -18,7 +18,7 @@ from ..triggers.argument_checks import ArgumentChecks, templates_in
 from ..triggers.firing_json import json_text
 from .firing_members import unknown_member
 from .target import RunRefused
-from .templates import check_defined
+from .templates import check_defined, is_missing
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -125,6 +125,11 @@ def run_arguments(
     date = rendered("logical_date", templates.logical_date)
     note = rendered("note", templates.note)
     partition_key = rendered("partition_key", templates.partition_key)
+    if is_missing(templates.partition_key, partition_key, ("None", None)):
+        raise RunRefused(
+            "the template of partition_key gave 'None': the firing has no such value. Use one that every"
+            " firing has, or let the template give an empty text for a run without a partition key"
+        )
     size = len(json_text(given))
     if size > MAX_CONF_BYTES:
         raise RunRefused(f"its conf has {size} bytes, and the limit is {MAX_CONF_BYTES}")
@@ -133,7 +138,7 @@ def run_arguments(
         "conf": given,
         "logical_date": None if date in (None, "") else _moment(date),
         "note": None if note is None else str(note)[:MAX_NOTE_CHARS],
-        "partition_key": None if partition_key is None else str(partition_key),
+        "partition_key": None if partition_key in (None, "") else str(partition_key),
     }
 
 
@@ -143,13 +148,13 @@ def _conf_json(conf: Any, root: str = "it") -> str:
     Raises as `json_text`, and ValueError for a large integer and for a name twice. root: its name in errors.
     """
     text, left = json_text(conf), [conf]
+    if repeats_a_name(conf):
+        raise ValueError(unwritable(conf, root) or "a dict has two names that JSON writes as the same text")
     while left:
         value = left.pop()
         if isinstance(value, Mapping):
             left += [*value, *value.values()]
         elif isinstance(value, (list, tuple)):
-    if repeats_a_name(conf):
-        raise ValueError(unwritable(conf, root) or "a dict has two names that JSON writes as the same text")
             left += value
         elif isinstance(value, int) and not _LEAST <= value <= _MOST:
             raise ValueError(f"the integer {value} has more than 64 bits; give it as a text")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowTaskTimeout
+from jinja2 import UndefinedError
 
 from ..events.attributes import kind, shown
 from ..events.content import serialize
@@ -42,7 +43,7 @@ from ..spark.settings import (
 from ..triggers.argument_checks import ArgumentChecks, without_outputs
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id
-from .templates import environment_of
+from .templates import check_defined, environment_of, gave_nothing, instead_of_undefined, is_missing
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -135,6 +136,8 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         checks.connection(kafka_conn_id)
         checks.name_of("bus", bus)
         checks.delivery_timeout(delivery_timeout)
+        # Which argument is the subject, and its template: the arguments are rendered in place.
+        self._subject_from = ("completion", completion) if completion else ("name", self.name)
         self.completion = completion
         self.completion_data = completion_data
         self.events = events
@@ -146,6 +149,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         self.delivery_timeout = delivery_timeout
 
     def execute(self, context: Context) -> Any:
+        self._check_rendered()
         _check_completion_data(self.completion_data or {}, self.task_id)
         config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
         self._check_waits()
@@ -163,6 +167,17 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
                 raise
             self._emit(context, config, Path(folder), None)
             return result
+
+    def _check_rendered(self) -> None:
+        """Raises EventError if a template gave nothing: an event with the subject "None" meets no wait."""
+        who = f"SparkSubmitEventOperator {self.task_id!r}"
+        try:
+            check_defined([self.completion, self.completion_data, self.name])
+        except UndefinedError as error:
+            raise EventError(f"{who}: {error}. {instead_of_undefined(error)}") from error
+        argument, written = self._subject_from
+        if is_missing(written, getattr(self, argument)):
+            raise EventError(gave_nothing(who, [argument]))
 
     def _end_driver(self) -> None:
         """Kills spark-submit, and waits up to _KILL_S for its end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from jinja2 import Undefined, UndefinedError
@@ -50,6 +50,17 @@ def instead_of_undefined(error: UndefinedError) -> str:
     )
 
 
-def is_missing(written: object, value: object, missing: tuple[str, ...] = ("None", "")) -> bool:
-    """Returns whether a template gave nothing: a template gives text, so None becomes the text "None"."""
+def is_missing(written: object, value: object, missing: tuple[str | None, ...] = ("None", "", None)) -> bool:
+    """Returns whether a template gave nothing: a template gives text, so None becomes the text "None".
+
+    With `render_template_as_native_obj` it stays None.
+    """
     return isinstance(written, str) and is_template(written) and value in missing
+
+
+def gave_nothing(who: str, names: Sequence[str]) -> str:
+    """Returns the text of the error for arguments of which `is_missing` is true."""
+    return (
+        f"{who}: the template of {', '.join(names)} gave nothing, which is 'None' or an empty text: "
+        "this run has no such value. Use a value that every run of the DAG has."
+    )

@@ -16,6 +16,7 @@ from interlock import absent, at_least, event
 from interlock.conditions import ConditionError
 from interlock.operators import dispatch as module
 from interlock.operators import dispatch_dag
+from interlock.operators.target import RunRefused
 
 from tests.unit.operators.dispatching import (
     BEGAN,
@@ -78,6 +79,30 @@ def test_a_partition_key_is_refused_if_airflow_would_drop_it(
     assert supervisor.runs["dispatch__a"].partition_key == "2026-11-20"
 
 
+@pytest.mark.parametrize("native", [False, True])
+def test_a_partition_key_of_a_firing_without_the_value_is_never_the_text_none(
+    native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "passes_partition_keys", lambda: True)
+
+    def key_of(template: str) -> str | None:
+        dag = dispatch_dag(
+            "d",
+            condition=DAILY,
+            trigger_dag_id="t",
+            partition_key=template,
+            render_template_as_native_obj=native,
+        )
+        operator: Any = dag.get_task("dispatch")
+        found: str | None = operator._run(firing("a", None), {})["partition_key"]
+        return found
+
+    with pytest.raises(RunRefused, match="the template of partition_key gave 'None'"):
+        key_of("{{ firing.key }}")
+    assert key_of("{{ firing.key or '' }}") is None
+    assert key_of("none") == "none"
+
+
 @pytest.mark.parametrize(
     "conf",
     [
@@ -101,6 +126,11 @@ def test_an_integer_in_conf_that_airflow_cannot_send_is_an_import_error(number: 
         with pytest.raises(ValueError, match=rf"conf\['order'\] is .*{number} has more than 64 bits"):
             task(conf={"day": "{{ firing.key }}", "order": value})
     task(conf={"order": [2**64 - 1, -(2**63)]})
+
+
+def test_names_in_conf_that_json_writes_twice_are_an_import_error() -> None:
+    with pytest.raises(ValueError, match=r"conf.order.rows\[0\] has two names that JSON writes as the same"):
+        task(conf={"order": {"rows": [{1: "a", "1": "b"}]}})
 
 
 @pytest.mark.parametrize("argument", ["note", "logical_date"])
@@ -128,11 +158,6 @@ def test_a_conf_of_many_levels_is_an_import_error(levels: int, leaf: Any) -> Non
 
 @pytest.mark.parametrize("number", [0, -1, True, "5"])
 def test_a_dispatcher_that_may_run_no_task_is_an_import_error(number: Any) -> None:
-def test_names_in_conf_that_json_writes_twice_are_an_import_error() -> None:
-    with pytest.raises(ValueError, match=r"conf.order.rows\[0\] has two names that JSON writes as the same"):
-        task(conf={"order": {"rows": [{1: "a", "1": "b"}]}})
-
-
     """It parsed, and its task stayed scheduled for ever."""
     with pytest.raises(ValueError, match=r"'d': max_active_tasks is .*; give a whole number, 1 or more"):
         task(max_active_tasks=number)

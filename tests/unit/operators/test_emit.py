@@ -132,6 +132,25 @@ def test_an_attribute_whose_template_gives_nothing_fails_the_task(
     assert emitted == []
 
 
+def test_names_that_json_writes_twice_are_an_import_error() -> None:
+    """The event had a member twice, which each reader resolves in its own way."""
+    for data in ({1: "a", "1": "b"}, {"rows": [{1: "{{ ds }}", "1": "b"}]}):
+        with pytest.raises(EventError, match=r"'task': data cannot be .*: .*two names that JSON"):
+            EmitEventOperator(task_id="task", type="done", data=data)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"source": "{{ partition_key }}"}, {"extensions": {"partitionkey": "{{ partition_key }}"}}]
+)
+def test_a_template_that_gives_none_as_native_object_fails_the_task(
+    emitted: list[Any], arguments: dict[str, Any]
+) -> None:
+    """The event had the default source, or no partitionkey."""
+    with pytest.raises(EventError, match="gave nothing"):
+        rendered(native=True, **arguments)
+    assert emitted == []
+
+
 def test_a_text_that_is_none_and_an_empty_extension_are_emitted(emitted: list[Any]) -> None:
     rendered(subject="None", extensions={"note": "{{ partition_key or '' }}"}, data="{{ partition_key }}")
     [(event, _)] = emitted

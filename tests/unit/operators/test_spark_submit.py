@@ -98,6 +98,15 @@ def run(**arguments: Any) -> None:
     task.execute(context_of(task, run_after=BEGAN))
 
 
+def rendered(native: bool, **arguments: Any) -> None:
+    """Renders the arguments for a run without a partition, and executes the operator."""
+    with DAG("daily", schedule=None, render_template_as_native_obj=native) as dag:
+        SparkSubmitEventOperator(task_id="orders", **{"application": "job.py", "name": "app", **arguments})
+    context = context_of(dag.get_task("orders").prepare_for_execution(), run_after=BEGAN)
+    context["task"].render_template_fields(context)
+    context["task"].execute(context)
+
+
 def test_the_driver_gets_the_connection_in_a_file_that_is_removed_afterwards(site: Site) -> None:
     def driver(conf: dict[str, str], folder: Path, command: list[str]) -> None:
         settings = read_settings(conf)
@@ -186,6 +195,29 @@ def test_the_event_is_emitted_even_if_the_driver_does_not_end(
     with pytest.raises(AirflowTaskTimeout):
         run()
     assert [event.type.rpartition(".")[2] for event in site.emitted] == ["failed"]
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"completion": "{{ dag_run.partition_key }}"}, "the template of completion gave nothing"),
+        ({"completion": "{{ dag_run.partition_key or '' }}"}, "the template of completion gave nothing"),
+        ({"name": "{{ dag_run.partition_key }}"}, "the template of name gave nothing"),
+    ],
+)
+def test_a_subject_whose_template_gives_nothing_fails_the_task_before_it_submits(
+    site: Site, native: bool, arguments: dict[str, str], sentence: str
+) -> None:
+    """The event had the subject "None", or another subject than the one that the author chose."""
+    with pytest.raises(EventError, match=f"SparkSubmitEventOperator 'orders': {sentence}"):
+        rendered(native, **arguments)
+    assert (site.commands, site.emitted) == ([], [])
+
+
+def test_a_name_that_is_not_the_subject_may_be_any_text(site: Site) -> None:
+    rendered(False, name="{{ dag_run.partition_key }}", completion="None")
+    assert [event.subject for event in site.emitted] == ["None"]
 
 
 def test_without_a_report_the_event_has_what_the_task_knows(site: Site) -> None:
