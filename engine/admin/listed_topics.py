@@ -101,7 +101,7 @@ def notes_of(name: str, settings: Mapping[str, str] | None) -> list[str]:
         notes.append(
             f"Producers set the timestamps of {name!r} (message.timestamp.type=CreateTime): a wrong clock of"
             " theirs moves an event before or after a since, a window or an expiry, and a record without a"
-            " timestamp counts for no wait. If its owner agrees, set"
+            " timestamp that a wait wants becomes a dead letter. If its owner agrees, set"
             " message.timestamp.type=LogAppendTime."
         )
     if "compact" in settings.get("cleanup.policy", ""):

@@ -43,6 +43,11 @@ MAX_TARGETS = 1000
 # A target may also have a value of at most 512 bytes for each of its matchers. This many values take 4 MiB,
 # and fit into a record with everything else.
 MAX_VALUES = 8192
+NO_TIMESTAMP = (
+    "the record has no timestamp, so it is before each since and counts for no wait; redrive it to give it"
+    " the time of the redrive, and let its producer set one, or the brokers"
+    " (message.timestamp.type=LogAppendTime)"
+)
 # Each target may fire with the whole event, and one transaction holds all firings of a match. So a match of a
 # large event has fewer targets, but at least this many, or the event would be repeated in too many records.
 LEAST_TARGETS = 100
@@ -95,7 +100,7 @@ class SourceTask:
         self.position = record.offset + 1
         try:
             event = self._read(record)
-            targets = self.targets(record, self._index.lookup(event), None)
+            targets = self.targets(record, _hits(record, event, self._index), None)
         except self.caught as e:  # one bad event must not stop anything else
             self._dead_letter_event(record, e, outputs, now_ms)
             return True
@@ -130,8 +135,8 @@ class SourceTask:
         self.scans.advance(record.offset + 1)
         try:
             event = self._read(record)
-            targets = self.targets(record, index.lookup(event), groups)
-        except EventError as e:  # it went to the dead-letter topic when it was read live
+            targets = self.targets(record, _hits(record, event, index), groups)
+        except EventError as e:  # its dead letter was written when it was read live, if it was wanted then
             with at(*record.source, record.offset):
                 log.debug("A scan skips %s: %s", record, e)
             return
@@ -297,6 +302,18 @@ def _with_written(registered: Registered, target: MatchTarget, event: Event) -> 
         return target
     written = written_by(registered.condition, target.matchers, target.key, event)
     return target if written is None else msgspec.structs.replace(target, written=written)
+
+
+def _hits(record: Record, event: Event, index: MatcherIndex[Registered]) -> list[Hit[Registered]]:
+    """Who wants the event. Raises EventError if somebody does, and it has no timestamp.
+
+    Kafka has -1 then. The time of its reading cannot replace it: a scan would find another one.
+    Events that nobody wants are no dead letters: a listed topic may be full of them.
+    """
+    hits = index.lookup(event)
+    if hits and record.timestamp_ms < 0:
+        raise EventError(NO_TIMESTAMP)
+    return hits
 
 
 def _slices(targets: list[MatchTarget], most: int) -> Iterator[list[MatchTarget]]:

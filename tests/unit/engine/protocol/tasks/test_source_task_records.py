@@ -35,6 +35,30 @@ def test_a_record_that_is_no_event_is_dead_lettered_once_and_not_again_by_a_scan
     assert world.committed.offset == 1
 
 
+def test_a_wanted_event_without_a_timestamp_is_dead_lettered_once_with_the_reason() -> None:
+    """It counted for no wait, and only `explain` said so."""
+    world = World()
+    world.listed = True
+    every = event(type="org.apache.kafka.record")
+    wanted = world.register("wanted", every, 0)
+    world.put(b"k", b"1", None, timestamp_ms=-1)
+    world.put(b"k", b"2", None)
+    world.run()
+    later = world.register("later", every, 0)
+    world.run()
+    assert (world.reached(wanted), world.reached(later)) == ([1], [1])
+    assert world.dead == [b"1"]
+    assert world.reasons[0].startswith("the record has no timestamp, so it is before each since")
+
+
+def test_an_event_without_a_timestamp_that_nobody_wants_is_no_dead_letter() -> None:
+    world = World()
+    world.register("w", "a", 0)
+    world.append_all(("b", -1))
+    world.run()
+    assert (world.dead, world.committed.offset) == ([], 1)
+
+
 def test_an_event_that_only_a_scan_cannot_match_is_dead_lettered_once_and_the_scan_continues(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
