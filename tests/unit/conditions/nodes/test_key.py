@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from interlock import Event
 from interlock.conditions import ConditionError, canonical_key
 from interlock.conditions.nodes.key import MAX_KEY_BYTES
+from interlock.conditions.nodes.paths import key_at
 
 CET = timezone(timedelta(hours=1))
 
@@ -94,11 +96,26 @@ CET = timezone(timedelta(hours=1))
         pytest.param(1e22, "10000000000000000000000", id="K9-large"),
         pytest.param(1e-7, "0.0000001", id="K9-small"),
         pytest.param(-0.0, "0", id="K9-zero"),
+        pytest.param(2**53 + 1, "9007199254740993", id="K9-whole"),
+        pytest.param(9007199254740993.0, "9007199254740992", id="K9-rounded"),
         pytest.param("1.0", "1.0", id="K10"),
     ],
 )  # fmt: skip
 def test_the_canonical_text_of_a_key(value: Any, text: str) -> None:
     assert canonical_key(value) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        ("1", "1"), ("1.0", "1"), ("1e2", "100"), ("-0.0", "0"), ("-0", "0"), ("2026112e1", "2026-11-20"),
+        ("9007199254740993", "9007199254740993"), ("9007199254740993.0", "9007199254740992"),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
+    ],
+)  # fmt: skip
+def test_a_number_in_the_data_of_an_event_is_a_key_by_its_value(number: str, text: str) -> None:
+    """K9; with a point or an exponent it is a floating-point number."""
+    assert key_at("data.id", Event.of("a", "/a", data=f'{{"id": {number}}}'.encode())) == text
 
 
 @pytest.mark.parametrize(
