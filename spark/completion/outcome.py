@@ -42,6 +42,8 @@ _NAMED_SECRETS = (
     re.compile(rf"""((?<=<){_NAME}>|(?<=>){_NAME}</name>\s*<value>)[^<]+""", _FLAGS),
 )
 
+_NOTEBOOK_EXIT = "NotebookExit"
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -67,10 +69,31 @@ class Failure:
 
 
 def failure_of(error: BaseException | None) -> Failure | None:
-    """Returns None after a success: no error, sys.exit() or sys.exit(0)."""
+    """Returns None after a success: no error, sys.exit(), sys.exit(0), or a notebook's own exit.
+
+    Any other error is a failure, also those that are no Exception: KeyboardInterrupt, asyncio's
+    CancelledError, and GeneratorExit, which means that the work was not continued to its end.
+    """
     if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
         return None
-    return Failure.of(error)
+    return None if _is_notebook_exit(error) else Failure.of(error)
+
+
+def _is_notebook_exit(error: BaseException) -> bool:
+    """Returns whether this is how `notebook.exit(value)` ends a notebook: with its value, as a success.
+
+    Microsoft's mssparkutils and notebookutils raise a NotebookExit in Python; Databricks' JVM throws
+    com.databricks.workflow.NotebookExit. Nothing can import these classes, so their names are compared.
+    """
+    if type(error).__name__ == _NOTEBOOK_EXIT:
+        return True
+    thrown = getattr(error, "java_exception", None)  # of py4j's Py4JJavaError
+    if thrown is None:
+        return False
+    try:
+        return str(thrown.getClass().getSimpleName()) == _NOTEBOOK_EXIT
+    except Exception:  # noqa: BLE001  # the JVM may be gone
+        return False
 
 
 def text_of(error: BaseException) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from asyncio import CancelledError
+from types import SimpleNamespace
 
 import pytest
 from interlock.spark.completion.outcome import MESSAGE_LIMIT, Failure, failure_of, redacted
@@ -13,7 +15,35 @@ def test_no_error_and_an_exit_with_zero_are_success(error: BaseException | None)
     assert failure_of(error) is None
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), SystemExit("no input"), KeyboardInterrupt(), ValueError()])
+class NotebookExit(Exception):
+    """As the one of mssparkutils and notebookutils."""
+
+
+class Thrown(Exception):
+    """As py4j's Py4JJavaError of an exception of the JVM; without a class the JVM is gone."""
+
+    def __init__(self, java_class: str = "") -> None:
+        def name() -> str:
+            if not java_class:
+                raise ConnectionRefusedError("the JVM is gone")
+            return java_class
+
+        self.java_exception = SimpleNamespace(getClass=lambda: SimpleNamespace(getSimpleName=name))
+
+
+@pytest.mark.parametrize("error", [NotebookExit("done"), Thrown("NotebookExit")])
+def test_the_exit_of_a_notebook_with_a_value_is_a_success(error: BaseException) -> None:
+    assert failure_of(error) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit(1), SystemExit("no input"), KeyboardInterrupt(), GeneratorExit(), CancelledError(),
+        ValueError("NotebookExit"), Thrown("SparkException"), Thrown(),
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_every_other_error_is_a_failure(error: BaseException) -> None:
     assert failure_of(error) is not None
 
