@@ -168,6 +168,9 @@ class Emitter:
         settings["delivery.timeout.ms"] = timeout_ms
         settings.setdefault("topic.metadata.propagation.max.ms", min(_TOPIC_UNKNOWN_MS, timeout_ms))
         settings.setdefault(_MOST_BYTES, MAX_EVENT_BYTES)
+        # Brokers would create a missing topic with other settings than a bus needs. A producer follows this,
+        # although librdkafka lists it as a consumer's property.
+        settings.setdefault("allow.auto.create.topics", "false")
         settings["error_cb"] = self._note_error
         settings["logger"] = self._logger
         try:

@@ -299,6 +299,8 @@ class Admin:
         """The future's result; None for an error with the code `missing`."""
         try:
             return self.call(lambda: future.result(REQUEST_TIMEOUT_S + 1))
+        except RuntimeError as e:  # of confluent_kafka, for an answer that is not about what was asked
+            raise self._errors.unreachable(self._config, e) from e
         except UnreachableError as e:
             if missing is not None and _code(e) == missing:
                 return None

@@ -105,6 +105,8 @@ def ask(admin: AdminClient, config: BusConfig, timeout_s: float) -> str | None:
     except KafkaException as e:
         error = e.args[0]
         return error.str() if error.code() < 0 else None  # what brokers say about the topic is an answer
+    except RuntimeError:  # of confluent_kafka, for an answer without the topic
+        return None
     return None
 
 
@@ -127,6 +129,9 @@ def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str
         # Reconnect within a second to a broker that has come back.
         "reconnect.backoff.max.ms": 1000,
         "topic.metadata.refresh.interval.ms": 30000,
+        # Producers and admin clients would let brokers create each topic that they name, with other settings
+        # than the bus needs. librdkafka lists it as a consumer's property, but all its clients follow it.
+        "allow.auto.create.topics": "false",
         **without_proof(config.client),
         "logger": client_log,
         **{key.replace("_", "."): value for key, value in own.items()},

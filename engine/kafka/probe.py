@@ -99,6 +99,9 @@ def allowed(config: BusConfig, names: Collection[str]) -> dict[str, set[str] | s
         except KafkaException as error:
             found[name] = error.args[0].str()
             continue
+        except RuntimeError as error:  # of confluent_kafka, for an answer that is not about what was asked
+            found[name] = str(error)
+            continue
         found[name] = {_word(operation.name) for operation in operations or ()}
     return found
 

@@ -165,6 +165,10 @@ def _partition_counts(admin: AdminClient, config: BusConfig, names: Sequence[str
             error: KafkaError = e.args[0]
             if error.code() < 0:  # of the client: the brokers did not answer
                 raise UnreachableError(f"{config.describe()} does not answer: {error.str()}.") from e
+        except RuntimeError as e:  # of confluent_kafka, for an answer that is not about what was asked
+            raise UnreachableError(
+                f"{config.describe()} describes other topics than those it was asked for: {e}."
+            ) from e
     return counts
 
 

@@ -88,9 +88,11 @@ class KafkaWriter:
         from confluent_kafka import KafkaError, KafkaException
 
         try:
-            found = self._producer.list_topics(topic, timeout=timeout_s).topics[topic]
+            found = self._producer.list_topics(topic, timeout=timeout_s).topics.get(topic)
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e.args[0].str()) from e
+        if found is None:
+            raise self._errors.unreachable(self._config, f"the answer does not name the topic {topic!r}")
         if not found.partitions and found.error and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise self._errors.unreachable(self._config, KafkaException(found.error))
         return len(found.partitions)

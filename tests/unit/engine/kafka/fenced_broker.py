@@ -1,6 +1,7 @@
-"""A broker whose controller has just fenced all brokers of the cluster, e.g. because they were suspended.
+"""Brokers that answer requests for metadata only, and have no topic.
 
-It answers the first request for metadata with itself as only broker and controller, and later ones with an
+A fenced one is a broker whose controller has just fenced all brokers of the cluster, e.g. because they were
+suspended. It answers the first request with itself as only broker and controller, and later ones with an
 empty list of brokers.
 """
 
@@ -19,11 +20,16 @@ UNKNOWN_TOPIC, UNSUPPORTED_VERSION = 3, 35
 
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
-    is_fenced = False
+    is_fenced = fences = False
+    answers = True
+
+    def __init__(self, creatable: list[str]) -> None:
+        super().__init__(("127.0.0.1", 0), _Connection)
+        self.creatable = creatable
 
     def port(self) -> int:
-        """The only broker's port the first time; then 0."""
-        fenced, self.is_fenced = self.is_fenced, True
+        """The only broker's port; if it fences only the first time, then 0."""
+        fenced, self.is_fenced = self.is_fenced, self.fences
         return 0 if fenced else int(self.server_address[1])
 
 
@@ -38,7 +44,10 @@ class _Connection(socketserver.StreamRequestHandler):
                 answer = _versions(UNSUPPORTED_VERSION if version else 0)
             else:
                 assert isinstance(self.server, _Server)
-                answer = _metadata(request[10 + max(client, 0) :], self.server.port())
+                names, may_create = _asked(request[10 + max(client, 0) :])
+                if may_create:
+                    self.server.creatable += [name[2:].decode() for name in names]
+                answer = _metadata(names if self.server.answers else [], self.server.port())
             answer = struct.pack(">i", number) + answer
             self.wfile.write(struct.pack(">i", len(answer)) + answer)
 
@@ -50,13 +59,18 @@ def _versions(error: int) -> bytes:
     )
 
 
-def _metadata(body: bytes, port: int) -> bytes:
-    """port: of the only broker; 0 if all are fenced."""
+def _asked(body: bytes) -> tuple[list[bytes], bool]:
+    """The names of topics, with their lengths, and whether the broker may create those that are missing."""
     names, at = [], 4
     for _ in range(max(struct.unpack_from(">i", body)[0], 0)):
         end = at + 2 + struct.unpack_from(">h", body, at)[0]
         names.append(body[at:end])
         at = end
+    return names, bool(body[at])
+
+
+def _metadata(names: list[bytes], port: int) -> bytes:
+    """port: of the only broker; 0 if all are fenced."""
     host = b"127.0.0.1"
     broker = struct.pack(f">ih{len(host)}sih", 1, len(host), host, port, -1) if port else b""
     topics = (struct.pack(">h", UNKNOWN_TOPIC) + name + struct.pack(">bii", 0, 0, 0) for name in names)
@@ -73,7 +87,21 @@ def _metadata(body: bytes, port: int) -> bytes:
 @contextmanager
 def fenced_broker() -> Iterator[str]:
     """Starts it; yields its address."""
-    with _Server(("127.0.0.1", 0), _Connection) as server:
+    with broker_without_topics(fences=True) as servers:
+        yield servers
+
+
+@contextmanager
+def broker_without_topics(
+    creatable: list[str] | None = None, *, fences: bool = False, answers: bool = True
+) -> Iterator[str]:
+    """Starts it; yields its address.
+
+    creatable: gets the names that it was asked for and allowed to create. answers: whether it names the
+    topics that it was asked for, as Kafka does.
+    """
+    with _Server([] if creatable is None else creatable) as server:
+        server.fences, server.answers = fences, answers
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"127.0.0.1:{server.server_address[1]}"
         server.shutdown()

@@ -146,6 +146,13 @@ def test_a_topic_that_brokers_refuse_to_describe_is_not_a_missing_one(producer: 
         writer.partitions("b-action", 1.0)
 
 
+def test_an_answer_without_the_topic_is_an_error_with_its_reason(producer: Producer) -> None:
+    writer = KafkaClients(CONFIG).writer()
+    producer.list_topics = lambda *_, **__: SimpleNamespace(topics={})  # type: ignore[method-assign]
+    with pytest.raises(UnreachableError, match="does not name the topic 'b-action'"):
+        writer.partitions("b-action", 1.0)
+
+
 def test_clients_complain_until_the_cluster_answers(producer: Producer) -> None:
     clients = KafkaClients(CONFIG)
     writer = clients.writer()
