@@ -94,6 +94,13 @@ class BusTopics:
         """The listed topics that hold CloudEvents, according to the bus record."""
         return tuple((self._bus_record(spark) or {}).get("cloudevents", ()))
 
+    def topic_ids(self, spark: SparkSession) -> dict[str, str]:
+        """{topic: id} of the bus's own topics when the bus was created; none if the bus record has none."""
+        found: Any = (self._bus_record(spark) or {}).get("topic_ids")
+        if not isinstance(found, dict):
+            return {}
+        return {self.topic(kind): id_ for kind, id_ in found.items() if isinstance(id_, str)}
+
     def _bus_record(self, spark: SparkSession) -> Mapping[str, Sequence[str]] | None:
         """The bus record, read once; None without one. Raises PipelineError if another version wrote it."""
         from pyspark.sql import functions as f
@@ -118,6 +125,8 @@ class BusTopics:
         if not topics or not all(map(is_topic, topics)):
             raise PipelineError(f"topics {list(topics)!r}: name one or more, each as {TOPIC_RULE}")
         return {
+            # Java's consumer would let brokers create a topic that was deleted meanwhile.
+            "kafka.allow.auto.create.topics": "false",
             **self.options,
             "subscribe": ",".join(topics),
             "includeHeaders": "true",

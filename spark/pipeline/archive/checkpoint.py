@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from typing import Final
 
 from .. import PipelineError
 from .files import Files
-from .layout import IDENTITY, Folder, folders, valid_folders
+from .layout import IDENTITY, TOPICS, Folder, folders, valid_folders
 
 _OWNER: Final = "archive.json"  # in the checkpoint: the id of its archive
 _START_AGAIN: Final = "To start again, give an empty folder for both"
@@ -57,6 +58,24 @@ def check_pair(archive: Files, checkpoint: Files, bus: str) -> None:
             f"{checkpoint.root} is the checkpoint of another archive, not of {archive.root}: set --checkpoint"
             " to that of this archive"
         )
+
+
+def check_topics(archive: Files, ids: Mapping[str, str], *, accept_loss: bool = False) -> None:
+    """Checks that the topics are those that the archive was made of, and notes them.
+
+    ids: {topic: id}; a topic that is deleted and created again gets another id. PipelineError names such
+    topics. accept_loss: continue with the new ones.
+    """
+    known = _read(archive, TOPICS) or {}
+    changed = sorted(name for name, id_ in ids.items() if known.get(name, id_) != id_)
+    if changed and not accept_loss:
+        raise PipelineError(
+            f"the archive in {archive.root} holds records of earlier topics: {', '.join(changed)} were"
+            " deleted and created again since, with the bus. Continuing at the offsets of the checkpoint"
+            f" would skip their first records. Continue without them: --accept-loss. {_START_AGAIN}"
+        )
+    if not ids.items() <= known.items():
+        archive.write(TOPICS, json.dumps({**known, **ids}))
 
 
 def check_batches(archive: Files, checkpoint: Files, *, accept_loss: bool = False) -> None:

@@ -19,7 +19,7 @@ from ....events.visible import visible_logger
 from .. import PipelineError
 from ..rows import rows_of
 from ..source import DATA_LOSS, BusTopics
-from .checkpoint import check_batches, check_pair
+from .checkpoint import check_batches, check_pair, check_topics
 from .files import Files
 from .layout import Folder, folder_of_batch, write_folder
 from .runs import ArchiveRun, begin
@@ -78,6 +78,8 @@ def archive(spark: SparkSession, bus: BusTopics, options: IngestOptions) -> int:
     check_pair(files, checkpoint, bus.name)
     run = begin(files, RUNS)
     check_batches(files, checkpoint, accept_loss=options.accept_loss)
+    ids = {name: id_ for name, id_ in bus.topic_ids(spark).items() if name in topics}
+    check_topics(files, ids, accept_loss=options.accept_loss)
     log.info("archiving %s into %s", ", ".join(topics), files.root)
     batches = Batches(files, run)
     stream = bus.stream(

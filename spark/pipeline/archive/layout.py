@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MARKER: Final = "_SUCCESS"
 IDENTITY: Final = "_archive.json"  # names the archive; `checkpoint.check_pair` writes it
+TOPICS: Final = "_topics.json"  # {topic: id} of the bus's own topics; `checkpoint.check_topics` writes it
 _NAME: Final = re.compile(r"batch=(\d{1,18})(?:-(\d{1,18}))?(?:\.(\d{6,}-[0-9a-f]{8}))?")
 
 

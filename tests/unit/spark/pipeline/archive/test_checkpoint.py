@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from interlock.spark.pipeline import PipelineError
-from interlock.spark.pipeline.archive.checkpoint import check_batches, check_pair
+from interlock.spark.pipeline.archive.checkpoint import check_batches, check_pair, check_topics
 from interlock.spark.pipeline.archive.layout import IDENTITY
 
 from .conftest import LocalFiles
@@ -126,6 +126,19 @@ def test_the_checkpoint_of_another_query_is_an_error(
     checkpoint.write("offsets/0", "v1")
     with pytest.raises(PipelineError, match="would"):
         check_pair(files, checkpoint, "orders")
+
+
+def test_topics_that_were_created_again_are_an_error_unless_accepted(files: LocalFiles) -> None:
+    """Spark compares offsets only: it went on at the old offset if the new topics were longer."""
+    check_topics(files, {"orders-event": "a"})
+    check_topics(files, {"orders-event": "a", "orders-action": "b"})
+    new = {"orders-event": "c", "orders-action": "b"}
+    with pytest.raises(PipelineError, match=r"earlier topics: orders-event were deleted.*--accept-loss"):
+        check_topics(files, new)
+    check_topics(files, {"orders-action": "b"})
+    check_topics(files, new, accept_loss=True)
+    check_topics(files, new)
+    check_topics(files, {})  # of a bus record without ids
 
 
 def test_another_bus_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
