@@ -54,8 +54,9 @@ class Note(NamedTuple):
     (number): from 1 | recorded_apart (by_ms): stamps too far apart (I6, R4) | same_value (number, text):
     more held events whose values at these paths are already counted | values (number, text): how many
     different values count, and these, sorted, while more are needed | value_taken (text): its events have
-    only values that others take | in_order: matches wait for a later tick | unusable (text): the
-    condition cannot be waited on.
+    only values that others take | full (number, text): how many events it holds, which is the most, and
+    whether it drops the earliest or the latest of more (H2, H3) | in_order: matches wait for a later tick |
+    unusable (text): the condition cannot be waited on.
     """
 
     what: str
@@ -106,6 +107,7 @@ _TEXTS: Final = {
     "same_value": "{number} more with the same {text}",
     "values": "values so far: {text}",
     "value_taken": "each {text} of its events counts for another matcher",
+    "full": "holds {number} events, the most it can: of more it drops the {text}",
     "in_order": "matches wait for a tick later than their stamp",
     "unusable": "{text}",
 }

@@ -110,6 +110,7 @@ class Explainer:
         notes = [Note("same_value", number=same, text=self._distinct[node.number])] if same else []
         if not met and (values := sorted({match.value_for(node.number) for _, match in parts} - {""})):
             notes.append(Note("values", number=len(values), text=", ".join(values)))
+        notes += self._full(node)
         return Explained(
             "count" if counts else "event",
             f"count of {label}" if counts else label,
@@ -122,6 +123,17 @@ class Explainer:
             apart=() if met else self._apart(node.number, scope),
             notes=tuple(notes),
         )
+
+    def _full(self, node: MatcherNode) -> list[Note]:
+        """That it holds more than one firing needs, and no further events (H1 to H3).
+
+        The event that is missing, or with which another one would fit, may have been dropped.
+        """
+        plan, number = self._run.plan, node.number
+        most = plan.capacities[number]
+        if most <= node.take or len(self._run.pools[number]) < most:
+            return []
+        return [Note("full", number=most, text="latest" if plan.keeps_first[number] else "earliest")]
 
     def _apart(self, number: int, scope: Scope) -> tuple[Apart, ...]:
         """The held events that do not count in this scope, the nearest first."""

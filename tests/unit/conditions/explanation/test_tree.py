@@ -17,6 +17,7 @@ from interlock.conditions import (
     step,
 )
 from interlock.conditions.explanation.node import Apart, Note
+from interlock.conditions.nodes.condition import Keep
 from interlock.events import Event
 
 from tests.unit.conditions.explanation.states import (
@@ -310,6 +311,17 @@ def test_a_sequence_shows_an_event_that_is_too_early() -> None:
     node = explained(sequence(a, b, ordered=False), "b1@0", "a1@30").tree
     [apart] = node.of[1].apart
     assert (apart.event.id, apart.why, apart.by_ms) == ("b1", "sequence", 30 * MINUTE_MS)
+
+
+@pytest.mark.parametrize(("keep", "dropped"), [("latest", "earliest"), ("first", "latest")])
+def test_a_step_that_can_hold_no_more_events_says_which_are_dropped(keep: Keep, dropped: str) -> None:
+    """With one more `a` the one that `b1` followed was dropped, and only "b1 is too early" was shown."""
+    condition = sequence(a, b, c, ordered=False).keep(keep)
+    steps = [f"a{n}@{n}" for n in range(2, 17)]
+    full = explained(condition, "b1@-1", "a1@0", *steps).tree.of[0]
+    assert [note for note in full.notes if note.what == "full"] == [Note("full", number=16, text=dropped)]
+    assert full.notes[0].text_at(0) == f"holds 16 events, the most it can: of more it drops the {dropped}"
+    assert not explained(condition, "b1@-1", *steps).tree.of[0].notes
 
 
 def test_a_sequence_uses_an_event_for_one_step_only() -> None:
