@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from jinja2 import Undefined, UndefinedError
 
-from ..conditions.nodes.templates import is_template
+from ..triggers.argument_checks import is_rendered_later
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -53,14 +53,15 @@ def instead_of_undefined(error: UndefinedError) -> str:
 def is_missing(written: object, value: object, missing: tuple[str | None, ...] = ("None", "", None)) -> bool:
     """Returns whether a template gave nothing: a template gives text, so None becomes the text "None".
 
-    With `render_template_as_native_obj` it stays None.
+    It stays None with `render_template_as_native_obj`, and as the output of another task.
     """
-    return isinstance(written, str) and is_template(written) and value in missing
+    return is_rendered_later(written) and value in missing
 
 
 def gave_nothing(who: str, names: Sequence[str]) -> str:
     """Returns the text of the error for arguments of which `is_missing` is true."""
     return (
-        f"{who}: the template of {', '.join(names)} gave nothing, which is 'None' or an empty text: "
-        "this run has no such value. Use a value that every run of the DAG has."
+        f"{who}: the template of {', '.join(names)} gave nothing, which is 'None' or an empty text, or the "
+        "output of another task is None: this run has no such value. Use a value that every run of the DAG "
+        "has."
     )

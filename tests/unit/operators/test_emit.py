@@ -151,6 +151,18 @@ def test_a_template_that_gives_none_as_native_object_fails_the_task(
     assert emitted == []
 
 
+def test_an_output_of_another_task_that_is_none_is_no_subject(emitted: list[Any]) -> None:
+    """The event had no subject, and met no wait."""
+    with DAG("dag", schedule=None) as dag:
+        EmitEventOperator(task_id="task", type="done", subject=EmptyOperator(task_id="before").output)
+    task = dag.get_task("task").prepare_for_execution()
+    context = context_of(task, run_after=datetime(2026, 11, 20, tzinfo=UTC), upstream={"before": None})
+    context["task"].render_template_fields(context)
+    with pytest.raises(EventError, match="the template of subject gave nothing"):
+        context["task"].execute(context)
+    assert emitted == []
+
+
 def test_a_text_that_is_none_and_an_empty_extension_are_emitted(emitted: list[Any]) -> None:
     rendered(subject="None", extensions={"note": "{{ partition_key or '' }}"}, data="{{ partition_key }}")
     [(event, _)] = emitted
