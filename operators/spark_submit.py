@@ -222,7 +222,8 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             REPORTS: str(folder),
             STARTED: str(self.started).lower(),
         }
-        data = {f"{DATA}{name}": str(value) for name, value in (self.completion_data or {}).items()}
+        given = self.completion_data or {}
+        data = {f"{DATA}{name}": _setting(value) for name, value in given.items() if value is not None}
         self.conf = {**data, **(self.conf or {}), **ours}
         if not (self.wrap and self.application.endswith(".py")):
             return
@@ -282,6 +283,11 @@ def _failure(error: BaseException) -> Failure:
     _, found, rest = str(error).partition(_EXIT_CODE)
     failure = Failure.of(error)
     return replace(failure, message=redacted(f"spark-submit: {_EXIT_CODE}{rest}")) if found else failure
+
+
+def _setting(value: object) -> str:
+    """Returns the value as text, in JSON unless it is one: "true", as events have it, not "True"."""
+    return value if isinstance(value, str) else serialize(value, None).decode()
 
 
 def _is_settings(conf: object) -> bool:

@@ -215,6 +215,17 @@ def test_a_subject_whose_template_gives_nothing_fails_the_task_before_it_submits
     assert (site.commands, site.emitted) == ([], [])
 
 
+def test_the_driver_gets_data_as_text_or_json_and_nothing_for_none(site: Site) -> None:
+    """It got "True", "{'a': 1}" and "None", which events would have as keys."""
+    run(completion_data={"date": "2026-11-20", "full": True, "part": {"a": 1}, "region": None})
+    given = {each for each in site.commands[0] if each.startswith("spark.interlock.data.")}
+    assert given == {
+        "spark.interlock.data.date=2026-11-20",
+        "spark.interlock.data.full=true",
+        'spark.interlock.data.part={"a":1}',
+    }
+
+
 def test_a_name_that_is_not_the_subject_may_be_any_text(site: Site) -> None:
     rendered(False, name="{{ dag_run.partition_key }}", completion="None")
     assert [event.subject for event in site.emitted] == ["None"]
