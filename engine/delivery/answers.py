@@ -52,7 +52,9 @@ class Answer(NamedTuple):
     def verdict(self) -> Verdict:
         """What follows from the answer.
 
-        Knative's data-plane specification names neither 401, 403 nor 410; its dispatcher retries none.
+        Knative's data-plane specification does not retry 401, 403 and 410, and its dispatcher does not either.
+
+        A status outside 100 to 599 counts as 5xx (RFC 9110, section 15).
 
         Redirects are not followed, as CloudEvents' webhook specification demands: 3xx is a refusal.
         """
@@ -65,7 +67,7 @@ class Answer(NamedTuple):
             return Verdict.DELIVERED
         if status in _DENIED:
             return Verdict.DENIED
-        if status in _RETRIED or 500 <= status < 600:
+        if status in _RETRIED or not 100 <= status < 500:
             return Verdict.RETRY
         return Verdict.REFUSED
 

@@ -71,7 +71,7 @@ def test_events_are_posted(sink: Sink) -> None:
         (403, DENIED), (404, RETRY), (405, REFUSED), (406, REFUSED), (407, DENIED), (408, RETRY),
         (409, RETRY), (410, DENIED), (413, REFUSED), (415, REFUSED), (422, REFUSED), (425, REFUSED),
         (429, RETRY), (431, REFUSED), (499, REFUSED), (500, RETRY), (501, RETRY), (502, RETRY), (503, RETRY),
-        (504, RETRY), (599, RETRY),
+        (504, RETRY), (599, RETRY), (600, RETRY), (999, RETRY),
     ],
 )  # fmt: skip
 def test_the_status_decides(sink: Sink, status: int, verdict: Verdict) -> None:

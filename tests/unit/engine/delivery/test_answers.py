@@ -18,7 +18,7 @@ NOW_MS = int(NOW.timestamp() * 1000)
 def verdict(status: int) -> Verdict:
     if 200 <= status < 300:
         return Verdict.DELIVERED
-    if status in RETRIED or 500 <= status < 600:
+    if status in RETRIED or status < 100 or status >= 500:
         return Verdict.RETRY
     return Verdict.DENIED if status in DENIED else Verdict.REFUSED
 
