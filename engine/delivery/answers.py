@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-_SECONDS = re.compile(r"[0-9]{1,18}\Z")
+_SECONDS = re.compile(r"[0-9]+\Z")  # without a limit, as in HTTP; the retry policy has one
 _RETRIED: Final = frozenset({404, 408, 409, 429})
 _DENIED: Final = frozenset({401, 403, 407, 410})
 _CONGESTED: Final = frozenset({429, 503})
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
     def verdict(self) -> Verdict:
         """What follows from the answer.
 
-        Knative's data-plane specification does not retry 401, 403 and 410, and its dispatcher does not either.
+        Knative's data-plane specification retries neither 401, 403 nor 410, and nor does its dispatcher.
 
         A status outside 100 to 599 counts as 5xx (RFC 9110, section 15).
 
