@@ -37,6 +37,10 @@ _METADATA: Final = _networks(
     "100.100.100.200/32",  # Alibaba
     "168.63.129.16/32",  # Azure
     "192.0.0.192/32",  # Oracle
+    "fd00:c1::a9fe:a9fe/128",  # Oracle
+    "fd00:42::42/128",  # Scaleway
+    "fd00:100::100:200/128",  # Alibaba
+    "fd00:a9fe:a9fe::1/128",  # Linode
     "fd00:ec2::/32",  # AWS
     "fd20:ce::/32",  # Google
     "fe80::/10",
@@ -55,11 +59,14 @@ _BY_SETTING: Final = _networks(
     "127.0.0.0/8",
     "172.16.0.0/12",
     "192.0.2.0/24",
+    "192.88.99.0/24",
     "192.168.0.0/16",
     "198.18.0.0/15",
     "198.51.100.0/24",
     "203.0.113.0/24",
     "::1/128",
+    "2001:2::/48",
+    "2001:10::/28",
     "2001:db8::/32",
     "3fff::/20",
     "fc00::/7",
@@ -68,6 +75,8 @@ _BY_SETTING: Final = _networks(
 _PUBLIC_IPV6: Final = IPv6Network("2000::/3")
 _TEREDO: Final = IPv6Network("2001::/32")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+# Translators of a network's own (RFC 8215, RFC 7915): not public, and the last bits are an IPv4 address.
+_TRANSLATED: Final = _networks("64:ff9b:1::/48", "::ffff:0:0:0/96")
 _IPV4_COMPATIBLE: Final = IPv6Network("::/96")
 _IPV4_BITS: Final = 0xFFFF_FFFF
 
@@ -88,6 +97,10 @@ def refusal(address: str, allowed: Collection[Network] = ()) -> str:
         if inner is not None:
             why = _refusal(inner, allowed)
             return f"{address} stands for {inner}: {why}" if why else ""
+        if _is_in(found, _TRANSLATED):
+            translated = IPv4Address(int(found) & _IPV4_BITS)
+            if why := _refusal(translated, allowed):
+                return f"{address} stands for {translated}: {why}"
     return _refusal(found, allowed)
 
 
