@@ -21,7 +21,7 @@ from aiohttp.tracing import Trace
 
 from ..delivery.addresses import Network, refusal
 from ..delivery.answers import Answer
-from .bodiless import BodilessAnswers
+from .heads import HeadsFirst
 
 CONNECT_S: Final = 15.0
 # Many servers close a connection after 5 idle seconds. A request that is sent just then fails, so none is
@@ -95,7 +95,7 @@ class Connector(aiohttp.TCPConnector):
             ttl_dns_cache=NAMES_S,
             socket_factory=self._socket,
         )
-        answers: type[ResponseHandler] = BodilessAnswers
+        answers: type[ResponseHandler] = HeadsFirst
         self._factory = partial(answers, loop=self._loop)
 
     async def connect(
