@@ -32,7 +32,7 @@ _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), "true"
     ("0", "f", "F", "false", "FALSE", "False"), "false"
 )
 _SIGNS: Final = {"": "==", "=": "==", "!=": "!=", ">": ">", ">=": ">=", "<": "<", "<=": "<="}  # in CEL
-_CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])")
+_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])")
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 _BODY: Final = (
     "read as {}: a Sensor's events have body and header, here the data is the body alone. Check it with an"
@@ -43,6 +43,13 @@ _NOT_ALL: Final = (
     "one value that differs is enough, as in a Sensor, so nearly every event passes: if none of the values"
     " may be there, join their terms in `where` with &&"
 )
+_ONE_MISSING: Final = (
+    "or: an event without one of the members that data filters read passes if another filter accepts it, as"
+    " Argo's documentation says; the code of its Sensors drops such an event"
+)
+_NOTHING_COMPARED: Final = (
+    "it compares nothing, so with filtersLogicalOperator or each event passes: leave it out, or all filters"
+)
 _CONVERTED: Final = "{}: a Sensor converts other types first, here they do not match"
 
 
@@ -50,14 +57,22 @@ def exact_and_where(
     filters: Members, operator: str | None, notes: list[FieldNote]
 ) -> tuple[dict[str, str], str | None]:
     """Returns the exact attributes, and the expression of `where`, None without one. Raises NotTranslated."""
+    has_context = "context" in filters
     exact = _context(filters.members("context"), notes)
-    terms = [each for each in (_data(filters, notes), _time(filters.members("time"))) if each]
+    data = _data(filters, notes)
+    terms = [each for each in (data, _time(filters.members("time"))) if each]
+    if "exprs" not in filters:
+        filters.take("exprLogicalOperator")  # which joins nothing then
     filters.take("name")  # of Sensors before 1.0, which did not read it either
     for each in filters.left(_NO_CEL, "no filter of a Sensor"):
         raise NotTranslated(each.field, each.text)
     if operator not in (None, "", "and", "or"):
         raise NotTranslated(f"{filters.path}LogicalOperator", f"{shown(operator)} is neither and nor or")
+    if operator == "or" and has_context and not exact:
+        raise NotTranslated(filters.field("context"), _NOTHING_COMPARED)
     if operator == "or" and bool(exact) + len(terms) > 1:
+        if data:
+            notes.append(FieldNote(f"{filters.path}LogicalOperator", _ONE_MISSING))
         compared = " && ".join(f"event.{name} == {_text(value)}" for name, value in exact.items())
         return {}, " || ".join(f"({each})" for each in (*([compared] if exact else []), *terms))
     return exact, " && ".join(terms) or None
