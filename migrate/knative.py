@@ -50,6 +50,10 @@ _BROKER: Final = (
 )
 _BROKER_CONFIG: Final = "the bus is Kafka, and `airflow interlock topics create` makes its topics"
 _THE_BUS: Final = "the bus replaces it; Triggers without a delivery spec get that of their Broker"
+_EMPTY_DELIVERY: Final = (
+    "it has no option, so its Broker's delivery applies, as Knative's specification says. The code of its"
+    " Brokers takes it as no retries and no dead-letter sink: if you want that, write retry: 0"
+)
 _ORDERED: Final = (
     "Knative keeps the order of a partition of its topic. Here deliveries of one partitionkey (else subject,"
     " else source) keep their order, and in Knative too senders can rely on no more"
@@ -173,11 +177,13 @@ class _Trigger:
             self._differs.append(FieldNote(f"metadata.annotations[{ORDER}]", _ORDERED))
 
     def _read_delivery(self, spec: Members) -> None:
-        given = spec.members("delivery")
+        is_there, given = "delivery" in spec, spec.members("delivery")
         broker = self._brokers.get(_named_broker(self._resource))
         if not given and broker is not None:
             of_broker = Members(broker.value.get("spec"), "Broker.spec")
             given = of_broker.members("delivery")
+            if is_there and given:
+                self._differs.append(FieldNote(spec.field("delivery"), _EMPTY_DELIVERY))
         found = delivery(given)
         self._left_out += found.left_out
         self._differs += found.differs

@@ -97,6 +97,14 @@ def test_a_trigger_without_delivery_has_that_of_its_broker() -> None:
     assert one(BROKER, by_ref).arguments["retry"]["tries"] == 8
 
 
+def test_an_empty_delivery_has_no_option_and_a_note_says_that_knatives_code_differs() -> None:
+    """knative/eventing, pkg/reconciler/broker/trigger/trigger.go: there only an absent one is replaced."""
+    empty, without = (changed(TRIGGER, spec_delivery=each) for each in ({}, None))
+    assert "spec.delivery" in dict(one(BROKER, empty).differs)
+    assert "spec.delivery" not in dict(one(BROKER, without).differs)
+    assert "spec.delivery" not in dict(one(changed(BROKER, spec_delivery=None), empty).differs)
+
+
 def test_what_is_left_out_of_a_brokers_delivery_is_named_as_its() -> None:
     broker = changed(BROKER, spec_delivery={"retry": 1, "deadLetterSink": {"uri": "http://d"}})
     [note] = one(broker, changed(TRIGGER, spec_delivery=None)).left_out
