@@ -189,6 +189,13 @@ class Content:
         return found
 
 
+def trace_headers(trace: Carrier) -> Iterator[tuple[str, str]]:
+    """The trace as headers, without values that are no header of W3C's: an event may have any text there."""
+    for name, text in trace.items():
+        if text.isascii() and text.isprintable():
+            yield name, text
+
+
 def _structured(form: Mapping[str, object], hops: int, trace: Carrier) -> Sendable:
     return Sendable([("content-type", JSON_EVENT)], msgspec.json.encode(form), hops, trace)
 

@@ -11,7 +11,7 @@ from ..bus import Record
 from ..delivery.firings import OpenFiring, open_firing
 from ..delivery.sinks import SinkRecord
 from ..errors import RecordError
-from .content import REPLY_ASKED, Content
+from .content import REPLY_ASKED, Content, trace_headers
 from .target import SinkTarget
 
 METHOD: Final = "POST"
@@ -61,5 +61,5 @@ def expected_request(
             break
     sent = content.encoded()
     asked = [REPLY_ASKED] if sink.replies else []
-    headers = [*asked, *sent.headers, *sent.trace.items()]
+    headers = [*asked, *sent.headers, *trace_headers(sent.trace)]
     return ExpectedRequest(firing, headers, sent.body, sent.hops, sum(1 for _ in content.references()))

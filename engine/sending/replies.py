@@ -42,7 +42,8 @@ def is_reply(headers: Headers) -> bool:
 def is_compressed(headers: Headers) -> bool:
     """Whether an answer is compressed, although the request accepts no encoding."""
     return any(
-        name.lower() == b"content-encoding" and value.lower() != b"identity" for name, value in headers
+        name.lower() == b"content-encoding" and value.lower() not in (b"", b"identity")
+        for name, value in headers
     )
 
 

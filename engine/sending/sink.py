@@ -21,7 +21,7 @@ from ..delivery.shown_path import shown_path
 from ..delivery.sinks import SinkRecord
 from .bodies import blanked, drain, excerpt, whole
 from .connector import RequestProgress, request_progress
-from .content import REPLY_ASKED, Sendable
+from .content import REPLY_ASKED, Sendable, trace_headers
 from .failures import failure
 from .replies import MOST_BYTES, ReplyError, is_compressed, is_reply, read_reply
 from .spans import DeliverySpans
@@ -97,7 +97,7 @@ class HttpSink:
         progress = RequestProgress()
         request_progress.set(progress)
         timeout_s = self.record.retry.timeout_s
-        headers = [*self._headers, *sent.headers, *trace.items()]
+        headers = [*self._headers, *sent.headers, *trace_headers(trace)]
         body = sent.body if len(sent.body) <= _WHOLE_BYTES else BytesIO(sent.body)
         if token:
             headers.append(("Authorization", f"Bearer {token}"))

@@ -30,8 +30,12 @@ def record_of(reply: Output) -> Event:
 
 @pytest.mark.parametrize(
     ("headers", "body"),
-    [(BINARY, b'{"n":1}'), (JSON, msgspec.json.encode(EVENT))],
-    ids=["binary", "structured"],
+    [
+        (BINARY, b'{"n":1}'),
+        (JSON, msgspec.json.encode(EVENT)),
+        ([*BINARY, (b"Content-Encoding", b"")], b'{"n":1}'),
+    ],
+    ids=["binary", "structured", "no encoding"],
 )
 def test_a_reply_is_a_record_of_the_event_topic(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
     assert is_reply(headers)

@@ -45,6 +45,12 @@ def test_without_a_tracer_the_request_has_the_trace_of_the_event(sink: Sink) -> 
     assert "traceparent" not in sink.received[1].headers
 
 
+def test_a_trace_that_no_header_can_have_is_an_attribute_alone(sink: Sink) -> None:
+    deliver(sink, of("ö"), send="event")
+    assert "traceparent" not in sink.received[0].headers
+    assert sink.received[0].attributes["traceparent"] == "%C3%B6"
+
+
 def test_firing_and_delivery_continue_the_trace_of_the_only_event(sink: Sink, spans: Spans) -> None:
     deliver(sink, of(TRACE), send="event")
     fired, delivered = spans.one("fire"), spans.one("deliver")
