@@ -95,7 +95,9 @@ def texts(value: object, path: str) -> dict[str, str]:
 
 def seconds(text: str, path: str) -> float:
     """Returns the seconds of an ISO 8601 duration such as PT0.2S. Raises NotTranslated, also if negative."""
-    found = _DURATION.fullmatch(text)
+    if text == "P0":  # as Knative reads it too
+        return 0.0
+    found = _DURATION.fullmatch(text.removeprefix("+"))
     if found is None or len(text) > _MAX_DIGITS:
         raise NotTranslated(
             path,

@@ -163,6 +163,7 @@ def test_a_value_that_knative_refuses_is_refused_by_its_field(given: Any, field:
     [
         ("PT0.2S", 0.2), ("PT0,5S", 0.5), ("PT1M", 60), ("PT1H30M", 5400), ("P1D", DAY), ("P1DT1S", DAY + 1),
         ("P2W", 14 * DAY), ("PT0S", 0), ("PT0.5M", 30), ("P1W1D", 8 * DAY), ("PT1H0.5S", 3600.5),
+        ("+PT1S", 1), ("P0", 0),
     ],
 )  # fmt: skip
 def test_a_duration_is_read(text: str, wanted: float) -> None:
@@ -171,7 +172,24 @@ def test_a_duration_is_read(text: str, wanted: float) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["P", "PT", "", "1S", "PT1", "T1S", "P1Y", "P1S", "PT1D", "PT0.5H1M", "pt1s", "PT1S ", "PT٣S", "P1DT"],
+    [
+        "P",
+        "PT",
+        "",
+        "1S",
+        "PT1",
+        "T1S",
+        "P1Y",
+        "P1S",
+        "PT1D",
+        "PT0.5H1M",
+        "pt1s",
+        "PT1S ",
+        "PT٣S",
+        "P1DT",
+        "++PT1S",
+        "P-1D",
+    ],
 )
 def test_what_is_no_duration_of_a_fixed_length_is_refused(text: str) -> None:
     with pytest.raises(NotTranslated, match="ISO 8601"):
