@@ -461,7 +461,7 @@ def test_an_operator_of_expressions_that_joins_none_is_ignored() -> None:
 def test_a_member_that_is_missing_leaves_the_other_filters_of_an_or_and_a_note_says_so(
     operator: str | None, noted: bool
 ) -> None:
-    """argoproj/argo-events, docs/sensors/filters/intro.md; `Filter` in pkg/sensors/dependencies/filter.go."""
+    """argoproj/argo-events: the page on filters, and `Filter` in pkg/sensors/dependencies/filter.go."""
     notes: list[FieldNote] = []
     filters = {
         "context": {"type": "x"},
