@@ -79,7 +79,8 @@ def from_openlineage(text: bytes) -> Event:
     attributes["id"] = hashlib.sha256(canonical).hexdigest()[:_DIGEST_CHARS]
     attributes["datacontenttype"] = JSON
     read.text(form, "producer")
-    read.text(form, "schemaURL")
+    if form.get("schemaURL") is not None:  # required too, but OpenLineage#1875: clients leave it out
+        read.text(form, "schemaURL")
     stated = read.text(form, "eventTime")
     time = _time(stated, read) if isinstance(form.get("eventTime"), str) else None
     if time is not None:
