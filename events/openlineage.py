@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote
@@ -93,10 +93,13 @@ def from_openlineage(text: bytes) -> Event:
     return Event(attributes, text)
 
 
-def from_openlineage_batch(text: bytes, most_events: int) -> list[Event]:
-    """Returns the CloudEvents of a JSON array of events.
+def from_openlineage_batch(
+    text: bytes, most_events: int
+) -> tuple[dict[int, Event], dict[int, Sequence[str]]]:
+    """Returns the CloudEvents of a JSON array of events, and what is wrong with the others.
 
-    Raises BatchTooLargeError for more than `most_events`, and EventError, which names the wrong events.
+    Both by their index in the array. Raises BatchTooLargeError for more than `most_events`, and EventError
+    for what is no array.
     """
     try:
         parts = msgspec.json.decode(text, type=list[msgspec.Raw])
@@ -104,18 +107,14 @@ def from_openlineage_batch(text: bytes, most_events: int) -> list[Event]:
         raise EventError(f"the batch is not a JSON array of objects: {error}") from error
     if len(parts) > most_events:
         raise BatchTooLargeError(len(parts), most_events)
-    events: list[Event] = []
-    problems: list[str] = []
-    for number, part in enumerate(parts, 1):
+    events: dict[int, Event] = {}
+    wrong: dict[int, Sequence[str]] = {}
+    for index, part in enumerate(parts):
         try:
-            events.append(from_openlineage(bytes(part)))
+            events[index] = from_openlineage(bytes(part))
         except EventError as error:
-            problems += (f"event {number} of {len(parts)}: {each}" for each in error.problems)
-            if len(problems) >= _MOST_PROBLEMS:
-                break
-    if problems:
-        raise EventError(problems)
-    return events
+            wrong[index] = error.problems
+    return events, wrong
 
 
 class _Members:

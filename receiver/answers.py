@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
@@ -10,6 +10,7 @@ from http import HTTPStatus
 import msgspec
 
 RETRY_AFTER_S = 1
+_SHOWN = 2000  # characters of a detail
 
 
 @dataclass(frozen=True)
@@ -46,3 +47,9 @@ def try_again(status: int, detail: str) -> Response:
 
 ACCEPTED = Response(202)
 HEALTHY = Response(200, b"ok\n", "text/plain")
+
+
+def joined(problems: Iterable[str], most: int = _SHOWN) -> str:
+    """The problems as one text, which is cut to `most` characters."""
+    text = "; ".join(problems)
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,8 @@ from ..engine.log import log
 from ..events.errors import EventError
 from ..events.event import Event
 from ..events.http import BatchTooLargeError, MediaTypeError
-from .answers import HEALTHY, Response, problem, try_again
+from .answers import HEALTHY, Response, joined, problem, try_again
+from .batch import Batch
 from .endpoint import MOST_EVENTS, Endpoint, Request
 from .faults import Faults
 from .grant import Grant
@@ -28,7 +29,6 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 # Gets the path, the status and the number of written events of each request to an endpoint.
 Observe = Callable[[str, int, int], None]
 
-_SHOWN: Final = 2000  # characters of a detail
 _EVENT_BYTES: Final = 2048  # what an event takes in memory beside its text, here and in the client's queue
 _MOST_DIGITS: Final = 18  # of a content-length; int() raises for very long ones
 _NO_WRITER: Final = "The receiver is starting or shutting down; send the same events again."
@@ -156,6 +156,9 @@ class Receiver:
                 events = await loop.run_in_executor(self._large_bodies, read)
             if isinstance(events, Response):
                 return events, 0
+            accepted = endpoint.accepted
+            if isinstance(events, Batch):
+                events, accepted = events.events, events.answer
             if unproven:
                 memory.give_back(0, unproven)
                 unproven = 0
@@ -168,7 +171,7 @@ class Receiver:
             return self._failed(error), 0
         finally:
             memory.give_back(size, unproven)
-        return endpoint.accepted, len(events)
+        return accepted, len(events)
 
     def _size_before_body(self, request: Request) -> int | None:
         """How many bytes a request counts before its body is read; None if the body is too large."""
@@ -184,7 +187,7 @@ class Receiver:
         """The answer if the body could not be read, or its events could not be written."""
         if isinstance(error, EventError):
             is_large, is_media_type = isinstance(error, BatchTooLargeError), isinstance(error, MediaTypeError)
-            return problem(413 if is_large else 415 if is_media_type else 400, _shown(error.problems))
+            return problem(413 if is_large else 415 if is_media_type else 400, joined(error.problems))
         if isinstance(error, TimeoutError):
             detail = f"The body did not arrive within {self._limits.body_s:g} s."
             return problem(408, detail, connection="close")
@@ -197,11 +200,16 @@ class Receiver:
 
     def _events(
         self, endpoint: Endpoint, grant: Grant, request: Request, body: bytes
-    ) -> Sequence[Event] | Response:
-        """The events, if the sender may write all of them. Runs in a thread if the body is large."""
+    ) -> Sequence[Event] | Batch | Response:
+        """The events, if the sender may write all of them; of a `Batch` those that it may.
+
+        Runs in a thread if the body is large.
+        """
         events = endpoint.read(request, body)
         if isinstance(events, Response):
             return events
+        if isinstance(events, Batch):
+            return events.granted(grant)
         if len(events) > self._limits.events:
             raise BatchTooLargeError(len(events), self._limits.events)
         for event in events:
@@ -211,7 +219,7 @@ class Receiver:
                     f" {self._limits.attributes}"
                 )
         refusals = [refusal for refusal in map(grant.refusal, events) if refusal]
-        return problem(403, _shown(refusals)) if refusals else events
+        return problem(403, joined(refusals)) if refusals else events
 
     def _too_large(self) -> Response:
         return problem(
@@ -268,8 +276,3 @@ def _size_beyond_body(events: Sequence[Event], body: bytes) -> int:
     for event in events:
         size += len(event.data or b"")
     return max(size, 0) + (_EVENT_BYTES * (len(events) - 1) if events else 0)
-
-
-def _shown(problems: Iterable[str]) -> str:
-    text = "; ".join(problems)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

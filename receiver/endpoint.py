@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from ..events.event import Event
 from .answers import Response
+from .batch import Batch
 from .grant import Grant
 
 MOST_EVENTS: Final = 5000  # of one request
@@ -50,8 +51,8 @@ class Senders(Protocol):
 class Endpoint(Protocol):
     """Makes events of the POST requests to a path. It writes nothing itself.
 
-    accepted: the answer when the events are written. needs_body: the sender is authenticated by the body, in
-    `read`, not in `admit`.
+    accepted: the answer when the events are written; a `Batch` has its own. needs_body: the sender is
+    authenticated by the body, in `read`, not in `admit`.
     """
 
     accepted: Response
@@ -61,7 +62,7 @@ class Endpoint(Protocol):
         """What the sender may write, or the answer to a sender that may not; before the body is read."""
         ...
 
-    def read(self, request: Request, body: bytes) -> Sequence[Event] | Response:
+    def read(self, request: Request, body: bytes) -> Sequence[Event] | Batch | Response:
         """The events of an admitted request, or the answer to one that has none.
 
         Called in a thread if the body is large. Raises MediaTypeError (HTTP: 415), BatchTooLargeError (413)

@@ -13,7 +13,8 @@ from ..events.event import Event
 from ..events.http import MediaTypeError
 from ..events.openlineage import from_openlineage, from_openlineage_batch
 from ..events.sizes import MAX_EVENT_BYTES
-from .answers import Response, problem
+from .answers import Response, joined, problem
+from .batch import Batch
 from .endpoint import MOST_EVENTS, Endpoint, Request, Senders
 from .grant import Grant
 
@@ -26,20 +27,19 @@ _CHARSET: Final = re.compile(rb"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 class Lineage:
     """Takes the events that the sender of the request may write.
 
-    read: the events in a body. accepted: the answer that the API prescribes.
+    read: the events in a body.
     """
 
+    accepted = Response(200)
     needs_body = False
 
-    def __init__(
-        self, senders: Senders, read: Callable[[bytes], Sequence[Event]], accepted: Response
-    ) -> None:
-        self._senders, self._read, self.accepted = senders, read, accepted
+    def __init__(self, senders: Senders, read: Callable[[bytes], Sequence[Event] | Batch]) -> None:
+        self._senders, self._read = senders, read
 
     async def admit(self, request: Request) -> Grant | Response:
         return await self._senders.admit(request)
 
-    def read(self, request: Request, body: bytes) -> Sequence[Event] | Response:
+    def read(self, request: Request, body: bytes) -> Sequence[Event] | Batch | Response:
         stated = request.header(b"content-type")
         charset = _CHARSET.search(stated or b"")
         if stated is None and b"content-type" in request.last:
@@ -66,9 +66,14 @@ class Lineage:
 def endpoints(senders: Senders) -> dict[str, Endpoint]:
     """The endpoints by their paths."""
     return {
-        PATH: Lineage(senders, lambda body: [from_openlineage(body)], Response(200)),
-        BATCH_PATH: Lineage(senders, lambda body: from_openlineage_batch(body, MOST_EVENTS), Response(204)),
+        PATH: Lineage(senders, lambda body: [from_openlineage(body)]),
+        BATCH_PATH: Lineage(senders, _batch),
     }
+
+
+def _batch(body: bytes) -> Batch:
+    events, wrong = from_openlineage_batch(body, MOST_EVENTS)
+    return Batch(events, {index: joined(problems) for index, problems in wrong.items()})
 
 
 def _decompressed(body: bytes) -> bytes | None:

@@ -57,11 +57,53 @@ def test_a_batch_is_written_and_the_answer_has_no_content() -> None:
     assert post(b"[]", BATCH)[0].status == 204
 
 
-def test_one_wrong_event_of_a_batch_refuses_the_batch() -> None:
-    answer, bus = post(text([run_event("START"), run_event("DONE", run={})]), BATCH)
-    assert answer.status == 400
-    assert "event 2 of 2: run.runId is missing; event 2 of 2: eventType is 'DONE'" in answer.detail
-    assert not bus.events
+def test_the_right_events_of_a_batch_are_written_and_the_answer_names_the_others() -> None:
+    """OpenLineage's API, postEventBatch: a client that got 400 would drop the right ones too."""
+    answer, bus = post(text([run_event("DONE", run={}), run_event("START"), 5]), BATCH)
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert [event.type for event in bus.events] == ["openlineage.run.start"]
+    form = json.loads(answer.body)
+    assert form["status"] == "partial_success"
+    assert form["summary"] == {
+        "received": 3, "successful": 1, "failed": 2, "retriable": 0, "non_retriable": 2
+    }  # fmt: skip
+    first, second = form["failed_events"]
+    assert (first["index"], first["retriable"]) == (0, False)
+    assert first["reason"].startswith("run.runId is missing; eventType is 'DONE'")
+    assert second["index"] == 2
+
+
+def test_events_of_a_batch_that_the_sender_may_not_write_are_named_too() -> None:
+    known = (JSON, (b"authorization", b"Bearer " + TOKEN.encode()))
+    mine, other = run_event("START"), run_event("START", job={"namespace": "test", "name": "j"})
+    credentials = shop(types=["openlineage.*"], sources=["/openlineage/prod"])
+    answer, bus = post(text([other, mine]), BATCH, known, credentials)
+    assert answer.status == 200
+    assert [event.source for event in bus.events] == ["/openlineage/prod"]
+    [failed] = json.loads(answer.body)["failed_events"]
+    assert failed["index"] == 0
+    assert "may not write events of source '/openlineage/test'" in failed["reason"]
+    answer, bus = post(text([other, 5]), BATCH, known, credentials)
+    assert (answer.status, bus.events) == (403, [])
+    assert "event 1 of 2: shop may not write" in answer.detail
+
+
+def test_a_batch_without_a_right_event_is_refused() -> None:
+    answer, bus = post(text([run_event(run={}), run_event("DONE", run={})]), BATCH)
+    assert (answer.status, bus.events) == (400, [])
+    assert "event 1 of 2: run.runId is missing; event 2 of 2: run.runId is missing" in answer.detail
+    assert post(text(run_event()), BATCH)[0].status == 400
+    assert post(b"[{]", BATCH)[0].status == 400
+
+
+def test_the_answer_about_many_wrong_events_stays_short() -> None:
+    long = run_event(outputs=[{"namespace": "x" * 300, "name": None}] * 3, eventType="y" * 300)
+    answer, bus = post(text([run_event(), *[long] * 400]), BATCH)
+    assert (answer.status, len(bus.events)) == (200, 1)
+    form = json.loads(answer.body)
+    assert form["summary"]["failed"] == 400
+    assert len(answer.body) < 40_000
+    assert [each["index"] for each in form["failed_events"]] == list(range(1, 101))
 
 
 def test_compressed_events_are_read() -> None:
