@@ -7,7 +7,7 @@ header as binary, and invents a missing id, specversion and time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -30,7 +30,8 @@ _PRINTABLE: Final = "".join(map(chr, range(0x20, 0x7F)))
 _SAFE: Final = "".join(char for char in _PRINTABLE if char not in ' "%')
 _is_safe: Final = re.compile(f"[{re.escape(_SAFE)}]*").fullmatch  # a sixth of the time that `quote` takes
 # Of the extension "Distributed Tracing": its HTTP headers have no prefix.
-_TRACE: Final = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
+_PARENT, _STATE = "traceparent", "tracestate"
+_TRACE_CHARACTERS: Final = 512  # of each; W3C Trace Context asks for no more (3.3.1.5)
 
 
 class MediaTypeError(EventError):
@@ -51,7 +52,8 @@ def decode(
 
     headers: names in lower case, as ASGI has them. The content type decides the mode (section 3):
     application/cloudevents-batch+json is a batch and application/cloudevents+json is structured, where `ce-`
-    headers are ignored; anything else is binary. In binary mode an empty body means no data.
+    headers are ignored; anything else is binary. In binary mode an empty body means no data. An event without
+    a `traceparent` gets the trace of the request, which may be that of a proxy.
     Raises MediaTypeError for another event format, BatchTooLargeError for a batch of more than `most_events`
     before it reads them, and EventError for anything else that is not an event. If an event of a batch is
     wrong, the error names it, and no event is returned.
@@ -64,9 +66,10 @@ def decode(
         raise EventError("header content-type appears twice")
     stated = types[0] if types else b""
     if stated[: len(_CLOUDEVENTS)].lower() != _CLOUDEVENTS:
-        return [_decode_binary(headers, body)]
+        return _with_trace([_decode_binary(headers, body)], headers)
     media_type = _json_format(stated)
-    return [Event.from_json_bytes(body)] if media_type == JSON_EVENT else _decode_batch(body, most_events)
+    events = [Event.from_json_bytes(body)] if media_type == JSON_EVENT else _decode_batch(body, most_events)
+    return _with_trace(events, headers)
 
 
 def encode(event: Event) -> tuple[list[tuple[str, str]], bytes]:
@@ -124,7 +127,6 @@ def _decode_batch(body: bytes, most_events: int | None) -> list[Event]:
 
 def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event:
     attributes: dict[str, str] = {}
-    traces: dict[str, str] = {}
     problems: list[str] = []
     escaped: list[str] = []
     for name, raw in headers:
@@ -135,9 +137,6 @@ def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event
                 continue
         elif name == _CONTENT_TYPE:
             attribute = "datacontenttype"
-        elif name in _TRACE:
-            traces[_TRACE[name]] = raw.decode("latin-1")
-            continue
         else:
             continue
         if attribute in attributes:
@@ -169,10 +168,32 @@ def _decode_binary(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Event
         ]
         raise EventError(problems)
     remember(attributes)
-    # The request's own trace context must not replace that of the event, which is in ce- headers.
-    return Event(
-        {**{name: text for name, text in traces.items() if text.isprintable()}, **attributes}, body or None
-    )
+    return Event(attributes, body or None)
+
+
+def _with_trace(events: list[Event], headers: Iterable[tuple[bytes, bytes]]) -> list[Event]:
+    """The events; those without a trace get that of the request's headers, if it has one."""
+    parents = [raw for name, raw in headers if name == b"traceparent"]
+    if len(parents) != 1 or not _is_trace(parents[0]):
+        return events
+    trace = {_PARENT: parents[0].decode()}
+    # It is a list, which may be in several headers (RFC 9110, section 5.3).
+    state = b",".join(raw for name, raw in headers if name == b"tracestate")
+    if _is_trace(state):
+        trace[_STATE] = state.decode()
+    return [_traced(event, trace) for event in events]
+
+
+def _is_trace(raw: bytes) -> bool:
+    return 0 < len(raw) <= _TRACE_CHARACTERS and raw.isascii() and raw.decode().isprintable()
+
+
+def _traced(event: Event, trace: Mapping[str, str]) -> Event:
+    if _PARENT in event.attributes or _STATE in event.attributes:
+        return event
+    traced = Event({**trace, **event.attributes}, event.data)
+    traced.__dict__.update(event.__dict__)  # the types of extensions in JSON
+    return traced
 
 
 def _value(raw: bytes) -> str:

@@ -141,11 +141,49 @@ def test_a_wrong_batch_is_refused_whole(body: bytes) -> None:
         decode([BATCH], body)
 
 
-@pytest.mark.section("Distributed tracing extension", "traceparent and tracestate of the request are kept")
-def test_trace_headers_are_kept_unless_the_event_has_its_own() -> None:
-    traced = [*REQUIRED, (b"traceparent", b"00-1-2-01"), (b"tracestate", b"a=b")]
-    assert one(traced).attributes == {**FORM, "traceparent": "00-1-2-01", "tracestate": "a=b"}
-    assert one([*traced, (b"ce-traceparent", b"00-3-4-01")]).attributes["traceparent"] == "00-3-4-01"
+PARENT, STATE = (b"traceparent", b"00-1-2-01"), (b"tracestate", b"a=b")
+
+
+@pytest.mark.section(
+    "Distributed tracing extension",
+    "an event without a trace gets traceparent and tracestate of the request, in each mode",
+)
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        (REQUIRED, b""),
+        ([STRUCTURED], json.dumps(FORM).encode()),
+        ([BATCH], json.dumps([FORM]).encode()),
+    ],
+    ids=["binary", "structured", "batch"],
+)
+def test_trace_headers_are_kept(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    trace = {"traceparent": "00-1-2-01", "tracestate": "a=b"}
+    assert one([*headers, PARENT, STATE], body).attributes == {**FORM, **trace}
+    assert one([*headers, PARENT, STATE, (STATE[0], b"c=d")], body).attributes["tracestate"] == "a=b,c=d"
+    for more in (
+        [STATE],
+        [PARENT, PARENT],
+        [(PARENT[0], b"")],
+        [(PARENT[0], b"\xff")],
+        [(PARENT[0], b"0" * 513)],
+    ):
+        assert one([*headers, *more], body).attributes == FORM
+    assert "tracestate" not in one([*headers, PARENT, (STATE[0], b"a" * 513)], body).attributes
+
+
+@pytest.mark.section(
+    "Distributed tracing extension", "the trace of an event is not changed by that of the request"
+)
+def test_an_event_keeps_its_trace() -> None:
+    traced = {**FORM, "traceparent": "00-3-4-01", "flag": True}
+    in_json = json.dumps(traced).encode()
+    assert one([*REQUIRED, PARENT, STATE, (b"ce-traceparent", b"00-3-4-01")]).attributes == {
+        **FORM, "traceparent": "00-3-4-01"
+    }  # fmt: skip
+    assert one([STRUCTURED, PARENT, STATE], in_json) == Event.from_json_bytes(in_json)
+    flagged = one([STRUCTURED, PARENT], json.dumps({**FORM, "flag": True}).encode())
+    assert flagged.to_json_dict() == {**FORM, "flag": True, "traceparent": "00-1-2-01"}
 
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn")), min_size=1, max_size=20)
