@@ -15,11 +15,12 @@ from typing import NamedTuple
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "conformance.md"
 MODULES = (
     "test_core", "test_json_format", "test_kafka_binding", "test_http_binding", "test_http_webhook",
-    "test_knative_data_plane", "test_knative_control_plane", "test_knative_event_delivery",
+    "test_knative_receiver", "test_knative_data_plane", "test_knative_control_plane",
+    "test_knative_event_delivery",
 )  # fmt: skip
 HEAD = """# Conformance to CloudEvents and Knative
 
-What Interlock does with CloudEvents 1.0.2, and with Knative's contracts for deliveries and Triggers, section by section. Each line is a test in [tests/conformance](../../tests/conformance); `python -m tests.conformance.page` makes this page from them.
+What Interlock does with CloudEvents 1.0.2, and with Knative's contracts for brokers, deliveries and Triggers, section by section. Each line is a test in [tests/conformance](../../tests/conformance); `python -m tests.conformance.page` makes this page from them.
 
 ## Departures
 
