@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import re
 import tomllib
@@ -16,6 +17,7 @@ import msgspec
 from ..engine.errors import ConfigError
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_OF_NO_TOKEN: Final = hashlib.sha256(b"").hexdigest()  # what sha256sum gives for a variable that is not set
 
 
 class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -126,8 +128,14 @@ def _credential(what: str, given: dict[str, object], issuers: Sequence[Issuer]) 
             raise ConfigError(f"{what}: issuer must be that of one of the [[issuer]] tables.")
     elif credential.issuer is not None:
         raise ConfigError(f"{what}: issuer is given without claims.")
-    if not credential.types:
-        raise ConfigError(f"{what}: types is empty, so it could write nothing.")
+    if credential.token_sha256 == _OF_NO_TOKEN:
+        raise ConfigError(
+            f"{what}: token_sha256 is that of an empty token, so anybody could write. Make one with: openssl"
+            " rand -hex 32"
+        )
+    for name in ("types", "sources", "subjects", "buses"):
+        if not getattr(credential, name):
+            raise ConfigError(f"{what}: {name} is empty, so it could write nothing.")
     return credential
 
 
