@@ -136,6 +136,8 @@ class Receiver:
         writer, memory = self.writer, self._memory
         if writer is None:
             return try_again(503, _NO_WRITER), 0
+        if b"transfer-encoding" in request.last and not _is_chunked(request):
+            return problem(415, "Send the body with transfer-encoding: chunked alone, or with a length."), 0
         size = self._size_before_body(request)
         if size is None:
             return self._too_large(), 0
@@ -251,6 +253,12 @@ class Receiver:
             parts.append(part)
             if not message.get("more_body", False):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _is_chunked(request: Request) -> bool:
+    """Whether chunks are the only transfer coding: the server decodes no other, and data stay compressed."""
+    codings = [value for name, value in request.headers if name == b"transfer-encoding"]
+    return b",".join(codings).strip().lower() == b"chunked"
 
 
 def _require_body(request: Request) -> None:

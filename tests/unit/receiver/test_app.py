@@ -46,6 +46,14 @@ def test_an_event_is_written_and_accepted() -> None:
     asyncio.run(check())
 
 
+def test_a_body_in_chunks_is_taken() -> None:
+    async def check() -> None:
+        answer = await ask(receiver(Bus()), [*BINARY, (b"transfer-encoding", b"Chunked")], b"{}")
+        assert answer.status == 202
+
+    asyncio.run(check())
+
+
 @pytest.mark.parametrize("framing", [(b"content-length", b"2"), (b"transfer-encoding", b"chunked")])
 def test_an_event_whose_data_a_server_lost_is_refused(framing: tuple[bytes, bytes]) -> None:
     """It was accepted without its data: uvicorn gives an app no body after a header `upgrade`."""
@@ -85,6 +93,8 @@ def test_202_comes_only_when_the_bus_has_the_event() -> None:
         ([(b"content-type", b"application/cloudevents+avro")], b"", 415, "application/cloudevents+json"),
         ([*BINARY, (b"content-encoding", b"GZIP")], b"\x1f", 415, "without content-encoding"),
         ([BATCH, (b"content-encoding", b"identity"), (b"content-encoding", b"br")], b"[]", 415, "without"),
+        ([*BINARY, (b"transfer-encoding", b"gzip, chunked")], b"\x1f", 415, "chunked alone"),
+        ([*BINARY, (b"transfer-encoding", b"gzip"), (b"transfer-encoding", b"chunked")], b"", 415, "chunked"),
         ([*BINARY, (b"content-length", b"11")], b"", 413, "10 bytes"),
         ([*BINARY, (b"content-length", b"9" * 5000)], b"", 413, "10 bytes"),
         ([*BINARY, (b"content-length", b"0" * 5000 + b"1")], b"", 413, "10 bytes"),
