@@ -160,7 +160,8 @@ class Receiver:
                 return events, 0
             accepted = endpoint.accepted
             if isinstance(events, Batch):
-                events, accepted = events.events, events.answer
+                accepted = events.answer
+                events = events.events
             if unproven:
                 memory.give_back(0, unproven)
                 unproven = 0
