@@ -8,11 +8,14 @@ import contextlib
 import hashlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
+import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -22,6 +25,8 @@ from interlock.receiver.credentials_document import Issuer
 from interlock.receiver.grant import Grant
 from interlock.receiver.jwks import Key, Keys, keys_of
 from interlock.receiver.tokens import TokenVerifier
+
+from tests.kit.certificates import Authority
 
 NOW = 1_800_000_000.0
 UNKNOWN = problem(401, "no token that this receiver knows", www_authenticate="Bearer")
@@ -367,6 +372,34 @@ def test_keys_are_fetched_from_their_url_and_nowhere_else(
         else:
             with pytest.raises(ValueError, match=says):
                 jwks.fetch_keys(url)
+        thread.join()
+
+
+def test_the_authority_of_a_url_may_be_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a Kubernetes cluster, whose issuer no public authority has signed."""
+    authority = Authority(tmp_path)
+    mine = authority.issue("issuer", "127.0.0.1")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(mine.certificate, mine.key)
+
+    class Response(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # the library's name
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(document(jwk(RSA, "r")))
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Response) as server:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        url = f"https://127.0.0.1:{server.server_port}/keys"
+        thread = threading.Thread(target=lambda: [server.handle_request() for _ in range(2)])
+        thread.start()
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            jwks.fetch_keys(url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        assert set(jwks.fetch_keys(url)) == {"r"}
         thread.join()
 
 
