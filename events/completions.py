@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -23,6 +24,8 @@ _OF_RUNS: Final = {
     *("deployment", "dag_id", "run_id", "run_type", "run_after", "logical_date", DAY, "partition_key"),
     *("data_interval_start", "data_interval_end", "state", "started_at", "ended_at"),
 }
+# An id that Airflow takes for a DAG or a task (`validate_key`); letters and digits may be of any script.
+AIRFLOW_ID: Final = re.compile(r"[\w.-]{1,250}")
 # {kind of event: the members of its data}. The data never has others.
 MEMBERS: Final = {
     "dag_run": frozenset({*_OF_RUNS, "clear_number"}),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from airflow.sdk import DAG
 
+from ..events.completions import AIRFLOW_ID
 from ..triggers.argument_checks import ArgumentChecks
 
 _START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous needs a start date in the past
@@ -21,7 +21,6 @@ _RESERVED: Final = (
     "dagrun_timeout",
 )
 _MAX_TASKS: Final = 1_000_000
-_DAG_ID: Final = re.compile(r"[\w.-]{1,250}")  # as Airflow's
 
 # Arguments of the DAG's task. A lasting failure must not end the run: @continuous would start the next one
 # at once.
@@ -83,5 +82,5 @@ def continuous_dag(function: str, dag_id: str, arguments: Mapping[str, Any]) -> 
 
 
 def check_dag_id(checks: ArgumentChecks, name: str, dag_id: object) -> None:
-    if not isinstance(dag_id, str) or not _DAG_ID.fullmatch(dag_id):
+    if not isinstance(dag_id, str) or not AIRFLOW_ID.fullmatch(dag_id):
         checks.fail(name, dag_id, "the id of a DAG: letters, digits, '_', '-' and '.', at most 250")

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from typing import Final
 
 from ...events.attributes import CORE
-from ...events.completions import DAY, MEMBERS
-from ...events.taxonomy import EMITTED
+from ...events.completions import AIRFLOW_ID, DAY, MEMBERS
+from ...events.taxonomy import DAG_RUN, EMITTED, TASK_INSTANCE
 from ..errors import ConditionError
 from ..filters.filter import quoted
 from .condition import shortened
@@ -18,6 +18,12 @@ from .paths import parse_path
 
 _OWN: Final = ("interlock.airflow.", "interlock.spark.")
 _ATTRIBUTES: Final = frozenset({*CORE, DAY})
+# {kind of event: (how many ids its subject joins with "/", what the subject is)}
+_SUBJECTS: Final = {
+    "dag_run": (1, "the id of a DAG"),
+    "task_instance": (2, '"dag/task", the ids of a DAG and its task'),
+}
+_STATES: Final = {kind: state for of_kind in (DAG_RUN, TASK_INSTANCE) for state, kind in of_kind.items()}
 
 
 def check_own_event(matcher: Matcher) -> None:
@@ -44,11 +50,35 @@ def check_own_event(matcher: Matcher) -> None:
                 f"by={quoted(path)} of {shortened(matcher)}: the data of its events have no such member. They"
                 f" have {', '.join(sorted(members))}"
             )
+    _check_values(matcher)
     for missing in _missing(matcher, members):
         raise ConditionError(
             f"{shortened(matcher)} accepts no event: where reads {missing}, and the data of its events have"
             f" only {', '.join(sorted(members))}"
         )
+
+
+def _check_values(matcher: Matcher) -> None:
+    """Raises ConditionError for a subject or state that the events of Airflow never have."""
+    exact, kinds = dict(matcher.exact), kinds_of(matcher) or frozenset()
+    subject = exact.get("subject")
+    if subject is not None and not any(_is_subject(kind, subject) for kind in kinds):
+        what = " or ".join(_SUBJECTS[kind][1] for kind in sorted(kinds))
+        raise ConditionError(
+            f"{shortened(matcher)} accepts no event: the subject of its events is {what}. Airflow's ids are"
+            " letters, digits, '_', '-' and '.', at most 250"
+        )
+    state = None if matcher.where is None else matcher.where.equalities.get(("data", "state"))
+    states = [_STATES[exact["type"]]] if "type" in exact else sorted({*_STATES.values()})
+    if state is not None and state not in states:
+        raise ConditionError(
+            f"{shortened(matcher)} accepts no event: the state of its events is {' or '.join(states)}"
+        )
+
+
+def _is_subject(kind: str, subject: str) -> bool:
+    ids = subject.split("/")
+    return len(ids) == _SUBJECTS[kind][0] and all(map(AIRFLOW_ID.fullmatch, ids))
 
 
 def members_of(matcher: Matcher) -> frozenset[str] | None:

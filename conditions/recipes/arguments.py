@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final, TypeAlias
 
 from ...events.attributes import shown
+from ...events.completions import AIRFLOW_ID
 from ..errors import ConditionError
 from ..filters import Any, Exact, Filter
 from ..filters.filter import checked_text, quoted
@@ -83,6 +84,17 @@ def checked_name(who: str, argument: str, value: object, most: int = MAX_NAME_CH
         raise ConditionError(f"{who}: {argument} is {shown(value)}: give a name without NUL")
     check_no_template(who, argument, value)
     return checked_text(who, argument, value, most)
+
+
+def checked_id(who: str, argument: str, value: object) -> str:
+    """The id of a DAG or task. Raises ConditionError also for one that Airflow does not take."""
+    name = checked_name(who, argument, value)
+    if "*" not in name and not AIRFLOW_ID.fullmatch(name):  # for "*" `refuse_wildcard` has more to say
+        raise ConditionError(
+            f"{who}: {argument} is {shown(value)}: Airflow has no such id. It takes letters, digits, '_', '-'"
+            " and '.', at most 250"
+        )
+    return name
 
 
 def refuse_wildcard(

@@ -26,6 +26,7 @@ from .arguments import (
     State,
     as_timedelta,
     check_path,
+    checked_id,
     checked_name,
     matcher,
     refuse_wildcard,
@@ -110,7 +111,7 @@ def dag_run(
     """
     who = "dag_run"
     _refuse(who, others)
-    dag, types = checked_name(who, "dag_id", dag_id), types_of(who, taxonomy.DAG_RUN, state)
+    dag, types = checked_id(who, "dag_id", dag_id), types_of(who, taxonomy.DAG_RUN, state)
     refuse_wildcard(who, "dag_id", dag, types)
     return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, MEMBERS[who]).condition(
         types, dag, _source(who, deployment, dag), label
@@ -160,7 +161,7 @@ def task_instance(
     """
     who = "task_instance"
     _refuse(who, others)
-    dag, task = checked_name(who, "dag_id", dag_id), checked_name(who, "task_id", task_id)
+    dag, task = checked_id(who, "dag_id", dag_id), checked_id(who, "task_id", task_id)
     types = types_of(who, taxonomy.TASK_INSTANCE, state)
     refuse_wildcard(who, "dag_id and task_id", f"{dag}/{task}", types)
     return _RunKey(f"{who}({shown(dag_id)})", by, offset, dates, MEMBERS[who]).condition(

@@ -66,12 +66,12 @@ CALLABLES = [
         },
     ),
     PublicCallable("param", param, {"name": "x"}, {"name": _ARG("nothing", "text")}),
-    PublicCallable("dag_run", dag_run, {"dag_id": "a"}, {"dag_id": _ARG("text"), **_RUN}, ("dag_id",)),
+    PublicCallable("dag_run", dag_run, {"dag_id": "a"}, {"dag_id": _ARG("dag id"), **_RUN}, ("dag_id",)),
     PublicCallable(
         "task_instance",
         interlock.task_instance,
         {"dag_id": "a", "task_id": "b"},
-        {"dag_id": _ARG("text"), "task_id": _ARG("text"), **_RUN},
+        {"dag_id": _ARG("dag id"), "task_id": _ARG("dag id"), **_RUN},
         ("dag_id", "task_id"),
     ),
     PublicCallable(

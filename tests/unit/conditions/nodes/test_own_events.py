@@ -33,6 +33,16 @@ NEVER: dict[str, tuple[Callable[[], Condition], str]] = {
     "a part of where": (
         lambda: event(TASK, where="data.state == 'failed' && data.tries > 1"), "where reads data.tries, and",
     ),
+    "subject of a run": (lambda: event(RUN, subject="ingest_?"), "is the id of a DAG. Airflow's ids are"),
+    "subject of a task": (lambda: event(TASK, subject="load"), 'is "dag/task", the ids of a DAG and its'),
+    "subject of ends": (lambda: event(filters=ENDS, subject="ingest/load"), "is the id of a DAG"),
+    "state of another word": (
+        lambda: event(RUN, where="data.state == 'succeeded'"), "the state of its events is success",
+    ),
+    "state of another type": (
+        lambda: event(filters=ENDS, where="data.state == 'skip' && data.ds == 'x'"),
+        "the state of its events is failed or skipped or success",
+    ),
     "below other nodes": (
         lambda: count(event(filters=ENDS, where="data.x == 1"), 2), "where reads data.x, and",
     ),
@@ -41,6 +51,11 @@ MAY: dict[str, Callable[[], Condition]] = {
     "a member": lambda: event(RUN, by="data.logical_date", where="data.run_type == 'manual'"),
     "a day": lambda: event(RUN, by=day("data.run_after", tz="UTC")),
     "an attribute": lambda: event(RUN, by="ds"),
+    "a subject of a task": lambda: event(TASK, subject="größen.v2/group.load_1"),
+    "a state": lambda: event(TASK, subject="a/b", where="data.state == 'failed'"),
+    "one of the states": lambda: event(filters=ENDS, subject="a", where="data.state == 'failed'"),
+    "a subject of either": lambda: event(filters=[Prefix(type="interlock.airflow.")], subject="a/b"),
+    "a subject that is a parameter": lambda: event(RUN, subject=param("dag")),
     "runs and tasks": lambda: event(filters=[Prefix(type="interlock.airflow.")], by="data.map_index"),
     "any type": lambda: event(by="data.x", where="data.y == 1"),
     "of Spark": lambda: event("interlock.spark.application.succeeded", by="data.date", where="data.x == 1"),

@@ -225,6 +225,11 @@ def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
     ("build", "message"),
     [
         (lambda: dag_run(""), "dag_id is ''"),
+        (lambda: dag_run("ingest_?"), "dag_id is 'ingest_\\?': Airflow has no such id"),
+        (lambda: dag_run("my ingest"), "Airflow has no such id. It takes letters, digits"),
+        (lambda: dag_run("ingest/load"), "Airflow has no such id"),
+        (lambda: dag_run("x" * 251), "Airflow has no such id"),
+        (lambda: task_instance("ingest", "group/load"), "task_id is 'group/load': Airflow has no such id"),
         (lambda: dag_run("a", state="succeeded"), "one of success, failed"),
         (lambda: dag_run("a", state=[]), "give one of success, failed"),
         (lambda: dag_run("a", state="skipped"), "one of success, failed"),
