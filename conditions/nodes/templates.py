@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from .matcher import Matcher
 
 _SIGNS: Final = ("{{", "{%")
+# Instead of a dataset that differs from run to run; how an event names its datasets: events/openlineage.py.
+DATASET_PARAMETER: Final = (
+    """write event("openlineage.run.complete", where="event.outputs.contains(' ' + param.dataset + ' ')"),"""
+    " and param_values={'dataset': 'NAMESPACE|NAME'}, percent-encoded, in the task"
+)
 _PARAM_IN_TEXT: Final = re.compile(r"""param\(\\?"[A-Za-z_][A-Za-z0-9_]*\\?"\)""")
 
 
@@ -28,7 +33,7 @@ def check_no_template(caller: str, argument: str, text: object) -> None:
     if isinstance(text, str) and is_template(text):
         raise ConditionError(
             f"{caller}({argument}={shown(text, 200)}): a condition is not rendered, so no event can match"
-            f" this template. {_instead(argument, text)}"
+            f" this template. {_instead(caller, argument, text)}"
         )
     if isinstance(text, str) and "param(" in text and (found := _PARAM_IN_TEXT.search(text)):
         raise ConditionError(
@@ -60,10 +65,12 @@ def _texts(matcher: Matcher) -> Iterator[tuple[str, str]]:
             yield "filters", str(each)
 
 
-def _instead(argument: str, text: str) -> str:
+def _instead(caller: str, argument: str, text: str) -> str:
+    if caller == "dataset_written" and argument in ("namespace", "name"):
+        return f"W{DATASET_PARAMETER[1:]}"
     if argument in ("by", "label", "distinct"):
         return f"Write {argument}= as a fixed text; what differs from run to run is key= of the task"
-    if argument in ("dag_id", "task_id", "name", "deployment", "application"):
+    if argument in ("dag_id", "task_id", "name", "job", "namespace", "deployment", "application"):
         return (
             'Write event(type=..., subject=param("x")), or source=param("x"), and'
             f" param_values={{'x': {shown(text, 80)}}} in the task"

@@ -16,7 +16,7 @@ from ..nodes.duration import duration_ms
 from ..nodes.matcher import Matcher, event
 from ..nodes.param import Param
 from ..nodes.paths import DATA, parse_path
-from ..nodes.templates import check_no_template, is_template
+from ..nodes.templates import DATASET_PARAMETER, check_no_template, is_template
 
 MAX_NAME_CHARS: Final = 1000
 
@@ -74,9 +74,11 @@ def types_of(who: str, known: Mapping[str, str], state: State) -> tuple[str, ...
 def checked_name(who: str, argument: str, value: object, most: int = MAX_NAME_CHARS) -> str:
     """The name given for an argument. Raises ConditionError for a parameter, a template, and no text."""
     if isinstance(value, Param):
+        instead = f"write event(type=..., subject={value!s})"
+        if who == "dataset_written":
+            instead = DATASET_PARAMETER
         raise ConditionError(
-            f"{who}({argument}={value!s}): a parameter stands for a whole attribute of an event: write"
-            f" event(type=..., subject={value!s})"
+            f"{who}({argument}={value!s}): a parameter stands for a whole attribute of an event: {instead}"
         )
     if not isinstance(value, str) or not value:
         raise ConditionError(f"{who}: {argument} is {shown(value)}: give a name")

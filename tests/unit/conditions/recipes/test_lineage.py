@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from interlock import ConditionError, Event, dataset_written, day, openlineage_run
+from interlock import ConditionError, Event, dataset_written, day, openlineage_run, param
 from interlock.conditions import from_json, parse
 from interlock.conditions.index import MatcherIndex
 from interlock.conditions.nodes.matcher import Matcher
@@ -202,3 +202,31 @@ def test_a_job_with_a_wildcard_is_refused_with_what_to_write() -> None:
 def test_wrong_arguments_are_named(call: Callable[[], object], expected_text: str) -> None:
     with pytest.raises(ConditionError, match=re.escape(expected_text)):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: dataset_written("s3://lake", "orders/{{ ds }}"),
+        lambda: dataset_written("s3://{{ bucket }}", "orders"),
+        lambda: dataset_written("s3://lake", param("name")),  # type: ignore[arg-type]
+    ],
+)
+def test_the_error_about_a_name_that_differs_from_run_to_run_shows_the_event_to_write(
+    call: Callable[[], object],
+) -> None:
+    """The error named arguments that dataset_written() does not take, and a key that no event has."""
+    with pytest.raises(ConditionError) as raised:
+        call()
+    written = re.search(r"(?i:write )(event\(.*\)), and param_values=", str(raised.value))
+    assert written is not None
+    of_the_day = parse(written[1]).bind(dataset="s3://lake|orders/2026-11-20")
+    outputs = [dataset("s3://lake", f"orders/2026-11-{day}") for day in (19, 20)]
+    ends = [from_openlineage(text(run_event(outputs=[each]))) for each in outputs]
+    assert [bool(fires(of_the_day, [end])) for end in ends] == [False, True]
+
+
+def test_the_error_about_a_template_as_job_names_attributes_that_the_events_have() -> None:
+    for call in (lambda: openlineage_run("{{ job }}"), lambda: openlineage_run("a", namespace="{{ space }}")):
+        with pytest.raises(ConditionError, match=r'subject=param\("x"\)\), or source=param'):
+            call()
