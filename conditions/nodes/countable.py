@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
+from ...events.completions import DAY
 from ..errors import ConditionError
 from ..filters.dialects import Any, Exact
 from ..filters.filter import Filter, quoted
@@ -14,7 +15,7 @@ from .condition import Condition, shortened
 from .matcher import Matcher
 from .own_events import members_of
 from .param import ParamExact
-from .paths import Path, parse_path
+from .paths import DATA, Path, parse_path
 from .shapes import shapes_at
 from .zoned import Zoned
 
@@ -33,6 +34,7 @@ _MOST: Final[Mapping[tuple[str, str], int]] = {
     ("month", "week"): 6,
     ("week", "month"): 2,
 }
+_DS: Final = "day(data.logical_date, UTC)"
 _HOURS_IN_UTC: Final = {"day": 24, "week": 168, "month": 744}
 
 
@@ -123,9 +125,16 @@ def _bound(path: str, matcher: Matcher) -> int | None:
     fixed = _of_filters(path, matcher)
     if fixed is not None:
         return fixed
-    wanted = parse_path(path)
-    bounds = [_of_key(wanted, parse_path(each), path == each) for each in _paths(matcher.by)]
+    wanted = _read(path, matcher)
+    bounds = [_of_key(wanted, _read(each, matcher), path == each) for each in _paths(matcher.by)]
     return min((each for each in bounds if each is not None), default=None)
+
+
+def _read(path: str, matcher: Matcher) -> Path:
+    """The parsed path. `ds` of Airflow's completion events is the day in UTC of their logical date."""
+    read = parse_path(path)
+    of_airflow = read.base in (DAY, f"{DATA}{DAY}") and members_of(matcher) is not None
+    return parse_path(_DS) if of_airflow and read.zoned is None else read
 
 
 def _of_filters(path: str, matcher: Matcher) -> int | None:

@@ -50,6 +50,14 @@ NEVER: dict[str, Callable[[], Condition]] = {
     "two types": lambda: count(dag_run("x", state=["success", "failed"]), 3, distinct="type"),
     "8 days of a week": lambda: runs(week, day, 8),
     "25 hours of a day in UTC": lambda: runs(day, hour, 25, UTC),
+    "25 hours of a ds": lambda: count(dag_run("x", by="ds"), 25, distinct=hour("data.logical_date", tz=UTC)),
+    "a ds of a day in UTC": lambda: count(
+        dag_run("x", by=day("logical_date", tz=UTC)), 2, distinct="data.ds"
+    ),
+    "a ds of a time": lambda: count(dag_run("x", by="logical_date"), 2, distinct="ds"),
+    "a day of the ds before": lambda: count(
+        dag_run("x", by="ds", offset="1d"), 2, distinct=day("data.logical_date", tz=UTC)
+    ),
     "32 days of a month": lambda: runs(month, day, 32),
     "at_least by the key": lambda: pair("subject", "subject"),
     "at_least of a fixed value": lambda: pair(None, "subject", subject="a"),
@@ -65,6 +73,13 @@ MAY: dict[str, Callable[[], Condition]] = {
     "31 days of a month": lambda: runs(month, day, 31),
     "2 months of a week": lambda: runs(week, month, 2),
     "5 weeks of a month": lambda: runs(month, week, 5),
+    "24 hours of a ds": lambda: count(dag_run("x", by="ds"), 24, distinct=hour("data.logical_date", tz=UTC)),
+    "2 ds of a day elsewhere": lambda: count(
+        dag_run("x", by=day("logical_date", tz=BERLIN)), 2, distinct="ds"
+    ),
+    "a ds of other events": lambda: count(
+        event("t", by="data.ds"), 25, distinct=hour("data.logical_date", tz=UTC)
+    ),
     "hours of another zone": lambda: count(
         dag_run("x", by=day("logical_date", tz=UTC)), 25, distinct=hour("data.logical_date", tz=BERLIN)
     ),
