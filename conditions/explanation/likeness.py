@@ -121,7 +121,7 @@ def _difference(here: str, wanted: str) -> str:
         return "only in upper and lower case"
     if here.strip().lower() == wanted.strip().lower():
         return "in upper and lower case, and in spaces at its beginning or end"
-    at = _first_difference(here, wanted)
+    at = first_difference(here, wanted)
     return f"in character {at + 1}: {_named(here, at)} here, {_named(wanted, at)} wanted"
 
 
@@ -129,12 +129,13 @@ def cut_difference(here: str, wanted: str, shown: int) -> str | None:
     """Where two texts differ after the first `shown` characters; None if they already differ in these."""
     if here[:shown] != wanted[:shown] or here == wanted:
         return None
-    at = _first_difference(here, wanted)
+    at = first_difference(here, wanted)
     near = slice(at, at + _SHOWN)
     return f"from character {at + 1} on: {_escaped(here[near])} here, {_escaped(wanted[near])} wanted"
 
 
-def _first_difference(here: str, wanted: str) -> int:
+def first_difference(here: str, wanted: str) -> int:
+    """The place of the first character that differs; if one begins with the other, the end of the shorter."""
     pairs = enumerate(zip(here, wanted, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(here), len(wanted)))
 

@@ -21,6 +21,7 @@ from .likeness import look_of
 from .near_miss import NearMiss, NearMisses
 from .records import Record, WasRead, position, reference
 from .refutation import Refutations
+from .slips import is_slip
 from .wording import clean
 
 # One term in CEL or CESQL costs as much as this many others.
@@ -96,6 +97,7 @@ class _Found(NamedTuple):
     miss: NearMiss
     record: Record
     refused: Sequence[Refusal]
+    is_slip: bool  # shown only if there is nothing closer
 
 
 class MatcherSearch:
@@ -127,14 +129,17 @@ class MatcherSearch:
         if not refused:
             self._add(record, self._why_not(record, held), ())
             return cost, reads_data or self._keyed_by_data
-        if held is None and self._is_near(event, refused):
-            self._add(record, self._refused_miss(record, refused), refused)
+        near = held is None and self._is_near(event, refused)
+        if near or (held is None and self._is_slip(event, refused)):
+            self._add(record, self._refused_miss(record, refused), refused, is_slip=not near)
             reads_data = reads_data or self._keyed_by_data
         return cost, reads_data
 
     def result(self, most: int) -> NearMisses:
         """The `most` closest near misses, with their details."""
         found = sorted(self._found.values(), key=lambda each: each.order)
+        if any(not each.is_slip for each in found):  # names that are slightly different may be so on purpose
+            found = [each for each in found if not each.is_slip]
         others = [each for each in found if each.miss.has_another_key]
         counted = [each for each in found if each.miss.has_counted]
         own = [each for each in found if not each.miss.has_another_key and not each.miss.has_counted]
@@ -180,7 +185,16 @@ class MatcherSearch:
             and look_of(event.attributes.get(attribute, "")) == self._looks[attribute]
         )
 
-    def _add(self, record: Record, miss: NearMiss, refused: Sequence[Refusal]) -> None:
+    def _is_slip(self, event: Event, refused: Sequence[Refusal]) -> bool:
+        """True if only the type, or only the source, refuses it, and is written slightly differently."""
+        attribute = refused[0][1].attribute
+        if len(refused) > 1 or attribute not in ("type", "source"):
+            return False
+        return is_slip(event.attributes.get(attribute, ""), self._exact.get(attribute, ""))
+
+    def _add(
+        self, record: Record, miss: NearMiss, refused: Sequence[Refusal], *, is_slip: bool = False
+    ) -> None:
         """Keep the near miss, unless a closer one with the same id and source is kept."""
         event = record.event
         exact = {verdict.attribute for term, verdict in refused if isinstance(term, Exact)}
@@ -202,7 +216,7 @@ class MatcherSearch:
         )
         known = self._found.get(event.identity)
         if known is None or order < known.order:
-            self._found[event.identity] = _Found(order, miss, record, refused)
+            self._found[event.identity] = _Found(order, miss, record, refused, is_slip)
 
     def _refused_miss(self, record: Record, refused: Sequence[Refusal]) -> NearMiss:
         term, verdict = refused[0]
