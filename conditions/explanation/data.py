@@ -26,6 +26,7 @@ _ENVELOPES: Final = (
 )
 _OTHER_SIDE: Final = {"after": "before", "before": "after"}  # of a change in Debezium's form
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{2,}={1,2}")
+_JOINERS: Final = re.compile(r"[\s_-]+")  # between the words of a name
 _MOST_ITEMS: Final = 10  # of a list that are looked into
 # The only member of an object that stands for one value: in Avro's JSON a union, in MongoDB's a type.
 _TYPED: Final = frozenset(
@@ -117,6 +118,11 @@ def _at(members: tuple[str, ...], event: Event, in_where: bool = False) -> str |
             row = _row_instead(members[:number], above) if value is None else ""
             return f"{where} is {_not_an_object(value)}{row}"
         if member not in value:
+            dotted = _dotted(members[number:], value)
+            if dotted is not None:
+                reach = f"{DATA[:-1]}{''.join(f'.{each}' for each in members[:number])}['{dotted}']"
+                write = f"write {reach}" if in_where else "by= cannot reach it"
+                return f'{where} has a member "{dotted}", whose name has a dot: {write}'
             return _missing_member(member, value, where, members[:number], event, in_where)
         above, value = value, value[member]
         where = f"its {DATA}{'.'.join(members[: number + 1])}"
@@ -143,7 +149,7 @@ def _missing_member(
 
     It names only members that the condition names too.
     """
-    alike = next((name for name in value if name.strip().casefold() == member.strip().casefold()), None)
+    alike = next((name for name in value if _folded(name) == _folded(member)), None)
     if alike is not None:
         return f'{where} has no member "{member}", but "{alike}"'
     inside = _in_envelope(member, value, (*above,))
@@ -153,6 +159,17 @@ def _missing_member(
         write = f"event.{member}" if in_where else f'by="{member}"'
         return f'{where} has no member "{member}", but the event has an attribute of this name: {write}'
     return None
+
+
+def _dotted(members: tuple[str, ...], value: dict[str, object]) -> str | None:
+    """The member whose name is that of these members, joined with dots; None if there is none."""
+    names = (".".join(members[:count]) for count in range(len(members), 1, -1))
+    return next((name for name in names if name in value), None)
+
+
+def _folded(name: str) -> str:
+    """One text for the usual spellings of a name: businessDate, business_date, Business-Date."""
+    return _JOINERS.sub("", name).casefold()
 
 
 def _in_envelope(member: str, value: dict[str, object], above: tuple[str, ...], depth: int = 2) -> str | None:
