@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from ..events.visible import VisibleArguments
 from .answers import Response, problem, try_again
 from .certificate import names_of
 from .idle import Idle
@@ -35,6 +36,7 @@ _OTHER_FILES: Final = 100  # of the Kafka client, the log, and whatever Airflow 
 # Not made by getLogger: `logging.config.dictConfig`, which Airflow calls, would reset its level.
 _log = logging.Logger("uvicorn.error", logging.ERROR)
 _log.parent = logging.getLogger("uvicorn.error")
+_log.addFilter(VisibleArguments())
 
 
 def reserve_connections() -> int:
