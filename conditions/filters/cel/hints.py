@@ -88,8 +88,8 @@ def _hint(source: str, error: str) -> str | None:
         return _reference(undeclared[1], plain)
     overload = _OVERLOAD.search(error)
     if overload is not None:
-        sign, types = overload["sign"], overload["types"]
-        return _types(sign, types) or _operands(source, _offset(source, error), sign, types)
+        sign, types, at = overload["sign"], overload["types"], _offset(source, error)
+        return _times(source, at, sign, types) or _types(sign, types) or _operands(source, at, sign, types)
     if "has() argument must be a field selection" in error:
         return "write has(data.x), or 'x' in data for a name that is no word"
     if "unsupported syntax '.?'" in error:
@@ -128,7 +128,25 @@ def _types(sign: str, types: str) -> str | None:
         return f"write timestamp(x).{sign}(), because a text has no {sign}()"
     if "Timestamp" in types and "string" in (first, second):
         return "write timestamp('2026-11-20T00:00:00Z') for the text"
+    if "Duration" in types and "string" in (first, second):
+        return "write duration('1h30m') for the text"
     return None
+
+
+def _times(source: str, at: int, sign: str, types: str) -> str | None:
+    """What to write if the operator at `at` compares an attribute with a time or a duration."""
+    function = "timestamp" if "Timestamp" in types else "duration" if "Duration" in types else None
+    attribute = _attribute(source, at, sign)
+    if function is None or attribute is None or "string" not in types.split(", "):
+        return None
+    return f"attributes are strings: write {function}({attribute['path']})"
+
+
+def _attribute(source: str, at: int, sign: str) -> re.Match[str] | None:
+    """The attribute on one side of the operator at `at`."""
+    if not source.startswith(sign, at):
+        return None
+    return _LEFT.search(source[:at]) or _RIGHT.match(source[at + len(sign) :])
 
 
 def _reference(name: str, plain: str) -> str | None:
@@ -151,14 +169,11 @@ def _operands(source: str, at: int, sign: str, types: str) -> str | None:
     """What to write if the operator at `at` compares an attribute, which is a string, with another type."""
     if types.startswith("type(type)") and (name := re.search(r"(?<![\w.])type(?!\w|\s*\()", source)):
         return f"write event.{name[0]}, or data.{name[0]} for a value in the data"
-    if not source.startswith(sign, at):
-        return None
-    before, after = source[:at], source[at + len(sign) :]
-    left, right = _LEFT.search(before), _RIGHT.match(after)
-    attribute = left or right
+    attribute = _attribute(source, at, sign)
     if attribute is None:
         return None
-    path = attribute["path"]
+    before, after = source[:at], source[at + len(sign) :]
+    left, path = _LEFT.search(before), attribute["path"]
     if "null_type" in types:
         return _presence(path, sign)
     literal = _RIGHT_LITERAL.match(after) if left else _LEFT_LITERAL.search(before)

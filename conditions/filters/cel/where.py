@@ -292,9 +292,10 @@ def _check_names(attributes: Iterable[str]) -> None:
         if not is_name(name):
             simple = re.sub(r"[^a-z0-9]", "", name.lower())
             write = f"event.{simple}" if is_name(simple) else "another name"
+            member = f"data.{name[:40]}" if name.isidentifier() else f"data['{name[:40]}']"
             raise ConditionError(
                 f"event has no attribute {shown(name, 40)}, because their names have only lower-case letters"
-                f" a-z and digits: write {write}, or data.{name[:40]} for a value in the data"
+                f" a-z and digits: write {write}, or {member} for a value in the data"
             )
 
 
