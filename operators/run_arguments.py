@@ -100,7 +100,9 @@ def run_arguments(
     render: renders a template, given the template and its context.
     """
     form = firing_form(firing)
-    template_context: Any = {**context, "firing": form}
+    # The two that a firing's form may lack: a template must not fail for the firings without them.
+    members = {"canonical_key": firing.key, "left_out": {}, **form}
+    template_context: Any = {**context, "firing": members}
 
     def rendered(argument: str, template: Any, render: Callable[[Any, Any], Any] = render) -> Any:
         try:

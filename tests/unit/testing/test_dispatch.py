@@ -55,6 +55,18 @@ def test_a_run_gets_the_key_as_its_event_writes_it(customer: object, kilobytes: 
     assert run.conf == {"customer": str(customer)}
 
 
+def test_a_template_reads_the_canonical_key_and_what_was_left_out_of_each_firing() -> None:
+    """Firings whose key was written in its canonical form were held: they have no canonical_key."""
+    dag = dispatch_dag(
+        "on_close",
+        condition=closed,
+        trigger_dag_id="report",
+        conf={"day": "{{ firing.canonical_key }}", "left_out": "{{ firing.left_out.close | default(0) }}"},
+    )
+    runs = runs_of(dag, [sent("2026-11-19", "06:00"), sent("20261120", "07:00")])
+    assert [run.conf for run in runs] == [{"day": f"2026-11-{day}", "left_out": "0"} for day in (19, 20)]
+
+
 def test_a_key_that_two_events_write_differently_is_that_of_the_first_matcher() -> None:
     both = event("a", by="data.day", label="a") & event("b", by="data.day", label="b")
     dag = dispatch_dag("both", condition=both, trigger_dag_id="t")
