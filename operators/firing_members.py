@@ -29,8 +29,13 @@ def unknown_member(text: str, labels: Collection[str]) -> str | None:
     for name, *rest in _read(text):
         if name not in _MEMBERS and not _is_method(name):
             return f"a firing has no {name!r}: it has {', '.join(_MEMBERS)}"
-        if name in _BY_LABEL and rest and rest[0] not in labels and not _is_method(rest[0]):
+        if name not in _BY_LABEL or not rest or _is_method(rest[0]):
+            continue
+        if rest[0] not in labels:
             return f"firing.{name} has no {rest[0]!r}: the condition has the labels {', '.join(labels)}"
+        if len(rest) > 1 and isinstance(rest[1], str) and not hasattr(list, rest[1]):
+            below = f".{rest[1]}" if name == "events" else ""
+            return f"firing.{name}.{rest[0]} is a list: write firing.{name}.{rest[0]}[0]{below}"
     return None
 
 
