@@ -148,7 +148,9 @@ class DispatchOperator(DurableOperator):
                 f"{self.who}: this version of Airflow does not pass a partition_key from a task to a run. "
                 "Put it into conf instead."
             )
-        RunTemplates(conf, logical_date, note, partition_key).check(checks, environment_of(self), self.labels)
+        RunTemplates(conf, logical_date, note, partition_key).check(
+            checks, environment_of(self), self.condition
+        )
         self.trigger_dag_id = trigger_dag_id
         self.conf = own(conf)
         self.logical_date = logical_date

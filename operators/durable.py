@@ -65,7 +65,6 @@ class DurableOperator(BaseOperator):
         checks.connection(kafka_conn_id)
         checks.name_of("bus", bus)
         checks.templates("param_values", param_values, environment_of(self))
-        self.labels = checkable.labels
         self.condition = condition
         self.param_values = own(param_values)
         self.since = since

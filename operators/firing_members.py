@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 import jinja2
 from jinja2 import nodes
 
+from ..conditions import Condition
 from ..conditions.nodes.templates import is_template
 
 _MEMBERS: Final = (
     "version", "firing_id", "outcome", "key", "canonical_key", "fired_at", "events", "recorded", "missing",
     "left_out",
 )  # fmt: skip
+_KEY: Final = ("key", "canonical_key")
 _BY_LABEL: Final = ("events", "recorded")
 
 
-def unknown_member(text: str, labels: Collection[str]) -> str | None:
-    """A sentence about the first member that no firing of a condition with these labels has.
+def unknown_member(text: str, condition: Condition) -> str | None:
+    """A sentence about the first member that a template reads and no firing of the condition has.
 
     None if there is none, and for a template with a default, an `if`, an `or` or the like: it may expect that
     a member is missing.
     """
     if not is_template(text) or "firing" not in text:
         return None
+    labels = condition.labels
     for name, *rest in _read(text):
         if name not in _MEMBERS and not _is_method(name):
             return f"a firing has no {name!r}: it has {', '.join(_MEMBERS)}"
+        if name in _KEY and not condition.keyed:
+            return f"firing.{name} is None: no matcher of the condition reads a key with by="
         if name not in _BY_LABEL or not rest or _is_method(rest[0]):
             continue
         if rest[0] not in labels:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ..conditions import ConditionError, canonical_key
+from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.templates import is_template
 from ..engine.records import FiringRecord
 from ..engine.records.firing_form import firing_form
@@ -31,6 +31,7 @@ MAX_NOTE_CHARS: Final = 1000  # limit of Airflow's table
 # Airflow sends conf in msgpack, which has no other integers.
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**64 - 1
+_WHOLE_KEY: Final = re.compile(r"\{\{\s*firing\.(?:canonical_)?key\s*\}\}")
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
 
 
@@ -44,11 +45,11 @@ class RunTemplates:
     partition_key: str | None
 
     def check(
-        self, checks: ArgumentChecks, environment: Callable[[], Environment] | None, labels: Collection[str]
+        self, checks: ArgumentChecks, environment: Callable[[], Environment] | None, condition: Condition
     ) -> None:
-        """Raises ValueError for what no firing could use.
+        """Raises ValueError for what no firing of the condition could use.
 
-        environment: as for `ArgumentChecks.templates`. labels: of the condition.
+        environment: as for `ArgumentChecks.templates`.
         """
         if self.conf is not None:
             self._check_conf(checks)
@@ -66,8 +67,13 @@ class RunTemplates:
         for name in ("conf", "logical_date", "note", "partition_key"):
             checks.templates(name, getattr(self, name), environment)
             for text in templates_in(getattr(self, name)):
-                if (wrong := unknown_member(text, labels)) is not None:
+                if (wrong := unknown_member(text, condition)) is not None:
                     checks.refuse(name, text, f"members that a firing has ({wrong})")
+        if condition.key_parts > 1 and _WHOLE_KEY.fullmatch(self.logical_date or ""):
+            give = (
+                "a date: this key has several values; read one of them in an event, as firing.events.LABEL[0]"
+            )
+            checks.refuse("logical_date", self.logical_date, give)
         if self.logical_date is not None and not is_template(self.logical_date):
             try:
                 _moment(self.logical_date)

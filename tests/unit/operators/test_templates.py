@@ -162,6 +162,32 @@ def test_a_member_that_no_firing_has_is_an_import_error(argument: str, text: str
 
 
 @pytest.mark.parametrize(
+    "given", [{"logical_date": "{{ firing.key }}"}, {"conf": {"a": "{{ firing.canonical_key }}"}}]
+)
+def test_the_key_of_a_condition_without_keys_is_an_import_error(given: dict[str, Any]) -> None:
+    """As logical_date it held each firing, and a conf got the text None."""
+    with pytest.raises(ValueError, match=r"is None: no matcher of the condition reads a key with by="):
+        dispatch_dag(
+            "d",
+            condition=event("x", subject=param("p")),
+            param_values={"p": "a"},
+            trigger_dag_id="t",
+            **given,
+        )
+    dispatch_dag(
+        "d", condition=event("x"), trigger_dag_id="t", logical_date="{{ firing.key or '2026-11-20' }}"
+    )
+
+
+def test_a_key_of_several_values_as_a_date_is_an_import_error() -> None:
+    """It held each firing."""
+    several = event("x", by=["data.day", "subject"])
+    with pytest.raises(ValueError, match=r"logical_date is .*this key has several values"):
+        dispatch_dag("d", condition=several, trigger_dag_id="t", logical_date="{{ firing.key }}")
+    dispatch_dag("d", condition=several, trigger_dag_id="t", note="{{ firing.key }}")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "{{ firing.key }} {{ firing.canonical_key }} {{ firing.missing }}",
@@ -179,7 +205,7 @@ def test_a_member_that_no_firing_has_is_an_import_error(argument: str, text: str
     ],
 )
 def test_members_that_a_firing_may_have_are_no_error(text: str) -> None:
-    condition = event("x", label="orders") | event("y", label="orders#2")
+    condition = event("x", label="orders", by="subject") | event("y", label="orders#2", by="subject")
     dispatch_dag("d", condition=condition, trigger_dag_id="t", conf={"a": text})
 
 
