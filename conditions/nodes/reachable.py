@@ -11,6 +11,7 @@ from ..filters.together import why_none_passes
 from .condition import Condition, shortened
 from .countable import check_counts
 from .matcher import Matcher
+from .mistaken_paths import check_paths
 from .own_events import check_own_event
 from .refuted import check_windows
 from .shapes import check_keys_meet
@@ -21,10 +22,11 @@ _VALID: Final = {"specversion": "1.0", "id": "x", "source": "x", "type": "x"}
 def check_can_be_met(condition: Condition) -> None:
     """Raises ConditionError for what no events can meet.
 
-    That is: filters that exclude each other, values that no event has, keys that are never equal (K39), more
-    different values than one key has (Q9), a ~ that refutes its own window (E10), and an expiry that always
-    comes first (X9).
+    That is: mistaken paths, filters that exclude each other, values that no event has, keys that are never
+    equal (K39), more different values than one key has (Q9), a ~ that refutes its own window (E10), and an
+    expiry that always comes first (X9).
     """
+    check_paths(condition)
     for matcher in condition.matchers:
         _check_matcher(matcher)
     check_keys_meet(condition)
