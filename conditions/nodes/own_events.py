@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
 from ...events.attributes import CORE
 from ...events.completions import AIRFLOW_ID, DAY, MEMBERS
+from ...events.plain import TYPE as PLAIN
 from ...events.taxonomy import DAG_RUN, EMITTED, TASK_INSTANCE
 from ..errors import ConditionError
 from ..filters.filter import quoted
@@ -18,6 +20,7 @@ from .paths import parse_path
 
 _OWN: Final = ("interlock.airflow.", "interlock.spark.")
 _ATTRIBUTES: Final = frozenset({*CORE, DAY})
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's rule
 # {kind of event: (how many ids its subject joins with "/", what the subject is)}
 _SUBJECTS: Final = {
     "dag_run": (1, "the id of a DAG"),
@@ -28,7 +31,13 @@ _STATES: Final = {kind: state for of_kind in (DAG_RUN, TASK_INSTANCE) for state,
 
 def check_own_event(matcher: Matcher) -> None:
     """Raises ConditionError for a matcher of Interlock's own events that none of them can match."""
-    wanted = dict(matcher.exact).get("type", "")
+    exact = dict(matcher.exact)
+    wanted = exact.get("type", "")
+    if wanted == PLAIN and not _TOPIC.fullmatch(exact.get("source", "topic")):
+        raise ConditionError(
+            f"{shortened(matcher)} accepts no event: the source of a plain record is the name of its topic,"
+            " which has letters, digits, '.', '_' and '-', at most 249"
+        )
     if wanted.startswith(_OWN) and wanted not in EMITTED:
         near = get_close_matches(wanted, EMITTED, n=1, cutoff=0.0)
         raise ConditionError(

@@ -33,6 +33,9 @@ NEVER: dict[str, tuple[Callable[[], Condition], str]] = {
     "a part of where": (
         lambda: event(TASK, where="data.state == 'failed' && data.tries > 1"), "where reads data.tries, and",
     ),
+    "source of a plain record": (
+        lambda: event("org.apache.kafka.record", source="/raw_orders"), "is the name of its topic, which has",
+    ),
     "subject of a run": (lambda: event(RUN, subject="ingest_?"), "is the id of a DAG. Airflow's ids are"),
     "subject of a task": (lambda: event(TASK, subject="load"), 'is "dag/task", the ids of a DAG and its'),
     "subject of ends": (lambda: event(filters=ENDS, subject="ingest/load"), "is the id of a DAG"),
@@ -51,6 +54,9 @@ MAY: dict[str, Callable[[], Condition]] = {
     "a member": lambda: event(RUN, by="data.logical_date", where="data.run_type == 'manual'"),
     "a day": lambda: event(RUN, by=day("data.run_after", tz="UTC")),
     "an attribute": lambda: event(RUN, by="ds"),
+    "a topic": lambda: event("org.apache.kafka.record", source="raw.orders-v1", subject="/any key"),
+    "plain records": lambda: event("org.apache.kafka.record"),
+    "a topic that is a parameter": lambda: event("org.apache.kafka.record", source=param("topic")),
     "a subject of a task": lambda: event(TASK, subject="größen.v2/group.load_1"),
     "a state": lambda: event(TASK, subject="a/b", where="data.state == 'failed'"),
     "one of the states": lambda: event(filters=ENDS, subject="a", where="data.state == 'failed'"),
