@@ -39,10 +39,9 @@ def check_own_event(matcher: Matcher) -> None:
             " which has letters, digits, '.', '_' and '-', at most 249"
         )
     if wanted.startswith(_OWN) and wanted not in EMITTED:
-        near = get_close_matches(wanted, EMITTED, n=1, cutoff=0.0)
         raise ConditionError(
-            f"{shortened(matcher)} accepts no event: Interlock emits no type {quoted(wanted)}; did you mean"
-            f" {quoted(near[0])}?"
+            f"{shortened(matcher)} accepts no event: Interlock emits no type {quoted(wanted)};"
+            f" {_instead(wanted)}"
         )
     members = members_of(matcher)
     if members is None:
@@ -88,6 +87,16 @@ def _check_values(matcher: Matcher) -> None:
 def _is_subject(kind: str, subject: str) -> bool:
     ids = subject.split("/")
     return len(ids) == _SUBJECTS[kind][0] and all(map(AIRFLOW_ID.fullmatch, ids))
+
+
+def _instead(wanted: str) -> str:
+    """The type that was meant; the types of the same thing if no end of it is like the wanted one."""
+    stem, _, end = wanted.rpartition(".")
+    ends = {each.rpartition(".")[2]: each for each in EMITTED if each.startswith(f"{stem}.")}
+    if ends and not get_close_matches(end, ends, n=1):
+        return f"it emits {', '.join(map(quoted, sorted(ends.values())))}"
+    [near] = get_close_matches(wanted, ends.values() or EMITTED, n=1, cutoff=0.0)
+    return f"did you mean {quoted(near)}?"
 
 
 def members_of(matcher: Matcher) -> frozenset[str] | None:

@@ -23,6 +23,10 @@ NEVER: dict[str, tuple[Callable[[], Condition], str]] = {
     "of Spark": (
         lambda: event("interlock.spark.application.success"), '"interlock.spark.application.succeeded"?',
     ),
+    "another end": (
+        lambda: event("interlock.spark.application.done"),
+        'it emits "interlock.spark.application.failed", "interlock.spark.application.started", "',
+    ),
     "by of no member": (lambda: event(RUN, by="data.logical_dat"), "no such member. They have clear_number"),
     "by of a member of tasks": (lambda: event(RUN, by="data.map_index"), "have no such member"),
     "by of a day": (lambda: event(RUN, by=day("data.date", tz="UTC")), "have no such member"),
