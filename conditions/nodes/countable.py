@@ -16,7 +16,7 @@ from .matcher import Matcher
 from .own_events import members_of
 from .param import ParamExact
 from .paths import DATA, Path, parse_path
-from .shapes import shapes_at
+from .shapes import fixed_value, shapes_at
 from .zoned import Zoned
 
 Paths: TypeAlias = tuple[str, ...]
@@ -139,10 +139,10 @@ def _read(path: str, matcher: Matcher) -> Path:
 
 def _of_filters(path: str, matcher: Matcher) -> int | None:
     read = parse_path(path)
+    if fixed_value(read.base, matcher) is not None:
+        return 1
     if read.members is not None:
         return None
-    if any(name == read.base for name, _ in matcher.exact):
-        return 1
     of_params = [each.attribute for each in matcher.filters if isinstance(each, ParamExact)]
     if read.base in of_params:
         return 1

@@ -20,7 +20,7 @@ from .hours import begin_together, beginning, begins_an_hour
 from .key import canonical_key
 from .kinds import kinds_of
 from .matcher import Matcher
-from .paths import parse_path
+from .paths import DATA, parse_path
 from .zoned import Zoned
 
 Shape: TypeAlias = str
@@ -265,12 +265,12 @@ def reads_ds(path: str, matcher: Matcher) -> bool:
 
 
 def _shapes_of_value(base: str, matcher: Matcher) -> Shapes:
-    for name, value in matcher.exact:
-        if name == base:
-            try:
-                return frozenset({known(canonical_key(value))})
-            except ConditionError:
-                return frozenset({ANY})
+    fixed = fixed_value(base, matcher)
+    if fixed is not None:
+        try:
+            return frozenset({known(canonical_key(fixed))})
+        except ConditionError:
+            return frozenset({ANY})
     if base == "time":
         return frozenset({"time", "text"})  # a leap second stays text
     if base in _DAYS and _is_of_airflow(matcher):
@@ -278,6 +278,17 @@ def _shapes_of_value(base: str, matcher: Matcher) -> Shapes:
     if base in _TIMES and _is_of_airflow(matcher):
         return frozenset({"time"})
     return frozenset({ANY})
+
+
+def fixed_value(base: str, matcher: Matcher) -> str | int | float | None:
+    """The only value that the matcher accepts at a path; None if it may accept several."""
+    for name, value in matcher.exact:
+        if name == base:
+            return value
+    if matcher.where is None:
+        return None
+    path = ("data", *base.removeprefix(DATA).split(".")) if base.startswith(DATA) else ("event", base)
+    return matcher.where.equalities.get(path)
 
 
 def _is_of_airflow(matcher: Matcher) -> bool:

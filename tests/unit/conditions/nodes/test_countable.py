@@ -45,6 +45,9 @@ NEVER: dict[str, Callable[[], Condition]] = {
     "the day of an hour": lambda: of(hour("data.at", tz=BERLIN), day("data.at", tz=BERLIN, offset=1)),
     "a zone that is put in later": lambda: of(day("data.at"), month("data.at")),
     "a fixed value": lambda: count(event("t", subject="a"), 2, distinct="subject"),
+    "a member that where fixes": lambda: count(
+        event("t", where="data.shop == 'a' && data.n > 1"), 2, distinct="data.shop"
+    ),
     "a fixed type": lambda: count(event("t"), 2, distinct="type"),
     "a parameter": lambda: count(event("t", subject=param("a")), 2, distinct="subject"),
     "two types": lambda: count(dag_run("x", state=["success", "failed"]), 3, distinct="type"),

@@ -42,6 +42,10 @@ NEVER: dict[str, Callable[[], Condition]] = {
     "time and day": lambda: by("time") & by(DAY, "u"),
     "part of a day later": lambda: by("data.d + 2h") & by(DAY, "u"),
     "known values": lambda: by("subject", subject="eu") & by("subject", "u", subject="us"),
+    "a member that where fixes": lambda: (
+        by("data.r", where="data.r == 'eu' && data.x > 1") & by("data.r", "u", where="data.r == 'us'")
+    ),
+    "an attribute that where fixes": lambda: by("subject", where="event.subject == 'eu'") & by(DAY, "u"),
     "a known value and a day": lambda: by("subject", subject="eu") & by(DAY, "u"),
     "composite": lambda: by(["subject", DAY]) & by(["data.x", WEEK], "u"),
     "sequence": lambda: sequence(by(DAY), by(WEEK, "u")),
@@ -56,6 +60,14 @@ MAY: dict[str, Callable[[], Condition]] = {
     "the same": lambda: by(DAY) & by(day("data.e", tz="Asia/Tokyo"), "u"),
     "a zone that is put in later": lambda: by(day("data.d")) & by(DAY, "u"),
     "unknown": lambda: by("data.d") & by(DAY, "u") & by("subject", "v"),
+    "a number and its text": lambda: (
+        by("data.n", where="data.n == 7") & by("data.n", "u", where="data.n == '7'")
+    ),
+    "spellings of a day": lambda: (
+        by("data.d", where="data.d == 20261120") & by("data.d", "u", where="data.d == '2026-11-20'")
+    ),
+    "one of two values": lambda: by("data.r", where="data.r == 'eu' || data.r == 'us'") & by(DAY, "u"),
+    "a parameter of where": lambda: by("data.r", where="data.r == param.r") & by(DAY, "u"),
     "a day plus a day": lambda: by("data.d + 1d") & by(DAY, "u"),
     "a time plus a day": lambda: by("data.d + 1d") & by("time", "u"),
     "hour and time": lambda: by(hour("data.d", tz=BERLIN)) & dag_run("b", by="logical_date"),
