@@ -25,6 +25,8 @@ _ENVELOPES: Final = (
     *("data", "detail", "message", "Message", "value", "record", "body"),
 )
 _OTHER_SIDE: Final = {"after": "before", "before": "after"}  # of a change in Debezium's form
+# Kafka's names for parts of a record, and the attributes of the event of a plain record (docs/understand).
+_OF_RECORD: Final = {"key": "subject", "topic": "source", "timestamp": "time"}
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{2,}={1,2}")
 _JOINERS: Final = re.compile(r"[\s_-]+")  # between the words of a name
 _MOST_ITEMS: Final = 10  # of a list that are looked into
@@ -71,6 +73,8 @@ def why_no_key(paths: Iterable[str], event: Event) -> str | None:
             reason = member_instead(base, event, f'by="{DATA}{base}"') or f"it has no attribute {base}"
             if base == "subject" and event.type == PLAIN:
                 reason += ": its record has no key, or one that is not text"
+            elif base in _OF_RECORD and event.type == PLAIN:
+                reason += f': a plain record has it as {_OF_RECORD[base]}, by="{_OF_RECORD[base]}"'
         else:
             reason = None
         return reason or _unusable(parsed, value_at(path, event))
@@ -117,6 +121,9 @@ def _at(members: tuple[str, ...], event: Event, in_where: bool = False) -> str |
         if not isinstance(value, dict):
             row = _row_instead(members[:number], above) if value is None else ""
             return f"{where} is {_not_an_object(value)}{row}"
+        if member not in value and number + 1 < len(members) and members[number + 1] in value:
+            below = ".".join((*members[:number], *members[number + 1 :]))
+            return f'{where} has no member "{member}", but "{members[number + 1]}" itself: {DATA}{below}'
         if member not in value:
             dotted = _dotted(members[number:], value)
             if dotted is not None:

@@ -176,7 +176,21 @@ class MatcherSearch:
         passed = self._count - len(refused) - ("type" in self._exact)
         if passed >= len(refused) or (len(refused) == 1 and refused[0][1].error is not None):
             return True
-        return len(refused) == 1 and self._looks_right(event, refused[0][1].attribute)
+        if len(refused) > 1:
+            return False
+        attribute = refused[0][1].attribute
+        return self._looks_right(event, attribute) or (attribute == "type" and self._is_other_end(event))
+
+    def _is_other_end(self, event: Event) -> bool:
+        """True for another event about the same thing, as the failure of a run whose success is wanted.
+
+        Its type differs only in the last word, the matcher names its subject or source, and its key fits.
+        """
+        stem = self._exact.get("type", "").rpartition(".")[0]
+        named = "subject" in self._exact or "source" in self._exact
+        if not stem or not named or event.attributes.get("type", "").rpartition(".")[0] != stem:
+            return False
+        return self._facts.key is None or self._wanted.matcher.key_of(event) == self._facts.key
 
     def _looks_right(self, event: Event, attribute: str | None) -> bool:
         """True if an attribute's value looks like the exact value wanted."""

@@ -131,6 +131,8 @@ def test_a_predicate_that_refuses_because_there_is_no_json_says_so_without_an_er
         ("data.a.day", {"a": [{"day": 1}]}, "its data.a is a list, not an object"),
         ("data.day", [{"day": 1}], "its data is a list, not an object"),
         ("data.day", {"Day": 1}, 'its data has no member "day", but "Day"'),
+        ("data.payload.day", {"day": 1}, 'has no member "payload", but "day" itself: data.day'),
+        ("data.a.after.id", {"a": {"id": 1}}, 'its data.a has no member "after", but "id" itself: data.a.id'),
         ("data.business_day", {"businessDay": 1}, 'has no member "business_day", but "businessDay"'),
         ("data.businessDay", {"business-day ": 1}, 'has no member "businessDay", but "business-day "'),
         (
@@ -290,3 +292,14 @@ def test_any_json_looks_like_json(value: Any) -> None:
 @pytest.mark.parametrize("data", [b"[" * 100_000, b"{" * 100_000, b"(" * 100_000, b"\x00" * 100_000])
 def test_hostile_data_are_named_too(data: bytes) -> None:
     assert looks_like(data)
+
+
+@pytest.mark.parametrize(
+    ("by", "attribute"), [("key", "subject"), ("topic", "source"), ("timestamp", "time")]
+)
+def test_a_part_of_a_plain_record_is_named_by_its_attribute(by: str, attribute: str) -> None:
+    plain = Event(
+        {"specversion": "1.0", "type": "org.apache.kafka.record", "source": "orders", "id": "orders[0]@0"}
+    )
+    miss = explain(event(source="orders", by=by), EMPTY, 0, [plain], "k").near_misses[0].misses[0]
+    assert f'it has no attribute {by}: a plain record has it as {attribute}, by="{attribute}"' in str(miss)

@@ -10,12 +10,14 @@ from interlock.conditions import (
     EMPTY,
     Matcher,
     Seen,
+    dag_run,
     event,
     explain,
 )
 from interlock.conditions.explanation import search
 from interlock.conditions.filters import Prefix
 from interlock.events import Event
+from interlock.testing import dag_run_end
 
 from .near_noon import DAY, NOON, NOON_MS, misses_of, rates, sent
 
@@ -175,3 +177,20 @@ def test_a_thing_that_is_not_an_event_is_counted_and_skipped(thing: object) -> N
     explanation = explain(event("com.bank.rates", subject="e"), EMPTY, NOON_MS, [thing, sent()])
     assert (explanation.unreadable, explanation.looked_at) == (1, 1)
     assert "1 event searched, 1 unreadable" in str(explanation)
+
+
+def test_the_failure_of_the_run_whose_success_is_awaited_is_shown() -> None:
+    """A wait for a DAG whose run had failed said that nothing nearly matched."""
+    awaited = dag_run("load", by="ds")
+    runs = [
+        dag_run_end("load", "failed", logical_date=f"2026-11-{day}T00:00:00Z", run_id=str(day), at=NOON)
+        for day in (19, 20)
+    ]
+    other = dag_run_end("save", "failed", logical_date="2026-11-20T00:00:00Z", at=NOON)
+    [miss] = misses_of(awaited, [*runs, other], DAY)
+    assert (miss.attribute, miss.value) == ("type", "interlock.airflow.dag_run.failed")
+    assert miss.event.id == runs[1].id
+    orders = event(
+        "com.shop.orders.done", by="data.day", label="orders"
+    )  # it names neither subject nor source
+    assert misses_of(orders, [sent(type_="com.shop.orders.made", data={"day": DAY})], DAY) == ()
