@@ -26,6 +26,7 @@ from .data import (
 from .likeness import cut_difference, difference, likeness
 from .moments import other_reading
 from .near_miss import NearMiss
+from .timestamps import why_no_timestamp
 from .wording import clean
 
 MAX_VALUE_CHARS: Final = 80
@@ -91,6 +92,8 @@ def _why_failed(error: str, term: Where, event: Event) -> str | None:
     paths = term.members
     if any(each in error for each in _NO_MEMBER):
         return why_no_member(paths, event) or why_not_selected(paths, event)
+    if "timestamp" in error.casefold():
+        return why_no_timestamp(paths, event)
     is_text = (
         "No matching overload" in error and "string" in error and any(kind in error for kind in _NUMBERS)
     )

@@ -240,6 +240,22 @@ def test_a_path_without_a_value_is_explained_with_where_the_value_is(
         ("data.x == 1 && data.n > 1.5", {"x": 1, "n": "many"}, "its data.n is a text, no number"),
         ("data.after.tax > 1.0", {"after": {"tax": "BAg="}}, "no number: perhaps base64, as Debezium writes"),
         ("double(data.n) > 1.0", {"n": "BAg="}, "decimal.handling.mode is string or double"),
+        (
+            "timestamp(data.at) > timestamp('2026-01-01T00:00:00Z')",
+            {"at": 1795129200000},
+            "reads as seconds: for milliseconds write timestamp(int(data.at) / 1000)",
+        ),
+        (
+            "data.x == 1 && timestamp(data.a.day) > timestamp('2026-01-01T00:00:00Z')",
+            {"x": 1, "a": {"day": "2026-11-20"}},
+            "is a date: for its midnight in UTC write timestamp(data.a.day + 'T00:00:00Z')",
+        ),
+        (
+            "timestamp(data.at).getFullYear() == 2026",
+            {"at": "2026-11-20T06:00:00"},
+            "is a time without a zone: if it is in UTC write timestamp(data.at + 'Z')",
+        ),
+        ("timestamp(data.at).getFullYear() == 2026", {"at": "soon"}, "Timestamp conversion failed"),
         ("data.s.startsWith(data.n)", {"s": "a", "n": "b", "x": 1}, "refused it"),
         (
             "has(data.after) && data.after.n > 3",
@@ -303,3 +319,15 @@ def test_a_part_of_a_plain_record_is_named_by_its_attribute(by: str, attribute: 
     )
     miss = explain(event(source="orders", by=by), EMPTY, 0, [plain], "k").near_misses[0].misses[0]
     assert f'it has no attribute {by}: a plain record has it as {attribute}, by="{attribute}"' in str(miss)
+
+
+@pytest.mark.parametrize(
+    ("where", "at"),
+    [
+        ("timestamp(int(data.at) / 1000).getFullYear() == 2026", 1795129200000),
+        ("timestamp(data.at + 'T00:00:00Z').getFullYear() == 2026", "2026-11-20"),
+        ("timestamp(data.at + 'Z').getFullYear() == 2026", "2026-11-20T06:00:00"),
+    ],
+)
+def test_what_to_write_for_a_time_works(where: str, at: object) -> None:
+    assert event("t", where=where).accepts(Event.of("t", "/s", data={"at": at}))
