@@ -69,16 +69,20 @@ class RunTemplates:
             for text in templates_in(getattr(self, name)):
                 if (wrong := unknown_member(text, condition)) is not None:
                     checks.refuse(name, text, f"members that a firing has ({wrong})")
-        if condition.key_parts > 1 and _WHOLE_KEY.fullmatch(self.logical_date or ""):
+        if self.logical_date is not None:
+            self._check_date(checks, self.logical_date, condition)
+
+    def _check_date(self, checks: ArgumentChecks, date: str, condition: Condition) -> None:
+        if condition.key_parts > 1 and _WHOLE_KEY.fullmatch(date):
             give = (
                 "a date: this key has several values; read one of them in an event, as firing.events.LABEL[0]"
             )
-            checks.refuse("logical_date", self.logical_date, give)
-        if self.logical_date is not None and not is_template(self.logical_date):
+            checks.refuse("logical_date", date, give)
+        if not is_template(date):
             try:
-                _moment(self.logical_date)
+                _moment(date)
             except RunRefused:
-                checks.fail("logical_date", self.logical_date, "an ISO 8601 date, or a template")
+                checks.fail("logical_date", date, "an ISO 8601 date, or a template")
 
     def _check_conf(self, checks: ArgumentChecks) -> None:
         give = "a dict of names and JSON values, whose texts may be templates"
