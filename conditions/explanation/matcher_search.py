@@ -21,7 +21,7 @@ from .likeness import look_of
 from .near_miss import NearMiss, NearMisses
 from .records import Record, WasRead, position, reference
 from .refutation import Refutations
-from .slips import is_slip
+from .slips import is_other_end, is_slip
 from .wording import clean
 
 # One term in CEL or CESQL costs as much as this many others.
@@ -129,7 +129,9 @@ class MatcherSearch:
         if not refused:
             self._add(record, self._why_not(record, held), ())
             return cost, reads_data or self._keyed_by_data
-        near = held is None and self._is_near(event, refused)
+        other_end = self._is_other_end(event, refused)
+        reads_data = reads_data or (other_end and self._keyed_by_data)
+        near = held is None and (self._is_near(event, refused) or (other_end and self._has_wanted_key(event)))
         if near or (held is None and self._is_slip(event, refused)):
             self._add(record, self._refused_miss(record, refused), refused, is_slip=not near)
             reads_data = reads_data or self._keyed_by_data
@@ -176,20 +178,14 @@ class MatcherSearch:
         passed = self._count - len(refused) - ("type" in self._exact)
         if passed >= len(refused) or (len(refused) == 1 and refused[0][1].error is not None):
             return True
-        if len(refused) > 1:
-            return False
-        attribute = refused[0][1].attribute
-        return self._looks_right(event, attribute) or (attribute == "type" and self._is_other_end(event))
+        return len(refused) == 1 and self._looks_right(event, refused[0][1].attribute)
 
-    def _is_other_end(self, event: Event) -> bool:
-        """True for another event about the same thing, as the failure of a run whose success is wanted.
-
-        Its type differs only in the last word, the matcher names its subject or source, and its key fits.
-        """
-        stem = self._exact.get("type", "").rpartition(".")[0]
-        named = "subject" in self._exact or "source" in self._exact
-        if not stem or not named or event.attributes.get("type", "").rpartition(".")[0] != stem:
+    def _is_other_end(self, event: Event, refused: Sequence[Refusal]) -> bool:
+        if len(refused) > 1 or refused[0][1].attribute != "type":
             return False
+        return is_other_end(self._exact, event.attributes.get("type", ""))
+
+    def _has_wanted_key(self, event: Event) -> bool:
         return self._facts.key is None or self._wanted.matcher.key_of(event) == self._facts.key
 
     def _looks_right(self, event: Event, attribute: str | None) -> bool:

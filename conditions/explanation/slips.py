@@ -1,8 +1,9 @@
-"""Slips of the pen: a name that differs from the wanted one by about one character, separator or part."""
+"""Names that are almost the wanted ones: slips of the pen, and types of other events about the same thing."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -35,6 +36,18 @@ def _is_slip(here: str, wanted: str) -> bool:
     if not rest or not wanted_rest:
         return len(rest) + len(wanted_rest) <= _MOST_ADDED
     return len(rest) == len(wanted_rest) == 1 or (len(rest) == 2 and rest == wanted_rest[::-1])
+
+
+def is_other_end(wanted: Mapping[str, str], here: str) -> bool:
+    """Whether a type differs from the wanted one only in its last word, as a failure does from a success.
+
+    wanted: the attributes that a matcher names. False unless they say what the event is about: by its subject
+    or its source.
+    """
+    stem = wanted.get("type", "").rpartition(".")[0]
+    return (
+        bool(stem) and not wanted.keys().isdisjoint(("subject", "source")) and here.rpartition(".")[0] == stem
+    )
 
 
 def _joined(text: str) -> str:
