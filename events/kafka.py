@@ -23,6 +23,16 @@ _STRUCTURED_PREFIX = _CLOUDEVENTS.decode()
 # {header name: attribute} of the usual attributes.
 _USUAL = {_PREFIX + name: name for name in USUAL_NAMES - {"datacontenttype"}}
 _USUAL[CONTENT_TYPE] = "datacontenttype"
+
+
+class _Names(dict[str, str]):
+    """{attribute: header name}, also of attributes that it does not hold."""
+
+    def __missing__(self, attribute: str) -> str:
+        return _PREFIX + attribute
+
+
+_NAMES = _Names({attribute: name for name, attribute in _USUAL.items()})
 _STRUCTURED = "application/cloudevents+json"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 TOPIC_RULE = "a topic's name: letters, digits, '.', '_' and '-', at most 249"
@@ -105,10 +115,7 @@ def encode(event: Event) -> tuple[bytes | None, bytes | None, list[tuple[str, by
     stated = attributes.get("datacontenttype", JSON)
     if stated not in USUAL_TYPES and stated[:23].lower() == _STRUCTURED_PREFIX:
         return key.encode(), event.to_json_bytes(), [(CONTENT_TYPE, _STRUCTURED.encode())]
-    headers = [
-        (CONTENT_TYPE if name == "datacontenttype" else _PREFIX + name, text.encode())
-        for name, text in attributes.items()
-    ]
+    headers = [(_NAMES[name], text.encode()) for name, text in attributes.items()]
     return key.encode(), event.data, headers
 
 

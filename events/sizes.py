@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Final
 
 # max.message.bytes of event topics, and the limit of emitters.
@@ -27,7 +26,9 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tuple
 
 def is_small(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> bool:
     """Returns whether a record is certainly below MAX_EVENT_BYTES; faster than `record_bytes`."""
-    length = sum(map(len, chain.from_iterable(headers))) + len(key or b"") + len(value or b"")
+    length = len(key or b"") + len(value or b"")
+    for name, raw in headers:  # in half the time of `sum`: there are few
+        length += len(name) + len(raw)
     return _CHARACTER_BYTES * length + _LENGTHS_BYTES * (len(headers) + 10) < MAX_EVENT_BYTES
 
 
