@@ -16,7 +16,7 @@ import msgspec
 from .attributes import REQUIRED, SPECVERSION, find_problems, shown
 from .errors import EventError
 from .event import Event
-from .usual import of_http, remember
+from .usual import of_batch, of_http, remember
 
 JSON_EVENT: Final = "application/cloudevents+json"
 JSON_BATCH: Final = "application/cloudevents-batch+json"
@@ -108,6 +108,10 @@ def _json_format(stated: bytes) -> str:
 
 
 def _decode_batch(body: bytes, most_events: int | None) -> list[Event]:
+    if (usual := of_batch(body)) is not None:
+        if most_events is not None and len(usual) > most_events:
+            raise BatchTooLargeError(len(usual), most_events)
+        return [Event(*each) for each in usual]
     try:
         parts = msgspec.json.decode(body, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -7,7 +7,7 @@ reading accepts too, with the same result. It never reports an error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypedDict
+from typing import Annotated, Final, Literal, Required, TypedDict
 
 import msgspec
 
@@ -82,41 +82,73 @@ def of_http(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
     return attributes if are_usual(attributes) else None
 
 
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class _Members(TypedDict, total=False):
-    specversion: str
-    id: str
-    source: str
-    type: str
-    subject: str
-    time: str
-    datacontenttype: str
-    dataschema: str
-    partitionkey: str
-    sequence: str
-    traceparent: str
-    tracestate: str
-    correlationid: str
+    specversion: Required[Literal["1.0"]]
+    id: Required[_Text]
+    source: Required[_Text]
+    type: Required[_Text]
+    subject: _Text
+    time: _Text
+    datacontenttype: Literal["application/json"]
+    dataschema: _Text
+    partitionkey: _Text
+    sequence: _Text
+    traceparent: _Text
+    tracestate: _Text
+    correlationid: _Text
     data: msgspec.Raw
 
 
+_Read = tuple[dict[str, str], bytes | None]  # the attributes and the data of an event
 _read: Final = msgspec.json.Decoder(_Members).decode
+_read_batch: Final = msgspec.json.Decoder(list[_Members]).decode
 
 
-def of_json(text: bytes) -> tuple[dict[str, str], bytes | None] | None:
+def of_json(text: bytes) -> _Read | None:
     """The attributes and the data of an event in JSON whose data is JSON or missing."""
     try:
-        members: dict[str, str] = _read(text)  # type: ignore[assignment]
-        raw = members.pop("data", None)
-        data = None if raw is None else bytes(raw)  # type: ignore[arg-type]
-        if data is not None:
-            parse_json(data)  # only to check that it can be read
+        found = _of_members([_read(text)], text)
     except (msgspec.MsgspecError, ValueError, RecursionError):  # EventError is a ValueError
         return None
-    # Each member has two quotation marks around its name, and two around its text. If the event has more, a
+    return None if found is None else found[0]
+
+
+def of_batch(text: bytes) -> list[_Read] | None:
+    """The same of each event in a JSON array; None if any is not usual."""
+    try:
+        return _of_members(_read_batch(text), text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _of_members(batch: Iterable[_Members], text: bytes) -> list[_Read] | None:
+    """batch: all events in this JSON text. Raises EventError for data that cannot be read."""
+    found: list[_Read] = []
+    # Without escapes, JSON in ASCII has no other control character than DEL.
+    is_printable = text.isascii() and b"\\" not in text and b"\x7f" not in text
+    # Each member has two quotation marks around its name, and two around its text. If the text has more, a
     # member is repeated or has a name that is not here, or a text has marks within.
-    marks = 4 * len(members) if data is None else 4 * len(members) + 2 + data.count(b'"')
-    if text.count(b'"') != marks or not are_usual(members):
-        return None
-    if data is not None and members.setdefault("datacontenttype", JSON) != JSON:
-        return None
-    return members, data
+    marks = 0
+    for members in batch:
+        raw = members.pop("data", None)
+        attributes: dict[str, str] = members  # type: ignore[assignment]
+        time = attributes.get("time")
+        if (
+            attributes["source"] not in _valid_sources
+            or attributes.get("dataschema", _NO_SCHEMA) not in _valid_schemas
+            or not (time is None or is_timestamp(time))
+            or not (is_printable or "".join(attributes.values()).isprintable())
+        ):
+            return None
+        marks += 4 * len(attributes)
+        data: bytes | None = None
+        if raw is not None:
+            data = bytes(raw)
+            parse_json(data)  # only to check that it can be read
+            marks += 2 + data.count(b'"')
+            attributes.setdefault("datacontenttype", JSON)
+        found.append((attributes, data))
+    return found if text.count(b'"') == marks else None

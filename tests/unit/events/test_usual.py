@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from interlock import Event, EventError
 from interlock.events import http, kafka
 from interlock.events.content import MOST_LEVELS
-from interlock.events.usual import are_usual, of_http, of_json
+from interlock.events.usual import are_usual, of_batch, of_http, of_json
 
 _sources = itertools.count()
 NAMES = ("specversion", "id", "type", "subject", "time", "datacontenttype", "sequence", "custom")
@@ -26,9 +26,12 @@ TEXTS = st.sampled_from(VALUES)
 
 def outcome(read: Callable[[], Event]) -> Any:
     try:
-        event = read()
+        return shown(read())
     except EventError as error:
         return error.problems
+
+
+def shown(event: Event) -> Any:
     return dict(event.attributes), event.data, event.to_json_dict()
 
 
@@ -129,6 +132,7 @@ def either_way(read: Callable[[], Event]) -> None:
     found = outcome(read)
     with (
         patch("interlock.events.event.of_json", return_value=None),
+        patch("interlock.events.http.of_batch", return_value=None),
         patch("interlock.events.http.of_http", return_value=None),
         patch("interlock.events.kafka._usual", return_value=None),
     ):
@@ -168,6 +172,37 @@ def test_any_json_has_the_same_event_or_fault_either_way(
 ) -> None:
     text = changed(MEMBERS + data + b"}", changed_at)
     either_way(lambda: Event.from_json_bytes(text))
+
+
+BATCH = [(b"content-type", http.JSON_BATCH.encode())]
+
+
+def batch_outcome(text: bytes) -> Any:
+    try:
+        return [shown(each) for each in http.decode(BATCH, text, most_events=4)]
+    except EventError as error:
+        return type(error), error.problems
+
+
+@given(st.lists(st.sampled_from([b"", *(b',"data":' + each.encode() for each in DATA)]), max_size=5), changes)
+@settings(max_examples=150)
+@example([b"", b',"data":1,"data":2', b""], [])
+@example([b"", b',"sequence":"\x7f"'], [])
+@example([b"", b',"sequence":"\xc2\x85"'], [])
+@example([b"", b',"sequence":"\\u0007"'], [])
+@example([b',"datacontenttype":"text/plain","data":"a"', b""], [])
+@example([b""] * 5, [])
+def test_any_batch_has_the_same_events_or_faults_either_way(
+    more: list[bytes], changed_at: list[tuple[int, int, bytes]]
+) -> None:
+    text = changed(b"[" + b",".join(MEMBERS + each + b"}" for each in more) + b"]", changed_at)
+    Event.of("t", KNOWN)
+    found = batch_outcome(text)
+    with (
+        patch("interlock.events.event.of_json", return_value=None),
+        patch("interlock.events.http.of_batch", return_value=None),
+    ):
+        assert batch_outcome(text) == found
 
 
 @pytest.mark.parametrize("form", ["[%s]", '{"a":%s}'], ids=["lists", "objects"])
@@ -210,9 +245,12 @@ def test_a_usual_event_is_read_the_short_way() -> None:
     sent = [(name.encode(), text.encode()) for name, text in headers]
     assert of_http(sent) == usual.attributes
     assert of_json(usual.to_json_bytes()) == (usual.attributes, body)
+    texts = b",".join([usual.to_json_bytes()] * 2)
+    assert of_batch(b"[" + texts + b"]") == [(usual.attributes, body)] * 2
     assert are_usual(usual.attributes)
 
 
 @pytest.mark.parametrize("text", [b"[]", b"{", b"\xff", b'{"id":1}', b"[" * 100_000])
 def test_what_is_no_event_is_left_to_the_close_reading(text: bytes) -> None:
     assert of_json(text) is None
+    assert of_batch(b"[" + text + b"]") is None
