@@ -32,6 +32,15 @@ class Response:
             headers["content-type"] = self.content_type
         return tuple((name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items())
 
+    @cached_property
+    def lines(self) -> bytes:
+        """The headers as HTTP/1.1 has them."""
+        return header_lines(self.raw_headers)
+
+
+def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+
 
 def problem(status: int, detail: str, **headers: str) -> Response:
     """An answer with a problem document. headers: written with underscores for dashes."""

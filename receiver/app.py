@@ -21,7 +21,7 @@ from .endpoint import MOST_EVENTS, Endpoint, Request
 from .faults import Faults
 from .grant import Grant
 from .memory import Memory
-from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
+from .scope import AT_ONCE, CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -91,6 +91,10 @@ class Receiver:
         if scope["type"] != "http":
             raise ValueError(f"the receiver serves HTTP, not {scope['type']}")
         answer = await self._answer(scope, receive)
+        # Taken out, because it refers to the scope: only the garbage collector would find the request.
+        at_once = (scope.get("extensions") or {}).pop(AT_ONCE, None)
+        if at_once is not None and scope["method"] != "HEAD" and at_once(answer):
+            return
         headers = [*answer.raw_headers]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else answer.body

@@ -7,17 +7,19 @@ import logging
 import resource
 import socket
 from contextlib import suppress
+from functools import partial
 from itertools import chain
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ..events.visible import VisibleArguments
 from .answers import Response, problem, try_again
+from .at_once import answer_at_once
 from .certificate import names_of
 from .idle import Idle
-from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
+from .scope import AT_ONCE, CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
 
 HEADERS_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
@@ -246,7 +248,9 @@ class Connection(HttpToolsProtocol):
         self._unread = 0
         if self._is_answering():
             self.idle.discard(self)
-            self.scope.setdefault("extensions", {})[WHOLE_BODY] = {}
+            extensions: dict[str, Any] = self.scope.setdefault("extensions", {})
+            extensions[WHOLE_BODY] = {}
+            extensions[AT_ONCE] = partial(answer_at_once, self.cycle)
             super().on_message_complete()
         else:
             self._stop_timer()
@@ -313,10 +317,8 @@ class Connection(HttpToolsProtocol):
             self.cycle.waiting_for_100_continue = False
             self.cycle.message_event.set()
         if not is_answered:
-            headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
-            self.transport.write(
-                STATUS_LINE[answer.status] + headers + b"connection: close\r\n\r\n" + answer.body
-            )
+            head = STATUS_LINE[answer.status] + answer.lines
+            self.transport.write(head + b"connection: close\r\n\r\n" + answer.body)
         # A socket that is closed while more arrives sends a reset, and the peer may lose the answer.
         if self.transport.can_write_eof():
             self.transport.write_eof()
