@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any, Final, Protocol
 
 from ..engine.errors import NoRoom, NotSent, UnreachableError
@@ -188,7 +187,9 @@ class Receiver:
         size = int(length) if length.isdigit() else self._limits.body_bytes
         if size > self._limits.body_bytes:
             return None
-        return size + _EVENT_BYTES + sum(map(len, chain.from_iterable(request.headers)))
+        for name, value in request.headers:
+            size += len(name) + len(value)
+        return size + _EVENT_BYTES
 
     def _failed(self, error: Exception) -> Response:
         """The answer if the body could not be read, or its events could not be written."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final
 
 from ..events.event import Event
 from ..events.http import MediaTypeError, decode
@@ -27,8 +27,8 @@ class CloudEvents:
     def __init__(self, senders: Senders, origins: Iterable[str] = ()) -> None:
         self._senders, self._origins = senders, frozenset(each.lower() for each in origins)
 
-    async def admit(self, request: Request) -> Grant | Response:
-        return await self._senders.admit(request)
+    def admit(self, request: Request) -> Coroutine[Any, Any, Grant | Response]:
+        return self._senders.admit(request)
 
     def read(self, request: Request, body: bytes) -> list[Event]:
         if b"content-encoding" in request.last:
