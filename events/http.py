@@ -55,7 +55,7 @@ def decode(
     headers are ignored; anything else is binary. In binary mode an empty body means no data. An event without
     a `traceparent` gets the trace of the request, which may be that of a proxy.
     Raises MediaTypeError for another event format, BatchTooLargeError for a batch of more than `most_events`
-    before it reads them, and EventError for anything else that is not an event. If an event of a batch is
+    whatever they are, and EventError for anything else that is not an event. If an event of a batch is
     wrong, the error names it, and no event is returned.
     """
     headers = list(headers)

@@ -226,7 +226,7 @@ class Receiver:
                     f"event {event.id[:200]!r} has {len(event.attributes)} attributes; send at most"
                     f" {self._limits.attributes}"
                 )
-        refusals = [refusal for refusal in map(grant.refusal, events) if refusal]
+        refusals = grant.refusals(events)
         return problem(403, joined(refusals)) if refusals else events
 
     def _too_large(self) -> Response:

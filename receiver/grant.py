@@ -32,6 +32,12 @@ class Grant:
         self._is_any = all("*" in each for each in (types, sources, subjects))
         self._sources, self._subjects = pattern(sources), pattern(subjects)
 
+    def refusals(self, events: Sequence[Event]) -> list[str]:
+        """Why some of these events may not be written; empty if all may."""
+        if self._is_any and not any(map(is_own, {event.attributes["type"] for event in events})):
+            return []  # a batch has few types
+        return [refusal for refusal in map(self.refusal, events) if refusal is not None]
+
     def refusal(self, event: Event) -> str | None:
         """Why this event may not be written; None if it may."""
         is_own_type = is_own(event.type)
