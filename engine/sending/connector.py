@@ -15,9 +15,6 @@ from typing import Any, Final
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.client_reqrep import ClientRequest
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
 
 from ..delivery.addresses import Network, refusal
 from ..delivery.answers import Answer
@@ -27,12 +24,8 @@ CONNECT_S: Final = 15.0
 # Many servers close a connection after 5 idle seconds. A request that is sent just then fails, so none is
 # sent over a connection that was idle for longer than this.
 KEEP_S: Final = 4.0
-# Of an answer's status line, and of each of its headers: a policy for browsers can have more than aiohttp's
-# 8 KiB. A delivery whose answer cannot be read counts as failed, and would be made again for a day.
-HEAD_BYTES: Final = 32 * 1024
 NAMES_S: Final = 10  # how long the addresses of a name are cached
 _USABLE: Final = getattr(socket, "AI_ADDRCONFIG", 0)  # no IPv6 addresses where there is no IPv6
-_HEADERS: Final = {"User-Agent": "airflow-interlock", "Accept-Encoding": "identity"}
 
 
 @dataclass
@@ -98,16 +91,6 @@ class Connector(aiohttp.TCPConnector):
         answers: type[ResponseHandler] = HeadsFirst
         self._factory = partial(answers, loop=self._loop)
 
-    async def connect(
-        self,
-        req: ClientRequest,
-        traces: list[Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109
-    ) -> Connection:
-        made = await super().connect(req, traces, timeout)
-        request_progress.get().connected = True
-        return made
-
     def _socket(self, address: Any) -> socket.socket:
         family, kind, protocol, _, place = address
         why = refusal(str(place[0]), self._allowed)
@@ -115,20 +98,3 @@ class Connector(aiohttp.TCPConnector):
             request_progress.get().refused = why
             raise OSError(why)
         return socket.socket(family, kind, protocol)
-
-
-def new_session(
-    allowed: Collection[Network], tls: ssl.SSLContext | None, names: Executor
-) -> aiohttp.ClientSession:
-    """A session without cookies, proxies, `.netrc` and decompression. For the running loop."""
-    return aiohttp.ClientSession(
-        connector=Connector(allowed, tls, names),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        trust_env=False,
-        timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S),
-        headers=_HEADERS,
-        skip_auto_headers=("Accept", "Content-Type"),
-        max_line_size=HEAD_BYTES,
-        max_field_size=HEAD_BYTES,
-    )

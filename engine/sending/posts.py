@@ -13,8 +13,6 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Self
 
-import aiohttp
-
 from ...events.event import Event
 from ...events.tracing import Tracing, process_tracing
 from ..bus import Output
@@ -24,7 +22,8 @@ from ..delivery.answers import Answer, Verdict
 from ..delivery.posts import Delivery, Ended
 from ..errors import EngineError
 from ..log import log
-from .connector import new_session
+from .client import SinkClient
+from .connector import Connector
 from .content import Content
 from .referred import ROOM_BYTES, ReferredData
 from .sink import HttpSink
@@ -33,7 +32,7 @@ from .target import TargetError
 from .targets import Lookup, Targets
 from .threads import DaemonThreads
 
-IDLE_S: Final = 600.0  # a session that was not used for so long is closed when another one is opened
+IDLE_S: Final = 600.0  # a client that was not used for so long is closed when another one is opened
 _CLOSE_S: Final = 5.0
 # Lookups that hang must not delay those of other sinks.
 _NAME_THREADS: Final = 32
@@ -193,8 +192,8 @@ class HttpPosts:
             self._targets.doubt(delivery.sink.connection)
         return answer, reply
 
-    def _open_session(self, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
-        return new_session(self._allowed, tls, self._names)
+    def _open_client(self, tls: ssl.SSLContext | None) -> SinkClient:
+        return SinkClient(Connector(self._allowed, tls, self._names))
 
     async def _sink(self, delivery: Delivery) -> HttpSink:
         """The sink with the delivery's record, and with its connection as it is now. Raises TargetError."""
@@ -204,7 +203,7 @@ class HttpPosts:
         is_same = sink is not None and (sink.record is record or sink.record == record)
         if sink is None or not is_same or sink.resolved is not found:
             self._retire_idle()
-            made = HttpSink(record, found, self._open_session, self._topic)
+            made = HttpSink(record, found, self._open_client, self._topic)
             self._sinks[record.subscription] = made
             if sink is not None:
                 self._retire(sink)

@@ -20,7 +20,8 @@ from ..delivery.answers import Answer, retry_after
 from ..delivery.shown_path import shown_path
 from ..delivery.sinks import SinkRecord
 from .bodies import blanked, drain, excerpt, whole
-from .connector import RequestProgress, request_progress
+from .client import SinkClient, own_headers
+from .connector import RequestProgress
 from .content import REPLY_ASKED, Sendable, trace_headers
 from .failures import failure
 from .replies import MOST_BYTES, ReplyError, is_compressed, is_reply, read_reply
@@ -37,15 +38,15 @@ _OK, _UNAUTHORIZED, _MULTIPLE = 200, 401, 300
 class HttpSink:
     """A sink, made from its record and its Airflow connection. For the tasks of the running loop.
 
-    Raises TargetError if the record's path does not fit the connection's address. open_session: opens a
-    session with these TLS settings. topic: for replies.
+    Raises TargetError if the record's path does not fit the connection's address. open_client: makes a client
+    with these TLS settings. topic: for replies.
     """
 
     def __init__(
         self,
         record: SinkRecord,
         resolved: Resolved,
-        open_session: Callable[[ssl.SSLContext | None], aiohttp.ClientSession],
+        open_client: Callable[[ssl.SSLContext | None], SinkClient],
         topic: str,
     ) -> None:
         target = resolved.target
@@ -54,17 +55,16 @@ class HttpSink:
         self.used_at = 0.0
         self._url = target.address(record.path)
         self._topic = topic
-        self._session = open_session(resolved.tls)
+        self._client = open_client(resolved.tls)
         is_fetched = isinstance(target.auth, ClientCredentials)
-        self._tokens = SinkTokens(target.auth, self._session) if is_fetched else None  # type: ignore[arg-type]
-        self._headers = [*target.fixed_headers()]
-        if record.replies:
-            self._headers.insert(0, REPLY_ASKED)
+        self._tokens = SinkTokens(target.auth, self._client) if is_fetched else None  # type: ignore[arg-type]
+        asked = [REPLY_ASKED] if record.replies else []
+        self._headers = own_headers([*asked, *target.fixed_headers()])
         # Without the connection's own path and query, which may be secrets.
         self._destination = f"{self._url.origin()}/{shown_path(record.path).lstrip('/')}"
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._client.close()
 
     async def post(self, sent: Sendable, spans: DeliverySpans | None = None) -> tuple[Answer, Output | None]:
         """Make one delivery. If the sink answers a fetched token with 401, it gets another token, once.
@@ -95,16 +95,17 @@ class HttpSink:
 
     async def _request(self, sent: Sendable, token: str, trace: Carrier) -> tuple[Answer, Output | None]:
         progress = RequestProgress()
-        request_progress.set(progress)
         timeout_s = self.record.retry.timeout_s
-        headers = [*self._headers, *sent.headers, *trace_headers(trace)]
+        headers = self._headers.copy()
+        headers.update(sent.headers)
+        headers.update(trace_headers(trace))
         body = sent.body if len(sent.body) <= _WHOLE_BYTES else BytesIO(sent.body)
         if token:
-            headers.append(("Authorization", f"Bearer {token}"))
+            headers["Authorization"] = f"Bearer {token}"
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as response,
+                await self._client.post(self._url, body, headers, progress) as response,
             ):
                 # The token of this request: another one may have replaced it by the time of its answer.
                 secrets = (*self._target.secrets, token) if token else self._target.secrets

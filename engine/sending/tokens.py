@@ -8,15 +8,16 @@ import re
 from collections.abc import Callable
 from time import monotonic
 from typing import Final
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlencode
 
-import aiohttp
 import msgspec
+from multidict import CIMultiDict
 from yarl import URL
 
 from ..records.codec import UNREADABLE
 from .bodies import whole
-from .connector import RequestProgress, request_progress
+from .client import SinkClient, own_headers
+from .connector import RequestProgress
 from .failures import failure
 from .target import ClientCredentials
 
@@ -48,10 +49,10 @@ class SinkTokens:
     def __init__(
         self,
         credentials: ClientCredentials,
-        session: aiohttp.ClientSession,
+        client: SinkClient,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        self._credentials, self._session, self._now = credentials, session, now
+        self._credentials, self._client, self._now = credentials, client, now
         self._url = URL(credentials.token_url)
         self._token, self._until = "", 0.0
         self._task: asyncio.Task[str] | None = None
@@ -76,31 +77,30 @@ class SinkTokens:
             task.exception()  # those that wait get it from `get`; asyncio must not log it if nobody waits
 
     async def _fetch(self) -> str:
-        headers, form = self._request()
+        headers, body = self._request()
         progress = RequestProgress()
-        request_progress.set(progress)
         try:
             async with (
                 asyncio.timeout(FETCH_S),
-                self._session.post(self._url, data=form, headers=headers, allow_redirects=False) as response,
+                await self._client.post(self._url, body, headers, progress) as response,
             ):
-                body = await whole(response, MOST_BYTES)
+                found = await whole(response, MOST_BYTES)
                 status = response.status
         except Exception as e:  # noqa: BLE001  # of any kind: no token
             raise TokenError(self._text(failure(e, progress, FETCH_S).text)) from None
-        return self._keep(status, body or b"")
+        return self._keep(status, found or b"")
 
-    def _request(self) -> tuple[dict[str, str], dict[str, str]]:
+    def _request(self) -> tuple[CIMultiDict[str], bytes]:
         own = self._credentials
         form = {"grant_type": "client_credentials", "scope": own.scope, "audience": own.audience}
-        # The session leaves Content-Type to what is sent, and an endpoint reads no form without it.
         headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
         if own.in_body:
             form |= {"client_id": own.client_id, "client_secret": own.client_secret}
         else:  # RFC 6749, section 2.3.1: both are encoded as in a form first
             pair = f"{quote_plus(own.client_id)}:{quote_plus(own.client_secret)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"
-        return headers, {name: text for name, text in form.items() if text}
+        body = urlencode({name: text for name, text in form.items() if text})
+        return own_headers(headers.items()), body.encode()
 
     def _keep(self, status: int, body: bytes) -> str:
         """Keep the token of this answer, and return it. Raises TokenError."""
