@@ -63,8 +63,10 @@ class OpenFiring:
     answer: Answer | None = None
     # For `SinkLanes`. uncounted: how many of the sink's failures (`Pace.failures`) do not count for this
     # firing: those before it came, and its own, which are in `tries`. denied_at: of its last denial.
+    # congested_at: of its last sign of congestion.
     uncounted: int = 0
     denied_at: float | None = None
+    congested_at: float | None = None
     key: bytes = field(init=False)  # of its record: subscription and firing id
 
     def __post_init__(self) -> None:

@@ -188,6 +188,8 @@ class SinkLanes:
         if verdict is Verdict.DENIED and firing is not None and self._denies_only(firing, now):
             verdict = Verdict.REFUSED
         counted = self.pace.note(verdict, answer, started, now)
+        if answer.is_congestion and not (firing is not None and self._congests_only(firing, now)):
+            self.pace.note_congestion(started, now)
         if firing is None:
             self._next(lane)
         elif verdict is Verdict.DELIVERED:
@@ -227,6 +229,14 @@ class SinkLanes:
         A firing that was sent before proves nothing: the sink's password may have changed in between.
         """
         before, firing.denied_at = firing.denied_at, now
+        return before is not None and self.pace.accepted_start > before
+
+    def _congests_only(self, firing: OpenFiring, now: float) -> bool:
+        """Whether the sink accepted a firing that was sent since this one last met a sign of congestion.
+
+        As with `_denies_only`, the cause is the firing then, such as a key that the sink limits or hangs on.
+        """
+        before, firing.congested_at = firing.congested_at, now
         return before is not None and self.pace.accepted_start > before
 
     def _is_exhausted(self, firing: OpenFiring, now_ms: int) -> bool:

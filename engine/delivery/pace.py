@@ -19,8 +19,8 @@ class Pace:
     one delivery at a time is tried, with the delays of its retry policy, until one is accepted or fails for a
     reason of its own.
 
-    `limit`: how many deliveries may be in flight. Answers that are a sign of congestion halve it, and each
-    delivered firing raises it again, up to `max_in_flight`.
+    `limit`: how many deliveries may be in flight. Signs of congestion halve it, and each delivered firing
+    raises it again, up to `max_in_flight`.
 
     failures: how often the sink itself failed. accepted_start: the latest start of a delivery that the sink
     accepted. took_s: how long the sink took to accept the last one.
@@ -65,7 +65,10 @@ class Pace:
         return max(USUAL_S, 2 * self.took_s)
 
     def note(self, verdict: Verdict, answer: Answer, started: float, now: float) -> bool:
-        """Note what an answer says about the sink. Returns whether it counts as a failure of the sink."""
+        """Note what an answer says about the sink. Returns whether it counts as a failure of the sink.
+
+        A sign of congestion is for `note_congestion`.
+        """
         if verdict in (Verdict.UNREACHABLE, Verdict.DENIED):
             # Deliveries in flight when the pause began fail for the same reason: they count once.
             if self.paused_until is not None and started < self.paused_until:
@@ -81,6 +84,9 @@ class Pace:
             self.accepted_start = max(self.accepted_start, started)
             self.took_s = now - started
             self.limit = min(float(self._max_in_flight), self.limit + 1 / max(self.limit, LEAST_LIMIT))
-        elif answer.is_congestion and started >= self._halved_at:
-            self.limit, self._halved_at = max(LEAST_LIMIT, self.limit / 2), now
         return False
+
+    def note_congestion(self, started: float, now: float) -> None:
+        """Halve the limit, once for all deliveries in flight together."""
+        if started >= self._halved_at:
+            self.limit, self._halved_at = max(LEAST_LIMIT, self.limit / 2), now

@@ -242,6 +242,37 @@ def test_congestion_halves_the_deliveries_in_flight_once_and_success_raises_it()
     assert 8 < lanes.lanes.pace.limit <= 16
 
 
+@pytest.mark.parametrize("answer", [LOST, Answer(429), Answer(503)])
+def test_a_firing_that_meets_congestion_again_while_the_sink_accepts_others_slows_nothing(
+    answer: Answer,
+) -> None:
+    bad = firing(0, "bad")
+    lanes = Lanes(bad, max_in_flight=16)
+    halved = []
+    for number in range(1, 40):
+        lanes.lanes.add(firing(number, f"k{number}"))
+        sent = lanes.start()
+        lanes.now += 1
+        for each in sent:
+            before = lanes.lanes.pace.limit
+            for finished in lanes.answer(each, answer if each is bad else OK):
+                lanes.commit(finished)
+            if each is bad:
+                halved.append(lanes.lanes.pace.limit < before)
+    assert halved[:4] == [True, False, False, False]
+
+
+def test_a_firing_that_meets_congestion_again_counts_if_the_sink_accepted_none_since() -> None:
+    lanes = Lanes(*(firing(n, f"k{n}") for n in range(8)), max_in_flight=8)
+    for limit in (4, 2, 1):
+        sent = lanes.start()
+        lanes.now += 100
+        for each in sent:
+            lanes.answer(each, LOST)
+        assert lanes.lanes.pace.limit == limit
+        lanes.now += 100
+
+
 # -- partitions that go and come
 
 
