@@ -67,12 +67,14 @@ class Deliverer:
         self.dead_deliverers.note_committers(self.ownership.take_over())  # 2
         self.dead_deliverers.look()
         self._read_sinks()  # 3
+        newest_ms = 0
         for item in batch.records:
             if isinstance(item, Record):
-                self._note_time(item)
+                newest_ms = max(newest_ms, item.timestamp_ms)
             partition = self.ownership.partitions.get(item.source)
             if partition is not None:
                 self._apply(partition, *partition.follow(item))
+        self._note_time(newest_ms)
         for partition in self.ownership.partitions.values():
             self._drop(partition.take_dropped())
         self.ownership.check()
@@ -159,13 +161,13 @@ class Deliverer:
 
     # -- 3: sinks and firings
 
-    def _note_time(self, record: Record) -> None:
-        """Move the brokers' clock up to a record's time.
+    def _note_time(self, newest_ms: int) -> None:
+        """Move the brokers' clock up to the time of the newest record of a batch; 0 if there is none.
 
         It may be behind, never ahead: a firing may count as younger than it is, never as older.
         """
-        if not self.clock.known or record.timestamp_ms > self.clock.now_ms():
-            self.clock.observe(record.timestamp_ms)
+        if newest_ms and (not self.clock.known or newest_ms > self.clock.now_ms()):
+            self.clock.observe(newest_ms)
 
     def _read_sinks(self) -> None:
         for item in self._reader.take(TAKE, 0):

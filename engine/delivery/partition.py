@@ -63,8 +63,8 @@ class ActionPartition:
     def offset_to_commit(self) -> int:
         """Every firing below it is acknowledged."""
         lowest = self.open_offsets.lowest()
-        bounds = [self.position, *self._left_out.values()]
-        return min(bounds if lowest is None else [*bounds, lowest])
+        found = self.position if lowest is None else min(lowest, self.position)
+        return min(found, *self._left_out.values()) if self._left_out else found
 
     def offset_to_commit_without(self, firings: Iterable[OpenFiring]) -> int:
         """The offset to commit once these firings are acknowledged."""
@@ -207,11 +207,11 @@ class ActionPartition:
 
         (None, False) for a record that is of no sink, or damaged. Raises UnknownVersion.
         """
+        if record.headers and self._own_header in record.headers:
+            return None, True  # half of all records are such; nothing of them needs decoding
         subscription = subscription_in(record)
         if record.fault or subscription is None or not subscription.startswith(self._prefix):
             return None, False
-        if record.headers and self._own_header in record.headers:
-            return None, True  # half of all records are such; their values need no decoding
         try:
             firing = open_firing(record, subscription)
         except UnknownVersion:
@@ -235,7 +235,7 @@ class ActionPartition:
         for scope in (sink, lane):
             if scope in self._left_out:
                 return scope
-        return self.full(firing)
+        return self._window.full(firing, sink, lane)
 
     def full(self, firing: OpenFiring) -> Scope | None:
         return self._window.full(firing, *self._scopes(firing))
@@ -257,7 +257,7 @@ class ActionPartition:
         Returns the offset to read from, or None if there is no such scope. Pass each record from there to
         `scan`, until `end_scan` returns the firings.
         """
-        if self._scan is not None or not self.is_recovered:
+        if not self._left_out or self._scan is not None or not self.is_recovered:
             return None
         scopes = {scope: at for scope, at in self._left_out.items() if self._may_scan(scope)}
         if not scopes:

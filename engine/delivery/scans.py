@@ -53,7 +53,8 @@ class DelivererScans:
     def _begin(self) -> ActionPartition | None:
         # While one partition is scanned, the one before gets room again. Without turns the same two would be
         # scanned for ever.
-        for partition in sorted(self._ownership.open, key=lambda each: (each.tp <= self._last, each.tp)):
+        waiting = [partition for partition in self._ownership.open if partition.left_out]
+        for partition in sorted(waiting, key=lambda each: (each.tp <= self._last, each.tp)):
             start = partition.begin_scan()
             if start is not None:
                 if self._reader is None:

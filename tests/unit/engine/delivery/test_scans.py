@@ -7,6 +7,7 @@ from typing import Any
 
 from interlock.engine.bus import TopicPartition
 from interlock.engine.delivery.scans import DelivererScans
+from interlock.engine.delivery.window import Scope
 
 
 class Backlog:
@@ -17,6 +18,7 @@ class Backlog:
 
     def __init__(self, number: int) -> None:
         self.tp = TopicPartition("b-action", number)
+        self.left_out: Mapping[Scope, int] = {("s", None): 0}
 
     def begin_scan(self) -> int:
         return 0
