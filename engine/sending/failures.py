@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from traceback import clear_frames
 from typing import Final
 
 import aiohttp
@@ -25,6 +26,18 @@ def failure(error: Exception, progress: RequestProgress, timeout_s: float) -> An
             )
         return Answer(None, f"no connection: {text}", connected=False)
     return Answer(None, _connected(error, timeout_s))
+
+
+def free_frames(error: BaseException) -> None:
+    """Free what an error's frames hold, such as the request's body. Call it when the error is over.
+
+    aiohttp's errors are in frames that they refer to. Until Python's garbage collector finds such a cycle, it
+    would keep the body, which may have megabytes.
+    """
+    left: BaseException | None = error
+    while left is not None:
+        clear_frames(left.__traceback__)
+        left = left.__cause__ or left.__context__
 
 
 def _unconnected(error: Exception, progress: RequestProgress, timeout_s: float) -> str | None:

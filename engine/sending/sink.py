@@ -23,7 +23,7 @@ from .bodies import blanked, drain, excerpt, whole
 from .client import SinkClient, own_headers
 from .connector import RequestProgress
 from .content import REPLY_ASKED, Sendable, trace_headers
-from .failures import failure
+from .failures import failure, free_frames
 from .replies import MOST_BYTES, ReplyError, is_compressed, is_reply, read_reply
 from .spans import DeliverySpans
 from .target import ClientCredentials
@@ -112,6 +112,7 @@ class HttpSink:
                 return await self._read(response, sent, progress, secrets)
         except Exception as e:  # noqa: BLE001  # `failure` says what it means
             answer = progress.answer or failure(e, progress, timeout_s)
+            free_frames(e)
             return answer._replace(destination=self._destination), None
 
     async def _read(

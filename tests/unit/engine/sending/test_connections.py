@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from unittest import mock
 
 import pytest
 from interlock.engine.delivery.answers import Verdict
+from interlock.engine.sending.content import Sendable
 from interlock.engine.sending.target import SinkTarget, Tls
 
 from tests.kit.certificates import Authority
@@ -39,6 +41,24 @@ def test_a_connection_that_is_not_made_in_time_is_unreachable() -> None:
             with Posting.to(f"http://127.0.0.1:{full.getsockname()[1]}") as posting:
                 found = posting.deliver(ordered(), SOON_S).answer
     assert (found.verdict, found.text) == (Verdict.UNREACHABLE, f"no connection: none within {SOON_S:g} s")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:{port}", "http://10.0.0.1", "http://sink.example"])
+def test_what_was_to_be_sent_is_freed_without_the_garbage_collector(url: str) -> None:
+    """aiohttp's errors are in cycles, which held the body, perhaps of megabytes, until they were found."""
+    with (
+        socket.socket() as taken,
+        mock.patch("socket.getaddrinfo", side_effect=socket.gaierror(-2, "Name or service not known")),
+    ):
+        taken.bind(("127.0.0.1", 0))
+        with Posting.to(url.format(port=taken.getsockname()[1])) as posting:
+            gc.collect()
+            gc.disable()
+            try:
+                assert posting.deliver(ordered()).answer.verdict is Verdict.UNREACHABLE
+                assert not [each for each in gc.get_objects() if isinstance(each, Sendable)]
+            finally:
+                gc.enable()
 
 
 def test_a_name_that_does_not_exist_is_unreachable() -> None:
