@@ -15,7 +15,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.delivery.acknowledgements import Acknowledgements
 from interlock.engine.delivery.firings import OpenFiring
 from interlock.engine.delivery.parts import DelivererParts
-from interlock.engine.runtime.delivering import DelivererProcess, run_deliverer
+from interlock.engine.runtime.delivering import DelivererProcess, collect_seldom, run_deliverer
 from interlock.engine.sending.posts import HttpPosts, PostOptions
 from interlock.engine.sending.target import SinkTarget
 
@@ -40,6 +40,7 @@ def posts(config: BusConfig, on_ended: Callable[[], None]) -> HttpPosts:
 
 
 def main() -> None:
+    collect_seldom()
     run_deliverer(
         BusConfig(**settings_given()),
         threading.Event(),

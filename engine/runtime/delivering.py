@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -33,7 +34,19 @@ CLOSE_S: Final = 8.0  # for what follows the drain: cancelled deliveries, and le
 IDLE_S: Final = 0.2
 # How long firings may wait to be read while something is in flight. An answer ends this wait.
 BUSY_S: Final = 0.01
+# After so many new objects Python looks for garbage; default 700, in newer versions 2,000.
+COLLECT_AFTER: Final = 10_000
 MakePosts: TypeAlias = Callable[[BusConfig, Callable[[], None]], AbstractContextManager[Posts]]
+
+
+def collect_seldom() -> None:
+    """Let Python's garbage collector run less often. For a process that does nothing but deliver.
+
+    Firings and requests come and go in the hundreds, and nearly all of their objects are freed without the
+    collector. With the default it takes a tenth of a delivery's processor time.
+    """
+    _, *older = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER, *older)
 
 
 @dataclass

@@ -70,7 +70,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     from ...engine.delivery.parts import DelivererParts
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
-    from ...engine.runtime.delivering import DelivererProcess, Delivering
+    from ...engine.runtime.delivering import DelivererProcess, Delivering, collect_seldom
     from ...engine.sending.posts import HttpPosts, PostOptions
     from ...triggers.settings import delivery_settings
     from ...triggers.sink_connections import target_in_command
@@ -81,6 +81,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     if config is None:
         return
     require_usable(config)
+    collect_seldom()
     bind_contextvars(bus=config.name)
     log.info("Delivering the firings of deployment %r of %s.", config.deployment, config.describe())
     if networks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from collections.abc import Callable
@@ -90,6 +91,7 @@ def test_what_it_starts_makes_requests_with_its_arguments_and_settings(
         ) -> None:
             self._make = lambda: make_posts(config, lambda: None)
             made["slots"], made["drain_s"] = process.parts.limits.slots, process.drain_s
+            made["collects_after"] = gc.get_threshold()[0]
 
         def start(self) -> None:
             made["posts"] = self._make()
@@ -103,6 +105,11 @@ def test_what_it_starts_makes_requests_with_its_arguments_and_settings(
     monkeypatch.setenv("AIRFLOW__INTERLOCK__DELIVERY_NETWORKS", "10.0.0.0/8")
     monkeypatch.setattr(delivering, "Delivering", Delivering)
     args = get_parser().parse_args(["interlock", "deliver", "--slots", "7", "--drain", "3"])
-    deliver._run(args, stop)
+    usual = gc.get_threshold()
+    try:
+        deliver._run(args, stop)
+    finally:
+        gc.set_threshold(*usual)
     assert isinstance(made.pop("posts"), HttpPosts)
+    assert made.pop("collects_after") == delivering.COLLECT_AFTER > usual[0]
     assert made == {"slots": 7, "drain_s": 3, "stopped": True}
