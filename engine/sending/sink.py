@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from .bodies import blanked, drain, excerpt, whole
 from .client import SinkClient, own_headers
 from .connector import RequestProgress
 from .content import REPLY_ASKED, Sendable, trace_headers
+from .deadlines import Deadlines
 from .failures import failure, free_frames
 from .replies import MOST_BYTES, ReplyError, is_compressed, is_reply, read_reply
 from .spans import DeliverySpans
@@ -56,6 +56,7 @@ class HttpSink:
         self._url = target.address(record.path)
         self._topic = topic
         self._client = open_client(resolved.tls)
+        self._deadlines = Deadlines(record.retry.timeout_s)
         is_fetched = isinstance(target.auth, ClientCredentials)
         self._tokens = SinkTokens(target.auth, self._client) if is_fetched else None  # type: ignore[arg-type]
         asked = [REPLY_ASKED] if record.replies else []
@@ -64,6 +65,7 @@ class HttpSink:
         self._destination = f"{self._url.origin()}/{shown_path(record.path).lstrip('/')}"
 
     async def close(self) -> None:
+        self._deadlines.close()
         await self._client.close()
 
     async def post(self, sent: Sendable, spans: DeliverySpans | None = None) -> tuple[Answer, Output | None]:
@@ -102,9 +104,10 @@ class HttpSink:
         body = sent.body if len(sent.body) <= _WHOLE_BYTES else BytesIO(sent.body)
         if token:
             headers["Authorization"] = f"Bearer {token}"
+        timeout = self._deadlines.begin()
         try:
             async with (
-                asyncio.timeout(timeout_s),
+                timeout,
                 await self._client.post(self._url, body, headers, progress) as response,
             ):
                 # The token of this request: another one may have replaced it by the time of its answer.
@@ -114,6 +117,8 @@ class HttpSink:
             answer = progress.answer or failure(e, progress, timeout_s)
             free_frames(e)
             return answer._replace(destination=self._destination), None
+        finally:
+            self._deadlines.end(timeout)
 
     async def _read(
         self,
