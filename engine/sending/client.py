@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import ClassVar, Final, cast
+from typing import Final, cast
 
 import aiohttp
-from multidict import CIMultiDict
+from multidict import CIMultiDict, istr
 from yarl import URL
 
 from .connector import CONNECT_S, Connector, RequestProgress, request_progress
@@ -16,6 +16,7 @@ from .heads import HeadsFirst
 # Of an answer's status line, and of each of its headers: a policy for browsers can have more than aiohttp's
 # 8 KiB. A delivery whose answer cannot be read counts as failed, and would be made again for a day.
 HEAD_BYTES: Final = 32 * 1024
+_NONE: Final[dict[istr, str]] = {}
 _HEADERS: Final = {"User-Agent": "airflow-interlock", "Accept-Encoding": "identity"}
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
 _TYPE: Final = "Content-Type"
@@ -32,7 +33,7 @@ def own_headers(more: Iterable[tuple[str, str]] = ()) -> CIMultiDict[str]:
 class _Request(aiohttp.ClientRequest):
     """A request with no other headers than it is given, and those that HTTP requires."""
 
-    DEFAULT_HEADERS: ClassVar[dict[str, str]] = {}
+    DEFAULT_HEADERS = _NONE
 
 
 class SinkClient:
