@@ -39,10 +39,11 @@ class Client:
         topic: str,
         value: object,
         key: object,
-        *,
-        headers: Any,
-        on_delivery: Callable[..., None],
-        **_: Any,
+        partition: int = -1,
+        on_delivery: Callable[..., None] = lambda *_: None,
+        callback: None = None,
+        timestamp: int = 0,
+        headers: Any = (),
     ) -> None:
         attributes = {name.removeprefix("ce_"): raw.decode() for name, raw in headers}
         stored = SimpleNamespace(topic=lambda: topic, partition=lambda: 0, offset=lambda: 7)

@@ -74,7 +74,7 @@ def test_a_receiver_that_starts_leaves_what_exists_out_of_garbage_collections(
 ) -> None:
     """Beside batches of events the collections took a tenth of the processor time."""
     frozen: list[tuple[int, ...]] = []
-    thresholds = gc.get_threshold()
+    before, thresholds = gc.get_threshold(), (700, 10, 10)
     monkeypatch.setattr(server, "EventProducer", lambda *_: Mock())
     monkeypatch.setattr(server, "require_answer", lambda *_: None)
     monkeypatch.setattr(connection, "reserve_connections", lambda: connection.Connection.most_connections)
@@ -90,9 +90,10 @@ def test_a_receiver_that_starts_leaves_what_exists_out_of_garbage_collections(
         sent.append(message["type"])
 
     try:
+        gc.set_threshold(*thresholds)
         asyncio.run(app({"type": "lifespan"}, receive, send))
         assert gc.get_threshold()[0] > thresholds[0]
     finally:
-        gc.set_threshold(*thresholds)
+        gc.set_threshold(*before)
     assert frozen == [thresholds]
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
