@@ -100,7 +100,10 @@ class SourceTask:
         self.position = record.offset + 1
         try:
             event = self._read(record)
-            targets = self.targets(record, _hits(record, event, self._index), None)
+            hits = self._index.lookup(event)
+            if hits:  # of most events there are none
+                _refuse_without_timestamp(record)
+            targets = self.targets(record, hits, None)
         except self.caught as e:  # one bad event must not stop anything else
             self._dead_letter_event(record, e, outputs, now_ms)
             return True
@@ -135,7 +138,10 @@ class SourceTask:
         self.scans.advance(record.offset + 1)
         try:
             event = self._read(record)
-            targets = self.targets(record, _hits(record, event, index), groups)
+            hits = index.lookup(event)
+            if hits:
+                _refuse_without_timestamp(record)
+            targets = self.targets(record, hits, groups)
         except EventError as e:  # its dead letter was written when it was read live, if it was wanted then
             with at(*record.source, record.offset):
                 log.debug("A scan skips %s: %s", record, e)
@@ -304,16 +310,14 @@ def _with_written(registered: Registered, target: MatchTarget, event: Event) -> 
     return target if written is None else msgspec.structs.replace(target, written=written)
 
 
-def _hits(record: Record, event: Event, index: MatcherIndex[Registered]) -> list[Hit[Registered]]:
-    """Who wants the event. Raises EventError if somebody does, and it has no timestamp.
+def _refuse_without_timestamp(record: Record) -> None:
+    """Raises EventError if a record that somebody wants has no timestamp: Kafka has -1 then.
 
-    Kafka has -1 then. The time of its reading cannot replace it: a scan would find another one.
-    Events that nobody wants are no dead letters: a listed topic may be full of them.
+    The time of its reading cannot replace it: a scan would find another one. Events that nobody wants are no
+    dead letters: a listed topic may be full of them.
     """
-    hits = index.lookup(event)
-    if hits and record.timestamp_ms < 0:
+    if record.timestamp_ms < 0:
         raise EventError(NO_TIMESTAMP)
-    return hits
 
 
 def _slices(targets: list[MatchTarget], most: int) -> Iterator[list[MatchTarget]]:
