@@ -35,8 +35,10 @@ def free_frames(error: BaseException) -> None:
     would keep the body, which may have megabytes.
     """
     left: BaseException | None = error
-    while left is not None:
+    freed = set[BaseException]()  # causes that a library sets may be in a circle
+    while left is not None and left not in freed:
         clear_frames(left.__traceback__)
+        freed.add(left)
         left = left.__cause__ or left.__context__
 
 
