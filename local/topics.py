@@ -51,8 +51,8 @@ def read_all(bootstrap_servers: str, topic: str, timeout_s: float = 60.0) -> lis
     records: list[Record] = []
     consumer = _consumer(bootstrap_servers)
     try:
-        waiting = _assign_all(consumer, topic)
         deadline = time.monotonic() + timeout_s
+        waiting = _assign_all(consumer, topic, timeout_s)
         while waiting:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{topic} was not read to its end in {timeout_s:.0f} s")
@@ -82,8 +82,8 @@ def wait_for(
     """Waits for the first `wanted` record, and returns it. `meanwhile` is called often, and may raise."""
     consumer = _consumer(bootstrap_servers)
     try:
-        _assign_all(consumer, topic)
         deadline = time.monotonic() + timeout_s
+        _assign_all(consumer, topic, timeout_s)
         while time.monotonic() < deadline:
             message = consumer.poll(0.25)
             if message is not None and message.error() is None and wanted(record := _record(message)):
@@ -130,8 +130,9 @@ def _consumer(bootstrap_servers: str) -> Consumer:
     )
 
 
-def _assign_all(consumer: Consumer, topic: str) -> set[int]:
-    metadata = consumer.list_topics(topic, timeout=10.0).topics[topic]
+def _assign_all(consumer: Consumer, topic: str, timeout_s: float) -> set[int]:
+    # A broker that was paused or has just started may need more than a few seconds for its first answer.
+    metadata = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
     if metadata.error is not None:
         raise KafkaException(metadata.error)
     partitions = set(metadata.partitions)
