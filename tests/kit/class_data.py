@@ -3,7 +3,7 @@
 `python -m tests.kit.class_data broker` or `spark` makes the archive in `.build`, once for each Java, garbage
 collector and class path, and prints the options with which a JVM uses it: KAFKA_OPTS of brokers,
 SPARK_SUBMIT_OPTS of Spark's drivers. Only tests use archives: making one takes as long as two or three
-starts.
+starts. Spark's also fetches the connector, before several drivers of tests need it at the same time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ import pyspark
 from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.jars import class_path
 from interlock.plugin.broker.java import find_java, version_of
+from interlock.spark.pipeline import packages
 
 from local import spark_conf
+from tests.kit.sessions import EXCLUDED
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITTEN_WITHIN_S = 120.0
@@ -84,8 +86,10 @@ def _write_for_spark(folder: Path, written: Path) -> None:
     (folder / "job.py").write_text(JOB)
     environment = spark_conf.write(folder / "spark")
     options = f"{_at_exit(written)} {environment['SPARK_SUBMIT_OPTS']}"
+    # Ivy locks nothing: two drivers that fetch the connector at the same time damage its cache for good.
+    connector = ["--packages", packages(), "--exclude-packages", EXCLUDED]
     subprocess.run(
-        [Path(sys.executable).parent / "spark-submit", "--master", "local[1]", folder / "job.py"],
+        [Path(sys.executable).parent / "spark-submit", "--master", "local[1]", *connector, folder / "job.py"],
         env={**os.environ, **environment, "SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable},
         cwd=folder,
         check=True,
