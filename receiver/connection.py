@@ -39,6 +39,11 @@ _log = logging.Logger("uvicorn.error", logging.ERROR)
 _log.parent = logging.getLogger("uvicorn.error")
 _log.addFilter(VisibleArguments())
 
+_TOO_LARGE: Final = problem(
+    431, f"Send at most {MOST_HEADERS} headers, and {HEADERS_BYTES} bytes with the request line."
+)
+_NO_HOST: Final = problem(400, "Send the header Host once (RFC 9112, section 3.2).")
+
 
 def reserve_connections() -> int:
     """Raises this process's limit of open files as far as needed and allowed.
@@ -63,6 +68,7 @@ class Connection(HttpToolsProtocol):
 
     - Answers 431 and closes if headers, trailers or chunk extensions are too large. Trailers are discarded
       (RFC 9110, section 6.5.1).
+    - Answers 400 and closes if an HTTP/1.1 request has no header Host, or a request has two (RFC 9112, 3.2).
     - Closes if headers are incomplete after SLOW_PEER_S, or a body SLOW_PEER_S after its answer.
     - Cuts a peer off that has not read its answers for SLOW_PEER_S, also if the connection is closing.
     - Ignores the header Upgrade (RFC 9110, section 7.8): the request is read as any other.
@@ -87,7 +93,7 @@ class Connection(HttpToolsProtocol):
     _framing = b""  # headers that say how the body ends, which the parser has to be told again
     _is_told = False  # it is told them now
     _is_ending = False  # nothing that arrives is read any more
-    _too_large = False
+    _refusal: Response | None = None  # the answer to headers that are not taken
 
     def accepted(self, sock: socket.socket) -> None:
         """Counts the connection. connection_made follows, with TLS after the handshake, or `not_made`."""
@@ -176,7 +182,7 @@ class Connection(HttpToolsProtocol):
                 self.parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as upgrade:
-                if self._is_ending or self._too_large or self.scope["method"] == "CONNECT":
+                if self._is_ending or self._refusal or self.scope["method"] == "CONNECT":
                     return
                 data = data[upgrade.args[0] :]
                 framing, self._framing = self._framing, b""
@@ -188,9 +194,8 @@ class Connection(HttpToolsProtocol):
     def _check_bounds(self) -> None:
         if self._is_ending:
             return
-        if self._too_large or self._unread > HEADERS_BYTES:
-            limits = f"at most {MOST_HEADERS} headers, and {HEADERS_BYTES} bytes with the request line"
-            self._refuse(problem(431, f"Send {limits}."))
+        if self._refusal or self._unread > HEADERS_BYTES:
+            self._refuse(self._refusal or _TOO_LARGE)
         elif not self._is_answering() and (self._in_headers or self.timeout_keep_alive_task is None):
             # Headers are incomplete, or an empty line has stopped uvicorn's keep-alive timer.
             self._start_timer()
@@ -200,7 +205,7 @@ class Connection(HttpToolsProtocol):
             return
         if self._is_answering():
             self._end_after_answer()
-        elif not self._too_large:
+        elif not self._refusal:
             self._in_headers = True
             super().on_message_begin()
             if self._names:
@@ -222,11 +227,15 @@ class Connection(HttpToolsProtocol):
         if not self._in_headers:
             return
         self._in_headers = False
-        size = len(self.url)
+        size, hosts = len(self.url), 0
         for name, value in self.headers:
             size += len(name) + len(value)
+            hosts += name == b"host"
         if size > HEADERS_BYTES or len(self.headers) > MOST_HEADERS:
-            self._too_large = True  # an exception in here would be answered with 400
+            self._refusal = _TOO_LARGE  # an exception in here would be answered with 400
+            return
+        if hosts != 1 and (hosts or self.parser.get_http_version() != "1.0"):
+            self._refusal = _NO_HOST
             return
         super().on_headers_complete()
         if self.parser.should_upgrade() and self.scope["method"] != "CONNECT":

@@ -42,13 +42,13 @@ AT_ONCE = {
     "chunks": CHUNKED + b"2\r\n{}\r\n0\r\n\r\n",
     "no event": START + b"content-length: 2\r\n\r\n{}",
     "no path": LINE.replace(b"/events", b"/other") + b"content-length: 0\r\n\r\n",
-    "expect": REQUEST.replace(b"host: x", b"expect: 100-continue"),
-    "get": b"GET /healthz HTTP/1.1\r\n\r\n",
+    "expect": REQUEST.replace(b"host: x", b"host: x\r\nexpect: 100-continue"),
+    "get": b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
 }
 OTHERS = {
-    "head": b"HEAD /healthz HTTP/1.1\r\n\r\n",
-    "headers": b"GET /events HTTP/1.1\r\n\r\n",
-    "close": REQUEST.replace(b"host: x", b"connection: close"),
+    "head": b"HEAD /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
+    "headers": b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n",
+    "close": REQUEST.replace(b"host: x", b"host: x\r\nconnection: close"),
     "1.0": REQUEST.replace(b"HTTP/1.1", b"HTTP/1.0"),
     "1.0 kept": REQUEST.replace(b"HTTP/1.1\r\nhost: x", b"HTTP/1.0\r\nconnection: keep-alive"),
 }

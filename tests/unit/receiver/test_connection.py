@@ -172,7 +172,7 @@ def test_what_is_neither_headers_nor_body_is_bounded(path: bytes, start: bytes, 
     run(check)
 
 
-UPGRADE = REQUEST.replace(b"host: x", b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c")
+UPGRADE = REQUEST.replace(b"host: x", b"host: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_body_that_does_not_arrive_in_time_is_abandoned_and_one_that_is_there_
     ("request_", "after"),
     [
         (REQUEST, b"\r\n"),
-        (REQUEST.replace(b"host: x", b"connection: upgrade\r\nupgrade: h2c"), b"x"),
+        (REQUEST.replace(b"host: x", b"host: x\r\nconnection: upgrade\r\nupgrade: h2c"), b"x"),
     ],
 )
 @pytest.mark.parametrize("is_answered", [True, False])
@@ -285,14 +285,14 @@ def test_what_begins_no_request_is_bounded_and_the_request_before_it_gets_its_an
 @pytest.mark.parametrize(
     ("first", "then"),
     [
-        (b"POST /other HTTP/1.1\r\ncontent-length: 9\r\n\r\n", b"x"),
-        (b"POST /other HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
-        (b"POST /events HTTP/1.1\r\ncontent-length: 9000000\r\n\r\n", b"x" * 100),
+        (b"POST /other HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n", b"x"),
+        (b"POST /other HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (b"POST /events HTTP/1.1\r\nhost: x\r\ncontent-length: 9000000\r\n\r\n", b"x" * 100),
         (REQUEST, b"\r\n"),
         (REQUEST, b"P"),
-        (b"POST /other HTTP/1.1\r\ncontent-length: 9\r\n\r\n", b"x" * 9 + b"P"),
+        (b"POST /other HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n", b"x" * 9 + b"P"),
         (
-            b"POST /other HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n",
+            b"POST /other HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n",
             b"0\r\n\r\nPOST /events H",
         ),
     ],
@@ -366,6 +366,28 @@ def test_what_is_no_http_gets_one_problem_document(request_: bytes) -> None:
     run(check)
 
 
+@pytest.mark.parametrize(
+    ("request_", "statuses"),
+    [
+        (REQUEST.replace(b"host: x\r\n", b""), [400]),
+        (REQUEST.replace(b"host: x", b"host: x\r\nHost: y"), [400]),
+        (REQUEST.replace(b"HTTP/1.1\r\nhost: x\r\n", b"HTTP/1.0\r\n"), [202]),
+        (REQUEST.replace(b"HTTP/1.1\r\nhost: x", b"HTTP/1.0\r\nhost: x\r\nhost: x"), [400]),
+    ],
+    ids=["none", "two", "none of HTTP/1.0", "two of HTTP/1.0"],
+)
+def test_a_request_names_its_host_once(request_: bytes, statuses: list[int]) -> None:
+    """RFC 9112, section 3.2: a server must answer 400."""
+
+    async def check(peer: Peer) -> None:
+        await peer.send(request_)
+        await peer.transport.closed.wait()
+        assert peer.statuses == statuses
+        assert len(peer.bus.events) == statuses.count(202)
+
+    run(check)
+
+
 def test_a_malformed_request_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def check(peer: Peer) -> None:
         await peer.send(b"nonsense\r\n\r\n")
@@ -405,7 +427,7 @@ def test_a_peer_that_reads_again_is_kept() -> None:
 @pytest.mark.parametrize(
     "end",
     [
-        lambda peer: peer.send(REQUEST.replace(b"host: x", b"connection: close")),
+        lambda peer: peer.send(REQUEST.replace(b"host: x", b"host: x\r\nconnection: close")),
         lambda peer: peer.send(b"nonsense\r\n\r\n"),
         lambda peer: asyncio.to_thread(peer.connection.loop.call_soon_threadsafe, peer.connection.shutdown),
         lambda peer: asyncio.to_thread(
