@@ -16,7 +16,7 @@ from ..filters.filter import Filter, FilterDecision
 from ..nodes.matcher import Matcher
 from ..nodes.paths import key_at, parse_path
 from .details import MAX_TERM_CHARS, MAX_VALUE_CHARS, detailed
-from .keys import raw_key
+from .keys import distance, raw_key
 from .likeness import look_of
 from .near_miss import NearMiss, NearMisses
 from .records import Record, WasRead, position, reference
@@ -82,12 +82,15 @@ class _Order(NamedTuple):
     """The order of near misses, compared field by field: the smallest is the closest."""
 
     has_another_type: bool
+    # what another DAG or job did today says less than what the named one did on other days
+    has_another_subject: bool
     # for a daily key, a refused event of today says more than accepted events of other days
     has_another_key: bool
     has_counted: bool
     has_another_source: bool
     refusing_terms: int
-    has_another_value: bool  # events of the right subject, tenant and so on come first
+    has_another_value: bool  # events of the right source, tenant and so on come first
+    key_distance: float  # the next days first
     minus_time_ms: int  # so that later events come first
     number: int
 
@@ -133,7 +136,7 @@ class MatcherSearch:
         reads_data = reads_data or (other_end and self._keyed_by_data)
         near = held is None and (self._is_near(event, refused) or (other_end and self._has_wanted_key(event)))
         if near or (held is None and self._is_slip(event, refused)):
-            self._add(record, self._refused_miss(record, refused), refused, is_slip=not near)
+            self._add(record, self._refused_miss(record, refused), refused, is_slip_alone=not near)
             reads_data = reads_data or self._keyed_by_data
         return cost, reads_data
 
@@ -203,12 +206,15 @@ class MatcherSearch:
         return is_slip(event.attributes.get(attribute, ""), self._exact.get(attribute, ""))
 
     def _add(
-        self, record: Record, miss: NearMiss, refused: Sequence[Refusal], *, is_slip: bool = False
+        self, record: Record, miss: NearMiss, refused: Sequence[Refusal], *, is_slip_alone: bool = False
     ) -> None:
         """Keep the near miss, unless a closer one with the same id and source is kept."""
         event = record.event
         exact = {verdict.attribute for term, verdict in refused if isinstance(term, Exact)}
         wrong = {name for name in exact if not self._looks_right(event, name)}
+        another_subject = "subject" in wrong and not is_slip(
+            event.attributes.get("subject", ""), self._exact["subject"]
+        )
         where = self._wanted.matcher.where
         not_evaluated = where is not None and any(term is not where for term, _ in refused)
         key_looks_right = miss.key is not None and look_of(miss.key) == self._key_looks
@@ -216,17 +222,19 @@ class MatcherSearch:
         order = _Order(
             has_another_type="type" in wrong
             or ("type" not in exact and self._exact.get("type", miss.event.type) != miss.event.type),
+            has_another_subject=another_subject,
             has_another_key=miss.has_another_key and not key_looks_right,
             has_counted=miss.has_counted,
             has_another_source="source" in wrong,
             refusing_terms=len(refused) + not_evaluated - len(exact - wrong) + (miss.why in _NO_KEY),
             has_another_value=bool(wrong) or miss.why in _NO_KEY,
+            key_distance=distance(miss.key, miss.wanted) if miss.key and miss.wanted else 0.0,
             minus_time_ms=-(0 if time is None else time),
             number=len(self._found),
         )
         known = self._found.get(event.identity)
         if known is None or order < known.order:
-            self._found[event.identity] = _Found(order, miss, record, refused, is_slip)
+            self._found[event.identity] = _Found(order, miss, record, refused, is_slip_alone)
 
     def _refused_miss(self, record: Record, refused: Sequence[Refusal]) -> NearMiss:
         term, verdict = refused[0]

@@ -11,6 +11,7 @@ from interlock.conditions import (
     Matcher,
     Seen,
     dag_run,
+    day,
     event,
     explain,
 )
@@ -49,7 +50,7 @@ def test_the_closest_come_first_and_of_these_the_latest() -> None:
     ]
     ids = [miss.event.id for miss in misses_of(matcher, events, DAY, most=9)]
     assert ids == [
-        "fits", "one term, later", "one term", "no key", "two terms", "another key", "another type",
+        "fits", "no key", "another key", "one term, later", "one term", "two terms", "another type",
     ]  # fmt: skip
 
 
@@ -106,6 +107,38 @@ def test_a_value_that_looks_like_the_wanted_one_is_not_crowded_out() -> None:
     refused = [sent(str(n), minutes=n, subject="eur", data={"rows": 0}) for n in range(1, 20)]
     right = sent("right", subject="eur ", data={"rows": 5})
     assert "right" in [miss.event.id for miss in misses_of(matcher, [*refused, right])]
+
+
+def test_runs_of_the_awaited_dag_come_before_those_of_other_dags_and_the_nearest_days_first() -> None:
+    """Other DAGs end on the awaited day as well: their runs hid the days around it."""
+    awaited = dag_run("rates", by=day("logical_date", tz="UTC"))
+    days = ["2026-11-19", "2026-11-21", "2026-09-01", "2026-09-02"]
+    own = [dag_run_end("rates", logical_date=f"{each}T05:00:00Z", run_id=each, at=NOON) for each in days]
+    others = [dag_run_end(f"dag_{n}", logical_date=f"{DAY}T05:00:00Z", at=NOON) for n in range(9)]
+    found = misses_of(awaited, [*own, *others], DAY)
+    assert {miss.key for miss in found[:2]} == {"2026-11-19", "2026-11-21"}
+    assert [miss.attribute for miss in found[2:]] == ["subject"] * 3
+
+
+def test_a_mistyped_dag_is_not_crowded_out_by_others() -> None:
+    awaited = dag_run("orders_load", by=day("logical_date", tz="UTC"))
+    meant = dag_run_end("orders_loads", logical_date=f"{DAY}T05:00:00Z", at=NOON)
+    others = [dag_run_end(f"dag_{n}", logical_date=f"{DAY}T06:00:00Z", at=NOON) for n in range(9)]
+    assert misses_of(awaited, [*others, meant], DAY)[0].value == "orders_loads"
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "wanted"),
+    [
+        ("2026-W46", "2026-W40", "2026-W47"),
+        ("2026-10", "2026-01", "2026-11"),
+        ("2026-11-20T04:00:00Z", "2026-11-19T05:00:00Z", "2026-11-20T05:00:00Z"),
+        ("8", "-9", "7"),
+    ],
+)
+def test_of_other_keys_the_nearest_are_shown(near: str, far: str, wanted: str) -> None:
+    events = [sent(f"{far} {n}", minutes=n + 1, data={"day": far}) for n in range(3)]
+    assert misses_of(rates, [*events, sent("near", data={"day": near})], wanted)[0].event.id == "near"
 
 
 def test_a_key_that_looks_like_the_wanted_one_comes_before_other_keys() -> None:
