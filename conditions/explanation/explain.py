@@ -73,10 +73,10 @@ def explain(
         pool.sort(key=lambda match: match.rank)
         del pool[: max(0, len(pool) - plan.capacities[number])]
     view = run.view()
-    tree = Explainer(condition, run, now_ms).explained(condition, Scope(view))
+    own = _own_key(condition, state, key)
+    tree = Explainer(condition, run, now_ms, own).explained(condition, Scope(view))
     partial = plan.root.partial(view)
     missing = [plan.labels[number] for number in sorted(partial.missing)]
-    own = _own_key(condition, state, key)
     facts = _facts_of(state, plan, run)._replace(key=own, fired=fired or {}, was_read=was_read)
     searched = search(
         _missing_matchers(condition, run, {*tree.missing(), *missing}), events, facts, near_misses

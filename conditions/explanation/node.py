@@ -53,10 +53,11 @@ class Note(NamedTuple):
     (number): other refuted ones | no_window | refuted (at_ms): a negated event's time | next_step
     (number): from 1 | recorded_apart (by_ms): stamps too far apart (I6, R4) | same_value (number, text):
     more held events whose values at these paths are already counted | values (number, text): how many
-    different values count, and these, sorted, while more are needed | value_taken (text): its events have
-    only values that others take | full (number, text): how many events it holds, which is the most, and
-    whether it drops the earliest or the latest of more (H2, H3) | in_order: matches wait for a later tick |
-    unusable (text): the condition cannot be waited on.
+    different values count, and these, sorted, while more are needed | values_missing (number, text): how
+    many count, and those still needed, if the period of the key says which there are | value_taken (text):
+    its events have only values that others take | full (number, text): how many events it holds, which is
+    the most, and whether it drops the earliest or the latest of more (H2, H3) | in_order: matches wait for a
+    later tick | unusable (text): the condition cannot be waited on.
     """
 
     what: str
@@ -106,6 +107,7 @@ _TEXTS: Final = {
     "recorded_apart": "recorded too far apart, by {by}",
     "same_value": "{number} more with the same {text}",
     "values": "values so far: {text}",
+    "values_missing": "values missing: {text}",
     "value_taken": "each {text} of its events counts for another matcher",
     "full": "holds {number} events, the most it can: of more it drops the {text}",
     "in_order": "matches wait for a tick later than their stamp",

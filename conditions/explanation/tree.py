@@ -28,6 +28,7 @@ from ..evaluate.view import BEGINNING, END, Found, View
 from ..evaluate.windowing import NegatedWindowNode, WindowNode
 from ..nodes.combinations import AnyOf, AtLeast, Count
 from ..nodes.condition import Condition
+from ..nodes.countable import values_of_key
 from ..nodes.duration import duration_text
 from ..nodes.timers import Absent, Expires, Ordered, Quiet, moment_text
 from ..nodes.windows import Not, Reset, Window, Within
@@ -45,8 +46,8 @@ _REFUTED, _OPEN, _MAY_FIRE = range(3)
 class Explainer:
     """Explains the nodes of a condition by the nodes of its plan."""
 
-    def __init__(self, condition: Condition, run: Run, now_ms: int) -> None:
-        self._run, self._now_ms = run, now_ms
+    def __init__(self, condition: Condition, run: Run, now_ms: int, key: str | None) -> None:
+        self._run, self._now_ms, self._key = run, now_ms, key
         self._labels = run.plan.labels
         self._numbers = {matcher: number for number, matcher in enumerate(condition.matchers)}
         self._distinct = {
@@ -108,8 +109,10 @@ class Explainer:
         counts = isinstance(condition, Count)
         same = len(scope.view.events(node.number)) - len(node.counted(scope.view))
         notes = [Note("same_value", number=same, text=self._distinct[node.number])] if same else []
-        if not met and (values := sorted({match.value_for(node.number) for _, match in parts} - {""})):
-            notes.append(Note("values", number=len(values), text=", ".join(values)))
+        if not met and (values := {match.value_for(node.number) for _, match in parts} - {""}):
+            lacking = self._lacking(condition, node, values)
+            shown, what = (lacking, "values_missing") if lacking else (values, "values")
+            notes.append(Note(what, number=len(values), text=", ".join(sorted(shown))))
         notes += self._full(node)
         return Explained(
             "count" if counts else "event",
@@ -123,6 +126,14 @@ class Explainer:
             apart=() if met else self._apart(node.number, scope),
             notes=tuple(notes),
         )
+
+    def _lacking(self, condition: Condition, node: MatcherNode, values: set[str]) -> frozenset[str]:
+        """The values still needed, if all that the key can have are, and they are fewer than those there."""
+        if self._key is None or not isinstance(condition, Count) or not isinstance(condition.distinct, str):
+            return frozenset()
+        every = values_of_key(condition.distinct, condition.of, self._key) or frozenset()
+        lacking = every - values
+        return lacking if len(every) == node.take and len(lacking) < len(values) else frozenset()
 
     def _full(self, node: MatcherNode) -> list[Note]:
         """That it holds more than one firing needs, and no further events (H1 to H3).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -13,6 +14,9 @@ from .paths import DATA, parse_path
 
 MAX_PATH_CHARS: Final = 256
 _HINT: Final = 'give a path in a string, such as "subject" or "data.order.date"'
+
+# What only a member of the data can be called: attributes have neither _ nor dots.
+_MEMBER: Final = re.compile(r"(?=.*[._])\w+(\.\w+)*")
 
 By: TypeAlias = str | Sequence[str]
 
@@ -54,8 +58,9 @@ def _checked_path(call: str, argument: str, path: object) -> str:
                 f"{call}({argument}={quoted(text)}) has an empty member: write it as data.order.date"
             )
     elif not is_name(text):
+        hint = f"{DATA}{text}" if _MEMBER.fullmatch(text) else "data.order.date"
         raise ConditionError(
-            f"{call}({argument}={quoted(text)}) is not a path: write an attribute's name, or data.order.date"
-            " for a value in the data"
+            f"{call}({argument}={quoted(text)}) is not a path: write an attribute's name, or {hint} for a"
+            " value in the data"
         )
     return whole

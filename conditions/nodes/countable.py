@@ -1,8 +1,10 @@
-"""Whether the events of one key can have as many different values as `distinct=` needs (Q9)."""
+"""How many different values the events of one key can have at the paths of `distinct=` (Q9), and which."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from ...events.completions import DAY
@@ -36,6 +38,7 @@ _MOST: Final[Mapping[tuple[str, str], int]] = {
 }
 _DS: Final = "day(data.logical_date, UTC)"
 _HOURS_IN_UTC: Final = {"day": 24, "week": 168, "month": 744}
+_FIRST_DAY: Final = {"day": "", "week": "-1", "month": "-01"}  # what makes a date of a key
 
 
 def check_counts(condition: Condition) -> None:
@@ -51,6 +54,40 @@ def check_counts(condition: Condition) -> None:
         _check_at_least(condition, paths, matchers)
     for operand in condition.operands:
         check_counts(operand)
+
+
+def values_of_key(path: str, matcher: Matcher, key: str) -> frozenset[str] | None:
+    """The values that the events of a key can have at a path of `distinct=`; None if they may be any.
+
+    Known where the path and `by` are periods of the same time in one zone: the hours of a day.
+    """
+    paths = _paths(matcher.by)
+    if len(paths) != 1:
+        return None
+    counted, of_key = _read(path, matcher), _read(paths[0], matcher)
+    if counted.zoned is None or of_key.zoned is None or of_key.zoned.offset:
+        return None
+    most = _of_key(counted, of_key, counted == of_key)
+    return None if most in (None, 1) else _values_in(counted.zoned, of_key.zoned, key)
+
+
+@lru_cache(100)
+def _values_in(counted: Zoned, of_key: Zoned, key: str) -> frozenset[str] | None:
+    try:
+        first = date.fromisoformat(key + _FIRST_DAY[of_key.name])
+        moment = datetime(first.year, first.month, first.day, tzinfo=UTC) - timedelta(days=1)
+        end = moment + of_key.longest + timedelta(days=3)
+        # a clock that is set in the middle of an hour begins another one
+        step = timedelta(minutes=30) if counted.name == "hour" else timedelta(hours=6)
+    except (ValueError, OverflowError):
+        return None
+    found = set()
+    while moment < end:
+        text = moment.isoformat()
+        if of_key.key_of(text) == key:
+            found.add(counted.key_of(text))
+        moment += step
+    return frozenset(each for each in found if each is not None)
 
 
 def _check_values(call: str, paths: Paths, matchers: Iterable[Matcher]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from interlock.conditions import (
     EMPTY,
@@ -9,12 +11,16 @@ from interlock.conditions import (
     absent,
     at_least,
     count,
+    day,
     event,
     explain,
     explain_rehearsal,
+    hour,
+    month,
     opened,
     sequence,
     step,
+    week,
 )
 from interlock.conditions.explanation.node import Apart, Note
 from interlock.conditions.nodes.condition import Keep
@@ -98,6 +104,44 @@ def test_a_count_of_different_values_says_how_many_more_have_one_of_them() -> No
     assert "values so far: x, y" in str(explanation)
     met = explain_rehearsal(runs, [*sent, Event.of("a", "/s", id="z", subject="z", time=NOON)])
     assert "values so far" not in str(met)
+
+
+_TWO_IN_KOLKATA = "2026-11-20T16:30:00Z, 2026-11-20T17:30:00Z"
+
+
+@pytest.mark.parametrize(
+    ("counted", "need", "key", "there", "missing"),
+    [
+        (hour("data.at", tz="UTC"), 24, "2026-11-20", range(23), "2026-11-20T23:00:00Z"),
+        (hour("data.at", tz="Asia/Kolkata"), 24, "2026-11-20", range(-5, 17), _TWO_IN_KOLKATA),
+        (day("data.at", tz="UTC"), 7, "2026-W47", range(-96, 48, 24), "2026-11-22"),
+        (day("data.at", tz="UTC"), 30, "2026-11", range(-456, 240, 24), "2026-11-30"),
+    ],
+    ids=["hours of a day", "hours of a day in Kolkata", "days of a week", "days of a month"],
+)
+def test_a_count_of_all_of_a_period_says_which_are_missing(
+    counted: str, need: int, key: str, there: range, missing: str
+) -> None:
+    """23 of 24 hours were listed, and the one to look for was not."""
+    zone = "Asia/Kolkata" if "Kolkata" in counted else "UTC"
+    by = {"2026-11-20": day, "2026-W47": week, "2026-11": month}[key]("data.at", tz=zone)
+    begin = datetime(2026, 11, 20, tzinfo=UTC)
+    sent = [
+        Event.of("a", "/s", id=str(n), time=NOON, data={"at": (begin + timedelta(hours=n)).isoformat()})
+        for n in there
+    ]
+    condition = count(event("a", by=by), need, distinct=counted)
+    text = str(explain_rehearsal(condition, sent, key=key))
+    assert f"values missing: {missing}" in text
+    few = str(explain_rehearsal(condition, sent[:2], key=key))
+    assert "values so far: " in few
+
+
+def test_a_count_of_a_part_of_a_period_says_which_there_are() -> None:
+    condition = count(event("a", by=day("data.at", tz="UTC")), 3, distinct=hour("data.at", tz="UTC"))
+    sent = [Event.of("a", "/s", id=str(n), time=NOON, data={"at": f"2026-11-20T0{n}:00:00Z"}) for n in "12"]
+    found = str(explain_rehearsal(condition, sent, key="2026-11-20"))
+    assert "values so far: 2026-11-20T01:00:00Z, 2026-11-20T02:00:00Z" in found
 
 
 def test_an_event_without_a_value_to_count_is_a_near_miss_that_says_so() -> None:

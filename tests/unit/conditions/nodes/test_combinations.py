@@ -17,6 +17,7 @@ from interlock.conditions import (
     at_least,
     count,
     event,
+    hour,
     sequence,
 )  # fmt: skip
 
@@ -57,6 +58,7 @@ def many(number: int) -> list[Matcher]:
         (lambda: count(a, 3, distinct=""), "count(distinct='') is empty"),
         (lambda: count(a, 3, distinct="data.x[0]"), "items of lists cannot be reached"),
         (lambda: count(a, 3, distinct="Run"), 'count(distinct="Run") is not a path'),
+        (lambda: count(a, 3, distinct=hour("logical_date", "UTC")), "or data.logical_date for a value"),
         (lambda: count(a, 3, distinct=["data.x"]), "count(distinct=[...]) has 1 path: give 2 to 8"),
         (lambda: a & count(a, 3, distinct="subject"), "with different distinct=: give one of the two a"),
         (lambda: count(a, 2, distinct="subject") | count(a, 3, distinct="source"), "different distinct="),
