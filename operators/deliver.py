@@ -190,6 +190,7 @@ class DeliverOperator(DurableOperator):
             visible(self._subscription(config)),
             visible(config.describe()),
         )
+        self._log_tab(context)
         self._defer(context, self._default_since(context, now))
 
     def resume(self, context: Context, event: dict[str, Any], since: str = "") -> None:

@@ -167,6 +167,7 @@ class DispatchOperator(DurableOperator):
             visible(self._subscription(self._config())),
             visible(self._config().describe()),
         )
+        self._log_tab(context)
         self._defer(context, since=self._default_since(context, now), renew_at=now + self.renew_after)
 
     def resume(

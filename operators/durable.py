@@ -17,6 +17,7 @@ from ..triggers.argument_checks import ArgumentChecks
 from ..triggers.settings import bus_config
 from .templates import environment_of
 from .wait_arguments import bound_arguments, check_rendered_values, check_unbound
+from .wait_log import tab_address
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -124,6 +125,9 @@ class DurableOperator(BaseOperator):
                 " may count.",
                 visible(e),
             )
+
+    def _log_tab(self, context: Context) -> None:
+        self.log.info("The tab Wait shows its open keys and its firings: %s", visible(tab_address(context)))
 
     def _warn_not_registered(self, since: str) -> None:
         self.log.warning(

@@ -44,6 +44,7 @@ from .wait_arguments import (
     check_rendered_values,
     check_timeout,
 )
+from .wait_log import firing_line, tab_address
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -213,6 +214,7 @@ class EventSensor(BaseSensorOperator):
             visible(subscription),
             visible(config.describe()),
         )
+        self.log.info("The tab Wait shows what is met and what is missing: %s", visible(tab_address(context)))
         # No `timeout=`: the trigger watches the time, so that the resumed task can remove its registration.
         self.defer(trigger=trigger, method_name="execute_complete")
 
@@ -223,12 +225,7 @@ class EventSensor(BaseSensorOperator):
             self._time_out(context, payload.registration_keys)
         action = payload.action_record()
         firing = action.firing
-        self.log.info(
-            "Firing %s, decided at %s: %s.",
-            visible(firing.id),
-            visible(firing.fired_at),
-            visible(firing.outcome),
-        )
+        self.log.info("%s", visible(firing_line(firing, datetime.now(UTC))))
         for label, identity in _identities(firing.events):
             self.log.info("%s: %s", visible(label), visible(identity))
         for label, number in firing.left_out.items():

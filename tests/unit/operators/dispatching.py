@@ -14,7 +14,7 @@ from interlock.engine.records import ActionRecord, FiringRecord
 from interlock.operators import dispatch as module
 from interlock.operators import dispatch_dag
 
-from tests.kit.state_store import StateStore
+from tests.kit.state_store import StateStore, task_instance
 
 DAILY = event("x", by="data.day", label="x")
 BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)
@@ -70,7 +70,7 @@ def task(condition: Any = DAILY, **arguments: Any) -> Any:
 def context(began: datetime | None = BEGAN) -> Any:
     """The context of one run of the dispatcher, the same in all its tries."""
     run = SimpleNamespace(start_date=began, run_after=BEGAN - timedelta(seconds=3))
-    return {"dag_run": run, "task_state_store": StateStore()}
+    return {"ti": task_instance(task_id="dispatch"), "dag_run": run, "task_state_store": StateStore()}
 
 
 def deferral(of: Any, *arguments: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

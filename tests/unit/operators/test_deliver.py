@@ -19,7 +19,7 @@ from interlock.engine.delivery.sinks import SinkRecord
 from interlock.operators import deliver_dag
 from interlock.triggers.deliver import DeliverTrigger
 
-from tests.kit.state_store import StateStore
+from tests.kit.state_store import StateStore, task_instance
 
 DAILY = event("x", by="data.day", label="x")
 BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)
@@ -30,7 +30,8 @@ def task(condition: Any = DAILY, **arguments: Any) -> Any:
 
 
 def context() -> Any:
-    return {"dag_run": SimpleNamespace(start_date=BEGAN, run_after=BEGAN), "task_state_store": StateStore()}
+    run = SimpleNamespace(start_date=BEGAN, run_after=BEGAN)
+    return {"ti": task_instance(task_id="deliver"), "dag_run": run, "task_state_store": StateStore()}
 
 
 def deferral(of: Any, *arguments: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
