@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from .emitter import Emitter
 from .errors import EmitError
@@ -18,6 +18,7 @@ from .event import Event
 MAX_EVENTS: Final = 1000
 _BATCH: Final = 200
 RETRY_S: Final = 1.0
+Outcome: TypeAlias = Literal["emitted", "failed", "lost"]
 # An emit gets this share of a flush's timeout: it fails first, and its reason is in the flush's warning.
 SHARE: Final = 0.8
 
@@ -31,6 +32,8 @@ class Outbox:
         to do about lost events.
     max_events: while so many events wait, new ones are dropped.
     at_exit: flush at the end of the process.
+    count: called with how many events were emitted or are lost, and with each emit that failed; must not
+        raise. Lost are events that were dropped, are too large, or still wait when a flush gives up.
 
     Events without an acknowledgement are emitted again, with the same ids, until the process ends. An event
     that is too large for the topic is dropped with a warning.
@@ -46,6 +49,7 @@ class Outbox:
         remedy: str,
         max_events: int = MAX_EVENTS,
         at_exit: bool = True,
+        count: Callable[[Outcome, int], None] = lambda _outcome, _number: None,
     ) -> None:
         self._open_emitter, self._timeout_s, self._max_events = open_emitter, timeout_s, max_events
         self._log, self._who, self._remedy = log, who, remedy
@@ -57,7 +61,7 @@ class Outbox:
         # For each waiting call of `deliver`: {identity: why the event is too large, "" if it is not}.
         self._delivering: list[dict[tuple[str, str], str]] = []
         self._flush_timed_out = False
-        self._at_exit = at_exit
+        self._at_exit, self._count = at_exit, count
         self.acknowledged = 0
         self._pid = os.getpid()
 
@@ -130,6 +134,7 @@ class Outbox:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     self._flush_timed_out = True
+                    self._count("lost", len(self._events))
                     self._warn(f"no acknowledgement within {timeout_s:.3g} s")
                     break
                 self._changed.wait(left)
@@ -156,12 +161,15 @@ class Outbox:
             with self._changed:
                 done = {id(event) for event in batch if event.identity not in lost}
                 # Counts events, not identities: `too_large` has one entry for two events with one identity.
-                self.acknowledged += sum(event.identity not in lost | too_large for event in batch)
+                acknowledged = sum(event.identity not in lost | too_large for event in batch)
+                self.acknowledged += acknowledged
+                self._count("emitted", acknowledged)
                 self._events = deque(event for event in self._events if id(event) not in done)
                 if problem is not None and too_large:
                     self._warn_too_large(too_large, problem)
                 if lost:
                     emitter = None
+                    self._count("failed", 1)
                     self._warn(str(problem))
                 else:
                     self._recovered()
@@ -170,6 +178,7 @@ class Outbox:
                 time.sleep(RETRY_S)
 
     def _warn_too_large(self, too_large: set[tuple[str, str]], problem: str) -> None:
+        self._count("lost", len(too_large))
         for delivering in self._delivering:
             delivering.update(dict.fromkeys(too_large & delivering.keys(), problem))
         self._log.warning(
@@ -189,6 +198,7 @@ class Outbox:
                 self._remedy,
             )
         self._dropped += 1
+        self._count("lost", 1)
 
     def _warn(self, problem: str) -> None:
         if self._problem is None:

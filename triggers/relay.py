@@ -87,6 +87,7 @@ class RelayTrigger(BaseTrigger):
         config = await until_readable(self._bus_config, self.kafka_conn_id, self.log, within_s)
         if config is not None:
             self._counts = RelayCounts(airflow_stats(), self._tags(), self.log)
+            self._counts.begin()
             writer = EventWriter(config, self._bus_config, self.log, self._counts)
             try:
                 while seconds_until(self.renew_at):

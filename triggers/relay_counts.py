@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ..engine.runtime.metrics import Metrics
 
 EVERY_S: Final = 10.0
+# Each is published also while it is 0: who reads a counter that appears with its first increase sees none.
+COUNTERS: Final = ("messages", "events", "rejected", "trigger_failures", "write_failures")
 
 
 class RelayCounts:
@@ -27,6 +29,10 @@ class RelayCounts:
         self._write_ms: list[float] = []
         self._due: asyncio.TimerHandle | None = None
         self._failed = False
+
+    def begin(self) -> None:
+        """Publishes that nothing is counted yet."""
+        self._publish()
 
     def add(self, name: str, count: int = 1) -> None:
         if self._metrics is not None and count:
@@ -58,8 +64,8 @@ class RelayCounts:
         from ..engine.runtime.metrics import evenly  # not needed to parse a DAG file
 
         try:
-            for name, count in counted.items():
-                self._metrics.incr(f"interlock.relay.{name}", count, tags=self._tags)
+            for name in COUNTERS:
+                self._metrics.incr(f"interlock.relay.{name}", counted[name], tags=self._tags)
             for each in evenly(write_ms):
                 self._metrics.timing("interlock.relay.write_time", each, tags=self._tags)
         except Exception as e:  # noqa: BLE001  # an error in metrics must not stop anything

@@ -7,7 +7,7 @@ it does not set up `airflow.sdk.observability`.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..events.visible import visible_logger
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..engine.runtime.metrics import Metrics
 
 log = visible_logger(__name__)
+LISTENER_OUTCOMES: Final = ("emitted", "failed", "lost")  # of `events.outbox.Outbox`
 
 
 def airflow_stats() -> Metrics | None:
@@ -59,12 +60,12 @@ def count_acknowledged(metrics: Metrics | None, config: BusConfig, count: int) -
     try:
         metrics.incr("interlock.acknowledged", count, tags=tags)
     except Exception as e:  # noqa: BLE001  # the firings are acknowledged: the caller must not try again
-        _log_uncounted(repr(e))
+        _log_uncounted("Acknowledged firings", repr(e))
 
 
-@lru_cache(1)  # a line for each change of the error, however many firings are acknowledged
-def _log_uncounted(error: str) -> None:
-    log.warning("Acknowledged firings are not counted in Airflow's metrics: %s", error)
+@lru_cache(2)  # a line for each change of the error, however often something is counted
+def _log_uncounted(what: str, error: str) -> None:
+    log.warning("%s are not counted in Airflow's metrics: %s", what, error)
 
 
 def request_counter(metrics: Metrics | None, bus: str, deployment: str) -> Callable[[str, int, int], None]:
@@ -76,6 +77,27 @@ def request_counter(metrics: Metrics | None, bus: str, deployment: str) -> Calla
             metrics.incr("interlock.receiver.requests", 1, tags={**tags, "path": path, "status": str(status)})
             metrics.incr("interlock.receiver.events", events, tags={**tags, "path": path})
 
+    return count
+
+
+def listener_counter(metrics: Metrics | None, bus: str, deployment: str) -> Callable[[str, int], None]:
+    """Returns a function that counts the listener's events by what became of them: (outcome, number).
+
+    Begins with 0 of each: who reads a counter that appears with its first increase sees none. An error of
+    Airflow's metrics is logged, and not raised.
+    """
+    tags = {"bus": bus, "deployment": deployment}
+
+    def count(outcome: str, number: int) -> None:
+        if metrics is None:
+            return
+        try:
+            metrics.incr(f"interlock.listener.{outcome}", number, tags=tags)
+        except Exception as e:  # noqa: BLE001  # an error in metrics must not keep events from being emitted
+            _log_uncounted("Events of the listener", repr(e))
+
+    for outcome in LISTENER_OUTCOMES:
+        count(outcome, 0)
     return count
 
 

@@ -289,9 +289,11 @@ class Deliverer:
         for subscription in {*self.schedule.sinks, *self.stats.sinks}:
             stats, lanes = self.stats.of(subscription), self.schedule.sinks.get(subscription)
             if lanes is None:  # removed since an earlier deliverer of the process
-                stats.in_flight, stats.open, stats.paused = 0, 0, False
+                stats.in_flight, stats.open, stats.oldest_age, stats.paused = 0, 0, 0, False
                 continue
             stats.in_flight, stats.open = lanes.in_flight, lanes.firing_count
+            oldest_ms, now_ms = lanes.oldest_ms, self.clock.now_ms()
+            stats.oldest_age = 0 if oldest_ms is None else max(0, now_ms - oldest_ms)
             stats.paused = lanes.pace.is_paused and subscription in self.sinks.records
 
     # -- 6: deliveries

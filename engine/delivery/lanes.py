@@ -94,6 +94,12 @@ class SinkLanes:
         """How many firings it has."""
         return sum(len(lane.firings) for lane in self.lanes.values())
 
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the first of its firings was written; None without one."""
+        firsts = (lane.firings[0].record.timestamp_ms for lane in self.lanes.values() if lane.firings)
+        return min(firsts, default=None)
+
     def add(self, firing: OpenFiring) -> None:
         """Add a firing behind those of its lane."""
         firing.uncounted = self.pace.failures

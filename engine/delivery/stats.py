@@ -13,7 +13,8 @@ class SinkStats:
     """Counts of one sink's deliveries in this process.
 
     accepted, failed: deliveries by their answer. given_up: firings that became dead letters. in_flight, open,
-    paused: at most a second old. latency_s: seconds from the append of a firing to its acceptance; samples
+    oldest_age, paused: at most a second old. oldest_age: ms since the append of the firing that has been open
+    for longest; 0 without one. latency_s: seconds from the append of a firing to its acceptance; samples
     since they were last published.
     """
 
@@ -22,6 +23,7 @@ class SinkStats:
     given_up: int = 0
     in_flight: int = 0
     open: int = 0
+    oldest_age: int = 0
     paused: bool = False
     latency_s: list[float] = field(default_factory=list)
 

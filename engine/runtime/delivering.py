@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -103,9 +103,15 @@ class Delivering(Loops):
         helpers: dict[str, Callable[[threading.Event], None]] = {}
         if metrics is not None:
             helpers["delivery-metrics"] = DeliveryPublisher(
-                metrics, self._process.stats, lambda: self.config
+                metrics, self._process.stats, self._counts, lambda: self.config
             ).run
         super().__init__(config, board, Watchdog(loops, self._process.end_process), helpers)
+
+    def _counts(self) -> Mapping[str, int]:
+        return {
+            "restarts": sum(loop.failures for loop in self._loops),
+            "watchdog_restarts": sum(loop.replaced for loop in self._loops),
+        }
 
     def _run(self, run: LoopRun) -> None:
         run_deliverer(

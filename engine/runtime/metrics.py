@@ -21,7 +21,9 @@ from .reporting import EngineStatus
 
 EVERY_S: Final = 10.0
 MOST_SAMPLES: Final = 200  # for each timing and interval, because a receiver may get a packet for each
+# Each is published also while it is 0: who reads a counter that appears with its first increase sees none.
 COUNTERS: Final = tuple(each.name for each in fields(Stats) if type(each.default) is int)
+SIZES: Final = ("partitions", "unread_partitions", "open_keys", "registrations", "late_timers")
 SAMPLES: Final = {"transaction_s": "transaction_time", "latency_s": "firing_latency"}
 
 
@@ -95,15 +97,16 @@ class Publisher:
                 self._metrics.timing(f"interlock.{metric}", seconds * 1000, tags=self._tags)
         self._increments(self._counts())
         size = self._status.size
-        for name in ("partitions", "unread_partitions", "open_keys", "registrations"):
+        for name in SIZES:
             self._gauge(name, getattr(size, name))
         self._gauge("recovery_time", stats.recovery_s * 1000)
 
     def _increments(self, counts: Mapping[str, int]) -> None:
         for name, count in counts.items():
-            if (more := count - self._published.get(name, 0)) > 0:
-                self._metrics.incr(f"interlock.{name}", more, tags=self._tags)
-                self._published[name] = count
+            published = self._published.get(name, 0)
+            more = max(0, count - published)  # a rollback takes back what was counted
+            self._metrics.incr(f"interlock.{name}", more, tags=self._tags)
+            self._published[name] = published + more
 
     def _publish_positions(self) -> None:
         config = self._config()

@@ -25,13 +25,17 @@ Post: TypeAlias = Callable[[str, str | None], None]
 
 @dataclass(frozen=True)
 class EngineSize:
-    """How much an engine holds at one moment. `topics`: the listed topics of the bus."""
+    """How much an engine holds at one moment. `topics`: the listed topics of the bus.
+
+    `late_timers`: 1 if its due timers have waited for long, else 0.
+    """
 
     partitions: int = 0
     unread_partitions: int = 0
     open_keys: int = 0
     registrations: int = 0
     topics: tuple[str, ...] = ()
+    late_timers: int = 0
 
 
 @dataclass
@@ -80,6 +84,7 @@ class StatusReporter:
             unread_partitions=len(engine.ownership.unread),
             open_keys=sum(trigger.open_keys for trigger in engine.ownership.triggers.values()),
             registrations=len(engine.registry),
+            late_timers=int(engine.problems.timers is not None),
             topics=() if bus is None else bus.topics,
         )
 

@@ -116,7 +116,9 @@ class CompletionListener:
         # No lock: a fork would inherit a lock that another thread holds, and nobody would release it.
         outbox = self.outboxes.get(pid) or self.outboxes.setdefault(
             pid,
-            Outbox(self._emitter, self._settings.timeout_s, log=log, who=_WHO, remedy=_REMEDY),
+            Outbox(
+                self._emitter, self._settings.timeout_s, log=log, who=_WHO, remedy=_REMEDY, count=_counter()
+            ),
         )
         outbox.put(event)
 
@@ -148,6 +150,15 @@ def _is_final(ti: Any, state: str) -> bool:
         ti.task_id, ti.dag_id, state, stored or "cleared",
     )  # fmt: skip
     return False
+
+
+def _counter() -> Callable[[str, int], None]:
+    """Returns what counts the process's events in Airflow's metrics."""
+    from ...triggers.settings import settings
+    from ...triggers.stats import airflow_stats, listener_counter, task_stats
+
+    of = settings()
+    return listener_counter(task_stats() if _in_task_process() else airflow_stats(), of.bus, of.deployment)
 
 
 def _connection(conn_id: str) -> Any:

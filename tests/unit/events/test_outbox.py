@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -252,6 +253,39 @@ def test_a_fork_does_not_flush_its_parents_outbox(
     monkeypatch.setattr(os, "getpid", lambda: -1)
     assert outbox.flush()
     assert warnings(caplog) == []
+
+
+class Counts(Counter[str]):
+    """What an outbox counted."""
+
+    def take(self, outcome: str, number: int) -> None:
+        self[outcome] += number
+
+
+def test_what_became_of_events_is_counted(broker: Broker, eventually: Callable[..., Any]) -> None:
+    counts = Counts()
+    outbox = outbox_of(broker.open, 5, max_events=2, count=counts.take)
+    broker.down = True
+    for name in "abcd":
+        outbox.put(event(name))
+    eventually("attempts", lambda: counts["failed"] > 1)
+    broker.down = False
+    assert outbox.flush()
+    outbox.put(event("large"))
+    assert outbox.flush()
+    assert (counts["emitted"], counts["lost"]) == (2, 3)
+
+
+def test_events_that_wait_when_the_process_ends_are_counted_as_lost_once(broker: Broker) -> None:
+    """Airflow's listener flushes before the process stops, and at its exit."""
+    broker.free.clear()
+    counts = Counts()
+    outbox = outbox_of(broker.open, 0.05, count=counts.take)
+    outbox.put(event("a"))
+    outbox.put(event("b"))
+    for _ in range(2):
+        assert not outbox.flush()
+    assert counts["lost"] == 2
 
 
 def refuse_threads(monkeypatch: pytest.MonkeyPatch) -> None:

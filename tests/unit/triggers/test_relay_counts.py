@@ -51,13 +51,17 @@ async def refuse(payload: Any, trigger: Any) -> None:
 
 class Metrics:
     def __init__(self) -> None:
+        self.names: set[str] = set()
         self.counted: Counter[str] = Counter()
         self.times: list[float] = []
         self.tags: list[dict[str, str]] = []
 
     def incr(self, stat: str, count: int, *, tags: dict[str, str]) -> None:
-        self.counted[stat.removeprefix("interlock.relay.")] += count
-        self.tags.append(tags)
+        name = stat.removeprefix("interlock.relay.")
+        self.names.add(name)
+        if count:
+            self.counted[name] += count
+            self.tags.append(tags)
 
     def timing(self, stat: str, dt: float, *, tags: dict[str, str]) -> None:
         assert stat == "interlock.relay.write_time"
@@ -136,6 +140,20 @@ def test_each_failed_write_is_counted_and_the_time_contains_all_of_them(
     assert metrics.counted == {"messages": 1, "events": 1, "write_failures": 2}
     assert len(metrics.times) == 1
     assert metrics.times[0] > 0
+
+
+def test_the_counters_are_there_before_anything_is_counted() -> None:
+    """A first message that was rejected was no increase: the counter appeared with it."""
+    metrics = Metrics()
+    RelayCounts(metrics, TAGS, None).begin()
+    assert metrics.names == {*relay_counts.COUNTERS}
+
+
+def test_a_relay_begins_with_its_counters(metrics: Metrics) -> None:
+    Queue()
+    with pytest.raises(RuntimeError):
+        relayed(Silent())
+    assert metrics.names == {*relay_counts.COUNTERS}
 
 
 def test_a_trigger_that_fails_between_messages_is_counted(metrics: Metrics) -> None:
@@ -226,7 +244,7 @@ def test_the_page_has_a_row_for_each_metric() -> None:
     code = "".join((ROOT / "triggers" / name).read_text() for name in ("relay.py", "relay_writer.py"))
     counted = set(re.findall(r'_counts\.add\("(\w+)"', code))
     assert set(re.findall(r"`interlock\.relay\.(\w+)`", rows)) == counted | {"write_time"}
-    assert len(counted) == 5
+    assert counted == {*relay_counts.COUNTERS}
 
 
 def test_the_inner_trigger_sees_the_task_instance_that_airflow_gives(producer: Producer) -> None:

@@ -9,7 +9,7 @@ import pytest
 from airflow.observability import stats
 from interlock.engine.config import BusConfig
 from interlock.triggers import stats as module
-from interlock.triggers.stats import airflow_stats, count_acknowledged
+from interlock.triggers.stats import airflow_stats, count_acknowledged, listener_counter
 
 
 class Backend:
@@ -80,4 +80,27 @@ def test_an_error_of_the_metrics_is_logged_once_and_does_not_repeat_an_acknowled
         count_acknowledged(airflow_stats(), BusConfig("b", "d", {"bootstrap.servers": "x:1"}), 3)
     assert caplog.messages == [
         r"Acknowledged firings are not counted in Airflow's metrics: OSError('no route\nto StatsD')"
+    ]
+
+
+def test_the_listeners_counters_begin_with_nothing_and_an_error_of_theirs_reaches_nobody(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    count = listener_counter(airflow_stats(), "b", "d")
+    count("lost", 2)
+    tags = {"bus": "b", "deployment": "d"}
+    assert backend.taken == [
+        *(("incr", f"interlock.listener.{name}", 0, tags) for name in ("emitted", "failed", "lost")),
+        ("incr", "interlock.listener.lost", 2, tags),
+    ]
+    listener_counter(None, "b", "d")("lost", 2)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("no route")
+
+    module._log_uncounted.cache_clear()
+    monkeypatch.setattr(backend, "incr", fail)
+    count("lost", 1)
+    assert caplog.messages == [
+        "Events of the listener are not counted in Airflow's metrics: OSError('no route')"
     ]

@@ -39,6 +39,23 @@ def test_what_becomes_of_deliveries_is_counted_and_logged(caplog: pytest.LogCapt
     ]
 
 
+def test_the_age_of_the_firing_that_has_been_open_for_longest_grows_until_it_is_acknowledged() -> None:
+    setting = Setting()
+    stats = setting.deliverer.stats.of(SINK)
+    begun_ms = setting.cluster.now_ms
+    setting.fire("f1", "a")
+    setting.passes(ms=60_000)
+    setting.fire("f2", "b")
+    setting.passes(ms=60_000)
+    setting.answer("f2", Answer(200))
+    setting.passes(ms=60_000)
+    age_ms = setting.cluster.now_ms - begun_ms
+    assert age_ms - 120_000 < stats.oldest_age <= age_ms  # measured in one of the last passes
+    setting.answer("f1", Answer(200))
+    setting.passes(ms=1000)
+    assert (stats.open, stats.oldest_age) == (0, 0)
+
+
 def test_a_sink_that_is_removed_while_it_is_paused_does_not_count_as_paused() -> None:
     """The metric stayed 1 until the process ended."""
     setting = Setting()
@@ -48,11 +65,13 @@ def test_a_sink_that_is_removed_while_it_is_paused_does_not_count_as_paused() ->
     setting.passes(ms=1000)
     stats = setting.deliverer.stats.of(SINK)
     assert stats.paused
+    assert stats.oldest_age > 0
     setting.cluster.append(
         TopicPartition("b-subscription", 0), SinkRecord(subscription=SINK, connection="c").key, None
     )
     setting.passes(ms=1000)
     assert not stats.paused
+    assert stats.oldest_age == 0
 
 
 def test_what_an_earlier_deliverer_measured_of_a_sink_that_is_gone_does_not_stay() -> None:

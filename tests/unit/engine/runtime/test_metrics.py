@@ -66,7 +66,23 @@ def test_counters_are_handed_over_as_what_came_since_the_last_time(
     status.stats.consumed = 12
     publisher.publish_counts()
     publisher.publish_counts()
-    assert metrics.counts == {"interlock.consumed": [5, 7], "interlock.watchdog_restarts": [1]}
+    assert metrics.counts["interlock.consumed"] == [5, 7, 0]
+    assert metrics.counts["interlock.watchdog_restarts"] == [1, 0, 0]
+
+
+def test_a_counter_is_there_before_anything_is_counted_and_never_decreases(
+    publisher: Publisher, metrics: Metrics, status: EngineStatus
+) -> None:
+    """A first dead letter was no increase: the counter appeared with it."""
+    publisher.publish_counts()
+    assert {f"interlock.{name}" for name in module.COUNTERS} <= metrics.counts.keys()
+    status.stats.dead_lettered = 3
+    publisher.publish_counts()
+    status.stats.dead_lettered = 1  # a transaction was aborted
+    publisher.publish_counts()
+    status.stats.dead_lettered = 4
+    publisher.publish_counts()
+    assert metrics.counts["interlock.dead_lettered"] == [0, 3, 0, 1]
 
 
 def test_samples_are_handed_over_once_in_milliseconds_and_thinned_out_evenly(
@@ -86,7 +102,7 @@ def test_samples_are_handed_over_once_in_milliseconds_and_thinned_out_evenly(
 def test_the_size_of_the_engine_is_published(
     publisher: Publisher, metrics: Metrics, status: EngineStatus
 ) -> None:
-    status.size = EngineSize(partitions=8, unread_partitions=1, open_keys=1000, registrations=40)
+    status.size = EngineSize(8, unread_partitions=1, open_keys=1000, registrations=40, late_timers=1)
     status.stats.recovery_s = 1.5
     publisher.publish_counts()
     assert metrics.gauges == {
@@ -94,6 +110,7 @@ def test_the_size_of_the_engine_is_published(
         "interlock.unread_partitions": 1,
         "interlock.open_keys": 1000,
         "interlock.registrations": 40,
+        "interlock.late_timers": 1,
         "interlock.recovery_time": 1500.0,
     }
 

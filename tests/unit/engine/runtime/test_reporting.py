@@ -109,8 +109,10 @@ def test_late_timers_are_posted_at_once_then_each_minute_and_cleared(stage: Stag
     for end in range(5, 70):
         stage.engine.problems.timers = f"Timers are waiting for b-event[0], which is read up to 1 of {end}."
         stage.look()
+    assert stage.status.size.late_timers == 1
     stage.engine.problems.timers = None
     stage.look()
+    assert stage.status.size.late_timers == 0
     assert stage.notices == [
         Notice("Timers are waiting for b-event[0], which is read up to 1 of 5."),
         Notice("Timers are waiting for b-event[0], which is read up to 1 of 65."),

@@ -15,6 +15,7 @@ import pytest
 from airflow.plugins_manager import is_valid_plugin
 from interlock import Event
 from interlock.plugin import entry
+from interlock.plugin.completions import listener as listener_module
 from interlock.plugin.completions.listener import CompletionListener
 from interlock.triggers.settings import KINDS, ListenerSettings, patterns_of
 
@@ -255,6 +256,23 @@ def test_a_process_flushes_only_its_own_outbox_at_its_end() -> None:
     listener.outboxes = {os.getpid() + 1: outbox}  # type: ignore[dict-item]  # as after a fork
     listener.before_stopping()
     assert outbox.flushed == 1
+
+
+@pytest.mark.parametrize("in_task_of_its_own", [True, False])
+def test_events_are_counted_by_the_metrics_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, in_task_of_its_own: bool
+) -> None:
+    """A task's process has metrics of its own; those of the other processes are not set up there."""
+    from airflow.observability import stats as of_airflow
+    from airflow.sdk.observability import stats as of_tasks
+
+    counted: list[tuple[str, int]] = []
+    used, unused = (of_tasks, of_airflow) if in_task_of_its_own else (of_airflow, of_tasks)
+    monkeypatch.setattr(used, "incr", lambda stat, count, *, tags: counted.append((stat, count)))
+    monkeypatch.setattr(unused, "incr", lambda *_, **__: pytest.fail("nobody would see it"))
+    monkeypatch.setattr(listener_module, "_in_task_process", lambda: in_task_of_its_own)
+    listener_module._counter()("emitted", 3)
+    assert counted[-1] == ("interlock.listener.emitted", 3)
 
 
 def registered(monkeypatch: pytest.MonkeyPatch, value: str) -> list[str]:
