@@ -23,7 +23,14 @@ EVERY_S: Final = 10.0
 MOST_SAMPLES: Final = 200  # for each timing and interval, because a receiver may get a packet for each
 # Each is published also while it is 0: who reads a counter that appears with its first increase sees none.
 COUNTERS: Final = tuple(each.name for each in fields(Stats) if type(each.default) is int)
-SIZES: Final = ("partitions", "unread_partitions", "open_keys", "registrations", "late_timers")
+SIZES: Final = (
+    "partitions",
+    "unread_partitions",
+    "unread_topics",
+    "open_keys",
+    "registrations",
+    "late_timers",
+)
 SAMPLES: Final = {"transaction_s": "transaction_time", "latency_s": "firing_latency"}
 
 

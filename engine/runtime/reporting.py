@@ -27,7 +27,8 @@ Post: TypeAlias = Callable[[str, str | None], None]
 class EngineSize:
     """How much an engine holds at one moment. `topics`: the listed topics of the bus.
 
-    `late_timers`: 1 if its due timers have waited for long, else 0.
+    `late_timers`: 1 if its due timers have waited for long, else 0. `unread_topics`: listed topics that it
+    cannot read; each engine looks at all of them.
     """
 
     partitions: int = 0
@@ -36,6 +37,7 @@ class EngineSize:
     registrations: int = 0
     topics: tuple[str, ...] = ()
     late_timers: int = 0
+    unread_topics: int = 0
 
 
 @dataclass
@@ -85,6 +87,7 @@ class StatusReporter:
             open_keys=sum(trigger.open_keys for trigger in engine.ownership.triggers.values()),
             registrations=len(engine.registry),
             late_timers=int(engine.problems.timers is not None),
+            unread_topics=len(engine.ownership.listed.unreadable),
             topics=() if bus is None else bus.topics,
         )
 

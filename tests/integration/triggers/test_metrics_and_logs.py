@@ -26,6 +26,7 @@ REPORTED = {
         "recovery_time",
         "partitions",
         "unread_partitions",
+        "unread_topics",
         "open_keys",
         "registrations",
         "late_timers",

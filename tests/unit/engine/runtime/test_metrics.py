@@ -102,12 +102,15 @@ def test_samples_are_handed_over_once_in_milliseconds_and_thinned_out_evenly(
 def test_the_size_of_the_engine_is_published(
     publisher: Publisher, metrics: Metrics, status: EngineStatus
 ) -> None:
-    status.size = EngineSize(8, unread_partitions=1, open_keys=1000, registrations=40, late_timers=1)
+    status.size = EngineSize(
+        8, unread_partitions=1, unread_topics=2, open_keys=1000, registrations=40, late_timers=1
+    )
     status.stats.recovery_s = 1.5
     publisher.publish_counts()
     assert metrics.gauges == {
         "interlock.partitions": 8,
         "interlock.unread_partitions": 1,
+        "interlock.unread_topics": 2,
         "interlock.open_keys": 1000,
         "interlock.registrations": 40,
         "interlock.late_timers": 1,

@@ -18,7 +18,7 @@ class FakeEngine:
     def __init__(self, status: EngineStatus) -> None:
         self.stats: Stats = status.stats
         self.errors: Counter[str] = Counter()
-        self.ownership = SimpleNamespace(unread={}, triggers={})
+        self.ownership = SimpleNamespace(unread={}, triggers={}, listed=SimpleNamespace(unreadable={}))
         self.missing: list[str] = []
         self.elsewhere: list[str] = []
         self.full: list[str] = []
@@ -118,6 +118,12 @@ def test_late_timers_are_posted_at_once_then_each_minute_and_cleared(stage: Stag
         Notice("Timers are waiting for b-event[0], which is read up to 1 of 65."),
         Notice(None),
     ]
+
+
+def test_listed_topics_that_cannot_be_read_are_counted_although_they_have_no_partition(stage: Stage) -> None:
+    stage.engine.ownership.listed.unreadable = {"orders": "the topic does not exist."}
+    stage.look()
+    assert (stage.status.size.unread_topics, stage.status.size.unread_partitions) == (1, 0)
 
 
 def test_a_failing_filter_is_counted_and_logged_once_a_minute(
