@@ -115,6 +115,16 @@ test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts b
 test-unit: $(VENV)/.interlock ## Unit tests: no broker, no Java
 	$(PYTEST) tests/unit
 
+# Without root, and without the server's service that the package would start. What is on PATH is not fetched.
+.PHONY: promtool
+promtool: $(if $(shell command -v promtool && command -v prometheus),,.build/tools/promtool) ## promtool of Debian's package prometheus, for the tests of the alert rules (needs apt-get)
+
+.build/tools/promtool:
+	@command -v apt-get >/dev/null || { echo "make: no promtool on PATH and no apt-get to fetch Debian's: install promtool and prometheus of Prometheus 2.42 or later" >&2; exit 1; }
+	@rm -rf .build/prometheus && mkdir -p .build/tools .build/prometheus
+	@cd .build/prometheus && apt-get download -qq -o APT::Sandbox::User="$$(id -un)" prometheus && dpkg-deb -x prometheus_*.deb .
+	@mv .build/prometheus/usr/bin/prometheus .build/prometheus/usr/bin/promtool .build/tools/ && rm -rf .build/prometheus
+
 include make/long.mk make/bench.mk
 
 # ---------------------------------------------------------------------------------------------

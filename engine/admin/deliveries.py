@@ -16,6 +16,7 @@ from ..delivery.ownership import delivery_metadata
 from ..errors import EngineError
 from ..kafka.admin import Admin
 from ..registry.registry import Registry
+from .alerts import Kind
 from .sinks import is_delivered
 
 
@@ -54,8 +55,8 @@ def groups(
 
 def deliveries(
     config: BusConfig, registry: Registry, found: Mapping[str, DelivererGroup | None]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for each deployment with sinks, and the problems. found: from `groups`.
+) -> tuple[list[dict[str, Any]], list[tuple[Kind, str]]]:
+    """A row for each deployment with sinks, and the problems with their kinds. found: from `groups`.
 
     A row has three counts. sinks: also those that cancelled subscriptions have left. deliverers: the
     processes that deliver. behind: see `DelivererGroup`. The last two are None if the cluster does not say.
@@ -64,17 +65,18 @@ def deliveries(
     cancelled ones `undelivered.left_behind` says so, if firings wait.
     """
     sinks = _sinks(registry)
-    rows, problems = [], []
+    rows: list[dict[str, Any]] = []
+    problems: list[tuple[Kind, str]] = []
     for deployment, group in found.items():
         members, behind = (None, None) if group is None else (group.deliverers, group.behind)
         number = sinks[deployment]
         problems += [
-            f"{tp}, which deployment {deployment!r} delivers: {text}"
+            (Kind.DELIVERY_STUCK, f"{tp}, which deployment {deployment!r} delivers: {text}")
             for tp, text in ({} if group is None else group.problems).items()
         ]
         rows.append({"deployment": deployment, "sinks": number, "deliverers": members, "behind": behind})
         if members == 0 and has_registered(registry, deployment):
-            problems.append(nobody_delivers(config, registry, deployment))
+            problems.append((Kind.NO_DELIVERER, nobody_delivers(config, registry, deployment)))
     return rows, problems
 
 

@@ -20,6 +20,7 @@ from ..kafka import probe
 from ..kafka.admin import Admin
 from ..kafka.topics import bus_record, check, read_registry
 from .access import USUAL_ROLES, Acl, Role, lacking, needed
+from .alerts import Kind, alert_for, kind_of_topic
 from .deployments import deployments
 from .findings import AirflowInfo, Finding
 from .health import examine
@@ -53,7 +54,7 @@ def diagnose(
     try:
         cluster = probe.cluster(config)
     except EngineError as error:
-        yield Finding("connection", "wrong", str(error))
+        yield Finding("connection", "wrong", str(error), alert_for(Kind.UNREACHABLE))
         return
     brokers = counted(cluster.brokers, "broker", "brokers")
     yield Finding("connection", "ok", f"{config.describe()} answers; it has {brokers}.")
@@ -202,7 +203,7 @@ def _topics(config: BusConfig, cluster: probe.Cluster) -> Iterator[Finding]:
         )
     except TopicsError as error:
         for problem in error.problems:
-            yield Finding("topics", "wrong", problem)
+            yield Finding("topics", "wrong", problem, alert_for(kind_of_topic(config, problem)))
     if config.topic("subscription") in cluster.replicas:
         for name in _listed(config):
             if name not in cluster.replicas:
@@ -212,6 +213,7 @@ def _topics(config: BusConfig, cluster: probe.Cluster) -> Iterator[Finding]:
                     f"The listed topic {name!r} does not exist, or this connection may not describe it: "
                     "create it again, allow Describe on it, or run: "
                     f"{config.command(f'topics remove {name}')}",
+                    alert_for(Kind.LISTED_TOPIC),
                 )
         with closing(Admin(config)) as admin:
             for name in _listed(config):
@@ -298,7 +300,7 @@ def _bus(config: BusConfig, shown: Collection[str]) -> Iterator[Finding]:
     health = examine(config)
     problems = [problem for problem in health.problems if problem not in shown]
     for problem in problems:
-        yield Finding("bus", "wrong", problem)
+        yield Finding("bus", "wrong", problem, health.alerts.get(problem))
     if not problems:
         registered = sum(health.registrations.get(kind, 0) for kind in ("one_shot", "durable"))
         lag = sum(partition["lag"] or 0 for partition in health.partitions)

@@ -118,7 +118,8 @@ def explain_subscription(
         if sink:
             deployment = registered.registration.subscription.partition("/")[0]
             registry = subscriptions.registry
-            notes += deliveries(config, registry, groups(config, registry, deployment))[1]
+            _, problems = deliveries(config, registry, groups(config, registry, deployment))
+            notes += [text for _, text in problems]
         counted_before = {**repeats(registered.condition, pending.idle, seen), **firings.taken}
     if pending.closed:
         firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)

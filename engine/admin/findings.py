@@ -14,11 +14,15 @@ DagRunId: TypeAlias = tuple[str, str]  # the DAG's id and the run's id
 
 
 class Finding(NamedTuple):
-    """The result of a check. text: a sentence, and what to do if something is wrong."""
+    """The result of a check. text: a sentence, and what to do if something is wrong.
+
+    alert: the alert rule that fires for it, if there is one.
+    """
 
     check: str
     level: Level
     text: str
+    alert: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -33,6 +33,7 @@ from ..protocol.partitions.missing_records import (
 from ..protocol.poison.suspects import suspect_text
 from ..records import BUS_KEY, OffsetMetadata
 from ..registry.registry import Registry
+from .alerts import Kind, alert_for, kind_of_report, kind_of_topic, kind_of_unknown
 from .dead_letters import counted as counted_letters
 from .deliveries import deliveries, groups
 from .undelivered import LATE_MS, late, left_behind, undelivered
@@ -48,6 +49,7 @@ FAILING_MS: Final = 300_000
 class Health:
     """A bus at one moment. `problems` is empty if the bus is healthy; the rest is plain data for JSON.
 
+    alerts: {problem: the alert rule that fires for it}, without problems that no rule fires for.
     dead_letters: how many are open and how many were sent again (redriven); complete: False if there may be
     more, because only the latest were counted; None if they cannot be read. dead_letters_at_most: all records
     of the topic, redrive and control records included. deliveries: see `deliveries`. sinks: see
@@ -57,6 +59,7 @@ class Health:
     bus: str
     cluster: str
     problems: list[str] = field(default_factory=list)
+    alerts: dict[str, str] = field(default_factory=dict)
     engines: list[dict[str, Any]] = field(default_factory=list)
     partitions: list[dict[str, Any]] = field(default_factory=list)
     registrations: dict[str, Any] = field(default_factory=dict)
@@ -69,6 +72,11 @@ class Health:
     def ok(self) -> bool:
         return not self.problems
 
+    def add(self, kind: Kind, *problems: str) -> None:
+        self.problems += problems
+        if alert := alert_for(kind):
+            self.alerts.update(dict.fromkeys(problems, alert))
+
 
 def examine(config: BusConfig, late_ms: int = LATE_MS) -> Health:
     """Examine the bus. Raises UnreachableError if the cluster does not answer.
@@ -79,7 +87,8 @@ def examine(config: BusConfig, late_ms: int = LATE_MS) -> Health:
     try:
         check(config)
     except TopicsError as e:
-        health.problems += e.problems
+        for problem in e.problems:
+            health.add(kind_of_topic(config, problem), problem)
     with closing(Admin(config)) as admin:
         return _examine(health, config, admin, late_ms)
 
@@ -89,15 +98,15 @@ def _examine(health: Health, config: BusConfig, admin: Admin, late_ms: int) -> H
     if any(topics[config.topic(kind)] is None for kind in ("event", "trigger", "subscription")):
         return health
     registry = read_registry(config, known=False)
-    health.problems += registry.unknown.values()
+    for key, text in registry.unknown.items():
+        health.add(kind_of_unknown(key), text)
     if BUS_KEY in registry.unknown:  # a bus of a later version may have other rules
         _look_at_failing(health, registry, int(time.time() * 1000))
         _look_at_engines(health, config, registry, admin.group_members())
         return health
     if registry.bus is None:
-        health.problems.append(
-            f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
-        )
+        text = f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
+        health.add(Kind.NO_BUS_RECORD, text)
     _look_at_registrations(health, registry)
     now_ms = int(time.time() * 1000)
     _look_at_deliveries(health, config, registry, now_ms, late_ms)
@@ -108,7 +117,8 @@ def _examine(health: Health, config: BusConfig, admin: Admin, late_ms: int) -> H
     found = positions(admin, config, listed)
     _look_at_engines(health, config, registry, members)
     _look_at_partitions(health, config, registry, members, found)
-    _look_for_open_transactions(health, config, admin, _ends(admin, topics, found))
+    sources = {position.tp for position in found}
+    _look_for_open_transactions(health, config, admin, _ends(admin, topics, found), sources)
     dead_letters = config.topic("dead-letter")
     if (topic := topics[dead_letters]) is not None:
         partitions = [TopicPartition(dead_letters, number) for number in range(topic.partitions)]
@@ -134,13 +144,13 @@ def _look_for_alterations(
             continue
         kept = kind not in ("event", "dead-letter")  # the protocols need no old records of these two
         if kept and registry.bus.topic_ids.get(kind, topic.id) != topic.id:
-            health.problems.append(
-                f"Topic {name!r} was deleted and created again: its records are lost. {ANOTHER_BUS}"
-            )
+            text = f"Topic {name!r} was deleted and created again: its records are lost. {ANOTHER_BUS}"
+            health.add(Kind.TOPIC, text)
         elif kind in ("trigger", "state", "action") and topic.partitions != registry.bus.partitions:
-            health.problems.append(
+            health.add(
+                Kind.TOPIC,
                 f"Topic {name!r} has {counted(topic.partitions, 'partition', 'partitions')}, but the bus was "
-                f"created with {registry.bus.partitions}: no engine runs. Create a bus with another name."
+                f"created with {registry.bus.partitions}: no engine runs. Create a bus with another name.",
             )
 
 
@@ -154,7 +164,8 @@ def _look_for_removed(
         if topic is None:  # `check` reports it
             continue
         starts = admin.start_offsets([TopicPartition(name, number) for number in range(topic.partitions)])
-        health.problems += [f"{text} {ANOTHER_BUS}" for text in removed_records(starts, contents)]
+        removed = (f"{text} {ANOTHER_BUS}" for text in removed_records(starts, contents))
+        health.add(Kind.RECORDS_REMOVED, *removed)
 
 
 def _look_at_registrations(health: Health, registry: Registry) -> None:
@@ -175,17 +186,16 @@ def _look_at_deliveries(
     """Finds deployments whose firings nobody delivers, and sinks with a firing that waits for too long."""
     found = groups(config, registry)
     health.deliveries, problems = deliveries(config, registry, found)
+    for kind, problem in problems:
+        health.add(kind, problem)
     try:
         sinks = undelivered(config, registry, found)
     except EngineError as e:  # such as no right to read the topic: the rest of the health is worth seeing
-        health.problems += [*problems, f"How many firings wait for sinks is not known: {e}"]
+        health.add(Kind.DELIVERIES_UNKNOWN, f"How many firings wait for sinks is not known: {e}")
         return
     health.sinks = [each.row(registry, now_ms) for each in sinks]
-    health.problems += [
-        *problems,
-        *left_behind(config, registry, found, sinks),
-        *late(config, registry, found, sinks, now_ms, late_ms),
-    ]
+    health.add(Kind.NO_DELIVERER, *left_behind(config, registry, found, sinks))
+    health.add(Kind.DELIVERY_LATE, *late(config, registry, found, sinks, now_ms, late_ms))
 
 
 def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Sequence[str]) -> None:
@@ -198,7 +208,7 @@ def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Seq
             why_unreadable(config, name, topic) if topic is None or topic.hidden or topic.leaderless else None
         )
         if reason is not None:
-            health.problems.append(topic_not_read(name, reason))
+            health.add(Kind.LISTED_TOPIC, topic_not_read(name, reason))
 
 
 def _look_at_engines(
@@ -209,14 +219,16 @@ def _look_at_engines(
         for member in sorted(members, key=lambda member: member.name)
     ]
     if not members and not registry.is_known:
-        health.problems.append(
+        health.add(
+            Kind.NO_ENGINE,
             f"No engine is a member of group {config.group!r}: engines of this version end, because they "
-            "must not skip a record that they cannot read."
+            "must not skip a record that they cannot read.",
         )
     elif not members and len(registry):
-        health.problems.append(
+        health.add(
+            Kind.NO_ENGINE,
             f"No engine is a member of group {config.group!r}; registrations in force: {len(registry)}. "
-            f"Start a triggerer, or run: {config.command('engine')}"
+            f"Start a triggerer, or run: {config.command('engine')}",
         )
 
 
@@ -225,10 +237,11 @@ def _look_at_failing(health: Health, registry: Registry, now_ms: int) -> None:
     for process, (written_ms, failing) in sorted(registry.failing.items()):
         if written_ms < now_ms - FAILING_MS:
             continue  # the process has ended: it writes the record every minute
-        health.problems.append(
+        health.add(
+            Kind.ENGINE_ENDS,
             f"The engine of process {process!r} on host {failing.host!r} (deployment {failing.deployment!r}) "
             f"ends again and again: {failing.count} times since {_moment(failing.since_ms)}. Its reason at "
-            f"{_moment(written_ms)}: {failing.text}"
+            f"{_moment(written_ms)}: {failing.text}",
         )
 
 
@@ -255,19 +268,20 @@ def _look_at_partitions(
         lost, stopped = known.lost, None
         if lost is not None and registry.resumption(tp) is None:
             stopped = stopped_text(config, tp, lost)
-            health.problems.append(stopped)
+            health.add(Kind.NOT_READ, stopped)
             stopped_count += 1
         tried = suspect_text(tp, known.metadata)
         if lost is None and tried is not None:
-            health.problems.append(tried)
+            health.add(Kind.SUSPECT, tried)
         reported = _reported(registry, tp, stopped, lost is not None)
         if reported:
             by = "" if tp in owners else " Its last engine reported this."
-            health.problems.append(reported + by)
+            health.add(kind_of_report(config, tp, reported), reported + by)
         if members and tp not in owners:
-            health.problems.append(
+            health.add(
+                Kind.NO_OWNER,
                 f"{tp} is assigned to no engine. That is normal for a moment after an engine joined or left, "
-                "or partitions were added: check again in half a minute."
+                "or partitions were added: check again in half a minute.",
             )
         # A listed partition that has lost its offset is stopped, so all that it holds is unread.
         lag = position.size if position.lag is None and lost is not None else position.lag
@@ -275,9 +289,10 @@ def _look_at_partitions(
         # retention has removed nothing yet.
         in_danger = position.low > 0 and position.retention_used > RETENTION_IN_DANGER
         if lost is None and tp.topic != trigger and in_danger:
-            health.problems.append(
+            health.add(
+                Kind.RETENTION,
                 f"{tp}: {lag} of its {counted(position.size, 'record', 'records')} are unread, and retention "
-                "removes the oldest. Add engines, or raise the topic's retention."
+                "removes the oldest. Add engines, or raise the topic's retention.",
             )
         health.partitions.append(
             {
@@ -295,7 +310,7 @@ def _look_at_partitions(
         )
     if stopped_count > 1:
         command = config.command("topics resume --all --from start|end")
-        health.problems.append(f"To resume all {stopped_count} stopped partitions: {command}")
+        health.add(Kind.REMEDY, f"To resume all {stopped_count} stopped partitions: {command}")
 
 
 def _reported(registry: Registry, tp: TopicPartition, stopped: str | None, lost: bool) -> str:
@@ -332,9 +347,16 @@ def _ends(
 
 
 def _look_for_open_transactions(
-    health: Health, config: BusConfig, admin: Admin, ends: Mapping[TopicPartition, int]
+    health: Health,
+    config: BusConfig,
+    admin: Admin,
+    ends: Mapping[TopicPartition, int],
+    sources: Collection[TopicPartition],
 ) -> None:
-    """Finds partitions where a transaction, open for longer than OPEN_MS, hides records from readers."""
+    """Finds partitions where a transaction, open for longer than OPEN_MS, hides records from readers.
+
+    sources: those that engines read.
+    """
     stable = admin.stable_offsets(ends)
     hidden = [tp for tp in ends if stable[tp] < ends[tp]]
     recent = admin.offsets_since(hidden, int(time.time() * 1000) - OPEN_MS)
@@ -344,12 +366,13 @@ def _look_for_open_transactions(
             continue  # the transaction began less than OPEN_MS ago
         tool = f"kafka-transactions.sh --bootstrap-server {config.bootstrap_servers}"
         place = f"--topic {tp.topic} --partition {tp.partition}"
-        health.problems.append(
+        health.add(
+            Kind.TRANSACTION_ON_SOURCE if tp in sources else Kind.TRANSACTION_ELSEWHERE,
             f"{tp}: a transaction of another producer has been open for more than {OPEN_MS // 1000} s, if "
             f"this machine's clock agrees with the brokers', and hides the records from offset {at} on from "
             f"all readers. To see its producer: {tool} describe-producers {place}. To end it: {tool} abort "
             f'{place} --start-offset {at}. On Kafka 4.3 and 4.4 read "Brokers" in docs/operate/operating.md '
-            "first: it may have been committed."
+            "first: it may have been committed.",
         )
 
 

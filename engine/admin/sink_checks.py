@@ -12,6 +12,7 @@ from ...conditions.explanation.wording import counted
 from ..delivery.addresses import refusal
 from ..registry.registry import Registry
 from ..sending.target import ClientCredentials, SinkTarget, TargetError
+from .alerts import Kind, alert_for
 from .findings import Finding, SinkAccess
 from .sinks import is_delivered, sink_of
 
@@ -50,7 +51,8 @@ def check_sinks(
             faults.setdefault(text, []).append(name)
     for text, names in faults.items():
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        yield Finding("sinks", "wrong", f"{', '.join(names[:MOST_NAMED])}{more}: {text}")
+        found = f"{', '.join(names[:MOST_NAMED])}{more}: {text}"
+        yield Finding("sinks", "wrong", found, alert_for(Kind.SINK_CONNECTION))
     if not faults:
         checked = f"; connections: {', '.join(sorted(targets))}. No request was sent." if own else "."
         others = len(named) - len(own)

@@ -25,6 +25,7 @@ def get_cli_commands() -> list[CLICommand]:
         explain,
         health,
         migrate,
+        monitoring,
         receiver,
         reconcile,
         subscriptions,
@@ -33,8 +34,8 @@ def get_cli_commands() -> list[CLICommand]:
     )
 
     modules = (
-        broker, dead_letters, deliver, doctor, emit, engine, explain, health, migrate, receiver,
-        reconcile, subscriptions, tail, topics,
+        broker, dead_letters, deliver, doctor, emit, engine, explain, health, migrate, monitoring,
+        receiver, reconcile, subscriptions, tail, topics,
     )  # fmt: skip
     return [
         GroupCommand(

@@ -48,7 +48,8 @@ def run(args: Namespace) -> None:
     """Shows the findings; exits with 1 if one of them is `wrong`."""
     with progress("Checking settings") as now:
         findings = _findings(args, lambda check: now(f"Checking {check}"))
-    show(args, [{"check": each.check, "state": each.level, "found": each.text} for each in findings])
+    columns = {"check": "check", "state": "level", "found": "text", "alert": "alert"}
+    show(args, [{name: getattr(each, of) for name, of in columns.items()} for each in findings])
     wrong = sum(each.level == "wrong" for each in findings)
     if wrong:
         say(f"{counted(wrong, 'problem')} in {counted(len(findings), 'finding')}.")

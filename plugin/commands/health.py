@@ -68,7 +68,8 @@ def run(args: Namespace) -> None:
         if len(shown) < len(health.partitions):
             say(_not_shown([each for each in health.partitions if each not in shown]))
     for problem in health.problems:
-        say(problem)
+        alert = health.alerts.get(problem)
+        say(problem if alert is None else f"{problem} Alert: {alert}.")
     if not health.ok:
         raise SystemExit(1)
 

@@ -12,7 +12,7 @@ from interlock.engine.delivery.stats import DeliveryStats
 from interlock.engine.runtime import metrics as of_engines
 from interlock.engine.runtime.delivering import Delivering
 from interlock.engine.runtime.delivery_metrics import DeliveryPublisher
-from interlock.engine.runtime.metrics import Publisher
+from interlock.engine.runtime.metrics import Metrics, Publisher
 from interlock.engine.runtime.reporting import EngineStatus
 from interlock.engine.runtime.runtime import Runtime
 from interlock.triggers.relay_counts import RelayCounts
@@ -39,11 +39,12 @@ def documented() -> dict[str, str]:
 
 
 class Recorder:
-    """Keeps the kind and the tags of each metric."""
+    """Keeps the kind and the tags of each metric, and passes it on to `receiver`, if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, receiver: Metrics | None = None) -> None:
         self.kinds: dict[str, str] = {}
         self.tags: dict[str, set[str]] = {}
+        self._receiver = receiver
 
     def _take(self, stat: str, kind: str, tags: dict[str, str]) -> None:
         self.kinds[stat] = kind
@@ -51,17 +52,23 @@ class Recorder:
 
     def incr(self, stat: str, count: int, *, tags: dict[str, str]) -> None:
         self._take(stat, "counter", tags)
+        if self._receiver is not None:
+            self._receiver.incr(stat, count, tags=tags)
 
     def gauge(self, stat: str, value: float, *, tags: dict[str, str]) -> None:
         self._take(stat, "gauge", tags)
+        if self._receiver is not None:
+            self._receiver.gauge(stat, value, tags=tags)
 
     def timing(self, stat: str, dt: float, *, tags: dict[str, str]) -> None:
         self._take(stat, "timing", tags)
+        if self._receiver is not None:
+            self._receiver.timing(stat, dt, tags=tags)
 
 
-def published(monkeypatch: Any) -> Recorder:
-    """What the code publishes: every publisher runs, with samples of each timing."""
-    recorder, config = Recorder(), BusConfig("b", "d", {"bootstrap.servers": "nowhere:1"})
+def published(monkeypatch: Any, receiver: Metrics | None = None) -> Recorder:
+    """What the code publishes: every publisher runs, with samples of each timing. receiver: gets it too."""
+    recorder, config = Recorder(receiver), BusConfig("b", "d", {"bootstrap.servers": "nowhere:1"})
     status = EngineStatus()
     status.stats.transaction_s.append(0.1)
     status.stats.latency_s.append(0.1)

@@ -75,6 +75,7 @@ def test_an_install_imports_the_package_and_its_data(
         "from importlib.resources import files; from importlib.metadata import version; "
         "assert files('interlock').joinpath('py.typed').is_file(); "
         "assert files('interlock.plugin').joinpath('broker/kafka-4.2.2.sha512').is_file(); "
+        "assert files('interlock.plugin').joinpath('monitoring/alerts.yaml').is_file(); "
         "print(version('airflow-interlock'), p.__file__)"
     )
     # -I -S: neither this checkout nor the environment's own installation is seen

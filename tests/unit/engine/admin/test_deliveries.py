@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from interlock import event
 from interlock.engine.admin import deliveries as module
+from interlock.engine.admin.alerts import Kind
 from interlock.engine.admin.deliveries import DelivererGroup, deliveries, groups
 from interlock.engine.admin.sinks import destination, is_delivered, sink_of
 from interlock.engine.bus import Committed, Record, Topic, TopicPartition
@@ -90,7 +91,9 @@ class Admin:
         self._cluster.closed += 1
 
 
-def reported(cluster: Cluster, only: str | None = None) -> tuple[list[dict[str, Any]], list[str]]:
+def reported(
+    cluster: Cluster, only: str | None = None
+) -> tuple[list[dict[str, Any]], list[tuple[Kind, str]]]:
     return deliveries(CONFIG, cluster.registry, groups(CONFIG, cluster.registry, only))
 
 
@@ -107,7 +110,8 @@ def test_each_deployment_with_sinks_is_shown_and_one_that_nobody_delivers_is_a_p
     cluster.register("one/deliver/a", "one/deliver/b", "two/deliver/a")
     cluster.register("two/dispatch/d", "two/deliver/without", sink=False)
     cluster.members = {"b-deliver-one": 0, "b-deliver-two": 3}
-    rows, [problem] = reported(cluster)
+    rows, [(kind, problem)] = reported(cluster)
+    assert kind is Kind.NO_DELIVERER
     assert rows == [
         {"deployment": "one", "sinks": 2, "deliverers": 0, "behind": 13},
         {"deployment": "two", "sinks": 1, "deliverers": 3, "behind": 13},
@@ -123,7 +127,8 @@ def test_what_a_deliverer_has_said_of_its_partition_is_a_problem(cluster: Cluste
     cluster.register("one/deliver/a")
     cluster.members = {"b-deliver-one": 1}
     cluster.metadata = '{"v":1,"t":"id","c":"d","p":"It holds a record of version 9."}'
-    _, [problem] = reported(cluster)
+    _, [(kind, problem)] = reported(cluster)
+    assert kind is Kind.DELIVERY_STUCK
     assert problem == ("b-action[1], which deployment 'one' delivers: It holds a record of version 9.")
     for metadata in ("", "no JSON", '{"v":1}', '{"p":5}', "[]"):
         cluster.metadata = metadata
@@ -151,7 +156,7 @@ def test_a_group_that_cannot_be_seen_is_unknown_and_no_problem(cluster: Cluster)
 def test_only_the_deployment_that_is_asked_for_is_looked_at(cluster: Cluster) -> None:
     cluster.register("one/deliver/a", "two/deliver/a")
     cluster.members = {"b-deliver-one": 0, "b-deliver-two": 0}
-    [row], [problem] = reported(cluster, "two")
+    [row], [(_, problem)] = reported(cluster, "two")
     assert (row["deployment"], "'two'" in problem, cluster.closed) == ("two", True, 1)
 
 

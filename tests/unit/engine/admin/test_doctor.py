@@ -142,7 +142,8 @@ def test_a_cluster_that_does_not_answer_ends_the_checks_with_its_reason(
 
     monkeypatch.setattr(doctor.probe, "cluster", silent)
     found = list(doctor.diagnose(config(), AirflowInfo("3.3.2")))
-    assert found[-1] == Finding("connection", "wrong", "Cannot reach it: no answer.")
+    text = "Cannot reach it: no answer."
+    assert found[-1] == Finding("connection", "wrong", text, "InterlockRestarts")
 
 
 @pytest.mark.parametrize(

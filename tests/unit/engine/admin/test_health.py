@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from interlock import event
 from interlock.engine.admin import health as module
+from interlock.engine.admin.alerts import ALERTS, Kind
 from interlock.engine.admin.health import Health, examine
 from interlock.engine.bus import Committed, Record, Topic, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import UnreachableError
+from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka.admin import GroupMember
 from interlock.engine.kafka.positions import Position
 from interlock.engine.records import (
@@ -21,6 +23,8 @@ from interlock.engine.records import (
     LeaseRecord,
     OffsetMetadata,
     ProblemRecord,
+    Registration,
+    RegistrationKey,
     ResumeRecord,
     SourceRecord,
     encode_json,
@@ -99,6 +103,33 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(module, "read_registry", lambda _config, **_: cluster.registry)
     monkeypatch.setattr(module, "positions", lambda *_: cluster.positions())
     return cluster
+
+
+ALERT_OF = {
+    "no engine": "InterlockNoEngine",
+    "a topic was made again": "InterlockRestarts",
+    "a topic has other partitions": "InterlockRestarts",
+    "a topic is missing": "InterlockRestarts",
+    "the dead-letter topic is missing": None,
+    "registrations were removed": "InterlockRestarts",
+    "a lease of a later version": "InterlockRestarts",
+    "a sink of a later version": "InterlockDeliveriesLate",
+    "no bus record": "InterlockRestarts",
+    "an engine ends": "InterlockRestarts",
+    "a listed topic is missing": "InterlockPartitionsNotRead",
+    "a partition is stopped": "InterlockPartitionsNotRead",
+    "a partition is paused": "InterlockPartitionsNotRead",
+    "a look-back is cut": "InterlockLookBackCut",
+    "a wait is full": "InterlockDeadLetters",
+    "retention is near": "InterlockRetentionNear",
+    "no owner": None,
+    "a transaction hides events": "InterlockLagGrows",
+    "a transaction hides firings": None,
+    "nobody delivers": "InterlockNoDeliverer",
+    "a deliverer is stuck": "InterlockDeliveriesLate",
+    "a delivery is late": "InterlockDeliveriesLate",
+    "a suspect": None,
+}
 
 
 def state(health: Health, tp: TopicPartition = EVENT) -> str:
@@ -353,3 +384,135 @@ def test_where_the_action_topic_cannot_be_read_the_rest_of_the_health_is_shown(
         "How many firings wait for sinks is not known: The brokers refuse Read on b-action."
     ]
     assert (state(health), state(health, OTHER)) == ("open", "open")
+
+
+class Troubled:
+    """Makes one problem of ALERT_OF in a cluster that is well."""
+
+    def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster, self.patch = cluster, monkeypatch
+
+    def make(self, problem: str) -> None:
+        getattr(self, problem.replace(" ", "_").replace("-", "_"))()
+
+    def no_engine(self) -> None:
+        self.cluster.owner = ()
+        registration = Registration.of("d/dag/run/task", event("x"), None, 0)
+        self.cluster.write(RegistrationKey(registration.incarnation, "n").encode(), registration)
+
+    def a_topic_was_made_again(self) -> None:
+        self.cluster.write(BUS_KEY, BusRecord(partitions=1, topic_ids={"state": "another"}))
+
+    def a_topic_has_other_partitions(self) -> None:
+        self.cluster.write(BUS_KEY, BusRecord(partitions=2))
+
+    def a_topic_is_missing(self) -> None:
+        self.topics("Topic 'b-state' is missing, or this user may not describe it.")
+
+    def the_dead_letter_topic_is_missing(self) -> None:
+        self.topics("Topic 'b-dead-letter' is missing, or this user may not describe it.")
+
+    def topics(self, text: str) -> None:
+        def check(_config: BusConfig) -> None:
+            raise TopicsError(text, "If 'b' is the right bus, run: airflow interlock topics create")
+
+        self.patch.setattr(module, "check", check)
+
+    def registrations_were_removed(self) -> None:
+        self.patch.setattr(self.cluster, "start_offsets", lambda tps: dict.fromkeys(tps, 3))
+        self.patch.setattr(module, "counted_letters", self.unreadable)
+
+    @staticmethod
+    def unreadable(*_: object) -> None:
+        raise UnreachableError("no records")  # else a real client would wait 30 s for dead letters
+
+    def a_lease_of_a_later_version(self) -> None:
+        self.cluster.write(b"lease/p/0", LeaseRecord(v=9, deployment="d", incarnations=[], host="h"))
+
+    def a_sink_of_a_later_version(self) -> None:
+        self.cluster.registry.unknown[b"sink/d/deliver/crm"] = "It has version 9."
+
+    def no_bus_record(self) -> None:
+        self.cluster.registry.bus = None
+
+    def an_engine_ends(self) -> None:
+        failing = FailingRecord(deployment="d", host="h", count=12, since_ms=0, text="Odd.")
+        place, at_ms = TopicPartition("b-subscription", 0), int(time.time() * 1000)
+        record = Record(
+            place, self.cluster.registry.position, at_ms, b"failing/p", encode_json(failing), None
+        )
+        self.cluster.registry.apply(record)
+
+    def a_listed_topic_is_missing(self) -> None:
+        self.cluster.write(BUS_KEY, BusRecord(partitions=1, topics=("orders",)))
+        self.cluster.listed["orders"] = None
+
+    def a_partition_is_stopped(self) -> None:
+        self.cluster.low, self.cluster.committed[EVENT] = 8, 5
+
+    def a_partition_is_paused(self) -> None:
+        self.cluster.report(PAUSED)
+
+    def a_look_back_is_cut(self) -> None:
+        self.cluster.report(GAP)
+
+    def a_wait_is_full(self) -> None:
+        trigger = TopicPartition("b-trigger", 0)
+        text = "'d/dag/run/task' has 100000 open keys: it takes no further key."
+        self.cluster.write(registry_key("problem", *trigger), ProblemRecord(text=text))
+        self.cluster.owner += (trigger,)
+        at = Position(trigger, Committed(1, ""), 0, 1, Topic("t", 1))
+        found = self.cluster.positions()
+        self.patch.setattr(module, "positions", lambda *_: [*found, at])
+
+    def retention_is_near(self) -> None:
+        self.cluster.low, self.cluster.committed[EVENT] = 1, 2
+
+    def no_owner(self) -> None:
+        self.cluster.owner = (OTHER,)
+
+    def a_transaction_hides_events(self) -> None:
+        self.cluster.stable[EVENT] = 4
+
+    def a_transaction_hides_firings(self) -> None:
+        action = TopicPartition("b-action", 0)
+        self.cluster.ends[action], self.cluster.stable[action] = 10, 4
+
+    def nobody_delivers(self) -> None:
+        self.delivering([(Kind.NO_DELIVERER, "No process delivers.")])
+
+    def a_deliverer_is_stuck(self) -> None:
+        self.delivering([(Kind.DELIVERY_STUCK, "b-action[0]: it has a record of a later version.")])
+
+    def a_delivery_is_late(self) -> None:
+        self.patch.setattr(module, "late", lambda *_: ["Firing f was not delivered for 1h."])
+
+    def delivering(self, problems: list[tuple[Kind, str]]) -> None:
+        self.patch.setattr(module, "deliveries", lambda *_: ([], problems))
+
+    def a_suspect(self) -> None:
+        self.patch.setattr(module, "suspect_text", lambda tp, _: f"{tp}: a record." if tp == EVENT else None)
+
+
+@pytest.mark.parametrize("problem", ALERT_OF)
+def test_each_problem_has_the_alert_that_fires_for_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    Troubled(cluster, monkeypatch).make(problem)
+    health = examine(CONFIG)
+    assert health.problems != []
+    alert = ALERT_OF[problem]
+    assert {*health.alerts.values()} == ({alert} if alert else set())
+
+
+def test_each_kind_of_problem_says_whether_an_alert_fires_for_it() -> None:
+    assert ALERTS.keys() == {*Kind}
+
+
+def test_what_to_do_about_problems_is_no_problem_with_an_alert(cluster: Cluster) -> None:
+    cluster.low, cluster.committed = 8, {EVENT: 5, OTHER: 5}
+    health = examine(CONFIG)
+    assert [health.alerts.get(problem) for problem in health.problems] == [
+        *["InterlockPartitionsNotRead"] * 2,
+        None,
+    ]

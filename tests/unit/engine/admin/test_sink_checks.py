@@ -76,6 +76,7 @@ def test_sinks_with_the_same_fault_are_one_finding() -> None:
         "wrong",
         f"{', '.join(names[:3])} and 2 more: This process can read no connection 'crm': create it, with type "
         "http.",
+        "InterlockSinkPaused",
     )
 
 

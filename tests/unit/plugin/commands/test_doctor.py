@@ -55,6 +55,19 @@ def test_an_invalid_setting_is_reported_once_among_the_other_findings(
     assert expected in text
 
 
+def test_a_finding_names_the_alert_that_fires_for_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(CONNECTION))
+    found = [Finding("bus", "wrong", "No engine.", "InterlockNoEngine"), Finding("clock", "wrong", "x")]
+    monkeypatch.setattr(doctor, "diagnose", lambda *_: iter(found))
+    args = get_parser().parse_args(["interlock", "doctor", "--output", "json"])
+    with pytest.raises(SystemExit):
+        args.func(args)
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["alert"] for row in rows] == ["InterlockNoEngine", None]
+
+
 def test_a_terminal_shows_which_check_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from airflow.cli.cli_parser import get_parser
 from interlock.engine.admin import health as module
+from interlock.engine.admin.alerts import Kind
 from interlock.engine.admin.health import Health
 
 WELL = {"topic": "b-event", "lag": 0, "tries": 0, "state": "open", "committed": 4}
@@ -68,6 +69,20 @@ def test_dead_letters_are_counted_as_the_list_shows_them(
     assert expected_text in " ".join(out.split())
     out, _ = shown("json", health, monkeypatch, capsys)
     assert (json.loads(out)["dead_letters"], json.loads(out)["dead_letters_at_most"]) == (found, 17)
+
+
+def test_a_problem_names_the_alert_that_fires_for_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    health = Health("b", "one:1")
+    health.add(Kind.NO_ENGINE, "No engine.")
+    health.add(Kind.REMEDY, "Start one.")
+    _, err = shown("table", health, monkeypatch, capsys)
+    assert err.splitlines()[-2:] == ["No engine. Alert: InterlockNoEngine.", "Start one."]
+    out, _ = shown("json", health, monkeypatch, capsys)
+    whole = json.loads(out)
+    assert whole["problems"] == ["No engine.", "Start one."]
+    assert whole["alerts"] == {"No engine.": "InterlockNoEngine"}
 
 
 def test_an_idle_bus_has_no_partition_rows(
