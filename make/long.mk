@@ -1,5 +1,14 @@
 # Tests that take long: other versions, random searches, chaos, several triggerers. Included by the Makefile.
 
+# Debian has no package of it. A minute or more: it is compiled.
+STATSD_EXPORTER ?= 0.28.0
+.PHONY: statsd_exporter
+statsd_exporter: .build/tools/statsd_exporter ## statsd_exporter of Prometheus, for the long test of the metrics' names (needs Go)
+
+.build/tools/statsd_exporter:
+	@command -v go >/dev/null || { echo "make: no go found, which compiles statsd_exporter: install Go (Debian: apt install golang-go), or put statsd_exporter on PATH" >&2; exit 1; }
+	@mkdir -p .build/tools && GOBIN="$(CURDIR)/.build/tools" go install github.com/prometheus/statsd_exporter@v$(STATSD_EXPORTER)
+
 .PHONY: test-long test-marked-long
 test-long: java $(VENV)/.interlock ## All that takes long, hours; a table of what ran, its result and time (ONLY=ha,chaos: some of it; RESUME=1: what has not passed at this commit)
 	@$(PY) -m tests.long $(if $(RESUME),--resume) $(subst $(comma), ,$(ONLY))
@@ -7,6 +16,7 @@ test-long: java $(VENV)/.interlock ## All that takes long, hours; a table of wha
 # Nearly every one keeps a core busy with an Airflow, a Spark or an engine.
 test-marked-long: TEST_PROCESSES = 2
 test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: every way a Spark job can end, whole demos (FOLDERS=tests/unit: some of them)
+	@$(MAKE) -s promtool statsd_exporter || true # the tests that need them fail and say so
 	$(TESTED) -m long $(or $(FOLDERS),tests)
 
 # An environment for each, beside that of `make venv`.
