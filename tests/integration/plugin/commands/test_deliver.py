@@ -29,7 +29,7 @@ from tests.integration.engine.conftest import Bench, in_thread
 from tests.integration.plugin.commands.conftest import Ran, Start
 from tests.kit.asking import status
 from tests.kit.sinks import Behaviour, Sink, answer
-from tests.kit.state_store import StateStore
+from tests.kit.state_store import StateStore, task_instance
 
 PASSWORD = "canary-77"
 NAME = "airflow/deliver/ship"
@@ -64,8 +64,9 @@ def durable_of(bench: Bench, monkeypatch: pytest.MonkeyPatch, **arguments: Any) 
         **{"conn_id": "crm", "path": "/orders", "retry": {"delay_s": 0.05}, **arguments},
     )
     run = SimpleNamespace(start_date=datetime(2026, 1, 1, tzinfo=UTC))
+    context: Any = {"ti": task_instance(), "dag_run": run, "task_state_store": StateStore()}
     with pytest.raises(TaskDeferred) as raised:
-        dag.task_dict["deliver"].execute({"dag_run": run, "task_state_store": StateStore()})
+        dag.task_dict["deliver"].execute(context)
     return Durable(**json.loads(json.dumps(raised.value.trigger.serialize()[1]["durable"])))
 
 
@@ -157,6 +158,7 @@ def test_firings_reach_the_sink_a_refused_one_is_redriven_and_sigterm_drains(
         late = json.loads(interlock("health", "--late-after", "1ms").out)
         assert (late["ok"], late["sinks"][0]["oldest_firing"]) == (False, shown["oldest_firing"])
         [problem] = late["problems"]
+        assert late["alerts"] == {problem: "InterlockDeliveriesLate"}
         assert f"skip {NAME} {shown['oldest_firing']}" in problem
         process.send_signal(signal.SIGTERM)
         log = tmp_path / "deliver.log"

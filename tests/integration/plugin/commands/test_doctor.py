@@ -75,6 +75,9 @@ def test_what_is_wrong_is_reported_with_what_to_do_and_the_exit_code_is_1(interl
     assert f"{name!r} has cleanup.policy=delete" in texts
     assert "No engine is a member" in texts
     assert "'other-host' waits for 'airflow/elsewhere/run/w', a run that this Airflow does not have" in texts
+    alerts = {row["alert"]: row["found"] for row in json.loads(ran.out) if row["alert"]}
+    assert alerts.keys() == {"InterlockRestarts", "InterlockNoEngine"}
+    assert f"{name!r} has cleanup.policy=delete" in alerts["InterlockRestarts"]
 
 
 @pytest.mark.usefixtures("airflow_database")

@@ -23,6 +23,7 @@ def test_health_shows_all_and_exits_with_a_sentence_for_what_is_wrong(
     whole = json.loads(ill.out)
     assert whole["registrations"]["one_shot"] == 1
     assert "No engine is a member of group" in ill.err
+    assert set(whole["alerts"].values()) == {"InterlockNoEngine"}
 
 
 def test_health_as_a_table_and_as_yaml(interlock: Any, bench: Any) -> None:
