@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import sqlalchemy
@@ -151,6 +153,12 @@ def test_the_log_of_a_wait_says_what_it_waits_for_and_what_came(site: Any, event
     assert f"airflow/pair/{run_id}/wait" in log
     assert "id log-one" in log
     assert "id log-two" in log
+    page = f"{site.airflow.url}/dags/pair/runs/{quote(run_id, safe='')}/tasks/wait/plugin/interlock-wait"
+    assert f"The tab Wait shows what is met and what is missing: {page}" in log
+    last = r"Its last event, (first|second)\.half, was recorded at \S+; it was decided \w+ later"
+    assert re.search(
+        rf"Firing \w+: met by first\.half, second\.half\. {last}, and resumed this task \w+ after", log
+    )
 
 
 def test_a_wait_on_missing_topics_says_what_to_do_and_continues_when_it_is_done(
