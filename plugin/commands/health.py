@@ -44,7 +44,9 @@ def run(args: Namespace) -> None:
     from airflow.exceptions import AirflowNotFoundException
 
     from ...conditions.nodes.duration import duration_ms
+    from ...engine.admin.alerts import Kind, alert_for
     from ...engine.admin.health import examine
+    from ...engine.errors import UnreachableError
     from ...events.errors import InterlockError
 
     try:
@@ -54,7 +56,9 @@ def run(args: Namespace) -> None:
             health = examine(config, late_ms)
     except (InterlockError, AirflowNotFoundException) as e:
         if args.output in ("json", "yaml"):
-            print_whole(args.output, {"ok": False, "problems": [str(e)]})
+            alert = alert_for(Kind.UNREACHABLE) if isinstance(e, UnreachableError) else None
+            alerts = {} if alert is None else {str(e): alert}
+            print_whole(args.output, {"ok": False, "problems": [str(e)], "alerts": alerts})
         raise
     if args.output in ("json", "yaml"):
         print_whole(args.output, {"ok": health.ok, **asdict(health)})

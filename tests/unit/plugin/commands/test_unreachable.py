@@ -76,6 +76,7 @@ def test_health_still_prints_one_object(output: str, read: Any, capsys: pytest.C
     whole = read(capsys.readouterr().out)
     assert whole["ok"] is False
     [problem] = whole["problems"]
+    assert whole["alerts"] == {problem: "InterlockRestarts"}
     assert problem.startswith(SAYS)
     assert message == f"airflow interlock health: {problem}"
 
