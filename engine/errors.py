@@ -14,7 +14,8 @@ InterlockError
     ├── LostRange          records of one partition are gone; that partition stops, others continue
     ├── RecordError        a record of an internal topic cannot be read
     │   └── UnknownVersion ... because another version wrote it: run that version
-    └── FetchError         the event behind a `dataref` is gone, or is not of this bus
+    ├── FetchError         the event behind a `dataref` is gone, or is not of this bus
+    └── StillReading       a follower has not read its topics yet: ask again
 """
 
 from __future__ import annotations
@@ -103,3 +104,11 @@ class UnknownVersion(RecordError):
 
 class FetchError(EngineError):
     """The event behind a `dataref` cannot be returned: it is gone, or is not an event of this bus."""
+
+
+class StillReading(EngineError):
+    """A follower has read `read` of about `of` records; it answers when it has read them all."""
+
+    def __init__(self, read: int, of: int) -> None:
+        super().__init__(f"The topics of the bus are being read: {read} of about {of} records so far.")
+        self.read, self.of = read, of

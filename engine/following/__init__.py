@@ -1,0 +1,1 @@
+"""The read model of a bus: what its subscription, state and action topics hold now, followed in a thread."""
