@@ -234,37 +234,7 @@ class Registry:
         if incarnation is None:
             self._read_other(item, change)
             return change
-        if item.value is None:
-            self._forget_key(incarnation, item.key or b"")
-            if is_leftover(item.headers):
-                self._begin_later(incarnation, change)
-            else:
-                self._remove(incarnation, item.timestamp_ms, change)
-            return change
-        try:
-            registration = decode_json(Registration, item.value, str(item))
-            condition = self._condition_of(registration)
-            condition.check_key(registration.key is not None)
-            if registration.key is not None:
-                canonical_key(registration.key)
-            _require_own_key(item, incarnation, registration)
-        except UnknownVersion as e:
-            self._note_unknown(item, e)
-            return change
-        except self.caught as e:
-            with at(*item.source, item.offset):
-                log.error("Registration at %s is ignored: %s", item, e)
-            return change
-        self._subscription_of[incarnation] = registration.subscription
-        keys = self._keys.setdefault(registration.subscription, {}).setdefault(incarnation, {})
-        keys.setdefault(item.key or b"", (item.offset, item.timestamp_ms))
-        if (known := self._by_incarnation.get(incarnation)) is not None:
-            known.registration = registration  # only its limits can differ
-            return change
-        earlier = self._by_subscription.get(registration.subscription)
-        if earlier is not None:
-            self._remove(earlier.incarnation, item.timestamp_ms, change)
-        self._add(Registered(registration, condition, item.offset, item.timestamp_ms), change)
+        self._read_registration(incarnation, item, change)
         return change
 
     def resumption(self, tp: TopicPartition) -> ResumeRecord | None:
@@ -293,6 +263,50 @@ class Registry:
         """Note that a lease named the incarnation at this time."""
         if incarnation in self._by_incarnation:
             self._leased_ms[incarnation] = max(at_ms, self._leased_ms.get(incarnation, 0))
+
+    def _read_registration(self, incarnation: str, record: Record, change: Change) -> None:
+        """Process a record of an incarnation: a registration, or a null that removes one."""
+        if record.value is None:
+            self._forget_key(incarnation, record.key or b"")
+            if is_leftover(record.headers):
+                self._begin_later(incarnation, change)
+            else:
+                self._remove(incarnation, record.timestamp_ms, change)
+            return
+        read = self._registration_in(incarnation, record, record.value)
+        if read is None:
+            return
+        registration, condition = read
+        self._subscription_of[incarnation] = registration.subscription
+        keys = self._keys.setdefault(registration.subscription, {}).setdefault(incarnation, {})
+        keys.setdefault(record.key or b"", (record.offset, record.timestamp_ms))
+        if (known := self._by_incarnation.get(incarnation)) is not None:
+            known.registration = registration  # only its limits can differ
+            return
+        earlier = self._by_subscription.get(registration.subscription)
+        if earlier is not None:
+            self._remove(earlier.incarnation, record.timestamp_ms, change)
+        self._add(Registered(registration, condition, record.offset, record.timestamp_ms), change)
+
+    def _registration_in(
+        self, incarnation: str, record: Record, value: bytes
+    ) -> tuple[Registration, Condition] | None:
+        """What a record registers; None for a record that is ignored, with the reason in the log."""
+        try:
+            registration = decode_json(Registration, value, str(record))
+            condition = self._condition_of(registration)
+            condition.check_key(registration.key is not None)
+            if registration.key is not None:
+                canonical_key(registration.key)
+            _require_own_key(record, incarnation, registration)
+        except UnknownVersion as e:
+            self._note_unknown(record, e)
+            return None
+        except self.caught as e:
+            with at(*record.source, record.offset):
+                log.error("Registration at %s is ignored: %s", record, e)
+            return None
+        return registration, condition
 
     def _condition_of(self, registration: Registration) -> Condition:
         form = bytes(registration.condition)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import End, Record, TopicPartition
-from interlock.engine.records import LeaseRecord, Registration, RegistrationKey, encode_json
+from interlock.engine.records import (
+    BUS_KEY,
+    LEFTOVER,
+    BusRecord,
+    LeaseRecord,
+    Registration,
+    RegistrationKey,
+    encode_json,
+)
 from interlock.engine.registry.registry import Registry
+from msgspec.structs import replace
 
 TOPIC = TopicPartition("bus-subscription", 0)
 SOLO = event("solo")
 A, A2, B = (Registration.of(s, SOLO, None, since) for s, since in (("a", 1), ("a", 2), ("b", 1)))
+UNREADABLE = msgspec.structs.replace(A, condition=msgspec.Raw(b'{"v":1,"rubbish":true}'))
 D, D2 = (Registration.of("d", SOLO, None, since, kind="durable") for since in (1, 2))
 
 
@@ -40,3 +54,35 @@ def read(*items: Record | End) -> Registry:
     for item in items:
         registry.apply(item)
     return registry
+
+
+KINDS = ["register", "register", "remove", "remove", "clear", "rubbish", "misnamed", "lease", "bus", "end"]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(KINDS),
+        st.sampled_from([A, A2, B, UNREADABLE, msgspec.structs.replace(B, subscription="c")]),
+        st.sampled_from(["n1", "n2"]),
+    ),
+    max_size=30,
+)
+
+
+def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | End]:
+    for offset, (what, which, nonce) in enumerate(steps):
+        match what:
+            case "register":
+                yield registered(offset, which, nonce)
+            case "remove":
+                yield removed(offset, which, nonce)
+            case "clear":
+                yield replace(removed(offset, which, nonce), headers=LEFTOVER)
+            case "rubbish":
+                yield at(offset, key_of(which, nonce), b"no JSON")
+            case "misnamed":
+                yield at(offset, key_of(which, nonce), encode_json(B if which is A else A))
+            case "lease":
+                yield leased(offset, which)
+            case "bus":
+                yield at(offset, BUS_KEY, encode_json(BusRecord(partitions=offset + 1)))
+            case _:
+                yield End(TOPIC, offset + 1)

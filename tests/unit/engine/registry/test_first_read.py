@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from interlock import event
 from interlock.conditions import MatcherIndex
 from interlock.engine.bus import End, Record
-from interlock.engine.records import BUS_KEY, LEFTOVER, BusRecord, Registration, encode_json
+from interlock.engine.records import BUS_KEY, BusRecord, Registration, encode_json
 from interlock.engine.registry.first_read import FirstRead
 from interlock.engine.registry.registry import Registry
-from msgspec.structs import replace
 
 from tests.kit.pool import Pool
 from tests.unit.engine.registry.registry_log import (
     A2,
     SOLO,
-    TOPIC,
+    STEPS,
+    UNREADABLE,
     A,
     B,
     at,
+    items,
     key_of,
-    leased,
     read,
     registered,
     removed,
 )
 
 PAIR = event("x") & event("y")
-UNREADABLE = msgspec.structs.replace(A, condition=msgspec.Raw(b'{"v":1,"rubbish":true}'))
 
 
 def first_read(*items: Record | End) -> Registry:
@@ -59,38 +56,6 @@ def known(registry: Registry) -> dict[str, Any]:
         "successors": [getattr(registry.successor(r.incarnation), "offset", None) for r in (A, A2, B)],
         "leases": registry.old_leases(2**62),
     }
-
-
-KINDS = ["register", "register", "remove", "remove", "clear", "rubbish", "misnamed", "lease", "bus", "end"]
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(KINDS),
-        st.sampled_from([A, A2, B, UNREADABLE, msgspec.structs.replace(B, subscription="c")]),
-        st.sampled_from(["n1", "n2"]),
-    ),
-    max_size=30,
-)
-
-
-def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | End]:
-    for offset, (what, which, nonce) in enumerate(steps):
-        match what:
-            case "register":
-                yield registered(offset, which, nonce)
-            case "remove":
-                yield removed(offset, which, nonce)
-            case "clear":
-                yield replace(removed(offset, which, nonce), headers=LEFTOVER)
-            case "rubbish":
-                yield at(offset, key_of(which, nonce), b"no JSON")
-            case "misnamed":
-                yield at(offset, key_of(which, nonce), encode_json(B if which is A else A))
-            case "lease":
-                yield leased(offset, which)
-            case "bus":
-                yield at(offset, BUS_KEY, encode_json(BusRecord(partitions=offset + 1)))
-            case _:
-                yield End(TOPIC, offset + 1)
 
 
 @settings(max_examples=400)

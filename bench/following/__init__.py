@@ -1,0 +1,1 @@
+"""What questions about the waits of a bus cost: for commands, and for a follower."""
