@@ -15,7 +15,7 @@ from ..config import BusConfig
 from ..delivery.ownership import delivery_metadata
 from ..errors import EngineError
 from ..kafka.admin import Admin
-from ..registry.registry import Registry
+from ..registry.facts import BusFacts
 from .alerts import Kind
 from .sinks import is_delivered
 
@@ -41,7 +41,7 @@ class DelivererGroup(NamedTuple):
 
 
 def groups(
-    config: BusConfig, registry: Registry, only: str | None = None
+    config: BusConfig, registry: BusFacts, only: str | None = None
 ) -> dict[str, DelivererGroup | None]:
     """{deployment with sinks: its group; None if the cluster does not show it}. only: one deployment."""
     found: dict[str, DelivererGroup | None] = {}
@@ -54,7 +54,7 @@ def groups(
 
 
 def deliveries(
-    config: BusConfig, registry: Registry, found: Mapping[str, DelivererGroup | None]
+    config: BusConfig, registry: BusFacts, found: Mapping[str, DelivererGroup | None]
 ) -> tuple[list[dict[str, Any]], list[tuple[Kind, str]]]:
     """A row for each deployment with sinks, and the problems with their kinds. found: from `groups`.
 
@@ -80,7 +80,7 @@ def deliveries(
     return rows, problems
 
 
-def nobody_delivers(config: BusConfig, registry: Registry, deployment: str) -> str:
+def nobody_delivers(config: BusConfig, registry: BusFacts, deployment: str) -> str:
     """The sentence about a deployment with sinks for which no process delivers."""
     sinks = counted(_sinks(registry)[deployment], "sink", "sinks")
     return (
@@ -90,7 +90,7 @@ def nobody_delivers(config: BusConfig, registry: Registry, deployment: str) -> s
     )
 
 
-def has_registered(registry: Registry, deployment: str) -> bool:
+def has_registered(registry: BusFacts, deployment: str) -> bool:
     """Whether one of the deployment's sinks belongs to a registered subscription."""
     return any(
         name.partition("/")[0] == deployment and is_delivered(name) and registry.by_name(name) is not None
@@ -98,12 +98,12 @@ def has_registered(registry: Registry, deployment: str) -> bool:
     )
 
 
-def _sinks(registry: Registry) -> Counter[str]:
+def _sinks(registry: BusFacts) -> Counter[str]:
     """How many sinks each deployment has, also those that cancelled subscriptions have left."""
     return Counter(name.partition("/")[0] for name in registry.sinks if is_delivered(name))
 
 
-def _group(config: BusConfig, registry: Registry) -> DelivererGroup:
+def _group(config: BusConfig, registry: BusFacts) -> DelivererGroup:
     name = config.topic("action")
     count = 0 if registry.bus is None else registry.bus.partitions
     partitions = [TopicPartition(name, number) for number in range(count)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from ..following.subscriptions import Subscriptions
+from ..registry.leases import LeaseHolder
 from ..waiting.registration_writer import LEASE_S
 from .findings import AirflowInfo, DagRunId, Finding
-from .subscriptions import LeaseHolder, Subscriptions
 
 MOST_SHOWN: Final = 3
 MAX_CHECKED: Final = 1000
@@ -19,10 +20,10 @@ _LEASE_IS_FRESH_MS: Final = int(1.2 * LEASE_S * 1000)
 def deployments(subscriptions: Subscriptions, info: AirflowInfo) -> Iterator[Finding]:
     """Checks which other deployments use the bus, and whether another Airflow uses this one's name."""
     own = subscriptions.config.deployment
-    names = {holder.deployment for held in subscriptions.holders.values() for holder in held}
-    for registered in subscriptions.all():
-        first, slash, _ = registered.registration.subscription.partition("/")
-        if registered.one_shot and slash:
+    names = {holder.deployment for holder in subscriptions.holders()}
+    for listed in subscriptions.listed():
+        first, slash, _ = listed.subscription.partition("/")
+        if listed.one_shot and slash:
             names.add(first)
     others = sorted(names - {own})
     yield from _shared(subscriptions, info)
@@ -101,10 +102,10 @@ def _shared(subscriptions: Subscriptions, info: AirflowInfo) -> Iterator[Finding
 def _held(subscriptions: Subscriptions) -> Iterator[tuple[bool, _Held]]:
     """Yields (whether the subscription is one-shot, the subscription and its holder)."""
     own, since_ms = subscriptions.config.deployment, subscriptions.now_ms - _LEASE_IS_FRESH_MS
-    for registered in subscriptions.all():
-        for holder in subscriptions.held_by(registered):
+    for listed in subscriptions.listed():
+        for holder in subscriptions.held_by(listed):
             if holder.deployment == own and holder.renewed_ms > since_ms:
-                yield registered.one_shot, _Held(registered.registration.subscription, holder)
+                yield listed.one_shot, _Held(listed.subscription, holder)
 
 
 def _short(host: str) -> str:

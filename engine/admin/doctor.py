@@ -16,6 +16,7 @@ from ...events.attributes import format_timestamp
 from ...events.proof import Proof
 from ..config import KINDS, BusConfig
 from ..errors import EngineError, TopicsError, UnknownVersion
+from ..following.subscriptions import Subscriptions
 from ..kafka import probe
 from ..kafka.admin import Admin
 from ..kafka.topics import bus_record, check, read_registry
@@ -26,7 +27,6 @@ from .findings import AirflowInfo, Finding
 from .health import examine
 from .listed_topics import notes_of
 from .sink_checks import check_sinks
-from .subscriptions import Subscriptions
 
 CLOCK_NOTE_MS: Final = 1000
 CLOCK_WRONG_MS: Final = 5000

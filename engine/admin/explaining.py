@@ -30,17 +30,20 @@ from ...conditions.nodes.timers import moment_text
 from ...events.visible import visible
 from ..config import BusConfig
 from ..errors import EngineError, HasFired, NoSubscription
+from ..following.states import Pending
+from ..following.subscriptions import Subscriptions
+from ..following.view import BusView
 from ..kafka.admin import Admin
 from ..kafka.topics import read_registry
 from ..protocol.tasks.trigger_task import single_key
 from ..reading.sources import LastEvents, last_events
+from ..registry.leases import LeaseHolder
 from ..registry.registry import Registered
 from .deliveries import deliveries, groups
-from .firings import Firings, firing_of, repeats
-from .pending import Pending, missing, pending_of
+from .firings import fired_sentence, open_sentence, repeats, taken
+from .pending import missing
 from .progress import RegistrationProgress
 from .sinks import destination
-from .subscriptions import LeaseHolder, Subscriptions
 
 DEFAULT_EVENTS: Final = 2000
 MOST_EVENTS: Final = 10_000
@@ -80,7 +83,7 @@ class SubscriptionReport:
 
 
 def explain_subscription(
-    config: BusConfig, name: str, key: str | None = None, events: int = DEFAULT_EVENTS
+    view: BusView, name: str, key: str | None = None, events: int = DEFAULT_EVENTS
 ) -> SubscriptionReport:
     """Reports on the subscription called `name`, or the only one whose name contains it.
 
@@ -88,42 +91,42 @@ def explain_subscription(
     latest events to search for near misses, at most MOST_EVENTS. Raises EngineError if there is no such
     subscription or key; HasFired if it is no longer registered and the action topic has its firing.
     """
-    subscriptions = Subscriptions.read(config)
+    config, subscriptions = view.config, view.subscriptions
     try:
         registered = subscriptions.find(name)
     except NoSubscription:
-        fired = firing_of(config, name, subscriptions.partitions)
+        fired = view.fired_wait(name)
         if fired is None:
             raise
-        raise HasFired(f"{fired} It is no longer registered.") from None
+        raise HasFired(f"{fired_sentence(fired)} It is no longer registered.") from None
     wanted = _wanted_key(registered, key)
-    listed = () if subscriptions.registry.bus is None else subscriptions.registry.bus.topics
+    listed = () if subscriptions.bus is None else subscriptions.bus.topics
     progress = RegistrationProgress.read(config, listed, registered.offset)
-    pending = pending_of(config, [registered], subscriptions.partitions, wanted)[registered.incarnation]
+    pending = view.pending_of([registered], wanted)[registered.incarnation]
     notes = [*_notes_of(registered, pending, subscriptions), *_delays(config, subscriptions, progress)]
     if wanted is None and len(pending.keys) == 1:
         [wanted] = pending.keys
     one_key = wanted is not None or not pending.keys
     most = min(max(events, 0), MOST_EVENTS)
-    seen, unread, hints = (
-        last_events(config, subscriptions.registry, most) if one_key else LastEvents([], 0, [])
-    )
+    seen, unread, hints = last_events(config, subscriptions, most) if one_key else LastEvents([], 0, [])
     notes += hints
     explained: Explanation | None = None
-    sink = destination(subscriptions.registry, registered.registration.subscription)
+    sink = destination(subscriptions, registered.registration.subscription)
     counted_before: dict[tuple[str, str], str] = {}
     if not registered.one_shot:
-        firings = Firings.read(config, registered, subscriptions.partitions, seen, sink)
-        notes[:0] = firings.open()
+        firings = view.durable_firings(registered)
+        notes[:0] = filter(None, [open_sentence(firings, sink)])
         if sink:
             deployment = registered.registration.subscription.partition("/")[0]
-            registry = subscriptions.registry
-            _, problems = deliveries(config, registry, groups(config, registry, deployment))
+            _, problems = deliveries(config, subscriptions, groups(config, subscriptions, deployment))
             notes += [text for _, text in problems]
-        counted_before = {**repeats(registered.condition, pending.idle, seen), **firings.taken}
+        counted_before = {
+            **repeats(registered.condition, pending.idle, seen),
+            **taken(registered, firings, seen, sink),
+        }
     if pending.closed:
-        firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)
-        notes.insert(0, firing or "It has fired.")
+        fired = view.fired_wait(registered.registration.subscription)
+        notes.insert(0, "It has fired." if fired is None else fired_sentence(fired))
     if one_key:
         state = _state_of(config, registered, pending, wanted or "")
         if state.since_ms is None:  # the engine filters earlier events before `step`
@@ -261,7 +264,7 @@ def _delays(config: BusConfig, subscriptions: Subscriptions, progress: Registrat
     notes = []
     if not progress.members:
         notes.append(f"The bus has no engine. Start a triggerer, or run: {config.command('engine')}")
-    notes += [f"{tp}: {text}" for tp, text in sorted(subscriptions.registry.problems.items())]
+    notes += [f"{tp}: {text}" for tp, text in sorted(subscriptions.problems.items())]
     if behind := progress.partitions("not applied"):
         notes.append(
             f"Source partitions where its registration is not applied yet: {behind}. The engines are behind."

@@ -32,6 +32,7 @@ from ..protocol.partitions.missing_records import (
 )
 from ..protocol.poison.suspects import suspect_text
 from ..records import BUS_KEY, OffsetMetadata
+from ..registry.lazy import LazyRegistry
 from ..registry.registry import Registry
 from .alerts import Kind, alert_for, kind_of_report, kind_of_topic, kind_of_unknown
 from .dead_letters import counted as counted_letters
@@ -168,14 +169,14 @@ def _look_for_removed(
         health.add(Kind.RECORDS_REMOVED, *removed)
 
 
-def _look_at_registrations(health: Health, registry: Registry) -> None:
-    all_of_them = registry.between(0, registry.position)
+def _look_at_registrations(health: Health, registry: LazyRegistry) -> None:
+    all_of_them = registry.listed.values()
     one_shot = sum(1 for each in all_of_them if each.one_shot)
     oldest = min(all_of_them, key=lambda each: each.timestamp_ms, default=None)
     health.registrations = {
         "one_shot": one_shot,
         "durable": len(all_of_them) - one_shot,
-        "oldest": None if oldest is None else oldest.registration.subscription,
+        "oldest": None if oldest is None else oldest.subscription,
         "oldest_since": None if oldest is None else _moment(oldest.timestamp_ms),
     }
 

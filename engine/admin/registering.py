@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..errors import EngineError
+from ..following.subscriptions import Subscriptions
 from ..kafka.wait_clients import KafkaClients
 from ..waiting.dispatching import Durable
 from ..waiting.registration_writer import ProcessLeases, RegistrationWriter
-from .subscriptions import Subscriptions
 
 TIMEOUT_S: Final = 10.0
 
@@ -24,7 +24,7 @@ def register(subscriptions: Subscriptions, wanted: Sequence[Durable]) -> list[bo
     """
     missing = [_is_missing(subscriptions, each) for each in wanted]
     clients, failed = KafkaClients(subscriptions.config), list[str]()
-    writer, version = clients.writer(TIMEOUT_S), subscriptions.registry.version
+    writer, version = clients.writer(TIMEOUT_S), subscriptions.version
     leases = ProcessLeases("command")  # a command writes none
     registrations = RegistrationWriter(subscriptions.config, writer, leases)
     for each, write in zip(wanted, missing, strict=True):
@@ -32,7 +32,7 @@ def register(subscriptions: Subscriptions, wanted: Sequence[Durable]) -> list[bo
             continue
         # The sink first: a deliverer that finds a firing without one has to wait for it.
         registrations.write_sink(each.subscription, each.sink_value(version), failed.append)
-        if subscriptions.registry.by_name(each.subscription) is None:
+        if subscriptions.by_name(each.subscription) is None:
             registrations.register(each.registration(), version, failed.append)
         left = writer.flush(TIMEOUT_S)
         if failed or left:
@@ -41,8 +41,8 @@ def register(subscriptions: Subscriptions, wanted: Sequence[Durable]) -> list[bo
 
 
 def _is_missing(subscriptions: Subscriptions, wanted: Durable) -> bool:
-    registry, name = subscriptions.registry, wanted.subscription
-    found = registry.by_name(name)
+    name = wanted.subscription
+    found = subscriptions.by_name(name)
     if found is None:
         return True
     if not wanted.has_same_meaning(found.registration):
@@ -50,7 +50,7 @@ def _is_missing(subscriptions: Subscriptions, wanted: Durable) -> bool:
             f"{name!r} is registered with another condition. Cancel it first:"
             f" {subscriptions.config.command(f'subscriptions cancel {name}')}"
         )
-    if wanted.has_sink(registry.sinks.get(name)):
+    if wanted.has_sink(subscriptions.sinks.get(name)):
         return False
     if subscriptions.held_by(found):
         raise EngineError(f"{name!r} has another sink, which a deliver_dag keeps registered: edit that DAG.")

@@ -18,7 +18,7 @@ from ..kafka.topics import read_registry, write_registry
 from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
 from ..protocol.partitions.missing_records import inspect_commit
 from ..records import ResumeRecord, encode_json, registry_key
-from ..registry.registry import Registry
+from ..registry.lazy import LazyRegistry
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def resumptions(config: BusConfig, start: str, topic: str | None = None) -> list
     return [each for each in stopped if each is not None]
 
 
-def _read_positions(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position]]:
+def _read_positions(config: BusConfig, topic: str | None) -> tuple[LazyRegistry, list[Position]]:
     """The registry, and the positions of the group's partitions. Raises TopicsError for another `topic`."""
     registry = read_registry(config)
     if registry.bus is None:
@@ -144,7 +144,7 @@ def _read_positions(config: BusConfig, topic: str | None) -> tuple[Registry, lis
     return registry, found
 
 
-def _resumption(config: BusConfig, registry: Registry, at: Position, start: str) -> Resumption | None:
+def _resumption(config: BusConfig, registry: LazyRegistry, at: Position, start: str) -> Resumption | None:
     """What `start` would mean for the partition; None if it is not stopped."""
     tp, committed, topic_id = at.tp, at.committed, at.topic.id
     known = inspect_commit(
@@ -161,9 +161,8 @@ def _resumption(config: BusConfig, registry: Registry, at: Position, start: str)
     # If the topic was created again, earlier offsets mean nothing.
     same = known.metadata.topic_id in ("", topic_id)
     applied = known.metadata.applied if same else 0
-    behind = registry.between(applied, registry.position)
-    for begin, end, _ in known.metadata.scans if same else ():
-        behind += registry.between(begin, end)
+    later = [(applied, registry.position), *((a, b) for a, b, _ in (known.metadata.scans if same else ()))]
+    behind = sum(begin <= offset < end for begin, end in later for offset in registry.listed)
     return Resumption(
         partition=tp,
         topic_id=topic_id,
@@ -174,7 +173,7 @@ def _resumption(config: BusConfig, registry: Registry, at: Position, start: str)
         high=at.end,
         version=registry.version,
         known=applied > 0,
-        behind=len(behind),
+        behind=behind,
         matches=tp.topic == config.topic("trigger"),
     )
 

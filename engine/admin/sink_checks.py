@@ -10,7 +10,7 @@ from yarl import URL
 
 from ...conditions.explanation.wording import counted
 from ..delivery.addresses import refusal
-from ..registry.registry import Registry
+from ..registry.facts import BusFacts
 from ..sending.target import ClientCredentials, SinkTarget, TargetError
 from .alerts import Kind, alert_for
 from .findings import Finding, SinkAccess
@@ -26,7 +26,7 @@ def addresses_of(host: str, port: int) -> list[str]:
 
 
 def check_sinks(
-    registry: Registry, deployment: str, access: SinkAccess, resolve: Resolve = addresses_of
+    registry: BusFacts, deployment: str, access: SinkAccess, resolve: Resolve = addresses_of
 ) -> Iterator[Finding]:
     """A finding for each fault, with the sinks that have it; and one about what was checked.
 

@@ -13,7 +13,7 @@ from ..delivery.shown_path import shown_path
 from ..delivery.sinks import SinkRecord
 from ..errors import RecordError
 from ..records import decode_json, sink_key
-from ..registry.registry import Registry
+from ..registry.facts import BusFacts
 from ..waiting.acknowledge import remove_registration
 
 _KIND: Final = "deliver"
@@ -24,7 +24,7 @@ def is_delivered(subscription: str) -> bool:
     return subscription.split("/")[1:2] == [_KIND]
 
 
-def sink_of(registry: Registry, subscription: str) -> SinkRecord | None:
+def sink_of(registry: BusFacts, subscription: str) -> SinkRecord | None:
     """The sink of a subscription; None if it has none, or one that this version cannot read."""
     value = registry.sinks.get(subscription)
     try:
@@ -33,7 +33,7 @@ def sink_of(registry: Registry, subscription: str) -> SinkRecord | None:
         return None
 
 
-def destination(registry: Registry, subscription: str) -> str:
+def destination(registry: BusFacts, subscription: str) -> str:
     """The sink of a subscription as a text, "connection crm, path /a"; "" if it has none.
 
     Of the path's query, what may be a secret is hidden.

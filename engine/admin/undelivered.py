@@ -18,7 +18,7 @@ from ..config import BusConfig
 from ..delivery.firings import subscription_in
 from ..reading.sources import read_between
 from ..records.codec import UNREADABLE
-from ..registry.registry import Registry
+from ..registry.facts import BusFacts
 from .deliveries import DelivererGroup, has_registered, nobody_delivers
 from .sinks import destination, is_delivered
 
@@ -46,7 +46,7 @@ class Undelivered:
     oldest: str | None = None
     since_ms: int | None = None
 
-    def row(self, registry: Registry, now_ms: int) -> dict[str, Any]:
+    def row(self, registry: BusFacts, now_ms: int) -> dict[str, Any]:
         """As plain data for JSON: with the sink as a text, and the age of the oldest in seconds."""
         since = self.since_ms
         return {
@@ -60,7 +60,7 @@ class Undelivered:
 
 
 def undelivered(
-    config: BusConfig, registry: Registry, found: Mapping[str, DelivererGroup | None]
+    config: BusConfig, registry: BusFacts, found: Mapping[str, DelivererGroup | None]
 ) -> list[Undelivered]:
     """The subscriptions with sinks, in the order of their names. found: the deployments, from `groups`.
 
@@ -81,7 +81,7 @@ def undelivered(
 
 def late(
     config: BusConfig,
-    registry: Registry,
+    registry: BusFacts,
     found: Mapping[str, DelivererGroup | None],
     sinks: Iterable[Undelivered],
     now_ms: int,
@@ -109,7 +109,7 @@ def late(
 
 def left_behind(
     config: BusConfig,
-    registry: Registry,
+    registry: BusFacts,
     found: Mapping[str, DelivererGroup | None],
     sinks: Collection[Undelivered],
 ) -> Iterator[str]:

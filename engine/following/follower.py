@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from ..config import BusConfig
 from .pace import Pace
 from .read_model import ReadModel
+from .watch import Watch
 
 
 class Follower:
@@ -19,16 +22,22 @@ class Follower:
     def __init__(self, config: BusConfig, pace: Pace | None = None) -> None:
         self.config = config
         self.pace = pace or Pace()
+        # By process id: neither the threads nor the locks of a process that forks are of use in its child.
+        self._watches: dict[int, Watch] = {}
 
     def model(self) -> ReadModel:
         """The read model. Returns at once; do not keep it: the next question calls `model()` again.
 
         Raises StillReading until the topics were read to their ends; EngineError if they cannot be read: no
         such bus (TopicsError), brokers that do not answer (UnreachableError), records of a later version
-        (UnknownVersion). The thread tries again; so does the next `model()`.
+        (UnknownVersion). The thread tries again every few seconds.
         """
-        raise NotImplementedError
+        return self._watch().model()
 
     def close(self) -> None:
-        """End the thread. Idempotent; `model()` would start it again."""
-        raise NotImplementedError
+        """End the thread of this process. Idempotent; `model()` would start it again."""
+        self._watch().close()
+
+    def _watch(self) -> Watch:
+        pid = os.getpid()
+        return self._watches.get(pid) or self._watches.setdefault(pid, Watch(self.config, self.pace))

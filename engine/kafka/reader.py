@@ -46,6 +46,7 @@ MOST_CHUNK = 64
 SMALL_BYTES = 256 * 1024  # of a chunk
 _HEADER_BYTES = 64  # of a header, beside name and value
 STALL_S = 30.0
+ANSWER_S = 2.0
 _DRAIN_AT_ONCE = 1000  # records at a time
 _partition = lru_cache(10_000)(TopicPartition)  # cached: a look-up takes a third of the time
 
@@ -346,6 +347,17 @@ class KafkaReader:
             elif not is_transient(error):
                 raise UnreachableError(f"Reading the topics of {self._config.describe()}: {error.str()}.")
         return size
+
+    def outage(self) -> str | None:
+        """Send the cluster a request. Returns why it does not answer within ANSWER_S, or None if it does."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._consumer.list_topics(self._config.topic("subscription"), timeout=ANSWER_S)
+        except KafkaException as e:
+            return str(self._errors.unreachable(self._config, e.args[0].str()))
+        self._errors.clear()
+        return None
 
     def close(self) -> None:
         self._consumer.close()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ...events.sizes import MAX_EVENT_BYTES
-from ..bus import End, Record, TopicPartition
+from ..bus import End, TopicPartition
 from ..config import DEFAULT_PARTITIONS, KINDS, BusConfig
 from ..errors import TopicsError, UnknownVersion, UnreachableError
 from ..records import BUS_KEY, BusRecord, encode_json
 from ..records.sizes import MAX_INTERNAL_BYTES
-from ..registry.first_read import FirstRead
-from ..registry.registry import Registry
+from ..registry.about import About
+from ..registry.lazy import LazyRegistry
 
 if TYPE_CHECKING:
     import logging
@@ -198,22 +198,23 @@ def bus_record(config: BusConfig) -> BusRecord | None:
     return registry.bus
 
 
-def read_registry(
-    config: BusConfig, on_record: Callable[[Record], None] | None = None, *, known: bool = True
-) -> Registry:
+def read_registry(config: BusConfig, *, known: bool = True, about: str | None = None) -> LazyRegistry:
     """The registry, read to its current end. Raises UnreachableError if nothing arrives for STALL_S.
 
-    on_record: called with each readable record, for data that the registry does not keep. known: raise
-    UnknownVersion as `Registry.require_known`. False: return what can be read; `Registry.unknown` has the
-    rest.
+    known: raise UnknownVersion as `Registry.require_known`. False: return what can be read;
+    `Registry.unknown` has the rest. about: read only registrations whose names contain this text (see
+    `About`), which takes less time.
     """
+    from .chosen import ChosenReader
     from .clients import ClientErrors
     from .reader import STALL_S, KafkaReader
 
-    registry = Registry()
-    first = FirstRead(registry)
+    registry = LazyRegistry()
     errors = ClientErrors()
-    reader = KafkaReader(config, errors)
+    if about is None:
+        reader = KafkaReader(config, errors)
+    else:
+        reader = ChosenReader(config, errors, About(about).is_wanted)
     reader.read({TopicPartition(config.topic("subscription"), 0): 0})
     arrived_at = time.monotonic()
 
@@ -223,9 +224,7 @@ def read_registry(
         if items:
             arrived_at = time.monotonic()
         for item in items:
-            first.take(item)
-            if on_record is not None and isinstance(item, Record) and not item.fault:
-                on_record(item)
+            registry.apply(item)
         return any(isinstance(item, End) for item in items)
 
     try:
@@ -238,7 +237,6 @@ def read_registry(
         raise errors.unreachable(config, reason) from None
     finally:
         reader.close()
-    first.finish()
     if known:
         registry.require_known()
     return registry

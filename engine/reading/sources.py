@@ -22,7 +22,7 @@ from ..kafka.clients import ClientErrors
 from ..kafka.reader import KafkaReader, drain
 from ..log import log
 from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
-from ..registry.registry import Registry
+from ..registry.facts import BusFacts
 from .hints import Hints
 
 MAX_BYTES: Final = 64 * 1024 * 1024  # of records in memory; beyond it the ones read first are dropped
@@ -62,7 +62,7 @@ class LastEvents(NamedTuple):
     hints: list[str]
 
 
-def last_events(config: BusConfig, registry: Registry, count: int) -> LastEvents:
+def last_events(config: BusConfig, registry: BusFacts, count: int) -> LastEvents:
     """About the last `count` events of all sources, latest first.
 
     Reads the same number of records from the end of each partition. Raises UnreachableError if one cannot be
@@ -97,7 +97,7 @@ def last_events(config: BusConfig, registry: Registry, count: int) -> LastEvents
 
 def follow(
     config: BusConfig,
-    registry: Registry,
+    registry: BusFacts,
     since_ms: int | None,
     stop: Callable[[], bool],
     reached: Callable[[], None] = lambda: None,
@@ -131,7 +131,7 @@ def follow(
 
 def existing(
     config: BusConfig,
-    registry: Registry,
+    registry: BusFacts,
     since_ms: int | None,
     stop: Callable[[], bool],
     unread: Callable[[TopicPartition], None],
@@ -213,7 +213,7 @@ def _by_time(
             yield record
 
 
-def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> list[TopicPartition]:
+def source_partitions(admin: Admin, config: BusConfig, registry: BusFacts) -> list[TopicPartition]:
     """The partitions of the event topic and of the listed topics. Raises TopicsError without an event topic.
 
     Leaves out listed topics that cannot be read, and logs why.

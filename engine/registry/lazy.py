@@ -15,10 +15,10 @@ import msgspec
 from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
 from ..log import at, log
-from ..records import LeaseRecord, decode_json, is_leftover
+from ..records import LeaseRecord, decode_json, encode_json, is_leftover
 from ..records.codec import UNREADABLE
 from ..records.versions import is_read
-from .leases import Leases
+from .leases import LeaseHolder, Leases
 from .registry import Change, Registered, Registry
 
 MOST_BUILT: Final = 1000  # registrations whose conditions are kept
@@ -81,7 +81,8 @@ class LazyRegistry(Registry):
     and it does not know which registrations are orphans, which engines alone ask.)
 
     listed: {offset: registration in force}; in the order of the offsets but for few. on_added, on_removed:
-    called for each change of it. leases: who holds what, as of the last end of the topic.
+    called for each change of it. leases: who holds what, as of the last end of the topic. newest_ms: the
+    greatest timestamp of the records.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class LazyRegistry(Registry):
         super().__init__()
         self.listed: dict[int, Listed] = {}
         self.leases = Leases()
+        self.newest_ms = 0
         self._on_added, self._on_removed = on_added, on_removed
         self._held: dict[str, Listed] = {}  # by incarnation
         self._held_names: dict[str, Listed] = {}  # by subscription
@@ -135,6 +137,10 @@ class LazyRegistry(Registry):
         """Whether a subscription of this name is in force, as far as is known without its condition."""
         return subscription in self._held_names or subscription in self._by_subscription
 
+    def lease_holders(self) -> list[LeaseHolder]:
+        """The processes with leases for what is in force, one for each lease."""
+        return self.leases.holders(lambda each: each in self._held or each in self._by_incarnation)
+
     def registered(self, listed: Listed) -> Registered | None:
         """The registration in full; None if its record is damaged, and then it is not listed any more."""
         if listed.key is None:
@@ -152,6 +158,16 @@ class LazyRegistry(Registry):
             del self._built[next(iter(self._built))]
         return known
 
+    def parts(self, listed: Listed) -> tuple[bytes, bytes, bytes]:
+        """The registration's JSON: what is before its condition, the condition, and the rest."""
+        if isinstance(listed.form, tuple):
+            return listed.form
+        if listed.key is not None:
+            return _parted(listed.value, _head_and_condition(listed.value), {})
+        registration = self._by_incarnation[listed.incarnation].registration
+        before, condition, after = encode_json(registration).partition(bytes(registration.condition))
+        return before, condition, after
+
     def orphans(self, before_ms: int) -> NoReturn:
         raise NotImplementedError("Leases are read at the ends of the topic alone: ask a Registry.")
 
@@ -160,14 +176,17 @@ class LazyRegistry(Registry):
     def apply(self, item: Record | End) -> Change:
         """See `Registry.apply`. The changes leave out registrations whose conditions are not built."""
         if isinstance(item, Record):
+            if item.timestamp_ms > self.newest_ms:
+                self.newest_ms = item.timestamp_ms
             if self._hold_first(item):
                 return _UNCHANGED
             self._source = item.source
             if (item.key or b"").startswith(b"lease/") and not item.fault:
                 self._put_off(item)
                 return _UNCHANGED
-        elif self._new_leases:
-            self._read_leases()
+        else:
+            while self.read_lease():
+                pass
         return super().apply(item)
 
     def _hold_first(self, record: Record) -> bool:
@@ -260,23 +279,26 @@ class LazyRegistry(Registry):
         self.unknown.pop(key, None)
         self._new_leases[key] = lease
 
-    def _read_leases(self) -> None:
-        for key, record in self._new_leases.items():
-            self._leases.pop(key, None)
-            found = None
-            if record.value is not None:
-                self._leases[key] = record.timestamp_ms
-                try:
-                    found = decode_json(LeaseRecord, record.value, str(record))
-                except UnknownVersion as e:
-                    self._note_unknown(record, e)
-                except RecordError as e:
-                    with at(*record.source, record.offset):
-                        log.error("Record %s is ignored: %s", record, e)
-            self.leases.put(key, found, record.timestamp_ms, self._own_text)
-        self._new_leases = {}
+    def read_lease(self) -> bool:
+        """Read one lease that was put off. Returns False if there is none."""
+        if not self._new_leases:
+            return False
+        key, record = self._new_leases.popitem()
+        self._leases.pop(key, None)
+        found = None
+        if record.value is not None:
+            self._leases[key] = record.timestamp_ms
+            try:
+                found = decode_json(LeaseRecord, record.value, str(record))
+            except UnknownVersion as e:
+                self._note_unknown(record, e)
+            except RecordError as e:
+                with at(*record.source, record.offset):
+                    log.error("Record %s is ignored: %s", record, e)
+        self.leases.put(key, found, record.timestamp_ms, self.own_text)
+        return True
 
-    def _own_text(self, incarnation: str) -> str:
+    def own_text(self, incarnation: str) -> str:
         """An equal text that is in memory already, if there is one."""
         held = self._held.get(incarnation)
         return incarnation if held is None else held.incarnation

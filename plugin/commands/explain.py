@@ -56,13 +56,15 @@ def run(args: Namespace) -> None:
     """Shows the explanation, or the open keys to choose from."""
     from ...engine.admin.explaining import explain_subscription
     from ...engine.errors import HasFired
+    from ...engine.following.kafka_view import KafkaView
 
     if args.events < 0:
         raise SystemExit("--events: give 0 or more.")
     config = answering_bus(args)
     try:
         with progress("Reading the subscription, its state and recent events"):
-            report = explain_subscription(config, args.subscription, args.key, args.events)
+            view = KafkaView.read(config, about=args.subscription)
+            report = explain_subscription(view, args.subscription, args.key, args.events)
     except HasFired as fired:
         if args.output in ("json", "yaml"):
             whole = {"subscription": args.subscription, "fired": True, "notes": [str(fired)]}

@@ -97,7 +97,7 @@ def argo(args: Namespace) -> None:
 
 def _apply(args: Namespace, found: Sequence[Subscription | Unread]) -> None:
     from ...engine.admin.registering import register
-    from ...engine.admin.subscriptions import Subscriptions
+    from ...engine.following.subscriptions import Subscriptions
     from ...migrate.registered import durable
 
     made = _made(found)

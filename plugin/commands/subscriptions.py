@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import Arg, GroupCommand
 
-    from ...engine.admin.pending import Pending
-    from ...engine.admin.subscriptions import LeaseHolder, Subscriptions
+    from ...engine.following.states import Pending
+    from ...engine.following.subscriptions import Subscriptions
+    from ...engine.registry.lazy import Listed
+    from ...engine.registry.leases import LeaseHolder
     from ...engine.registry.registry import Registered
 
 
@@ -109,20 +111,19 @@ def name_argument() -> Arg:
 @or_exit("subscriptions list")
 def list_(args: Namespace) -> None:
     """Shows the subscriptions that match the filters."""
-    from ...engine.admin.pending import pending_of
-    from ...engine.admin.subscriptions import Subscriptions
+    from ...engine.following.kafka_view import KafkaView
 
     if args.limit < 1:
         raise SystemExit("--limit: give 1 or more.")
-    config = answering_bus(args)
-    subscriptions = Subscriptions.read(config)
+    view = KafkaView.read(answering_bus(args), about=args.name)
+    subscriptions = view.subscriptions
     found = [
         each
-        for each in reversed(subscriptions.all())
-        if (args.name or "") in each.registration.subscription and args.kind in (None, each.registration.kind)
+        for each in reversed(subscriptions.listed())
+        if (args.name or "") in each.subscription and args.kind in (None, _kind(each))
     ]
-    chosen = found[: args.limit]
-    pending = pending_of(config, chosen, subscriptions.partitions) if args.pending else {}
+    chosen, left = _first(found, subscriptions, args.limit)
+    pending = view.pending_of(chosen) if args.pending else {}
     rows = [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen]
     if args.pending:
         waiting = _undelivered(subscriptions)
@@ -132,10 +133,26 @@ def list_(args: Namespace) -> None:
         left_out = ("delivers_to", *_UNDELIVERED)
         rows = [{name: value for name, value in row.items() if name not in left_out} for row in rows]
     show(args, rows)
-    if len(found) > len(chosen):
-        say(f"Not shown: {len(found) - len(chosen)} more. Raise --limit, or filter with --name.")
+    if left:
+        say(f"Not shown: {left} more. Raise --limit, or filter with --name.")
     if alone := subscriptions.sinks_alone(args.name or ""):
         say(f"Sinks without a subscription, kept for open firings: {', '.join(alone)}.")
+
+
+def _first(found: list[Listed], subscriptions: Subscriptions, limit: int) -> tuple[list[Registered], int]:
+    """Returns the first `limit` of them in full, and how many are left."""
+    chosen: list[Registered] = []
+    for number, listed in enumerate(found):
+        if len(chosen) == limit:
+            return chosen, len(found) - number
+        registered = subscriptions.registered(listed)
+        if registered is not None:
+            chosen.append(registered)
+    return chosen, 0
+
+
+def _kind(listed: Listed) -> str:
+    return "one-shot" if listed.one_shot else "durable"
 
 
 @or_exit("subscriptions show")
@@ -144,15 +161,15 @@ def show_one(args: Namespace) -> None:
     from msgspec import to_builtins
 
     from ...engine.admin.explaining import MOST_KEYS, open_keys
-    from ...engine.admin.pending import pending_of
     from ...engine.admin.sinks import sink_of
-    from ...engine.admin.subscriptions import Subscriptions
     from ...engine.delivery.shown_path import shown_path
+    from ...engine.following.kafka_view import KafkaView
 
     config = answering_bus(args)
-    subscriptions = Subscriptions.read(config)
+    view = KafkaView.read(config, about=args.subscription)
+    subscriptions = view.subscriptions
     registered = subscriptions.find(args.subscription)
-    [pending] = pending_of(config, [registered], subscriptions.partitions).values()
+    [pending] = view.pending_of([registered]).values()
     keys = open_keys(registered, pending)
     registration = registered.registration
     whole: dict[str, Any] = {
@@ -167,7 +184,7 @@ def show_one(args: Namespace) -> None:
     }
     if not registered.one_shot:
         whole["max_keys"], whole["at_limit"] = registration.max_keys, registration.at_limit
-    if (sink := sink_of(subscriptions.registry, registration.subscription)) is not None:
+    if (sink := sink_of(subscriptions, registration.subscription)) is not None:
         whole["sink"] = {**to_builtins(sink), "path": shown_path(sink.path)}
         with progress("Reading firings"):
             waiting = _undelivered(subscriptions, registration.subscription)
@@ -192,10 +209,10 @@ def show_one(args: Namespace) -> None:
 def cancel(args: Namespace) -> None:
     """Removes a registration, unless a process holds it, and its sink if that is asked for."""
     from ...engine.admin.sinks import remove_sink
-    from ...engine.admin.subscriptions import Subscriptions
+    from ...engine.following.subscriptions import Subscriptions
 
-    subscriptions = Subscriptions.read(answering_bus(args))
-    name, sinks = args.subscription, subscriptions.registry.sinks
+    subscriptions = Subscriptions.read(answering_bus(args), about=args.subscription)
+    name, sinks = args.subscription, subscriptions.sinks
     registered = None
     if args.with_sink and name in subscriptions.sinks_alone():
         question = f"Remove the sink of {name!r}? {_FIRINGS_OF_SINK}"
@@ -226,7 +243,7 @@ def cancel(args: Namespace) -> None:
 def skip(args: Namespace) -> None:
     """Acknowledges an open firing without a run or a delivery."""
     from ...engine.admin.sinks import is_delivered
-    from ...engine.admin.subscriptions import open_firing
+    from ...engine.admin.skipping import open_firing
     from ...engine.waiting.acknowledge import acknowledge_all
 
     config = answering_bus(args)
@@ -256,9 +273,11 @@ def _undelivered(subscriptions: Subscriptions, name: str | None = None) -> dict[
     from ...engine.admin.deliveries import groups
     from ...engine.admin.undelivered import undelivered
 
-    config, registry = subscriptions.config, subscriptions.registry
-    found = groups(config, registry, None if name is None else name.partition("/")[0])
-    rows = [each.row(registry, subscriptions.now_ms) for each in undelivered(config, registry, found)]
+    config = subscriptions.config
+    found = groups(config, subscriptions, None if name is None else name.partition("/")[0])
+    rows = [
+        each.row(subscriptions, subscriptions.now_ms) for each in undelivered(config, subscriptions, found)
+    ]
     return {row["subscription"]: {column: row[column] for column in _UNDELIVERED} for row in rows}
 
 
@@ -276,7 +295,7 @@ def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending 
         "since": moment(registration.since_ms),
         "registered": moment(registered.timestamp_ms),
         "waited_for_by": ", ".join(_where(holder) for holder in holders),
-        "delivers_to": destination(subscriptions.registry, registration.subscription) or None,
+        "delivers_to": destination(subscriptions, registration.subscription) or None,
     }
     if pending is not None:
         idle = f", kept to recognise repeats: {len(pending.idle)}" if pending.idle else ""

@@ -8,14 +8,16 @@ import pytest
 from interlock import event
 from interlock.engine.admin.deployments import deployments
 from interlock.engine.admin.findings import AirflowInfo, DagRunId
-from interlock.engine.admin.subscriptions import LeaseHolder, Subscriptions
+from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.records import Kind, Registration
-from interlock.engine.registry.registry import Registered, Registry
+from interlock.engine.following.subscriptions import Subscriptions
+from interlock.engine.records import Kind, LeaseRecord, Registration, RegistrationKey, encode_json
+from interlock.engine.registry.lazy import LazyRegistry
 
 NOW_MS = 10_000_000_000
 MINUTE_MS = 60_000
 SOLO = event("t")
+TOPIC = TopicPartition("b-subscription", 0)
 
 
 class There(Subscriptions):
@@ -26,17 +28,18 @@ class There(Subscriptions):
 
     def __init__(self, own: str, **leases: tuple[str, int]) -> None:
         config = BusConfig(name="b", deployment=own, client={"bootstrap.servers": "one:1"})
-        super().__init__(config, Registry(), now_ms=NOW_MS)
-        self._all = []
+        registry = LazyRegistry()
         for place, (name, (deployment, ago_ms)) in enumerate(leases.items()):
             kind: Kind = "durable" if {"dispatch", "deliver", "asset"} & set(name.split("__")) else "one-shot"
             registration = Registration.of(name.replace("__", "/"), SOLO, None, 0, kind=kind)
-            self._all.append(Registered(registration, SOLO, place, 0))
-            holder = LeaseHolder("p", deployment, "host-7", NOW_MS - ago_ms)
-            self.holders[registration.incarnation] = [holder]
-
-    def all(self) -> list[Registered]:
-        return self._all
+            lease = LeaseRecord(deployment=deployment, incarnations=[registration.incarnation], host="host-7")
+            key = RegistrationKey(registration.incarnation, "n").encode()
+            registry.apply(Record(TOPIC, 2 * place, 0, key, encode_json(registration), None))
+            key, renewed_ms = f"lease/p/{place}".encode(), NOW_MS - ago_ms
+            registry.apply(Record(TOPIC, 2 * place + 1, renewed_ms, key, encode_json(lease), None))
+        registry.apply(End(TOPIC, 2 * len(leases)))
+        super().__init__(config, registry)
+        self.now_ms = NOW_MS
 
 
 def has(*runs: DagRunId, dags: Collection[str] = (), hosts: Collection[str] | None = None) -> AirflowInfo:

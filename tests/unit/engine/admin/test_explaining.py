@@ -13,11 +13,12 @@ from interlock.engine.admin.explaining import (
     open_keys,
     watches_silence,
 )
-from interlock.engine.admin.pending import Pending, missing
+from interlock.engine.admin.pending import missing
 from interlock.engine.admin.progress import RegistrationProgress, stage_of
 from interlock.engine.bus import Committed, Topic, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
+from interlock.engine.following.states import Pending
 from interlock.engine.kafka.positions import Position
 from interlock.engine.records import OffsetMetadata, Registration
 from interlock.engine.registry.registry import Registered

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from interlock import event
 from interlock.conditions import EMPTY, Match, Seen, State, step
-from interlock.engine.admin.firings import Firings, repeats
+from interlock.engine.admin import firings
+from interlock.engine.admin.firings import open_sentence, repeats
 from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.following.firings import DurableFirings, LastFirings
 from interlock.engine.records import ActionRecord, FiringRecord, Registration, encode_json
 from interlock.engine.registry.registry import Registered
 from interlock.events import Event
@@ -43,11 +45,17 @@ def action(id_: str, *events: str, state: str = "acked", name: str = "d", incarn
     return Record(PLACE, 0, 2000, record.key, encode_json(record), None)
 
 
-def taken(*records: Record, among: tuple[str, ...] = ("e1", "e2")) -> dict[tuple[str, str], str]:
-    firings = Firings(REGISTERED, [an_event(each) for each in among])
+def read(*records: Record) -> DurableFirings:
+    found = LastFirings()
     for record in records:
-        firings.follow(record)
-    return firings.taken
+        found.apply(record)
+    return found.durable("d")
+
+
+def taken(
+    *records: Record, among: tuple[str, ...] = ("e1", "e2"), sink: str = ""
+) -> dict[tuple[str, str], str]:
+    return firings.taken(REGISTERED, read(*records), [an_event(each) for each in among], sink)
 
 
 def test_an_event_whose_run_exists_is_shown_with_its_firing() -> None:
@@ -74,23 +82,24 @@ def test_firings_of_others_do_not_count(record: Record) -> None:
     assert taken(record) == {}
 
 
+def test_of_several_firings_of_an_event_the_latest_is_shown() -> None:
+    assert [*taken(action("f1", "e1"), action("f2", "e1", state="fired")).values()] == [
+        "firing f2 of 2026-11-20T12:00:00Z; its run was not created yet"
+    ]
+
+
 def test_open_firings_are_counted_with_the_time_of_the_oldest() -> None:
-    firings = Firings(REGISTERED, [])
-    firings.follow(action("f1", "e1", state="fired"))
-    firings.follow(action("f2", "e2", state="fired"))
-    firings.follow(action("f2", "e2"))
-    [note] = firings.open()
-    assert "not dispatched yet: 1, the oldest of 1970-01-01T00:00:02+00:00" in note
+    found = read(action("f1", "e1", state="fired"), action("f2", "e2", state="fired"), action("f2", "e2"))
+    assert "not dispatched yet: 1, the oldest of 1970-01-01T00:00:02+00:00" in open_sentence(found)
+    assert open_sentence(read(action("f1", "e1"))) == ""
 
 
 def test_firings_of_a_sink_are_delivered_instead_of_dispatched() -> None:
-    firings = Firings(REGISTERED, [an_event("e1"), an_event("e2")], sink="connection crm, path /a")
-    firings.follow(action("f1", "e1"))
-    firings.follow(action("f2", "e2", state="fired"))
-    [note] = firings.open()
-    assert "not delivered yet: 1, the oldest of 1970" in note
-    assert "They go to connection crm, path /a" in note
-    assert [text.partition("; ")[2] for text in firings.taken.values()] == [
+    records = (action("f1", "e1"), action("f2", "e2", state="fired"))
+    sentence = open_sentence(read(*records), sink="connection crm, path /a")
+    assert "not delivered yet: 1, the oldest of 1970" in sentence
+    assert "They go to connection crm, path /a" in sentence
+    assert [text.partition("; ")[2] for text in taken(*records, sink="connection crm").values()] == [
         "it was delivered, given up or skipped",
         "it was not delivered yet",
     ]

@@ -11,7 +11,7 @@ from interlock import event
 from interlock.engine.admin import health as module
 from interlock.engine.admin.alerts import ALERTS, Kind
 from interlock.engine.admin.health import Health, examine
-from interlock.engine.bus import Committed, Record, Topic, TopicPartition
+from interlock.engine.bus import Committed, End, Record, Topic, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka.admin import GroupMember
@@ -30,11 +30,12 @@ from interlock.engine.records import (
     encode_json,
     registry_key,
 )
-from interlock.engine.registry.registry import Registry
+from interlock.engine.registry.lazy import LazyRegistry
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 EVENT, OTHER = TopicPartition("b-event", 0), TopicPartition("b-event", 1)
 PAUSED = "b-event[0] is paused: it has a record that can neither be processed nor written as a dead letter."
+REGISTRY = TopicPartition("b-subscription", 0)
 GAP = "b-event[0]: records below 3 were removed (retention); 1 subscription looks back further."
 
 
@@ -42,7 +43,7 @@ class Cluster:
     """A bus that is well: one engine has read ten records of each of two partitions."""
 
     def __init__(self) -> None:
-        self.registry = Registry()
+        self.registry = LazyRegistry()
         self.owner: tuple[TopicPartition, ...] = (EVENT, OTHER)
         self.committed = dict.fromkeys((EVENT, OTHER), 10)
         self.stable = dict.fromkeys((EVENT, OTHER), 10)
@@ -56,8 +57,11 @@ class Cluster:
 
     def write(self, key: bytes, record: Any) -> None:
         value = None if record is None else encode_json(record)
-        place = TopicPartition("b-subscription", 0)
-        self.registry.apply(Record(place, self.registry.position, 0, key, value, None))
+        self.registry.apply(Record(REGISTRY, self.registry.position, 0, key, value, None))
+
+    def read(self) -> LazyRegistry:
+        self.registry.apply(End(REGISTRY, self.registry.position))
+        return self.registry
 
     def report(self, text: str) -> None:
         self.write(registry_key("problem", *EVENT), ProblemRecord(text=text))
@@ -100,7 +104,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster()
     monkeypatch.setattr(module, "Admin", lambda *_: cluster)
     monkeypatch.setattr(module, "check", lambda _config: None)
-    monkeypatch.setattr(module, "read_registry", lambda _config, **_: cluster.registry)
+    monkeypatch.setattr(module, "read_registry", lambda _config, **_: cluster.read())
     monkeypatch.setattr(module, "positions", lambda *_: cluster.positions())
     return cluster
 

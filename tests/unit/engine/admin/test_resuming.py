@@ -24,7 +24,7 @@ from interlock.engine.records import (
     encode_json,
     registry_key,
 )
-from interlock.engine.registry.registry import Registry
+from interlock.engine.registry.lazy import LazyRegistry
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 EVENT, OTHER, TRIGGER, ORDERS = (
@@ -43,7 +43,7 @@ class Cluster:
     """
 
     def __init__(self) -> None:
-        self.registry = Registry()
+        self.registry = LazyRegistry()
         self.write(BUS_KEY, encode_json(BusRecord(partitions=1, topics=("orders", "gone"))))
         for tp in PARTITIONS:
             self.write(registry_key("source", *tp), encode_json(SourceRecord(topic_id="t")))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from interlock import event
-from interlock.engine.admin import subscriptions as module
-from interlock.engine.admin.subscriptions import Subscriptions, open_firing
-from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, TopicsError
+from interlock.engine.following import subscriptions as module
+from interlock.engine.following.subscriptions import Subscriptions
 from interlock.engine.records import (
     BUS_KEY,
     BusRecord,
@@ -22,7 +21,7 @@ from interlock.engine.records import (
     encode_json,
     sink_key,
 )
-from interlock.engine.registry.registry import Registry
+from interlock.engine.registry.lazy import LazyRegistry
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 TOPIC = TopicPartition("b-subscription", 0)
@@ -36,6 +35,12 @@ class Written:
         self.records: list[Record] = []
         self.now_ms = int(time.time() * 1000)
         self.write(BUS_KEY, encode_json(BusRecord(partitions=2)), 0)
+
+    def registry(self) -> LazyRegistry:
+        registry = LazyRegistry()
+        for item in (*self.records, End(TOPIC, len(self.records))):
+            registry.apply(item)
+        return registry
 
     def write(self, key: bytes, value: bytes | None, ago_ms: int) -> None:
         self.records.append(Record(TOPIC, len(self.records), self.now_ms - ago_ms, key, value, None))
@@ -55,15 +60,7 @@ class Written:
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> Written:
     made = Written()
-
-    def read(_config: BusConfig, on_record: Callable[[Record], None]) -> Registry:
-        registry = Registry()
-        for record in made.records:
-            registry.apply(record)
-            on_record(record)
-        return registry
-
-    monkeypatch.setattr(module, "read_registry", read)
+    monkeypatch.setattr(module, "read_registry", lambda _, about: made.registry())
     return made
 
 
@@ -130,22 +127,3 @@ def test_a_sink_whose_subscription_was_cancelled_is_named_until_it_is_removed(wr
     written.write(sink_key("airflow/deliver/c"), None, 0)
     found = Subscriptions.read(CONFIG)
     assert (found.sinks_alone(), found.sinks_alone("x")) == (["airflow/deliver/b"], [])
-
-
-@pytest.mark.parametrize(
-    ("name", "what_happened"),
-    [
-        ("airflow/deliver/ship", "it was delivered, given up or skipped"),
-        ("airflow/dispatch/settle", "it was dispatched or skipped"),
-    ],
-)
-def test_a_firing_that_is_not_open_was_delivered_or_dispatched(
-    written: Written, monkeypatch: pytest.MonkeyPatch, name: str, what_happened: str
-) -> None:
-    written.register(name, kind="durable")
-    monkeypatch.setattr(module, "read_to_end", lambda *_: iter(()))
-    with pytest.raises(EngineError) as raised:
-        open_firing(CONFIG, name, "f1")
-    assert f"{name!r} has no open firing 'f1': {what_happened}, retention" in str(raised.value)
-    logs = ("log of the process that delivers", "log of the dispatcher's task")
-    assert [each in str(raised.value) for each in logs] == ["deliver/" in name, "dispatch/" in name]
