@@ -40,7 +40,8 @@ def owner_of(subscription: str, kind: Kind, deployment: str) -> Owner:
     dag_id, *run, task_id = parts
     index: int | None = None
     if len(run) > 1 and task_id.isascii() and task_id.isdecimal() and len(task_id) <= 9:
-        *run, task_id, index = *run, run.pop(), int(task_id)
+        index = int(task_id)
+        task_id = run.pop()
     return Owner(dag_id, "/".join(run), task_id, index)
 
 

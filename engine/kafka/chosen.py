@@ -28,8 +28,18 @@ class ChosenReader(KafkaReader):
     ) -> None:
         super().__init__(config, errors)
         self._is_wanted = is_wanted
+        self._has_arrived = False
+
+    def take(self, most: int, timeout_s: float) -> list[Record | End]:
+        """See `bus.Reader`. Returns nothing only if nothing has arrived."""
+        while True:
+            self._has_arrived = False
+            taken = super().take(most, timeout_s)
+            if taken or not self._has_arrived:
+                return taken
 
     def _add(self, messages: list[Message], taken: list[Record | End]) -> int:
+        self._has_arrived = True
         return super()._add([message for message in messages if self._is_returned(message)], taken)
 
     def _is_returned(self, message: Message) -> bool:

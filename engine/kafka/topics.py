@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ...events.sizes import MAX_EVENT_BYTES
 from ..bus import End, TopicPartition
@@ -215,28 +216,20 @@ def read_registry(config: BusConfig, *, known: bool = True, about: str | None = 
         reader = KafkaReader(config, errors)
     else:
         reader = ChosenReader(config, errors, About(about).is_wanted)
-    reader.read({TopicPartition(config.topic("subscription"), 0): 0})
-    arrived_at = time.monotonic()
-
-    def ended() -> bool:
-        nonlocal arrived_at
-        items = reader.take(1000, 0.5)
-        if items:
-            arrived_at = time.monotonic()
-        for item in items:
-            registry.apply(item)
-        return any(isinstance(item, End) for item in items)
-
-    try:
-        Retrying(
-            retry=retry_if_result(lambda done: not done),
-            stop=lambda _: time.monotonic() - arrived_at > STALL_S,
-        )(ended)
-    except RetryError:
-        reason = f"topic {config.topic('subscription')!r} cannot be read to its end"
-        raise errors.unreachable(config, reason) from None
-    finally:
-        reader.close()
+    with closing(reader):
+        reader.read({TopicPartition(config.topic("subscription"), 0): 0})
+        arrived_at = time.monotonic()
+        is_read = False
+        while not is_read:
+            items = reader.take(1000, 0.5)
+            if items:
+                arrived_at = time.monotonic()
+            elif time.monotonic() - arrived_at > STALL_S:
+                reason = f"topic {config.topic('subscription')!r} cannot be read to its end"
+                raise errors.unreachable(config, reason)
+            for item in items:
+                registry.apply(item)
+                is_read = is_read or isinstance(item, End)
     if known:
         registry.require_known()
     return registry

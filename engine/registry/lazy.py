@@ -92,7 +92,7 @@ class LazyRegistry(Registry):
         *,
         share: bool = False,
     ) -> None:
-        """share: keep equal conditions once, which takes a microsecond per registration."""
+        """share: keep equal texts once, which takes a microsecond per registration."""
         super().__init__()
         self.listed: dict[int, Listed] = {}
         self.leases = Leases()
@@ -295,7 +295,8 @@ class LazyRegistry(Registry):
             except RecordError as e:
                 with at(*record.source, record.offset):
                     log.error("Record %s is ignored: %s", record, e)
-        self.leases.put(key, found, record.timestamp_ms, self.own_text)
+        own_text = str if self._shared is None else self.own_text
+        self.leases.put(key, found, record.timestamp_ms, own_text)
         return True
 
     def own_text(self, incarnation: str) -> str:
