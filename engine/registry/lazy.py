@@ -15,7 +15,7 @@ import msgspec
 from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
 from ..log import at, log
-from ..records import LeaseRecord, decode_json, encode_json, is_leftover
+from ..records import LeaseRecord, decode_json, encode_json
 from ..records.codec import UNREADABLE
 from ..records.versions import is_read
 from .leases import LeaseHolder, Leases
@@ -200,7 +200,7 @@ class LazyRegistry(Registry):
         name = head.subscription
         if name in self._held_names or name in self._keys:
             return False
-        if head.incarnation in self._held or head.incarnation in self._subscription_of:
+        if head.incarnation in self._held:
             return False
         if self.unknown:
             self.unknown.pop(key, None)
@@ -223,7 +223,7 @@ class LazyRegistry(Registry):
     def _read_registration(self, incarnation: str, record: Record, change: Change) -> None:
         held = self._held.get(incarnation)
         if record.value is None:
-            if held is not None and held.key == record.key and not (held.more or is_leftover(record.headers)):
+            if held is not None and held.key == record.key and not held.more:
                 self._drop(held)  # nothing is left of it
                 return
             named = None

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import End, Record
-from interlock.engine.records import Registration, encode_json
+from interlock.engine.records import LEFTOVER, Registration, encode_json
 from interlock.engine.registry import lazy
 from interlock.engine.registry.lazy import LazyRegistry, Listed
 from interlock.engine.registry.registry import Registry
+from msgspec.structs import replace
 
 from tests.unit.engine.registry.registry_log import (
     A2,
@@ -83,6 +84,54 @@ def test_it_answers_as_one_that_has_built_each_condition_whenever_it_is_asked(
     assert known(registry) == known(read(*history))
     assert reported == registry.listed
     assert sorted(reported) == [each.offset for each in registry.between(0, 2**62)]
+
+
+# One subscription and few kinds of records: what happens to it soon is more than a registration.
+FEW = st.lists(
+    st.tuples(
+        st.sampled_from(["register", "remove", "clear"]),
+        st.sampled_from([A, A, A2, msgspec.structs.replace(A, subscription="c")]),
+        st.sampled_from(["n1", "n2"]),
+    ),
+    min_size=2,
+    max_size=7,
+)
+
+
+@settings(max_examples=600)
+@given(FEW, st.sets(st.integers(0, 6)))
+def test_it_answers_so_when_much_happens_to_one_subscription(steps: Steps, asked: set[int]) -> None:
+    history = [*items(steps), End(TOPIC, 99)]
+    registry, reported = lazily(*history, asked=asked)
+    assert known(registry) == known(read(*history))
+    assert reported == registry.listed
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        (registered(0, A), registered(1, A, "n2"), removed(2, A)),
+        (registered(0, A), registered(1, A, "n2"), removed(2, A, "n2")),
+        (registered(0, A), registered(1, A, "n2"), replace(removed(2, A), headers=LEFTOVER)),
+        (registered(0, A), replace(removed(1, A), headers=LEFTOVER)),
+        (registered(0, A), registered(1, A)),
+        (registered(0, A), removed(1, A, "n2"), registered(2, A)),
+        (registered(0, A), registered(1, A2), removed(2, A2), registered(3, A)),
+    ],
+    ids=[
+        "one of two keys is removed",
+        "the other one is removed",
+        "the first of two keys was left over",
+        "the only key was left over",
+        "written again with its key",
+        "removed with a key that was compacted away",
+        "replaced, removed and registered again",
+    ],
+)
+def test_keys_and_leftovers_are_known_as_ever(history: Sequence[Record]) -> None:
+    registry, reported = lazily(*history)
+    assert known(registry) == known(read(*history))
+    assert reported == registry.listed
 
 
 @settings(max_examples=200)
