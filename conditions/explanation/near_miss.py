@@ -86,7 +86,7 @@ class NearMiss:
         return {**result, "event": self.event.to_json()}
 
     def __str__(self) -> str:
-        return f"{self.event}: {self._reason()}"
+        return f"{self.event}: {self.reason()}"
 
     def _is_no_plain_attribute(self, name: str) -> bool:
         return self.event.type == PLAIN_TYPE and name not in PLAIN_ATTRIBUTES
@@ -100,7 +100,8 @@ class NearMiss:
             )
         return f"stamped before the wait's since{'' if stamp is None else f', at {moment(stamp)}'}"
 
-    def _reason(self) -> str:
+    def reason(self) -> str:
+        """Why it did not meet the matcher, as text."""
         differs = "" if self.difference is None else f"; {printed(self.difference, _MAX_DIFFERENCE_CHARS)}"
         data = "" if self.data is None else printed(self.data, _MAX_DATA_CHARS)
         more = f" (and {self.refused - 1} more of {self.terms} terms)" if self.refused > 1 else ""

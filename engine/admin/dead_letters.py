@@ -273,14 +273,20 @@ class DeadLetters:
         self._reader.close()
         self._admin.close()
 
-    def find(self, wanted: Selection, limit: int | None = None) -> list[DeadLetter]:
-        """The dead letters that match, newest first, at most `limit`."""
+    def find(self, wanted: Selection, limit: int | None = None, most: int | None = None) -> list[DeadLetter]:
+        """The dead letters that match, newest first, at most `limit`.
+
+        most: search about so many of the latest records only.
+        """
         partitions = self._partitions()
         if wanted.since_ms is None:
             starts = self._admin.start_offsets(partitions)
         else:
             since = self._admin.offsets_since(partitions, wanted.since_ms)
             starts = {tp: offset for tp, offset in since.items() if offset is not None}
+        if most is not None:
+            share, ends = max(1, most // max(1, len(partitions))), self._admin.end_offsets(starts)
+            starts = {tp: max(start, ends[tp] - share) for tp, start in starts.items()}
         return self._select(starts, wanted, limit)
 
     def at(self, places: Iterable[str]) -> list[DeadLetter]:

@@ -6,8 +6,8 @@ Reads only the topics, so the answer does not depend on where it runs. Writes no
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -42,7 +42,7 @@ from ..registry.registry import Registered
 from .deliveries import deliveries, groups
 from .firings import fired_sentence, open_sentence, repeats, taken
 from .pending import missing
-from .progress import RegistrationProgress
+from .progress import EnginesProgress, RegistrationProgress
 from .sinks import destination
 
 DEFAULT_EVENTS: Final = 2000
@@ -82,6 +82,19 @@ class SubscriptionReport:
     sink: str = ""
 
 
+@dataclass(frozen=True)
+class Outside:
+    """What an explanation takes into account that is in no view of a bus.
+
+    progress: of the engines; None if it is not known. latest: the events to search for near misses. notes:
+    sentences about what else delays the subscription.
+    """
+
+    progress: EnginesProgress | None = None
+    latest: LastEvents = field(default_factory=lambda: LastEvents([], 0, []))
+    notes: Sequence[str] = ()
+
+
 def explain_subscription(
     view: BusView, name: str, key: str | None = None, events: int = DEFAULT_EVENTS
 ) -> SubscriptionReport:
@@ -99,36 +112,58 @@ def explain_subscription(
         if fired is None:
             raise
         raise HasFired(f"{fired_sentence(fired)} It is no longer registered.") from None
-    wanted = _wanted_key(registered, key)
+    wanted = wanted_key(registered, key)
     listed = () if subscriptions.bus is None else subscriptions.bus.topics
-    progress = RegistrationProgress.read(config, listed, registered.offset)
+    progress = EnginesProgress.read(config, listed)
     pending = view.pending_of([registered], wanted)[registered.incarnation]
-    notes = [*_notes_of(registered, pending, subscriptions), *_delays(config, subscriptions, progress)]
+    latest = LastEvents([], 0, [])
+    if has_one_key(pending, wanted):
+        latest = last_events(config, subscriptions, min(max(events, 0), MOST_EVENTS))
+    notes: Sequence[str] = ()
+    if destination(subscriptions, registered.registration.subscription):
+        deployment = registered.registration.subscription.partition("/")[0]
+        _, problems = deliveries(config, subscriptions, groups(config, subscriptions, deployment))
+        notes = [text for _, text in problems]
+    return report_on(view, registered, pending, wanted, Outside(progress, latest, notes))
+
+
+def has_one_key(pending: Pending, wanted: str | None) -> bool:
+    """Whether a report explains one key; otherwise it lists the open ones. wanted: from `wanted_key`."""
+    return wanted is not None or len(pending.keys) <= 1
+
+
+def report_on(
+    view: BusView, registered: Registered, pending: Pending, wanted: str | None, outside: Outside
+) -> SubscriptionReport:
+    """Reports on a registered subscription.
+
+    pending: of the wanted key, read after the engines' progress. wanted: from `wanted_key`. Raises
+    EngineError if the state record of the key is damaged.
+    """
+    subscriptions, name = view.subscriptions, registered.registration.subscription
+    notes = list(_notes_of(registered, pending, subscriptions))
+    progress = None if outside.progress is None else outside.progress.of(registered.offset)
+    if progress is not None:
+        notes += _delays(view.config, subscriptions, progress)
     if wanted is None and len(pending.keys) == 1:
         [wanted] = pending.keys
-    one_key = wanted is not None or not pending.keys
-    most = min(max(events, 0), MOST_EVENTS)
-    seen, unread, hints = last_events(config, subscriptions, most) if one_key else LastEvents([], 0, [])
-    notes += hints
-    explained: Explanation | None = None
-    sink = destination(subscriptions, registered.registration.subscription)
+    seen, unread, hints = outside.latest
+    notes += [*hints, *outside.notes]
+    sink = destination(subscriptions, name)
     counted_before: dict[tuple[str, str], str] = {}
     if not registered.one_shot:
         firings = view.durable_firings(registered)
         notes[:0] = filter(None, [open_sentence(firings, sink)])
-        if sink:
-            deployment = registered.registration.subscription.partition("/")[0]
-            _, problems = deliveries(config, subscriptions, groups(config, subscriptions, deployment))
-            notes += [text for _, text in problems]
         counted_before = {
             **repeats(registered.condition, pending.idle, seen),
             **taken(registered, firings, seen, sink),
         }
     if pending.closed:
-        fired = view.fired_wait(registered.registration.subscription)
+        fired = view.fired_wait(name)
         notes.insert(0, "It has fired." if fired is None else fired_sentence(fired))
-    if one_key:
-        state = _state_of(config, registered, pending, wanted or "")
+    explained: Explanation | None = None
+    if has_one_key(pending, wanted):
+        state = _state_of(view.config, registered, pending, wanted or "")
         if state.since_ms is None:  # the engine filters earlier events before `step`
             state = msgspec.structs.replace(state, since_ms=registered.registration.since_ms)
         explained = explain(
@@ -138,7 +173,7 @@ def explain_subscription(
             seen,
             key=wanted or None,
             fired=counted_before,
-            was_read=progress.was_read,
+            was_read=None if progress is None else progress.was_read,
         )
     return SubscriptionReport(
         registered,
@@ -203,7 +238,7 @@ def open_keys(registered: Registered, pending: Pending, most: int = MOST_KEYS) -
     return tuple(sorted(found, key=lambda each: (len(each.missing), -each.events)))
 
 
-def _wanted_key(registered: Registered, key: str | None) -> str | None:
+def wanted_key(registered: Registered, key: str | None) -> str | None:
     """The canonical form of the key to explain; "" for a condition without keys, None for all keys."""
     own, name = single_key(registered), registered.registration.subscription
     if key is None:

@@ -1,4 +1,4 @@
-"""How far the engines have read the sources for one registration."""
+"""How far the engines have read the sources, for all registrations and for one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,35 @@ Stage = Literal["not applied", "scan", "live"]
 
 
 @dataclass(frozen=True)
+class EnginesProgress:
+    """How far the engines have read a bus. members: whether it has an engine. trigger: the topic's name."""
+
+    members: bool
+    positions: Sequence[Position]
+    trigger: str
+
+    @classmethod
+    def read(cls, config: BusConfig, listed: Sequence[str]) -> EnginesProgress:
+        """The progress now. Raises UnreachableError.
+
+        Read it before the state: then what was processed is in the state.
+        """
+        with closing(Admin(config)) as admin:
+            return cls(bool(admin.group_members()), positions(admin, config, listed), config.topic("trigger"))
+
+    def of(self, offset: int) -> RegistrationProgress:
+        """The progress of the registration at this offset of the registry."""
+        return RegistrationProgress(
+            self.members,
+            {each.tp: (each, _stage(each, offset)) for each in self.positions if not self._is_trigger(each)},
+            sum(_lag(each) for each in self.positions if self._is_trigger(each)),
+        )
+
+    def _is_trigger(self, position: Position) -> bool:
+        return position.tp.topic == self.trigger
+
+
+@dataclass(frozen=True)
 class RegistrationProgress:
     """The positions of the sources, and how far a registration is applied there.
 
@@ -28,21 +57,6 @@ class RegistrationProgress:
     members: bool
     sources: Mapping[TopicPartition, tuple[Position, Stage]]
     matches: int
-
-    @staticmethod
-    def read(config: BusConfig, listed: Sequence[str], offset: int) -> RegistrationProgress:
-        """The progress of the registration at this offset of the registry. Raises UnreachableError.
-
-        Read it before the state: then what was processed is in the state.
-        """
-        with closing(Admin(config)) as admin:
-            members, found = admin.group_members(), positions(admin, config, listed)
-        trigger = config.topic("trigger")
-        return RegistrationProgress(
-            bool(members),
-            {each.tp: (each, _stage(each, offset)) for each in found if each.tp.topic != trigger},
-            sum(_lag(each) for each in found if each.tp.topic == trigger),
-        )
 
     @property
     def events(self) -> int:

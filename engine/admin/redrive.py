@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..bus import Output, Record
 from ..config import BusConfig
 from ..kafka.clients import ClientErrors
 from ..kafka.transactions import Transactions
 from ..protocol.outputs import ATTEMPTS
-from .dead_letters import REDRIVEN, DeadLetter, own_headers
+from .dead_letters import REDRIVEN, DeadLetter, Readers, own_headers
 
 MOST_DEAD_LETTERS: Final = 100  # in one transaction
 MOST_BYTES: Final = 4 * 1024 * 1024
+
+
+class Planned(NamedTuple):
+    """A dead letter that is to be sent again. to: where it would go. refused: why it stays; "" if it goes."""
+
+    dead_letter: DeadLetter
+    to: str
+    refused: str
+
+
+def planned(config: BusConfig, dead_letters: Iterable[DeadLetter], readers: Readers) -> list[Planned]:
+    """What `redrive` would do with each of these, the oldest first."""
+    found = []
+    for each in sorted(dead_letters, key=lambda each: (each.time_ms, each.partition, each.offset)):
+        refused = each.refusal(config, readers)
+        topic, partition = each.target(config)
+        found.append(Planned(each, topic if partition < 0 else f"{topic}[{partition}]", refused))
+    return found
 
 
 def redrive(

@@ -9,8 +9,8 @@ from interlock import absent, event
 from interlock.conditions import EMPTY, Match, Seen, step
 from interlock.engine.admin.explaining import (
     _state_of,
-    _wanted_key,
     open_keys,
+    wanted_key,
     watches_silence,
 )
 from interlock.engine.admin.pending import missing
@@ -57,7 +57,7 @@ def state(*types: str, subject: str = "s") -> bytes:
 def test_the_key_to_explain_is_the_only_one_or_the_given_one_in_canonical_form(
     condition: Any, own: str | None, asked: str | None, wanted: str | None
 ) -> None:
-    assert _wanted_key(registered(condition, own), asked) == wanted
+    assert wanted_key(registered(condition, own), asked) == wanted
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_key_that_makes_no_sense_is_an_error(
     condition: Any, own: str | None, asked: str, expected: str
 ) -> None:
     with pytest.raises(EngineError, match=expected):
-        _wanted_key(registered(condition, own), asked)
+        wanted_key(registered(condition, own), asked)
 
 
 def test_the_open_keys_nearest_to_firing_come_first_and_no_more_than_requested() -> None:

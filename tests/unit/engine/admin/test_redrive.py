@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from interlock.engine.admin import redrive as module
-from interlock.engine.admin.dead_letters import DeadLetter
-from interlock.engine.admin.redrive import redrive
+from interlock.engine.admin.dead_letters import DeadLetter, Readers
+from interlock.engine.admin.redrive import planned, redrive
 from interlock.engine.bus import Record, TopicPartition
 
 from tests.unit.engine.kafka.clients import CONFIG, FakeProducer, fake_producers
@@ -38,3 +38,19 @@ def test_an_end_of_a_transaction_that_the_client_may_repeat_cannot_end_the_next_
     assert [producer.calls.count("commit") for producer in made] == [1, 1]
     assert made[1].settings["transactional_id"] == first.settings["transactional_id"]
     assert made[1].calls[0] == "init"
+
+
+def test_what_is_planned_says_where_each_would_go_or_why_it_stays_the_oldest_first() -> None:
+    letters = [
+        DeadLetter(
+            DEAD_LETTERS, offset, 9 - offset, stage, "r", None if stage == "lost" else (ORDERS, offset), 0
+        )
+        for offset, stage in enumerate(("event", "lost", "trigger"))
+    ]
+    found = planned(CONFIG, letters, Readers(["orders"]))
+    assert [(each.dead_letter.offset, each.to) for each in found] == [
+        (2, "b-event"),
+        (1, "b-event"),
+        (0, "orders[1]"),
+    ]
+    assert [each.refused.partition(" ")[0] for each in found] == ["only", "its", ""]
