@@ -92,7 +92,9 @@ def _may_write(manager: Any, user: Any) -> bool:
 @cache
 def fastapi_apps(conn_id: str) -> list[dict[str, Any]]:
     """The apps that the API server mounts. conn_id: of the connection with which they write."""
-    app = receiver_app(Users(_auth_manager), partial(bus_of, conn_id))
+    from ..triggers.settings import RECEIVER
+
+    app = receiver_app(Users(_auth_manager), partial(bus_of, conn_id, RECEIVER))
     return [{"app": app, "url_prefix": PATH, "name": "Interlock's receiver"}]
 
 
@@ -139,15 +141,18 @@ def receiver_app(users: Senders, read: Callable[[], BusConfig]) -> FastAPI:
     return app
 
 
-def bus_of(conn_id: str) -> BusConfig:
-    """The bus of the connection, read from Airflow. Raises ConfigError if it cannot be read or used."""
+def bus_of(conn_id: str, option: str) -> BusConfig:
+    """The bus of the connection, read from Airflow. Raises ConfigError if it cannot be read or used.
+
+    option: of section `[interlock]`, which names the connection.
+    """
     from airflow.exceptions import AirflowNotFoundException
     from airflow.models.connection import Connection
 
     from ..engine.errors import ConfigError
-    from ..triggers.settings import RECEIVER, SECTION, bus_config
+    from ..triggers.settings import SECTION, bus_config
 
-    setting = f"[{SECTION}] {RECEIVER}"
+    setting = f"[{SECTION}] {option}"
     try:
         connection = Connection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:

@@ -1,4 +1,4 @@
-"""The plugin that Airflow loads in each of its processes: registers the listener if it is configured."""
+"""The plugin that Airflow loads in each of its processes: the listener, and the apps of the API server."""
 
 from __future__ import annotations
 
@@ -34,15 +34,38 @@ class _FastapiApps:
     def __get__(self, _instance: object, _owner: type) -> list[Any]:
         from airflow.sdk.configuration import conf
 
+        found: list[Any] = []
         connection = conf.get("interlock", "receiver_in_api_server", fallback="").strip()
-        if not connection:
-            return []
-        from .api_server import fastapi_apps
+        if connection:
+            from .api_server import fastapi_apps
 
-        return fastapi_apps(connection)
+            found += fastapi_apps(connection)
+        if connections := _page_connections():
+            from .page.app import fastapi_apps as page_apps
+
+            found += page_apps(connections)
+        return found
+
+
+class _ReactApps:
+    """What Airflow's UI shows: the page and the tab."""
+
+    def __get__(self, _instance: object, _owner: type) -> list[Any]:
+        if not _page_connections():
+            return []
+        from .page.ui_apps import react_apps
+
+        return react_apps()
+
+
+def _page_connections() -> tuple[str, ...]:
+    from ..triggers.settings import page_connections
+
+    return page_connections()
 
 
 class InterlockPlugin(AirflowPlugin):
     name = "interlock"
     fastapi_apps: Any = _FastapiApps()
+    react_apps: Any = _ReactApps()
     listeners = _listeners()

@@ -87,6 +87,13 @@ def get_provider_info() -> dict[str, Any]:
                         "who may write and what a request costs; airflow interlock receiver takes more.",
                         example="kafka_default",
                     ),
+                    "page_connections": _option(
+                        "Airflow connections of type kafka, separated by commas, whose buses the page "
+                        "Interlock and the tab Wait in Airflow's UI show; the first is the default. Empty: "
+                        "neither page nor tab. docs/use/page.md",
+                        default="kafka_default",
+                        example="kafka_default,kafka_eu",
+                    ),
                     "delivery_networks": _option(
                         "Networks that deliveries to HTTP services may reach although they are private or "
                         "loopback, such as 10.0.0.0/8, separated by commas. Addresses of clouds' metadata "

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_CONNECTION = "kafka_default"
 SECTION = "interlock"
 RECEIVER = "receiver_in_api_server"  # the option that `receiver_connection` reads
+PAGE = "page_connections"  # the option that `page_connections` reads
 KINDS = ("dag_run", "task_instance")  # of completion events
 MAX_LISTENER_TIMEOUT_S = 15.0  # Airflow kills a process 20 s after its task has ended
 MAX_RESUME_MARGIN_S = 300.0
@@ -109,6 +110,13 @@ def receiver_connection() -> str:
 
     connection: str = conf.get(SECTION, RECEIVER, fallback="")
     return connection.strip()
+
+
+def page_connections() -> tuple[str, ...]:
+    """Returns the connections whose buses the page shows, the default first; none: there is no page."""
+    from airflow.sdk.configuration import conf
+
+    return tuple(dict.fromkeys(_items(conf.get(SECTION, PAGE, fallback=DEFAULT_CONNECTION))))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from interlock.events import Event
 from interlock.plugin import entry
 from interlock.plugin.api_server import Users, bus_of, fastapi_apps, receiver_app
 from interlock.receiver import late_producer
+from interlock.triggers.settings import RECEIVER
 from jwt import ExpiredSignatureError, InvalidTokenError
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -415,9 +416,9 @@ def test_the_connection_is_that_of_the_setting_and_its_faults_name_the_setting(
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"conn_type": "kafka", "extra": dict(BUS.client)}))
     monkeypatch.setenv("AIRFLOW_CONN_WEB", json.dumps({"conn_type": "http"}))
-    assert bus_of("events").client == BUS.client
+    assert bus_of("events", RECEIVER).client == BUS.client
     with pytest.raises(ConfigError, match="has type 'http'"):
-        bus_of("web")
+        bus_of("web", RECEIVER)
     for error, says in (
         (AirflowNotFoundException("x"), r"no Airflow connection 'events', which \[interlock\] receiver_in_"),
         (OSError("the vault is sealed"), "receiver_in_api_server names, cannot be read: the vault is sealed"),
@@ -427,11 +428,12 @@ def test_the_connection_is_that_of_the_setting_and_its_faults_name_the_setting(
             lambda _, error=error: (_ for _ in ()).throw(error),
         )
         with pytest.raises(ConfigError, match=says):
-            bus_of("events")
+            bus_of("events", RECEIVER)
 
 
 def test_the_plugin_mounts_the_app_only_if_it_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_valid_plugin(entry.InterlockPlugin)
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__PAGE_CONNECTIONS", "")
     assert entry.InterlockPlugin.fastapi_apps == []
     monkeypatch.setenv("AIRFLOW__INTERLOCK__RECEIVER_IN_API_SERVER", " ")
     assert entry.InterlockPlugin.fastapi_apps == []

@@ -14,7 +14,7 @@ from airflow.cli.cli_parser import get_parser
 from interlock import event
 from interlock.plugin.commands import emit, get_cli_commands, tail
 from interlock.plugin.provider import get_provider_info
-from interlock.triggers.settings import InterlockSettings
+from interlock.triggers.settings import InterlockSettings, page_connections
 
 
 @pytest.mark.parametrize(
@@ -188,6 +188,7 @@ def test_declared_defaults_are_the_real_defaults() -> None:
     assert declared["bus"]["default"] == default.bus
     assert declared["deployment"]["default"] == default.deployment
     assert float(declared["lookback_hours"]["default"]) * 3600 == default.lookback.total_seconds()
+    assert tuple(declared["page_connections"]["default"].split(",")) == page_connections()
     assert all(option["description"] and option["version_added"] for option in declared.values())
 
 

@@ -295,15 +295,19 @@ def test_an_invalid_setting_is_logged_and_registers_nothing(
     assert "[interlock] listener = 'dag_runs': give dag_run or task_instance" in caplog.text
 
 
-def test_loading_the_plugin_loads_no_kafka_client_and_nothing_of_the_receiver() -> None:
+def test_loading_the_plugin_loads_no_kafka_client_and_nothing_of_the_receiver_and_the_page() -> None:
     """Every process of Airflow loads it, and only the API server asks for what it mounts."""
     code = (
         "import os, sys, interlock.plugin.entry as entry\n"
-        "receiver = ('fastapi', 'starlette', 'interlock.receiver', 'interlock.plugin.api_server')\n"
-        "loaded = [name for name in receiver if name in sys.modules]\n"
+        "heavy = ('fastapi', 'starlette', 'interlock.receiver', 'interlock.plugin.api_server', "
+        "'interlock.plugin.page', 'interlock.engine')\n"
+        "loaded = [name for name in heavy if name in sys.modules]\n"
+        "assert [app['name'] for app in entry.InterlockPlugin.react_apps] == ['Interlock', 'Wait']\n"
+        "loaded += [name for name in heavy[:2] if name in sys.modules]\n"
         "del os.environ['AIRFLOW__INTERLOCK__RECEIVER_IN_API_SERVER']\n"
-        "assert entry.InterlockPlugin.fastapi_apps == []\n"
-        "loaded += [name for name in receiver if name in sys.modules]\n"
+        "os.environ['AIRFLOW__INTERLOCK__PAGE_CONNECTIONS'] = ''\n"
+        "assert entry.InterlockPlugin.fastapi_apps == entry.InterlockPlugin.react_apps == []\n"
+        "loaded += [name for name in heavy[:2] if name in sys.modules]\n"
         "import interlock.plugin.completions.listener\n"
         "print([*loaded, *(name for name in ('confluent_kafka',) if name in sys.modules)])"
     )
