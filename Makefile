@@ -125,7 +125,7 @@ promtool: $(if $(shell command -v promtool && command -v prometheus),,.build/too
 	@cd .build/prometheus && apt-get download -qq -o APT::Sandbox::User="$$(id -un)" prometheus && dpkg-deb -x prometheus_*.deb .
 	@mv .build/prometheus/usr/bin/prometheus .build/prometheus/usr/bin/promtool .build/tools/ && rm -rf .build/prometheus
 
-include make/long.mk make/bench.mk
+include make/long.mk make/bench.mk make/ui.mk
 
 # ---------------------------------------------------------------------------------------------
 # Running
@@ -156,5 +156,5 @@ $(BACKEND)/.ready: requirements/constraints.txt
 
 .PHONY: clean
 clean: ## Remove everything that make has created here, .venv too (the broker's jars stay in the user's cache)
-	rm -rf .venv .build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .build build dist ui/node_modules *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,44 @@
+import { useCallback, useEffect, useRef, useState } from "react";
+
+import { Answers, Poller, type Known, type Watched } from "./poller";
+
+const answers = new Answers();
+
+const page: Watched = {
+  visible: () => document.visibilityState === "visible",
+  onVisible(callback) {
+    const listener = () => {
+      if (document.visibilityState === "visible") callback();
+    };
+    document.addEventListener("visibilitychange", listener);
+    return () => document.removeEventListener("visibilitychange", listener);
+  },
+};
+
+export interface Polled<T> extends Known<T> {
+  /** True while `data` is of another address than the one that was asked for last. */
+  stale: boolean;
+  refresh: () => void;
+}
+
+/** What is known of the answer at a URL; null asks nothing. While a new URL is read, the old answer stays. */
+export function usePolled<T>(url: string | null, everyMs: number): Polled<T> {
+  const [known, setKnown] = useState<{ of: string | null; what: Known<T> }>({ of: null, what: {} });
+  const poller = useRef<Poller<T> | null>(null);
+  useEffect(() => {
+    if (url === null) return undefined;
+    const tell = (what: Known<T>) =>
+      setKnown((before) => {
+        const nothingNew = what.data === undefined && what.problem === undefined;
+        // Progress keeps the rows of the address before, if there are any.
+        return { of: url, what: nothingNew && before.of !== url ? { ...before.what, ...what } : what };
+      });
+    poller.current = new Poller<T>(url, everyMs, tell, page, answers);
+    return () => {
+      poller.current?.stop();
+      poller.current = null;
+    };
+  }, [url, everyMs]);
+  const refresh = useCallback(() => poller.current?.askNow(), []);
+  return { ...known.what, stale: known.of !== url, refresh };
+}

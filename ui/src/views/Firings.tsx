@@ -1,0 +1,109 @@
+import { Stack, Text } from "@chakra-ui/react";
+import type { ReactElement } from "react";
+
+import { airflowPage, tabPage, viewPage } from "../address/pages";
+import { changed } from "../address/query";
+import { useAddress } from "../address/useAddress";
+import type { Firing, Rows } from "../api/answers";
+import { routeUrl } from "../api/client";
+import { usePolled } from "../api/usePolled";
+import { Answered } from "../parts/Answered";
+import { useBus } from "../parts/bus";
+import { Filters, TextFilter } from "../parts/Filters";
+import { Listing, type Column } from "../parts/Listing";
+import { Ago, Moment } from "../parts/Moment";
+import { Pages } from "../parts/Pages";
+import { State } from "../parts/State";
+import { To } from "../parts/To";
+import { counted, listed } from "../words/counted";
+import { TaskCell } from "./rows";
+import { PAGE_ROWS, shownOf } from "./Waits";
+
+const SHAPE = { search: "", dag_id: "", before: "" } as const;
+const PAGING = ["before"] as const;
+const NONE = { search: "", dag_id: "" };
+const EVERY_MS = 5000;
+
+/** Firings, the newest first, with what each made continue. */
+export function Firings(): ReactElement {
+  const { parameter: bus } = useBus();
+  const [state, change] = useAddress(SHAPE, PAGING);
+  const polled = usePolled<Rows<Firing>>(routeUrl("firings", { bus, ...state, limit: PAGE_ROWS }), EVERY_MS);
+  const filtered = changed(SHAPE, state, ["before"]) > 0;
+  const columns: Column<Firing>[] = [
+    {
+      head: "Fired",
+      cell: (row) => (
+        <>
+          <Moment ms={row.fired_ms} precision="seconds" />
+          <Text fontSize="xs" color="fg.muted">
+            <Ago ms={row.fired_ms} />
+          </Text>
+        </>
+      ),
+    },
+    {
+      head: "Of",
+      cell: (row) => (
+        <>
+          <TaskCell of={row} name={row.name} />
+          <Text fontSize="xs">
+            <To page={row.kind === "one-shot" ? tabPage(row) : null} label={`Why it fired: ${row.name}`}>
+              {row.kind === "one-shot" && tabPage(row) ? "why" : ""}
+            </To>
+            {row.kind === "durable" ? <To page={viewPage("subscription", { bus, name: row.name })}>subscription</To> : null}
+          </Text>
+        </>
+      ),
+    },
+    { head: "By", wide: true, cell: (row) => <EventsOf of={row} /> },
+    { head: "Key", wide: true, cell: (row) => row.key ?? "" },
+    {
+      head: "To",
+      cell: (row) => (
+        <>
+          <State of={row.state}>{row.state === "acked" ? "taken" : "open"}</State>
+          {row.outcome === "fired" || row.outcome === "met" ? null : <Text fontSize="xs">{row.outcome}</Text>}
+          {row.target ? (
+            <Text fontSize="xs">
+              <To page={airflowPage(row.target)}>{row.target.run_id ?? row.target.dag_id}</To>
+            </Text>
+          ) : null}
+        </>
+      ),
+    },
+  ];
+  return (
+    <Stack gap={4}>
+      <Filters clear={filtered ? () => change(NONE) : null}>
+        <TextFilter label="Search" value={state.search} onChange={(search) => change({ search })} placeholder="name, event or key" />
+        <TextFilter label="DAG" value={state.dag_id} onChange={(dag_id) => change({ dag_id })} />
+      </Filters>
+      <Answered of={polled}>
+        {(data) => (
+          <>
+            <Listing
+              label="Firings"
+              rows={data.rows}
+              columns={columns}
+              idOf={(row) => `${row.name} ${row.id}`}
+              empty={filtered ? "No firing matches these filters." : "Nothing has fired yet."}
+            />
+            <Pages shown={shownOf(data, "firing")} cursor={state.before} next={data.next} go={(before) => change({ before }, { push: true })} />
+          </>
+        )}
+      </Answered>
+    </Stack>
+  );
+}
+
+function EventsOf({ of }: { of: Firing }): ReactElement {
+  const all = Object.values(of.events).flat();
+  const missing = of.missing?.length ? `; without ${listed(of.missing)}` : "";
+  return (
+    <Text as="span" wordBreak="break-word" title={all.map((event) => `${event.id} from ${event.source}`).join("\n")}>
+      {listed(Object.keys(of.events))}
+      <Text as="span" color="fg.muted">{` (${counted(all.length, "event")}${missing})`}</Text>
+    </Text>
+  );
+}

@@ -1,0 +1,250 @@
+import { Alert, Box, Code, DataList, EmptyState, Flex, HStack, Stack, Text } from "@chakra-ui/react";
+import type { ReactElement, ReactNode } from "react";
+
+import { Ask } from "../actions/Ask";
+import { clearing } from "../actions/clearing";
+import { Emit } from "../actions/Emit";
+import { wantedOf } from "../actions/wanted";
+import { airflowPage, isMapped, runPage, tabPage, viewPage } from "../address/pages";
+import type { Row, Wait } from "../api/answers";
+import { routeUrl } from "../api/client";
+import { Copied } from "../parts/Copied";
+import { connectionOf, useBus } from "../parts/bus";
+import { Moment } from "../parts/Moment";
+import { Section } from "../parts/Section";
+import { State } from "../parts/State";
+import { To } from "../parts/To";
+import { Words } from "../parts/Words";
+import { AxisPicture } from "../pictures/AxisPicture";
+import { StepsPicture } from "../pictures/StepsPicture";
+import { Tree } from "../pictures/Tree";
+import { listed } from "../words/counted";
+import { Keys } from "./Keys";
+import { Nearly } from "./Nearly";
+import { NextSteps } from "./NextSteps";
+import { TakenEvents } from "./TakenEvents";
+
+// Two columns where the place the view has is wide enough, whatever the window's width is.
+const WIDE = "@container wait (min-width: 62rem)";
+
+interface WaitViewProps {
+  of: Wait;
+  refresh: () => void;
+  /** The view is the tab of this task instance, so it does not link to it. */
+  inTab?: boolean;
+}
+
+/** Why a wait or a durable subscription has not fired, or what its firing was. */
+export function WaitView({ of, refresh, inTab = false }: WaitViewProps): ReactElement {
+  if (of.state === "none" || of.subscription === null) return <Nothing of={of} inTab={inTab} />;
+  const { subscription, explanation } = of;
+  const fired = of.firing !== null;
+  return (
+    <Box containerType="inline-size" containerName="wait">
+      <Stack gap={6}>
+        <Head of={of} subscription={subscription} refresh={refresh} />
+        <Notes of={of.notes} />
+        <Box css={{ display: "grid", gap: "1.5rem", gridTemplateColumns: "minmax(0, 1fr)", [WIDE]: { gridTemplateColumns: "minmax(0, 1fr) 22rem" } }}>
+          <Stack gap={6} minW={0}>
+            {of.steps.length ? (
+              <Section title="What happened">
+                <StepsPicture of={of.steps} />
+              </Section>
+            ) : null}
+            {of.firing ? <TakenEvents of={of.firing} /> : null}
+            {explanation ? (
+              <Section title="The condition">
+                <Tree of={explanation.tree} />
+              </Section>
+            ) : null}
+            {explanation && !fired ? (
+              <Section title="Time">
+                <AxisPicture of={{ sinceMs: subscription.since_ms, tree: explanation.tree, next: of.next }} />
+              </Section>
+            ) : null}
+            {of.keys.length ? <Keys of={of} /> : null}
+            {explanation && !fired ? <Nearly of={explanation} /> : null}
+          </Stack>
+          <Stack gap={6} minW={0}>
+            {fired ? null : <NextSteps of={of.next} />}
+            <About of={of} subscription={subscription} inTab={inTab} />
+            {of.commands.length ? (
+              <Section title="In a terminal">
+                <Stack gap={3}>
+                  {of.commands.map((each) => (
+                    <Copied key={each.command} what={each.what} command={each.command} />
+                  ))}
+                </Stack>
+              </Section>
+            ) : null}
+          </Stack>
+        </Box>
+      </Stack>
+    </Box>
+  );
+}
+
+function Head(props: { of: Wait; subscription: Row; refresh: () => void }): ReactElement {
+  const { of, subscription, refresh } = props;
+  const bus = connectionOf(useBus());
+  const [first, ...rest] = of.words;
+  const clear = clearing(subscription);
+  return (
+    <Flex gap={4} justify="space-between" wrap="wrap" align="start">
+      <Stack gap={1} flex="1 1 20rem" minW={0}>
+        <HStack align="start" gap={2}>
+          <State of={of.state} />
+          <Text fontSize="lg" fontWeight="medium" lineHeight="short" wordBreak="break-word">
+            {first === undefined ? subscription.name : <Words of={first} />}
+          </Text>
+        </HStack>
+        {rest.map((each, number) => (
+          <Text key={number} wordBreak="break-word">
+            <Words of={each} />
+          </Text>
+        ))}
+      </Stack>
+      <HStack gap={2} flexWrap="wrap">
+        {of.may.emit && of.state === "waiting" ? (
+          <Emit bus={bus} wanted={wantedOf(of)} then={refresh} />
+        ) : null}
+        {(of.may.clear ?? of.may.cancel) && clear ? (
+          <Ask
+            button="Clear the task…"
+            title="Clear the task?"
+            confirm="Clear it"
+            url={clear.url}
+            body={clear.body}
+            done="Cleared. Airflow runs the task again."
+            then={refresh}
+          >
+            <Text>
+              Airflow runs it again, with the tasks after it. It waits anew: what has counted until now is dropped,
+              and events count from the same time as before if its condition says so.
+            </Text>
+          </Ask>
+        ) : null}
+        {of.may.cancel && of.state === "waiting" ? (
+          <Ask
+            button="Cancel the wait…"
+            title="Cancel the wait?"
+            confirm="Cancel it"
+            danger
+            url={routeUrl("cancel")}
+            body={{ bus, name: subscription.name }}
+            done="Cancelled."
+            then={refresh}
+          >
+            <Text>
+              This removes the registration of <Code wordBreak="break-word">{subscription.name}</Code>, and drops what
+              it has pending. It is refused while a process holds the wait: then mark the task failed, or clear it.
+            </Text>
+          </Ask>
+        ) : null}
+      </HStack>
+    </Flex>
+  );
+}
+
+function Notes({ of }: { of: readonly string[] }): ReactElement | null {
+  if (!of.length) return null;
+  return (
+    <Alert.Root status="info" size="sm">
+      <Alert.Indicator aria-hidden />
+      <Alert.Content minW={0}>
+        {of.map((each, number) => (
+          <Text key={number} wordBreak="break-word">
+            <Words of={each} />
+          </Text>
+        ))}
+      </Alert.Content>
+    </Alert.Root>
+  );
+}
+
+function About(props: { of: Wait; subscription: Row; inTab: boolean }): ReactElement {
+  const { of, subscription: row, inTab } = props;
+  const { parameter } = useBus();
+  const task = [row.dag_id, row.task_id].filter(Boolean).join(" / ");
+  const facts: [string, ReactNode][] = [];
+  const add = (name: string, value: ReactNode): void => void facts.push([name, value]);
+  if (!inTab && row.dag_id) {
+    const mapped = isMapped(row.map_index) ? ` [${row.map_index}]` : "";
+    add("Task", <To page={airflowPage(row)}>{`${task}${mapped}`}</To>);
+    if (row.run_id) add("Run", <To page={runPage(row.dag_id, row.run_id)}>{row.run_id}</To>);
+    const tab = tabPage(row);
+    if (tab) add("Tab", <To page={tab}>Wait of the task instance</To>);
+  }
+  add("Subscription", inTab ? <To page={viewPage("subscription", { bus: parameter, name: row.name })}>{row.name}</To> : row.name);
+  if (row.key) add("Key", row.key);
+  if (row.since_ms !== null) add("Events count since", <Moment ms={row.since_ms} precision="seconds" />);
+  if (row.registered_ms !== null) add("Registered", <Moment ms={row.registered_ms} precision="seconds" />);
+  if (row.delivers_to) add("Delivers to", row.delivers_to);
+  if (of.firing === null) add("Held by", row.held_by.length ? listed(row.held_by) : "no process");
+  if (of.firing?.target?.dag_id) {
+    const { dag_id, run_id } = of.firing.target;
+    add("Started", <To page={airflowPage({ dag_id, run_id })}>{run_id ? `${dag_id} / ${run_id}` : dag_id}</To>);
+  }
+  return (
+    <Section title="About it">
+      <DataList.Root size="sm" gap={2}>
+        {facts.map(([name, value]) => (
+          <DataList.Item key={name}>
+            <DataList.ItemLabel>{name}</DataList.ItemLabel>
+            <DataList.ItemValue wordBreak="break-word" display="block" minW={0}>
+              {value}
+            </DataList.ItemValue>
+          </DataList.Item>
+        ))}
+        {of.condition ? (
+          <DataList.Item>
+            <DataList.ItemLabel>Condition as text</DataList.ItemLabel>
+            <DataList.ItemValue minW={0}>
+              <Code whiteSpace="pre-wrap" wordBreak="break-word" p={2} width="100%">
+                {of.condition}
+              </Code>
+            </DataList.ItemValue>
+          </DataList.Item>
+        ) : null}
+      </DataList.Root>
+    </Section>
+  );
+}
+
+function Nothing({ of, inTab }: { of: Wait; inTab: boolean }): ReactElement {
+  const { parameter } = useBus();
+  return (
+    <EmptyState.Root size="sm">
+      <EmptyState.Content>
+        <EmptyState.Indicator aria-hidden>
+          <Quiet />
+        </EmptyState.Indicator>
+        <EmptyState.Title>{inTab ? "This task waits for no event" : "Nothing waits under this name"}</EmptyState.Title>
+        <EmptyState.Description maxW="34rem" textAlign="center">
+          {of.words.length
+            ? of.words.map((each, number) => (
+                <Text key={number}>
+                  <Words of={each} />
+                </Text>
+              ))
+            : "When it waits for events, this tab says for which, what came, and what is missing."}
+        </EmptyState.Description>
+        <To page={viewPage("waits", { bus: parameter })}>See all waits</To>
+        {of.notes.map((each, number) => (
+          <Text key={number} fontSize="sm" color="fg.muted">
+            <Words of={each} />
+          </Text>
+        ))}
+      </EmptyState.Content>
+    </EmptyState.Root>
+  );
+}
+
+function Quiet(): ReactElement {
+  return (
+    <svg viewBox="0 0 24 24" width="32" height="32" fill="none" stroke="currentColor" strokeWidth="1.5" aria-hidden>
+      <circle cx="12" cy="12" r="9" />
+      <path d="M8 12h8" />
+    </svg>
+  );
+}
