@@ -9,6 +9,7 @@ import { Problem } from "../parts/Problem";
 import { Window } from "../parts/Window";
 import { Words } from "../parts/Words";
 import { counted } from "../words/counted";
+import { visible } from "../words/visible";
 import { useAction } from "./useAction";
 
 /** A button that shows what would be sent again and where, and then sends it. */
@@ -68,7 +69,7 @@ function Rows({ of }: { of: Redrive }): ReactElement {
     <Stack as="ul" listStyleType="none" gap={2} maxH="16rem" overflowY="auto" tabIndex={0} aria-label="What would be sent">
       {of.rows.map((row) => (
         <Box as="li" key={row.place} fontSize="sm" wordBreak="break-word">
-          {row.place}
+          {visible(row.place)}
           {row.refused ? (
             <Text color="fg.warning">
               stays: <Words of={row.refused} />

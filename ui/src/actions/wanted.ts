@@ -6,14 +6,26 @@ import type { Wait, WantedEvent } from "../api/answers";
 export function wantedOf(wait: Wait): WantedEvent[] {
   if (wait.wanted?.length) return wait.wanted;
   const missing = wait.subscription?.missing ?? wait.explanation?.missing ?? [];
-  return missing.map((label) => ({ label, type: typeIn(wait.condition ?? "", label) }));
+  const matchers = matchersIn(wait.condition ?? "");
+  return missing.map((label) => matchers.find((each) => each.label === label) ?? { label });
 }
 
-/** The type of `event("TYPE", ..., label="LABEL")`; the label itself if it looks like a type. */
-function typeIn(condition: string, label: string): string | null {
-  for (const found of condition.matchAll(/event\("([^"]+)"((?:[^()"]|"[^"]*"|\([^()]*\))*)\)/g)) {
-    const own = /label="([^"]*)"/.exec(found[2] ?? "");
-    if ((own?.[1] ?? found[1]) === label) return found[1] ?? null;
-  }
-  return /^[\w-]+(\.[\w-]+)+$/.test(label) ? label : null;
+// In the text of a condition: event(type="TYPE", source="...", label="LABEL", ...). Texts are quoted as in JSON.
+const MATCHER = /\bevent\(((?:[^()"]|"(?:[^"\\]|\\.)*"|\((?:[^()"]|"(?:[^"\\]|\\.)*")*\))*)\)/g;
+const ARGUMENT = /(?:^|, )(\w+)=("(?:[^"\\]|\\.)*")(?=,|$)/g;
+
+function matchersIn(condition: string): WantedEvent[] {
+  return [...condition.matchAll(MATCHER)].map((found) => {
+    const own = new Map<string, string>();
+    for (const [, name, text] of found[1]!.matchAll(ARGUMENT)) {
+      try {
+        own.set(name!, JSON.parse(text!) as string);
+      } catch {
+        // a text that is no JSON after all: the form stays empty there
+      }
+    }
+    const type = own.get("type") ?? null;
+    const label = own.get("label") ?? type ?? "";
+    return { label, type, source: own.get("source") ?? null, subject: own.get("subject") ?? null };
+  });
 }

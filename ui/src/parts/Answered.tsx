@@ -1,4 +1,4 @@
-import { Box, Progress, Skeleton, Stack, Text } from "@chakra-ui/react";
+import { Box, Progress, Skeleton, Stack, Text, VisuallyHidden } from "@chakra-ui/react";
 import type { ReactElement, ReactNode } from "react";
 
 import type { Progress as Reading } from "../api/poller";
@@ -16,7 +16,8 @@ export function Answered<T>({ of, children }: AnsweredProps<T>): ReactElement {
   const { data, problem, progress, stale } = of;
   return (
     <Stack gap={4} minW={0}>
-      <Box aria-live="polite">{progress ? <ReadingProgress of={progress} /> : null}</Box>
+      {progress ? <ReadingProgress of={progress} /> : null}
+      <VisuallyHidden aria-live="polite">{progress ? spokenOf(progress) : ""}</VisuallyHidden>
       {problem ? <Problem of={problem} older={data !== undefined} again={of.refresh} /> : null}
       {data !== undefined ? (
         <Box aria-busy={stale} opacity={stale ? 0.6 : 1} minW={0}>
@@ -41,13 +42,21 @@ function ReadingProgress({ of }: { of: Reading }): ReactElement {
           The first look after a while takes a moment; then answers come at once.
         </Text>
       </Text>
-      <Progress.Root value={known ? Math.min(100, (100 * of.read) / of.of) : null} size="sm" aria-label="Records read">
+      <Progress.Root value={known ? Math.min(100, (100 * of.read) / of.of) : null} size="sm" colorPalette="brand">
+        <VisuallyHidden>
+          <Progress.Label>Records read</Progress.Label>
+        </VisuallyHidden>
         <Progress.Track>
           <Progress.Range />
         </Progress.Track>
       </Progress.Root>
     </Stack>
   );
+}
+
+/** In steps of a tenth: whoever listens hears no number each second. */
+function spokenOf({ read, of }: Reading): string {
+  return of > 0 ? `Reading the bus: ${10 * Math.floor((10 * Math.min(read, of)) / of)} percent.` : "Reading the bus.";
 }
 
 function Waiting(): ReactElement {

@@ -1,6 +1,7 @@
 import { Button, Code, HStack, Stack, Text } from "@chakra-ui/react";
 import { useEffect, useState, type ReactElement } from "react";
 
+import { visibleLines } from "../words/visible";
 import { useSay } from "./Live";
 
 /** A command, and a button that copies it. */
@@ -23,7 +24,7 @@ export function Copied({ what, command }: { what: string; command: string }): Re
       </Text>
       <HStack align="start" gap={2}>
         <Code flex={1} minW={0} p={2} whiteSpace="pre-wrap" wordBreak="break-word" userSelect="all" variant="surface">
-          {command}
+          {visibleLines(command)}
         </Code>
         <Button size="xs" variant="outline" onClick={() => void copy()} aria-label={`Copy the command: ${what}`} minW="4.5rem">
           {done ? "Copied" : "Copy"}

@@ -3,6 +3,7 @@ import type { ReactElement } from "react";
 
 import { viewPage } from "../address/pages";
 import type { EventRef } from "../api/answers";
+import { visible } from "../words/visible";
 import { useBus } from "./bus";
 import { Moment } from "./Moment";
 import { To } from "./To";
@@ -12,8 +13,8 @@ export function EventName({ of }: { of: EventRef }): ReactElement {
   const { parameter } = useBus();
   const timeMs = of.time_ms ?? of.timestamp_ms;
   return (
-    <Box as="span" wordBreak="break-word">
-      <To page={eventPage(of, parameter)}>{of.id}</To> from {of.source}
+    <Box as="span" overflowWrap="anywhere">
+      <To page={eventPage(of, parameter)}>{of.id}</To> from {visible(of.source)}
       {typeof timeMs === "number" ? (
         <>
           {" at "}

@@ -1,12 +1,16 @@
 import { Box, Table, Text } from "@chakra-ui/react";
 import type { ReactElement, ReactNode } from "react";
 
+import { visible } from "../words/visible";
+
 export interface Column<T> {
   head: string;
   cell: (row: T) => ReactNode;
   /** Left out where there is little room; the first column should then say the same. */
   wide?: boolean;
   numeric?: boolean;
+  /** So that long words are not broken in a column that is narrower than it has to be. */
+  minW?: string;
   /** The direction in which the rows are sorted by it. */
   sorted?: "ascending" | "descending";
   /** Sorts by it, or turns the direction round. */
@@ -53,9 +57,11 @@ export function Listing<T>({ label, rows, columns, idOf, empty }: ListingProps<T
                     key={column.head}
                     textAlign={column.numeric ? "end" : "start"}
                     verticalAlign="top"
+                    overflowWrap={column.numeric ? "normal" : "anywhere"}
+                    minW={column.minW ?? "auto"}
                     css={column.wide ? { [NARROW]: { display: "none" } } : {}}
                   >
-                    {column.cell(row)}
+                    {shown(column.cell(row))}
                   </Table.Cell>
                 ))}
               </Table.Row>
@@ -66,6 +72,8 @@ export function Listing<T>({ label, rows, columns, idOf, empty }: ListingProps<T
     </Box>
   );
 }
+
+const shown = (cell: ReactNode): ReactNode => (typeof cell === "string" ? visible(cell) : cell);
 
 function SortButton<T>({ column }: { column: Column<T> }): ReactElement {
   const arrow = column.sorted === "ascending" ? "▲" : column.sorted === "descending" ? "▼" : "↕";

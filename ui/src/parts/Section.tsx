@@ -1,5 +1,5 @@
 import { Box, Heading, HStack } from "@chakra-ui/react";
-import { useId, type ReactElement, type ReactNode } from "react";
+import type { ReactElement, ReactNode } from "react";
 
 interface SectionProps {
   title: string;
@@ -10,11 +10,10 @@ interface SectionProps {
 
 /** A part of a view under a heading. */
 export function Section({ title, aside, children }: SectionProps): ReactElement {
-  const id = useId();
   return (
-    <Box as="section" aria-labelledby={id} minW={0}>
+    <Box as="section" minW={0}>
       <HStack justify="space-between" mb={2} gap={3} flexWrap="wrap">
-        <Heading as="h3" size="sm" id={id}>
+        <Heading as="h2" size="sm">
           {title}
         </Heading>
         {aside}

@@ -7,7 +7,7 @@ import { Live } from "./Live";
 /** What each app of the bundle has around its view. Airflow gives it the whole place, without padding. */
 export function Shell({ children }: { children: ReactNode }): ReactElement {
   return (
-    <Box p={4} pb={10} minW={0} data-interlock>
+    <Box p={{ base: 2, md: 4 }} pb={10} minW={0} data-interlock>
       <Live>
         <Boundary>{children}</Boundary>
       </Live>

@@ -1,6 +1,7 @@
 import { Fragment, type ReactElement } from "react";
 
 import { prose, type Prose } from "../words/prose";
+import { visible } from "../words/visible";
 import { Moment } from "./Moment";
 
 /** A sentence, as text or put together, with its times in the browser's zone. */
@@ -10,7 +11,7 @@ export function Words({ of }: { of: Prose | string }): ReactElement {
     <>
       {pieces.map((piece, number) => (
         <Fragment key={number}>
-          {typeof piece === "string" ? piece : <Moment ms={piece.atMs} relative={piece.relative ?? false} />}
+          {typeof piece === "string" ? visible(piece) : <Moment ms={piece.atMs} relative={piece.relative ?? false} />}
         </Fragment>
       ))}
     </>

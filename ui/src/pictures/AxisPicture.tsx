@@ -1,10 +1,11 @@
-import { Box, chakra } from "@chakra-ui/react";
+import { Box, chakra, Text } from "@chakra-ui/react";
 import type { ReactElement } from "react";
 
 import { useNow } from "../parts/now";
 import { counted, listed } from "../words/counted";
 import { distance } from "../words/duration";
 import { moment, utc } from "../words/moment";
+import { visible } from "../words/visible";
 import { axisOf, type AxisInput, type Dot, type Lane, type Line } from "./axis";
 import { colour } from "./MarkIcon";
 import { useWidth } from "./useWidth";
@@ -35,8 +36,10 @@ function Drawn({ of, width }: { of: AxisInput; width: number }): ReactElement {
   const top = axis.rows * ROW_PX + 6;
   const bottom = top + Math.max(1, axis.lanes.length) * LANE_PX;
   const height = bottom + TICKS_PX;
+  const rest = axis.more ? `and ${counted(axis.more, "more part")}` : "";
   const sameDay = moment(axis.fromMs, axis.toMs).length <= 5;
   return (
+    <>
     <chakra.svg
       width={width}
       height={height}
@@ -64,19 +67,38 @@ function Drawn({ of, width }: { of: AxisInput; width: number }): ReactElement {
             </text>
           </g>
         ))}
-        {axis.lanes.map((lane, number) => (
-          <LaneOf key={number} of={lane} y={top + number * LANE_PX} inner={inner} titlePx={titlePx} />
-        ))}
         {axis.lines.map((line) => (
           <LineOf key={`${line.kind} ${line.title}`} of={line} bottom={bottom} />
         ))}
+        {axis.lanes.map((lane, number) => (
+          <LaneOf key={number} of={lane} y={top + number * LANE_PX} inner={inner} titlePx={titlePx} nowX={axis.ahead[0]} />
+        ))}
       </g>
     </chakra.svg>
+    {rest ? (
+      <Text fontSize="sm" color="fg.muted">
+        {rest}
+      </Text>
+    ) : null}
+    </>
   );
 }
 
-function LaneOf(props: { of: Lane; y: number; inner: number; titlePx: number }): ReactElement {
-  const { of, y, inner, titlePx } = props;
+/** Where an event would be if it came now. */
+function Missing({ x, y, inner }: { x: number; y: number; inner: number }): ReactElement {
+  const before = x > inner - 60;
+  return (
+    <g>
+      <circle cx={x} cy={y} r={5.5} fill={token("bg")} stroke={colour("missing")} strokeWidth={1.75} strokeDasharray="3 2" />
+      <text x={before ? x - 10 : x + 10} y={y + 4} textAnchor={before ? "end" : "start"} fill={token("orange-fg")}>
+        missing
+      </text>
+    </g>
+  );
+}
+
+function LaneOf(props: { of: Lane; y: number; inner: number; titlePx: number; nowX: number }): ReactElement {
+  const { of, y, inner, titlePx, nowX } = props;
   const middle = y + LANE_PX / 2;
   return (
     <g>
@@ -101,18 +123,14 @@ function LaneOf(props: { of: Lane; y: number; inner: number; titlePx: number }):
       {of.dots.map((dot) => (
         <DotOf key={dot.x} of={dot} y={middle} />
       ))}
-      {of.mark === "missing" && !of.dots.length ? (
-        <text x={6} y={middle - 3} fill={colour("missing")} fontSize="11px" style={{ fill: token("orange-fg") }}>
-          missing
-        </text>
-      ) : null}
+      {of.mark === "missing" && !of.dots.length ? <Missing x={nowX} y={middle} inner={inner} /> : null}
     </g>
   );
 }
 
 function DotOf({ of, y, hollow = false }: { of: Dot; y: number; hollow?: boolean }): ReactElement {
   const several = of.events.length > 1;
-  const names = listed(of.events.map((event) => event.id));
+  const names = visible(listed(of.events.map((event) => event.id)));
   return (
     <g>
       <title>{`${names}${hollow ? ", which does not count" : ""}, ${utc(of.atMs)}`}</title>

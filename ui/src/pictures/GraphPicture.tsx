@@ -2,6 +2,9 @@ import { Box, chakra } from "@chakra-ui/react";
 import type { ReactElement } from "react";
 
 import type { GraphEdge, GraphNode } from "../api/answers";
+import { useNow } from "../parts/now";
+import { spoken } from "../words/prose";
+import { visible } from "../words/visible";
 import { lookOf } from "./kinds";
 import { layered } from "./layers";
 import { drawing, NODE, type Point } from "./routes";
@@ -17,25 +20,30 @@ interface GraphPictureProps {
 const token = (name: string): string => `var(--chakra-colors-${name})`;
 const NARROW_PX = 640;
 const TITLE_CHARS = 24;
+const LEAST_SCALE = 0.78;
 
 /** The graph in layers: from left to right, or downwards where there is little room. */
 export function GraphPicture(props: GraphPictureProps): ReactElement {
   const [width, ref] = useWidth();
   return (
     <Box ref={ref} minW={0}>
-      {width > 0 ? <Drawn {...props} down={width < NARROW_PX} /> : null}
+      {width > 0 ? <Drawn {...props} room={width} /> : null}
     </Box>
   );
 }
 
-function Drawn({ nodes, edges, chosen, choose, down }: GraphPictureProps & { down: boolean }): ReactElement {
+function Drawn({ nodes, edges, chosen, choose, room }: GraphPictureProps & { room: number }): ReactElement {
+  const now = useNow(60_000);
+  const down = room < NARROW_PX;
   const layout = layered(nodes.map((node) => node.id), edges);
   const drawn = drawing(layout, edges, down);
+  // A little smaller rather than scrolled, as long as it can be read.
+  const scale = Math.max(LEAST_SCALE, Math.min(1, (room - 4) / drawn.width));
   return (
     <Box overflow="auto" maxH="70vh" borderWidth={1} borderRadius="md" role="region" aria-label="Graph" tabIndex={0}>
       <chakra.svg
-        width={drawn.width}
-        height={drawn.height}
+        width={drawn.width * scale}
+        height={drawn.height * scale}
         viewBox={`0 0 ${drawn.width} ${drawn.height}`}
         role="group"
         aria-label={`${nodes.length} nodes, ${edges.length} edges; the table below has them in words`}
@@ -60,7 +68,7 @@ function Drawn({ nodes, edges, chosen, choose, down }: GraphPictureProps & { dow
               opacity={chosen && edge.from !== chosen && edge.to !== chosen ? 0.45 : 0.8}
               markerEnd="url(#interlock-arrow)"
             >
-              <title>{edge.title}</title>
+              <title>{spoken(edge.title, now)}</title>
             </path>
           ) : null;
         })}
@@ -89,7 +97,6 @@ function Node({ of, at, chosen, choose }: NodeProps): ReactElement {
       role="button"
       tabIndex={0}
       aria-pressed={chosen}
-      aria-label={`${look.title} ${of.title}${late}`}
       cursor="pointer"
       transform={`translate(${at.x}, ${at.y})`}
       onClick={press}
@@ -101,7 +108,7 @@ function Node({ of, at, chosen, choose }: NodeProps): ReactElement {
       }}
       css={{ "&:focus-visible": { outline: "none" }, "&:focus-visible rect": { strokeWidth: "3px" } }}
     >
-      <title>{`${of.title}${late}`}</title>
+      <title>{visible(`${of.title}${late}`)}</title>
       <rect
         width={NODE.width}
         height={NODE.height}
@@ -111,11 +118,10 @@ function Node({ of, at, chosen, choose }: NodeProps): ReactElement {
         strokeWidth={of.late || chosen ? 2.25 : 1.25}
       />
       <text x={10} y={17} fontSize="10.5px" fill={token(`${palette}-fg`)}>
-        {look.title}
-        {of.late ? " · late" : ""}
+        {`${look.title}${of.late ? " · late" : ""} `}
       </text>
       <text x={10} y={33} fill={token("fg")} fontWeight={500}>
-        {cut(of.title)}
+        {cut(visible(of.title))}
       </text>
     </chakra.g>
   );

@@ -3,7 +3,7 @@ import type { ReactElement } from "react";
 
 import type { Mark } from "./parts";
 
-const WORDS: Record<Mark, string> = { met: "met", missing: "missing", unneeded: "not needed" };
+const WORDS: Record<Mark, string> = { met: "met", missing: "missing", open: "not met yet", unneeded: "not needed" };
 
 /** Met, missing or not needed: told by shape as well as by colour. */
 export function MarkIcon({ of }: { of: Mark }): ReactElement {
@@ -18,6 +18,8 @@ export function MarkIcon({ of }: { of: Mark }): ReactElement {
           </>
         ) : of === "missing" ? (
           <circle cx="8" cy="8" r="6.2" fill="none" stroke={colour(of)} strokeWidth="1.8" strokeDasharray="3 2.2" />
+        ) : of === "open" ? (
+          <circle cx="8" cy="8" r="6.2" fill="none" stroke={colour(of)} strokeWidth="1.5" />
         ) : (
           <path d="M3.5 8h9" stroke={colour(of)} strokeWidth="1.8" />
         )}

@@ -32,6 +32,11 @@ export function StepsPicture({ of }: { of: readonly Step[] }): ReactElement {
               <Moment ms={step.atMs} precision="milliseconds" />
             </Text>
           </HStack>
+          {step.afterMs === null ? null : (
+            <Text fontSize="sm" color="fg.muted">
+              {duration(step.afterMs)} after
+            </Text>
+          )}
           {step.tookMs === null ? null : (
             <HStack gap={2}>
               <Text fontSize="sm" color="fg.muted" minW="5.5rem">

@@ -7,6 +7,7 @@ import { useNow } from "../parts/now";
 import { Words } from "../parts/Words";
 import { counted } from "../words/counted";
 import { apartWords, noteWords } from "../words/notes";
+import { visible } from "../words/visible";
 import { MarkIcon } from "./MarkIcon";
 import { drawn, partsOf, type Part } from "./parts";
 
@@ -56,7 +57,7 @@ function Node({ of }: { of: Part }): ReactElement {
           <HStack gap={2} flexWrap="wrap" rowGap={0}>
             <Text as="span" fontWeight="medium" wordBreak="break-word" color={of.mark === "unneeded" ? "fg.muted" : "fg"}>
               {of.step === null ? "" : `${of.step}. `}
-              {of.title}
+              {visible(of.title)}
             </Text>
             {of.count ? (
               <Text as="span" color="fg.muted" fontSize="sm">

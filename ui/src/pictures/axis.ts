@@ -5,7 +5,8 @@
  */
 
 import type { EventRef, Explained, Next } from "../api/answers";
-import { leavesOf, partsOf, type Mark } from "./parts";
+import { visible } from "../words/visible";
+import { drawn, leavesOf, partsOf, type Mark } from "./parts";
 
 export interface AxisInput {
   sinceMs: number | null;
@@ -51,6 +52,8 @@ export interface Axis {
   lanes: Lane[];
   lines: Line[];
   ticks: Tick[];
+  /** How many parts have no lane. */
+  more: number;
   /** How many rows the titles of the lines take. */
   rows: number;
   /** From now on. */
@@ -64,7 +67,7 @@ const MINUTE = 60_000;
 const STEPS_MS = [
   ...[1, 5, 15, 30].map((s) => s * 1000),
   ...[1, 5, 15, 30].map((m) => m * MINUTE),
-  ...[1, 3, 6, 12].map((h) => h * 60 * MINUTE),
+  ...[1, 2, 3, 6, 12].map((h) => h * 60 * MINUTE),
   ...[1, 2, 7, 14, 30, 90, 365].map((d) => d * 24 * 60 * MINUTE),
 ];
 
@@ -81,7 +84,7 @@ const AHEAD: Record<string, string> = {
 
 export function axisOf(input: AxisInput, width: number): Axis {
   const root = input.tree === null ? null : partsOf(input.tree);
-  const leaves = root === null ? [] : [...leavesOf(root)].slice(0, MOST_LANES);
+  const { parts: leaves, more } = drawn(root === null ? [] : [...leavesOf(root)], MOST_LANES);
   const moments = linesOf(input);
   const times = [
     input.nowMs,
@@ -98,7 +101,7 @@ export function axisOf(input: AxisInput, width: number): Axis {
     const ends = windows.find((each) => leaf.node.labels?.includes(each.label));
     const first = dots[0];
     return {
-      title: leaf.node.labels?.length === 1 ? leaf.node.labels[0]! : leaf.title,
+      title: visible(leaf.node.labels?.length === 1 ? leaf.node.labels[0]! : leaf.title),
       mark: leaf.mark,
       dots,
       apart: clustered((leaf.node.apart ?? []).map((each) => each.event), x),
@@ -110,6 +113,7 @@ export function axisOf(input: AxisInput, width: number): Axis {
     fromMs,
     toMs,
     lanes,
+    more,
     lines,
     ticks: ticksOf(fromMs, toMs, Math.max(2, Math.floor(width / 90))).map((atMs) => ({ atMs, x: x(atMs) })),
     rows: Math.max(0, ...lines.map((line) => line.row)) + 1,

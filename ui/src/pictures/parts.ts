@@ -7,7 +7,8 @@
 
 import type { Explained } from "../api/answers";
 
-export type Mark = "met" | "missing" | "unneeded";
+/** `open`: not met yet, because a part below it is missing. */
+export type Mark = "met" | "missing" | "open" | "unneeded";
 
 export const MOST_PARTS = 8;
 
@@ -33,7 +34,7 @@ export function partsOf(tree: Explained, id = "0", step: number | null = null): 
   const several = have !== undefined && need !== undefined && need > 1;
   return {
     id,
-    mark: tree.met ? "met" : tree.needed ? "missing" : "unneeded",
+    mark: tree.met ? "met" : !tree.needed ? "unneeded" : tree.of?.length ? "open" : "missing",
     title: tree.title,
     count: several ? `${have} of ${need}` : "",
     dots: several && need <= MOST_DOTS ? { have, need } : null,
@@ -48,7 +49,7 @@ export function partsOf(tree: Explained, id = "0", step: number | null = null): 
 /** The parts that are drawn at first, and how many more there are. */
 export function drawn(parts: readonly Part[], most = MOST_PARTS): { parts: Part[]; more: number } {
   if (parts.length <= most + 1) return { parts: [...parts], more: 0 };
-  const order: Mark[] = ["missing", "met", "unneeded"];
+  const order: Mark[] = ["missing", "open", "met", "unneeded"];
   const chosen = new Set(
     [...parts].sort((one, other) => order.indexOf(one.mark) - order.indexOf(other.mark)).slice(0, most),
   );

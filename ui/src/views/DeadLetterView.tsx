@@ -1,5 +1,5 @@
-import { Code, DataList, Heading, Stack, Text } from "@chakra-ui/react";
-import type { ReactElement, ReactNode } from "react";
+import { Heading, Stack, Text } from "@chakra-ui/react";
+import type { ReactElement } from "react";
 
 import { Redriver } from "../actions/Redriver";
 import { viewPage } from "../address/pages";
@@ -9,8 +9,10 @@ import { routeUrl } from "../api/client";
 import { usePolled } from "../api/usePolled";
 import { Answered } from "../parts/Answered";
 import { useBus } from "../parts/bus";
+import { Facts, type Fact } from "../parts/Facts";
 import { Listing } from "../parts/Listing";
 import { Moment } from "../parts/Moment";
+import { Raw } from "../parts/Raw";
 import { Section } from "../parts/Section";
 import { To } from "../parts/To";
 import { Words } from "../parts/Words";
@@ -38,7 +40,7 @@ export function DeadLetterView(): ReactElement {
             </Text>
             {bus.known?.may.operate ? <Redriver places={[data.place]} then={polled.refresh} /> : null}
           </Stack>
-          <Facts of={data} bus={bus.parameter} />
+          <About of={data} bus={bus.parameter} />
           {data.content ? (
             <Content of={data.content} />
           ) : (
@@ -50,8 +52,8 @@ export function DeadLetterView(): ReactElement {
   );
 }
 
-function Facts({ of, bus }: { of: DeadLetter; bus: string }): ReactElement {
-  const facts: [string, ReactNode][] = [
+function About({ of, bus }: { of: DeadLetter; bus: string }): ReactElement {
+  const facts: Fact[] = [
     ["Set aside", <Moment key="time" ms={of.time_ms} precision="seconds" relative />],
     ["Stage", of.stage],
     ["Original record", of.origin || "not known"],
@@ -65,16 +67,7 @@ function Facts({ of, bus }: { of: DeadLetter; bus: string }): ReactElement {
   if (of.sink) facts.push(["Sink", of.sink]);
   if (typeof of.redriven_ms === "number") facts.push(["Sent again", <Moment key="again" ms={of.redriven_ms} precision="seconds" relative />]);
   return (
-    <DataList.Root orientation="horizontal" size="sm" gap={2}>
-      {facts.map(([name, value]) => (
-        <DataList.Item key={name}>
-          <DataList.ItemLabel>{name}</DataList.ItemLabel>
-          <DataList.ItemValue wordBreak="break-word" minW={0}>
-            {value}
-          </DataList.ItemValue>
-        </DataList.Item>
-      ))}
-    </DataList.Root>
+    <Facts of={facts} />
   );
 }
 
@@ -95,19 +88,11 @@ function Content({ of }: { of: DeadLetterContent }): ReactElement {
           idOf={([name]) => name}
           empty="None."
           columns={[
-            { head: "Header", cell: ([name]) => name },
-            { head: "Value", cell: ([, value]) => <Text wordBreak="break-word">{value}</Text> },
+            { head: "Header", minW: "8rem", cell: ([name]) => name },
+            { head: "Value", cell: ([, value]) => value },
           ]}
         />
       </Section>
     </>
-  );
-}
-
-function Raw({ label, text }: { label: string; text: string }): ReactElement {
-  return (
-    <Code display="block" width="100%" p={3} whiteSpace="pre-wrap" wordBreak="break-word" maxH="20rem" overflowY="auto" tabIndex={0} aria-label={label}>
-      {text}
-    </Code>
   );
 }

@@ -19,6 +19,7 @@ import { State } from "../parts/State";
 import { To } from "../parts/To";
 import { Words } from "../parts/Words";
 import { counted } from "../words/counted";
+import { visible } from "../words/visible";
 
 const SHAPE = { since: "7d", stage: "", reason: "", limit: "100" } as const;
 const NONE = { stage: "", reason: "" };
@@ -99,6 +100,7 @@ function columnsOf(bus: string, choosing: Choosing | null): Column<DeadLetter>[]
   const columns: Column<DeadLetter>[] = [
     {
       head: "Record",
+      minW: "9rem",
       cell: (row) => (
         <>
           <To page={viewPage("dead-letter", { bus, place: row.place })}>{row.place}</To>
@@ -111,6 +113,7 @@ function columnsOf(bus: string, choosing: Choosing | null): Column<DeadLetter>[]
     },
     {
       head: "Reason",
+      minW: "9rem",
       cell: (row) => (
         <Text wordBreak="break-word" lineClamp={4}>
           <Words of={row.reason} />
@@ -121,15 +124,16 @@ function columnsOf(bus: string, choosing: Choosing | null): Column<DeadLetter>[]
     {
       head: "What it is",
       wide: true,
+      minW: "13rem",
       cell: (row) => (
         <Text wordBreak="break-word">
           {row.subscription ? (
             <To page={viewPage("subscription", { bus, name: row.subscription })}>{row.subscription}</To>
           ) : (
-            row.type || "not an event"
+            visible(row.type || "not an event")
           )}
           <Text as="span" display="block" fontSize="xs" color="fg.muted">
-            {row.id ?? ""}
+            {visible(row.id ?? "")}
           </Text>
         </Text>
       ),

@@ -16,6 +16,7 @@ import { Pages } from "../parts/Pages";
 import { State } from "../parts/State";
 import { To } from "../parts/To";
 import { grouped, listed } from "../words/counted";
+import { visible } from "../words/visible";
 import { TaskCell } from "./rows";
 import { PAGE_ROWS, shownOf } from "./Waits";
 
@@ -69,12 +70,13 @@ function columnsOf(rows: readonly Row[], bus: string): Column<Row>[] {
   return [
     {
       head: "Subscription",
+      minW: "11rem",
       cell: (row) => (
         <>
-          <To page={viewPage("subscription", { bus, name: row.name })}>{row.name}</To>
+          <To page={viewPage("subscription", { bus, name: row.name })}>{row.name}</To>{" "}
           {row.paused ? <State of="paused">{typeof row.paused === "string" ? row.paused : "paused"}</State> : null}
           <Text fontSize="xs" color="fg.muted">
-            {listed(row.labels)}
+            {visible(listed(row.labels))}
           </Text>
         </>
       ),

@@ -1,4 +1,4 @@
-import { Box, Code, DataList, Heading, Stack, Text } from "@chakra-ui/react";
+import { Box, Heading, Stack, Text } from "@chakra-ui/react";
 import type { ReactElement } from "react";
 
 import { viewPage } from "../address/pages";
@@ -8,11 +8,14 @@ import { routeUrl } from "../api/client";
 import { usePolled } from "../api/usePolled";
 import { Answered } from "../parts/Answered";
 import { useBus } from "../parts/bus";
+import { Facts, type Fact } from "../parts/Facts";
 import { Listing } from "../parts/Listing";
 import { Moment } from "../parts/Moment";
+import { Raw } from "../parts/Raw";
 import { Section } from "../parts/Section";
 import { To } from "../parts/To";
 import { Words } from "../parts/Words";
+import { visible } from "../words/visible";
 import { recordOf } from "./Events";
 
 const SHAPE = { topic: "", partition: "", offset: "" } as const;
@@ -31,43 +34,26 @@ export function EventView(): ReactElement {
 function Report({ of }: { of: EventReport }): ReactElement {
   const { parameter: bus } = useBus();
   const { event } = of;
-  const known: Record<string, string | null | undefined> = {
-    type: event.type,
-    source: event.source,
-    subject: event.subject,
-    datacontenttype: event.datacontenttype,
-    ...event.extensions,
-  };
-  const facts = Object.entries(known).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const facts: Fact[] = [
+    ["time", typeof event.time_ms === "number" ? <Moment ms={event.time_ms} precision="milliseconds" relative /> : null],
+    ["type", event.type],
+    ["source", event.source],
+    ["subject", event.subject],
+    ["datacontenttype", event.datacontenttype],
+    ...Object.entries(event.extensions ?? {}),
+  ];
   return (
     <Stack gap={6}>
       <Box>
         <Heading as="h2" size="md" wordBreak="break-word">
-          {event.id}
+          {visible(event.id)}
         </Heading>
         <Text color="fg.muted" fontSize="sm" wordBreak="break-word">
           {recordOf(event)}
         </Text>
       </Box>
       <Section title="Attributes">
-        <DataList.Root orientation="horizontal" size="sm" gap={2}>
-          {typeof event.time_ms === "number" ? (
-            <DataList.Item>
-              <DataList.ItemLabel>time</DataList.ItemLabel>
-              <DataList.ItemValue>
-                <Moment ms={event.time_ms} precision="milliseconds" relative />
-              </DataList.ItemValue>
-            </DataList.Item>
-          ) : null}
-          {facts.map(([name, value]) => (
-            <DataList.Item key={name}>
-              <DataList.ItemLabel>{name}</DataList.ItemLabel>
-              <DataList.ItemValue wordBreak="break-word" minW={0}>
-                {value}
-              </DataList.ItemValue>
-            </DataList.Item>
-          ))}
-        </DataList.Root>
+        <Facts of={facts} />
       </Section>
       <Section title="What it met">
         {of.met.length ? (
@@ -92,17 +78,18 @@ function Report({ of }: { of: EventReport }): ReactElement {
           idOf={(row) => `${row.subscription} ${row.label}`}
           empty="It comes near no other part."
           columns={[
-            { head: "Subscription", cell: (row) => <To page={viewPage("subscription", { bus, name: row.subscription })}>{row.subscription}</To> },
-            { head: "Part", cell: (row) => row.label },
-            { head: "Because", cell: (row) => <Words of={row.because} /> },
+            { head: "Subscription", minW: "9rem", cell: (row) => <To page={viewPage("subscription", { bus, name: row.subscription })}>{row.subscription}</To> },
+            { head: "Part", minW: "6rem", cell: (row) => row.label },
+            { head: "Because", minW: "10rem", cell: (row) => <Words of={row.because} /> },
           ]}
         />
       </Section>
       {event.data === undefined ? null : (
         <Section title="Data">
-          <Code whiteSpace="pre-wrap" wordBreak="break-word" p={3} width="100%" display="block" maxH="24rem" overflowY="auto" tabIndex={0} aria-label="Data of the event">
-            {typeof event.data === "string" ? event.data : JSON.stringify(event.data, null, 2)}
-          </Code>
+          <Raw
+            label="Data of the event"
+            text={typeof event.data === "string" ? event.data : JSON.stringify(event.data, null, 2)}
+          />
         </Section>
       )}
     </Stack>

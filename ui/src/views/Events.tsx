@@ -16,6 +16,7 @@ import { Moment } from "../parts/Moment";
 import { useNow } from "../parts/now";
 import { To } from "../parts/To";
 import { counted } from "../words/counted";
+import { visible } from "../words/visible";
 
 const SHAPE = { since: "1h", type: "", source: "", subject: "", search: "", limit: "50" } as const;
 const NONE = { type: "", source: "", subject: "", search: "" };
@@ -80,18 +81,19 @@ function columnsOf(bus: string): Column<BusEvent>[] {
     },
     {
       head: "Event",
+      minW: "10rem",
       cell: (row) => (
         <>
           <To page={eventPage(row, bus)}>{row.id}</To>
           <Text fontSize="xs" wordBreak="break-word">
-            {row.type ?? ""}
+            {visible(row.type ?? "")}
           </Text>
         </>
       ),
     },
-    { head: "Source", wide: true, cell: (row) => row.source },
+    { head: "Source", wide: true, minW: "9rem", cell: (row) => row.source },
     { head: "Subject", wide: true, cell: (row) => row.subject ?? "" },
-    { head: "Record", wide: true, cell: (row) => recordOf(row) },
+    { head: "Record", wide: true, minW: "13rem", cell: (row) => recordOf(row) },
   ];
 }
 

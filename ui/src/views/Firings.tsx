@@ -1,4 +1,4 @@
-import { Stack, Text } from "@chakra-ui/react";
+import { Stack, Text, VisuallyHidden } from "@chakra-ui/react";
 import type { ReactElement } from "react";
 
 import { airflowPage, tabPage, viewPage } from "../address/pages";
@@ -16,6 +16,7 @@ import { Pages } from "../parts/Pages";
 import { State } from "../parts/State";
 import { To } from "../parts/To";
 import { counted, listed } from "../words/counted";
+import { visible } from "../words/visible";
 import { TaskCell } from "./rows";
 import { PAGE_ROWS, shownOf } from "./Waits";
 
@@ -35,27 +36,17 @@ export function Firings(): ReactElement {
       head: "Fired",
       cell: (row) => (
         <>
-          <Moment ms={row.fired_ms} precision="seconds" />
+          <To page={whyPage(row, bus)}>
+            <Moment ms={row.fired_ms} precision="seconds" />
+            <VisuallyHidden>{visible(`: why ${row.name} fired`)}</VisuallyHidden>
+          </To>
           <Text fontSize="xs" color="fg.muted">
             <Ago ms={row.fired_ms} />
           </Text>
         </>
       ),
     },
-    {
-      head: "Of",
-      cell: (row) => (
-        <>
-          <TaskCell of={row} name={row.name} />
-          <Text fontSize="xs">
-            <To page={row.kind === "one-shot" ? tabPage(row) : null} label={`Why it fired: ${row.name}`}>
-              {row.kind === "one-shot" && tabPage(row) ? "why" : ""}
-            </To>
-            {row.kind === "durable" ? <To page={viewPage("subscription", { bus, name: row.name })}>subscription</To> : null}
-          </Text>
-        </>
-      ),
-    },
+    { head: "Of", minW: "10rem", cell: (row) => <TaskCell of={row} name={row.name} /> },
     { head: "By", wide: true, cell: (row) => <EventsOf of={row} /> },
     { head: "Key", wide: true, cell: (row) => row.key ?? "" },
     {
@@ -63,7 +54,7 @@ export function Firings(): ReactElement {
       cell: (row) => (
         <>
           <State of={row.state}>{row.state === "acked" ? "taken" : "open"}</State>
-          {row.outcome === "fired" || row.outcome === "met" ? null : <Text fontSize="xs">{row.outcome}</Text>}
+          {row.outcome === "fired" || row.outcome === "met" ? null : <Text fontSize="xs">{visible(row.outcome)}</Text>}
           {row.target ? (
             <Text fontSize="xs">
               <To page={airflowPage(row.target)}>{row.target.run_id ?? row.target.dag_id}</To>
@@ -97,12 +88,17 @@ export function Firings(): ReactElement {
   );
 }
 
+/** The tab of the task that it made continue, or the subscription that fired. */
+function whyPage(of: Firing, bus: string): string {
+  return (of.kind === "one-shot" ? tabPage(of) : null) ?? viewPage("subscription", { bus, name: of.name });
+}
+
 function EventsOf({ of }: { of: Firing }): ReactElement {
   const all = Object.values(of.events).flat();
   const missing = of.missing?.length ? `; without ${listed(of.missing)}` : "";
   return (
-    <Text as="span" wordBreak="break-word" title={all.map((event) => `${event.id} from ${event.source}`).join("\n")}>
-      {listed(Object.keys(of.events))}
+    <Text as="span" wordBreak="break-word" title={all.map((event) => visible(`${event.id} from ${event.source}`)).join("\n")}>
+      {visible(listed(Object.keys(of.events)))}
       <Text as="span" color="fg.muted">{` (${counted(all.length, "event")}${missing})`}</Text>
     </Text>
   );

@@ -13,9 +13,11 @@ import { Listing } from "../parts/Listing";
 import { Section } from "../parts/Section";
 import { State } from "../parts/State";
 import { To } from "../parts/To";
+import { Words } from "../parts/Words";
 import { GraphPicture } from "../pictures/GraphPicture";
 import { lookOf } from "../pictures/kinds";
 import { selected } from "../pictures/selection";
+import { visible } from "../words/visible";
 import { counted } from "../words/counted";
 
 const SHAPE = { node: "", search: "", only: "all" } as const;
@@ -68,7 +70,7 @@ function Chosen({ of, clear }: { of: GraphNode; clear: () => void }): ReactEleme
   return (
     <HStack flexWrap="wrap" gap={3} role="status">
       <Text>
-        {lookOf(of.kind).title} <b>{of.title}</b>
+        {lookOf(of.kind).title} <b>{visible(of.title)}</b>
       </Text>
       {of.late ? <State of="late">{typeof of.late === "string" ? of.late : "late"}</State> : null}
       {of.dag_id ? <To page={dagPage(of.dag_id)}>Open the DAG</To> : null}
@@ -101,7 +103,7 @@ function Edges({ nodes, edges }: { nodes: readonly GraphNode[]; edges: readonly 
         empty="No edges."
         columns={[
           { head: "From", cell: (row) => name(row.from) },
-          { head: "By", wide: true, cell: (row) => row.title },
+          { head: "By", wide: true, cell: (row) => <Words of={row.title} /> },
           { head: "To", cell: (row) => name(row.to) },
         ]}
       />

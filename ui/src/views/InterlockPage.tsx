@@ -1,5 +1,5 @@
-import { Badge, Box, Flex, Heading, HStack, Link } from "@chakra-ui/react";
-import { useMemo, type ReactElement } from "react";
+import { Badge, Box, chakra, Flex, Heading, HStack, Link } from "@chakra-ui/react";
+import { useEffect, useMemo, useRef, type ReactElement } from "react";
 import { Link as RouterLink, useParams } from "react-router-dom";
 
 import { viewPage, type View } from "../address/pages";
@@ -89,7 +89,7 @@ function BusOf(props: { buses: Polled<Buses>; bus: string; choose: (bus: string)
     return (
       <HStack fontSize="sm" color="fg.muted" flexWrap="wrap">
         <span>bus {chosen.bus}</span>
-        <span>{chosen.cluster}</span>
+        <chakra.span hideBelow="md">{chosen.cluster}</chakra.span>
         {chosen.deployment ? <Badge>{chosen.deployment}</Badge> : null}
       </HStack>
     );
@@ -106,8 +106,14 @@ function BusOf(props: { buses: Polled<Buses>; bus: string; choose: (bus: string)
 }
 
 function Tabs({ view, bus }: { view: View | null; bus: string }): ReactElement {
+  const nav = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // Where not all fit, the current one is in sight.
+    const here = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    if (nav.current && here) nav.current.scrollLeft = here.offsetLeft - nav.current.offsetLeft - 24;
+  }, [view]);
   return (
-    <Box as="nav" aria-label="Views of Interlock" overflowX="auto" borderBottomWidth={1} mb={4}>
+    <Box as="nav" ref={nav} aria-label="Views of Interlock" overflowX="auto" borderBottomWidth={1} mb={4}>
       <HStack as="ul" gap={1} listStyleType="none" minW="max-content">
         {TABS.map(([name, title, also]) => {
           const here = view !== null && (view === name || also.includes(view));

@@ -6,6 +6,7 @@ import { EventName } from "../parts/EventName";
 import { Section } from "../parts/Section";
 import { Words } from "../parts/Words";
 import { counted } from "../words/counted";
+import { visible } from "../words/visible";
 import { leftOut, missWords } from "../words/misses";
 
 /** The events that nearly met each missing part, with the term that refused each. */
@@ -36,7 +37,12 @@ function OfPart({ of }: { of: NearMisses }): ReactElement {
   return (
     <Box>
       <Text fontWeight="medium" mb={1} wordBreak="break-word">
-        {of.label}
+        {visible(of.label)}
+        {of.errors ? (
+          <Text as="span" color="fg.muted" fontWeight="normal" fontSize="sm">
+            {` (${of.errors} could not be evaluated)`}
+          </Text>
+        ) : null}
       </Text>
       {of.misses.length ? (
         <Stack as="ul" gap={2} listStyleType="none">

@@ -2,8 +2,7 @@ import { HStack, Stack, Text } from "@chakra-ui/react";
 import type { ReactElement } from "react";
 
 import type { Next } from "../api/answers";
-import { Moment } from "../parts/Moment";
-import { Ago } from "../parts/Moment";
+import { Ago, Moment } from "../parts/Moment";
 import { Section } from "../parts/Section";
 
 const WORDS: Record<string, string> = {
@@ -25,9 +24,9 @@ export function NextSteps({ of }: { of: readonly Next[] }): ReactElement {
           {sorted.map((each) => (
             <HStack as="li" key={`${each.what} ${each.at_ms}`} justify="space-between" align="baseline" gap={3}>
               <Text>{WORDS[each.what] ?? each.what}</Text>
-              <Text textAlign="end" whiteSpace="nowrap">
+              <Text textAlign="end">
                 <Ago ms={each.at_ms} />
-                <Text as="span" color="fg.muted" fontSize="sm" ms={2}>
+                <Text as="span" display="block" color="fg.muted" fontSize="sm">
                   <Moment ms={each.at_ms} />
                 </Text>
               </Text>

@@ -5,6 +5,7 @@ import type { Firing } from "../api/answers";
 import { EventName } from "../parts/EventName";
 import { Section } from "../parts/Section";
 import { counted, listed } from "../words/counted";
+import { visible } from "../words/visible";
 
 const MOST = 20;
 
@@ -16,7 +17,7 @@ export function TakenEvents({ of }: { of: Firing }): ReactElement {
         {Object.entries(of.events).map(([label, events]) => (
           <Box key={label}>
             <Text fontWeight="medium" wordBreak="break-word">
-              {label}
+              {visible(label)}
             </Text>
             <Box as="ul" listStyleType="none">
               {events.slice(0, MOST).map((event, number) => (
@@ -24,7 +25,7 @@ export function TakenEvents({ of }: { of: Firing }): ReactElement {
                   <EventName of={event} />
                   {event.type ? (
                     <Text as="span" color="fg.muted">
-                      {` ${event.type}`}
+                      {visible(` ${event.type}`)}
                     </Text>
                   ) : null}
                 </Box>
@@ -37,7 +38,7 @@ export function TakenEvents({ of }: { of: Firing }): ReactElement {
             ) : null}
           </Box>
         ))}
-        {of.missing?.length ? <Text color="fg.muted">Without {listed(of.missing)}.</Text> : null}
+        {of.missing?.length ? <Text color="fg.muted">Without {visible(listed(of.missing))}.</Text> : null}
       </Stack>
     </Section>
   );

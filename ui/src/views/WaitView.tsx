@@ -1,5 +1,5 @@
-import { Alert, Box, Code, DataList, EmptyState, Flex, HStack, Stack, Text } from "@chakra-ui/react";
-import type { ReactElement, ReactNode } from "react";
+import { Alert, Box, Code, EmptyState, Flex, HStack, Stack, Text } from "@chakra-ui/react";
+import type { ReactElement } from "react";
 
 import { Ask } from "../actions/Ask";
 import { clearing } from "../actions/clearing";
@@ -10,7 +10,9 @@ import type { Row, Wait } from "../api/answers";
 import { routeUrl } from "../api/client";
 import { Copied } from "../parts/Copied";
 import { connectionOf, useBus } from "../parts/bus";
+import { Facts, type Fact } from "../parts/Facts";
 import { Moment } from "../parts/Moment";
+import { Raw } from "../parts/Raw";
 import { Section } from "../parts/Section";
 import { State } from "../parts/State";
 import { To } from "../parts/To";
@@ -19,6 +21,7 @@ import { AxisPicture } from "../pictures/AxisPicture";
 import { StepsPicture } from "../pictures/StepsPicture";
 import { Tree } from "../pictures/Tree";
 import { listed } from "../words/counted";
+import { visible } from "../words/visible";
 import { Keys } from "./Keys";
 import { Nearly } from "./Nearly";
 import { NextSteps } from "./NextSteps";
@@ -95,7 +98,7 @@ function Head(props: { of: Wait; subscription: Row; refresh: () => void }): Reac
         <HStack align="start" gap={2}>
           <State of={of.state} />
           <Text fontSize="lg" fontWeight="medium" lineHeight="short" wordBreak="break-word">
-            {first === undefined ? subscription.name : <Words of={first} />}
+            {first === undefined ? visible(subscription.name) : <Words of={first} />}
           </Text>
         </HStack>
         {rest.map((each, number) => (
@@ -136,7 +139,7 @@ function Head(props: { of: Wait; subscription: Row; refresh: () => void }): Reac
             then={refresh}
           >
             <Text>
-              This removes the registration of <Code wordBreak="break-word">{subscription.name}</Code>, and drops what
+              This removes the registration of <Code overflowWrap="anywhere">{visible(subscription.name)}</Code>, and drops what
               it has pending. It is refused while a process holds the wait: then mark the task failed, or clear it.
             </Text>
           </Ask>
@@ -166,47 +169,26 @@ function About(props: { of: Wait; subscription: Row; inTab: boolean }): ReactEle
   const { of, subscription: row, inTab } = props;
   const { parameter } = useBus();
   const task = [row.dag_id, row.task_id].filter(Boolean).join(" / ");
-  const facts: [string, ReactNode][] = [];
-  const add = (name: string, value: ReactNode): void => void facts.push([name, value]);
-  if (!inTab && row.dag_id) {
-    const mapped = isMapped(row.map_index) ? ` [${row.map_index}]` : "";
-    add("Task", <To page={airflowPage(row)}>{`${task}${mapped}`}</To>);
-    if (row.run_id) add("Run", <To page={runPage(row.dag_id, row.run_id)}>{row.run_id}</To>);
-    const tab = tabPage(row);
-    if (tab) add("Tab", <To page={tab}>Wait of the task instance</To>);
-  }
-  add("Subscription", inTab ? <To page={viewPage("subscription", { bus: parameter, name: row.name })}>{row.name}</To> : row.name);
-  if (row.key) add("Key", row.key);
-  if (row.since_ms !== null) add("Events count since", <Moment ms={row.since_ms} precision="seconds" />);
-  if (row.registered_ms !== null) add("Registered", <Moment ms={row.registered_ms} precision="seconds" />);
-  if (row.delivers_to) add("Delivers to", row.delivers_to);
-  if (of.firing === null) add("Held by", row.held_by.length ? listed(row.held_by) : "no process");
-  if (of.firing?.target?.dag_id) {
-    const { dag_id, run_id } = of.firing.target;
-    add("Started", <To page={airflowPage({ dag_id, run_id })}>{run_id ? `${dag_id} / ${run_id}` : dag_id}</To>);
-  }
+  const tab = inTab ? null : tabPage(row);
+  const mapped = isMapped(row.map_index) ? ` [${row.map_index}]` : "";
+  const target = of.firing?.target;
+  const started = target?.run_id ? `${target.dag_id} / ${target.run_id}` : target?.dag_id;
+  const facts: Fact[] = [
+    ["Task", inTab || !row.dag_id ? null : <To page={airflowPage(row)}>{`${task}${mapped}`}</To>],
+    ["Run", inTab || !row.dag_id || !row.run_id ? null : <To page={runPage(row.dag_id, row.run_id)}>{row.run_id}</To>],
+    ["Tab", tab ? <To page={tab}>Wait of the task instance</To> : null],
+    ["Started", target && started ? <To page={airflowPage(target)}>{started}</To> : null],
+    ["Subscription", inTab ? <To page={viewPage("subscription", { bus: parameter, name: row.name })}>{row.name}</To> : row.name],
+    ["Key", row.key],
+    ["Events count since", row.since_ms === null ? null : <Moment ms={row.since_ms} precision="seconds" />],
+    ["Registered", row.registered_ms === null ? null : <Moment ms={row.registered_ms} precision="seconds" />],
+    ["Delivers to", row.delivers_to],
+    ["Held by", of.firing === null ? listed(row.held_by) || "no process" : null],
+    ["Condition as text", of.condition ? <Raw label="Condition as text" text={of.condition} maxH="12rem" /> : null],
+  ];
   return (
     <Section title="About it">
-      <DataList.Root size="sm" gap={2}>
-        {facts.map(([name, value]) => (
-          <DataList.Item key={name}>
-            <DataList.ItemLabel>{name}</DataList.ItemLabel>
-            <DataList.ItemValue wordBreak="break-word" display="block" minW={0}>
-              {value}
-            </DataList.ItemValue>
-          </DataList.Item>
-        ))}
-        {of.condition ? (
-          <DataList.Item>
-            <DataList.ItemLabel>Condition as text</DataList.ItemLabel>
-            <DataList.ItemValue minW={0}>
-              <Code whiteSpace="pre-wrap" wordBreak="break-word" p={2} width="100%">
-                {of.condition}
-              </Code>
-            </DataList.ItemValue>
-          </DataList.Item>
-        ) : null}
-      </DataList.Root>
+      <Facts of={facts} narrow />
     </Section>
   );
 }

@@ -12,6 +12,7 @@ import { Choice, Filters, TextFilter } from "../parts/Filters";
 import { Listing, type Column } from "../parts/Listing";
 import { Ago, Moment } from "../parts/Moment";
 import { Pages } from "../parts/Pages";
+import { State } from "../parts/State";
 import { counted } from "../words/counted";
 import { MissingCell, TaskCell } from "./rows";
 
@@ -38,7 +39,7 @@ export function Waits(): ReactElement {
       sort: () => change({ order: newest ? "oldest" : "newest" }),
       cell: (row) => (row.registered_ms === null ? "" : <WaitsSince ms={row.registered_ms} />),
     },
-    { head: "Held by", wide: true, cell: (row) => row.held_by.join(", ") || "no process" },
+    { head: "Held by", wide: true, cell: (row) => (row.held_by.length ? row.held_by.join(", ") : <State of="late">no process</State>) },
   ];
   return (
     <Stack gap={4}>

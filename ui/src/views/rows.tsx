@@ -8,13 +8,14 @@ import type { Row } from "../api/answers";
 import { useBus } from "../parts/bus";
 import { To } from "../parts/To";
 import { listed } from "../words/counted";
+import { visible } from "../words/visible";
 
 /** The task instance or DAG that a row is of, linked to Airflow's page; without one, its name. */
 export function TaskCell({ of, name }: { of: TaskInstance; name: string }): ReactElement {
   if (!of.dag_id) {
     return (
       <Text as="span" wordBreak="break-word">
-        {name}
+        {visible(name)}
       </Text>
     );
   }
@@ -49,7 +50,7 @@ export function MissingCell({ of }: { of: Row }): ReactElement {
 function PartsBar({ met, all }: { met: number; all: number }): ReactElement {
   return (
     <HStack gap={2} mt={1}>
-      <Box width="4rem" height="5px" borderRadius="full" bg="bg.emphasized" overflow="hidden" aria-hidden>
+      <Box width="2.5rem" height="5px" borderRadius="full" bg="bg.emphasized" overflow="hidden" aria-hidden>
         <Box height="100%" bg="green.solid" width={`${all ? (100 * met) / all : 0}%`} />
       </Box>
       <Text fontSize="xs" color="fg.muted" whiteSpace="nowrap">

@@ -74,7 +74,6 @@ export function leftOut(misses: NearMisses): string {
   const parts = [
     misses.counted ? `${counted(misses.counted, "event")} that counted before` : "",
     misses.other_keys ? `${counted(misses.other_keys, "event")} of other keys` : "",
-    misses.errors ? `${counted(misses.errors, "event")} that could not be evaluated` : "",
   ].filter(Boolean);
   return parts.length ? `Also: ${parts.join("; ")}.` : "";
 }

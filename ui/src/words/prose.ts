@@ -3,6 +3,9 @@
  * zone: `registered at 2026-11-20T09:12:00Z` becomes ["registered at ", {atMs}].
  */
 
+import { moment } from "./moment";
+import { visible } from "./visible";
+
 export interface Time {
   atMs: number;
   /** Also how far it is from now. */
@@ -25,6 +28,13 @@ export function prose(text: string): Prose {
   }
   if (end < text.length) pieces.push(text.slice(end));
   return pieces;
+}
+
+/** The sentence as a plain text, with its times in the browser's zone: for titles that a pointer shows. */
+export function spoken(text: string, nowMs: number): string {
+  return prose(text)
+    .map((piece) => (typeof piece === "string" ? visible(piece) : moment(piece.atMs, nowMs)))
+    .join("");
 }
 
 /** A time and its distance, for a sentence that is put together. */
