@@ -34,7 +34,10 @@ export function answer(path: string, request: IncomingMessage, response: ServerR
     response.writeHead(304, { etag }).end();
     return;
   }
-  response.writeHead(found.status, { "content-type": "application/json", ...(found.status === 200 ? { etag } : {}) });
+  response.writeHead(found.status, {
+    "content-type": "application/json",
+    ...(found.status === 200 ? { etag } : {}),
+  });
   response.end(text);
 }
 
@@ -48,10 +51,18 @@ function answerTo(url: URL, method: string): Answer {
   }
   if (state === "failing") return { status: 500, body: "no JSON object" };
   if (state === "forbidden") {
-    return { status: 403, body: { detail: "You may not read the DAG 'ledger_close'. Ask for the right to read it." } };
+    return {
+      status: 403,
+      body: { detail: "You may not read the DAG 'ledger_close'. Ask for the right to read it." },
+    };
   }
   if (state === "away") {
-    return { status: 502, body: { detail: "The cluster kafka.example.com:9092 does not answer: check the connection kafka_default." } };
+    return {
+      status: 502,
+      body: {
+        detail: "The cluster kafka.example.com:9092 does not answer: check the connection kafka_default.",
+      },
+    };
   }
   if (method === "POST") return action(route);
   switch (route) {
@@ -76,7 +87,13 @@ function action(route: string): Answer {
     case "emit":
       return { status: 200, body: { topic: "interlock-event", partition: 3, offset: 41_300 } };
     case "cancel":
-      return { status: 409, body: { detail: "It is not cancelled: process 'triggerer-1' on host 'worker-a' waits for it, and would register it again. Mark the task failed, or clear it, in Airflow." } };
+      return {
+        status: 409,
+        body: {
+          detail:
+            "It is not cancelled: process 'triggerer-1' on host 'worker-a' waits for it, and would register it again. Mark the task failed, or clear it, in Airflow.",
+        },
+      };
     default:
       return { status: 200, body: {} };
   }
@@ -89,7 +106,8 @@ function fixture(...names: string[]): Answer {
 }
 
 function moved(value: unknown, name = ""): unknown {
-  if (typeof value === "number" && name.endsWith("_ms") && !IS_LENGTH.test(name)) return value - WRITTEN_MS + STARTED_MS;
+  if (typeof value === "number" && name.endsWith("_ms") && !IS_LENGTH.test(name))
+    return value - WRITTEN_MS + STARTED_MS;
   if (typeof value === "string" && !/^(run_id|name|subscription|command|condition|term)$/.test(name)) {
     return value.replace(TIME, (time) => new Date(Date.parse(time) - WRITTEN_MS + STARTED_MS).toISOString());
   }

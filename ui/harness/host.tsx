@@ -24,7 +24,9 @@ const system = createSystem(
     theme: {
       recipes: { button: { base: { colorPalette: "brand" }, defaultVariants: { size: "sm" } } },
       semanticTokens: {
-        colors: { brand: Object.fromEntries(BRAND.map((name) => [name, { value: `{colors.blue.${name}}` }])) },
+        colors: {
+          brand: Object.fromEntries(BRAND.map((name) => [name, { value: `{colors.blue.${name}}` }])),
+        },
       },
     },
   }),
@@ -47,7 +49,16 @@ function Plugin({ name }: { name: string }): React.ReactElement {
 function Frame(): React.ReactElement {
   return (
     <Flex direction="column" height="100vh">
-      <Box position="fixed" insetStart={0} top={0} bottom={0} width={14} bg="bg.muted" borderEndWidth={1} as="header">
+      <Box
+        position="fixed"
+        insetStart={0}
+        top={0}
+        bottom={0}
+        width={14}
+        bg="bg.muted"
+        borderEndWidth={1}
+        as="header"
+      >
         <Text fontSize="xs" p={2}>
           <Link to="/">Air&shy;flow</Link>
         </Text>

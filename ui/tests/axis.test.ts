@@ -6,16 +6,35 @@ import { axisOf, ticksOf } from "../src/pictures/axis";
 const at = (text: string): number => Date.parse(`2026-11-20T${text}Z`);
 
 const TREE: Explained = {
-  kind: "expires", title: "expires after 6h", met: false, needed: true, notes: [{ what: "expires", at_ms: at("15:12:00") }],
+  kind: "expires",
+  title: "expires after 6h",
+  met: false,
+  needed: true,
+  notes: [{ what: "expires", at_ms: at("15:12:00") }],
   of: [
     {
-      kind: "within", title: "within 2h", met: false, needed: true,
+      kind: "within",
+      title: "within 2h",
+      met: false,
+      needed: true,
       notes: [{ what: "slides_out", at_ms: at("11:15:00"), label: "orders" }],
       of: [
         {
-          kind: "all", title: "all of", met: false, needed: true, have: 1, need: 2,
+          kind: "all",
+          title: "all of",
+          met: false,
+          needed: true,
+          have: 1,
+          need: 2,
           of: [
-            { kind: "event", title: "orders", met: true, needed: true, labels: ["orders"], events: [{ id: "o", source: "/o", time_ms: at("09:15:00") }] },
+            {
+              kind: "event",
+              title: "orders",
+              met: true,
+              needed: true,
+              labels: ["orders"],
+              events: [{ id: "o", source: "/o", time_ms: at("09:15:00") }],
+            },
             { kind: "event", title: "rates", met: false, needed: true, labels: ["rates"] },
           ],
         },
@@ -23,11 +42,19 @@ const TREE: Explained = {
     },
   ],
 };
-const INPUT = { sinceMs: at("09:12:00"), nowMs: at("09:40:00"), tree: TREE, next: [{ what: "expires", at_ms: at("15:12:00") }] };
+const INPUT = {
+  sinceMs: at("09:12:00"),
+  nowMs: at("09:40:00"),
+  tree: TREE,
+  next: [{ what: "expires", at_ms: at("15:12:00") }],
+};
 
 test("a lane for each part, with its events and until when they are in the window", () => {
   const axis = axisOf(INPUT, 600);
-  expect(axis.lanes.map((lane) => [lane.title, lane.mark, lane.dots.length])).toEqual([["orders", "met", 1], ["rates", "missing", 0]]);
+  expect(axis.lanes.map((lane) => [lane.title, lane.mark, lane.dots.length])).toEqual([
+    ["orders", "met", 1],
+    ["rates", "missing", 0],
+  ]);
   const [orders] = axis.lanes;
   expect(orders!.bar![0]).toBe(orders!.dots[0]!.x);
   expect(orders!.bar![1]).toBeGreaterThan(axis.ahead[0]);
@@ -54,7 +81,10 @@ test("what is over is not ahead", () => {
 });
 
 test("titles that would cover each other go to rows of their own, also at the edges", () => {
-  const next = ["expires", "timeout", "retry"].map((what, number) => ({ what, at_ms: at("15:12:00") + number * 1000 }));
+  const next = ["expires", "timeout", "retry"].map((what, number) => ({
+    what,
+    at_ms: at("15:12:00") + number * 1000,
+  }));
   const axis = axisOf({ ...INPUT, next }, 300);
   const late = axis.lines.filter((line) => line.kind === "ahead");
   expect(new Set(late.map((line) => line.row)).size).toBe(3);
@@ -63,16 +93,38 @@ test("titles that would cover each other go to rows of their own, also at the ed
 });
 
 test("events that would cover each other share a dot", () => {
-  const events = Array.from({ length: 20 }, (_, number) => ({ id: String(number), source: "/h", time_ms: at("09:20:00") + number }));
-  const tree: Explained = { kind: "count", title: "count of beats", met: false, needed: true, labels: ["beats"], have: 20, need: 30, events };
+  const events = Array.from({ length: 20 }, (_, number) => ({
+    id: String(number),
+    source: "/h",
+    time_ms: at("09:20:00") + number,
+  }));
+  const tree: Explained = {
+    kind: "count",
+    title: "count of beats",
+    met: false,
+    needed: true,
+    labels: ["beats"],
+    have: 20,
+    need: 30,
+    events,
+  };
   const [lane] = axisOf({ ...INPUT, tree }, 600).lanes;
   expect(lane!.dots).toHaveLength(1);
   expect(lane!.dots[0]!.events).toHaveLength(20);
 });
 
 test("of many parts the missing ones have lanes first", () => {
-  const of = Array.from({ length: 40 }, (_, number): Explained => ({ kind: "event", title: `p${number}`, met: number !== 39, needed: true, labels: [`p${number}`] }));
-  const axis = axisOf({ ...INPUT, tree: { kind: "all", title: "all of", met: false, needed: true, of } }, 600);
+  const of = Array.from({ length: 40 }, (_, number): Explained => ({
+    kind: "event",
+    title: `p${number}`,
+    met: number !== 39,
+    needed: true,
+    labels: [`p${number}`],
+  }));
+  const axis = axisOf(
+    { ...INPUT, tree: { kind: "all", title: "all of", met: false, needed: true, of } },
+    600,
+  );
   expect(axis.lanes).toHaveLength(12);
   expect(axis.lanes.at(-1)).toMatchObject({ title: "p39", mark: "missing" });
   expect(axis.more).toBe(28);
@@ -85,7 +137,14 @@ test("without a tree, a start or anything ahead there is still an axis with now"
 });
 
 test("an event without a time is left out of the axis", () => {
-  const tree: Explained = { kind: "event", title: "x", met: true, needed: true, labels: ["x"], events: [{ id: "a", source: "/" }] };
+  const tree: Explained = {
+    kind: "event",
+    title: "x",
+    met: true,
+    needed: true,
+    labels: ["x"],
+    events: [{ id: "a", source: "/" }],
+  };
   expect(axisOf({ ...INPUT, tree }, 300).lanes[0]!.dots).toEqual([]);
 });
 

@@ -8,11 +8,17 @@ const response = (status: number, body: unknown): Response =>
   new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
 
 test("a refusal says what the server says", async () => {
-  expect(await refusalOf(response(409, { detail: "It is not cancelled." }))).toMatchObject({ status: 409, detail: "It is not cancelled." });
+  expect(await refusalOf(response(409, { detail: "It is not cancelled." }))).toMatchObject({
+    status: 409,
+    detail: "It is not cancelled.",
+  });
 });
 
 test("the mistakes of a request are named with their fields", async () => {
-  const detail = [{ loc: ["body", "type"], msg: "Field required" }, { loc: ["query", "limit"], msg: "too large" }];
+  const detail = [
+    { loc: ["body", "type"], msg: "Field required" },
+    { loc: ["query", "limit"], msg: "too large" },
+  ];
   expect((await refusalOf(response(422, { detail }))).detail).toBe("type: Field required; limit: too large");
 });
 

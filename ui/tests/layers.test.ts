@@ -9,13 +9,23 @@ const idsOf = (of: readonly Edge[]): string[] => [...new Set(of.flatMap((edge) =
 test("each edge goes to a later layer, and the longest way decides which", () => {
   const of = edges("ab", "bc", "ac", "cd");
   const { places, layers } = layered(idsOf(of), of);
-  expect(Object.fromEntries([...places].map(([id, place]) => [id, place.layer]))).toEqual({ a: 0, b: 1, c: 2, d: 3 });
+  expect(Object.fromEntries([...places].map(([id, place]) => [id, place.layer]))).toEqual({
+    a: 0,
+    b: 1,
+    c: 2,
+    d: 3,
+  });
   expect(layers).toBe(4);
 });
 
 test("an edge over several layers has a bend in each one between", () => {
   const of = edges("ab", "bc", "cd", "ad");
-  expect(layered(idsOf(of), of).bends.map((bends) => bends.map(([layer]) => layer))).toEqual([[], [], [], [1, 2]]);
+  expect(layered(idsOf(of), of).bends.map((bends) => bends.map(([layer]) => layer))).toEqual([
+    [],
+    [],
+    [],
+    [1, 2],
+  ]);
 });
 
 test("a circle is drawn too: DAGs feed each other", () => {
@@ -26,9 +36,22 @@ test("a circle is drawn too: DAGs feed each other", () => {
 });
 
 test("loops, edges to nowhere, and nodes without edges do no harm", () => {
-  const layout = layered(["a", "b"], [{ from: "a", to: "a" }, { from: "a", to: "gone" }]);
+  const layout = layered(
+    ["a", "b"],
+    [
+      { from: "a", to: "a" },
+      { from: "a", to: "gone" },
+    ],
+  );
   expect([...layout.places.keys()].sort()).toEqual(["a", "b"]);
-  const drawn = drawing(layout, [{ from: "a", to: "a" }, { from: "a", to: "gone" }], false);
+  const drawn = drawing(
+    layout,
+    [
+      { from: "a", to: "a" },
+      { from: "a", to: "gone" },
+    ],
+    false,
+  );
   expect(drawn.paths).toEqual(["", ""]);
   expect(layered([], []).places.size).toBe(0);
   expect(drawing(layered([], []), [], false).paths).toEqual([]);

@@ -28,8 +28,11 @@ test("the title is the whole time in UTC", () => {
   expect(utc(Date.parse("2026-11-20T09:12:03.120Z"))).toBe("2026-11-20 09:12:03.120 UTC");
 });
 
-test.each([1e20, -1e20, Number.NaN, Number.POSITIVE_INFINITY])("%d ms, which is no time, does not throw", (ms) => {
-  expect(moment(ms, NOW)).toBe(`${ms} ms`);
-  expect(utc(ms)).toContain(String(ms));
-  expect(machine(ms)).toBeUndefined();
-});
+test.each([1e20, -1e20, Number.NaN, Number.POSITIVE_INFINITY])(
+  "%d ms, which is no time, does not throw",
+  (ms) => {
+    expect(moment(ms, NOW)).toBe(`${ms} ms`);
+    expect(utc(ms)).toContain(String(ms));
+    expect(machine(ms)).toBeUndefined();
+  },
+);

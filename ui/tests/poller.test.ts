@@ -33,8 +33,10 @@ class Server {
   }
 }
 
-const json = (status: number, body: unknown, headers: Record<string, string> = {}) => () =>
-  new Response(status === 304 ? null : JSON.stringify(body), { status, headers });
+const json =
+  (status: number, body: unknown, headers: Record<string, string> = {}) =>
+  () =>
+    new Response(status === 304 ? null : JSON.stringify(body), { status, headers });
 
 function polled(everyMs = 5000, page = new Page(), answers = new Answers()) {
   const known: Known<unknown>[] = [];
@@ -70,7 +72,10 @@ test("while the model is read it tells how far, and asks sooner", async () => {
 });
 
 test("a problem keeps the last answer, says what the server says, and asks later and later", async () => {
-  const server = new Server([json(200, { rows: [1] }), json(502, { detail: "The cluster does not answer." })]);
+  const server = new Server([
+    json(200, { rows: [1] }),
+    json(502, { detail: "The cluster does not answer." }),
+  ]);
   const { poller, last } = polled(2000);
   await vi.advanceTimersByTimeAsync(2000);
   expect(last()!.problem).toMatchObject({ status: 502, detail: "The cluster does not answer." });
@@ -152,7 +157,8 @@ test("0 asks once", async () => {
 
 test("only so many answers are kept", () => {
   const answers = new Answers();
-  for (let number = 0; number < 60; number += 1) answers.set(String(number), { etag: null, data: number, since: 0 });
+  for (let number = 0; number < 60; number += 1)
+    answers.set(String(number), { etag: null, data: number, since: 0 });
   expect(answers.get("0")).toBeUndefined();
   expect(answers.get("59")?.data).toBe(59);
 });

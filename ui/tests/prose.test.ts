@@ -15,7 +15,9 @@ test("offsets and fractions are read", () => {
 });
 
 test("a run id with a time in it stays a name", () => {
-  expect(prose("run scheduled__2026-11-20T00:00:00+00:00 waits")).toEqual(["run scheduled__2026-11-20T00:00:00+00:00 waits"]);
+  expect(prose("run scheduled__2026-11-20T00:00:00+00:00 waits")).toEqual([
+    "run scheduled__2026-11-20T00:00:00+00:00 waits",
+  ]);
 });
 
 test("what only looks like a time stays text", () => {

@@ -10,7 +10,11 @@ const GRAPH: Graph = {
     { id: "w1", kind: "wait", title: "daily / ready", dag_id: "daily", late: false },
     { id: "w2", kind: "wait", title: "ledger / close", dag_id: "ledger", late: false },
   ],
-  edges: [{ from: "s1", to: "w1", title: "" }, { from: "s2", to: "w2", title: "" }, { from: "s2", to: "missing", title: "" }],
+  edges: [
+    { from: "s1", to: "w1", title: "" },
+    { from: "s2", to: "w2", title: "" },
+    { from: "s2", to: "missing", title: "" },
+  ],
 };
 const ALL = { node: "", search: "", late: false };
 const ids = (found: { nodes: { id: string }[] }): string[] => found.nodes.map((node) => node.id);
@@ -33,6 +37,11 @@ test("a node that is gone chooses nothing", () => {
 });
 
 test("a graph that cannot be read is cut, and says by how much", () => {
-  const nodes = Array.from({ length: MOST_NODES + 5 }, (_, number) => ({ id: String(number), kind: "wait", title: "", late: false }));
+  const nodes = Array.from({ length: MOST_NODES + 5 }, (_, number) => ({
+    id: String(number),
+    kind: "wait",
+    title: "",
+    late: false,
+  }));
   expect(selected({ nodes, edges: [] }, ALL)).toMatchObject({ left: 5 });
 });

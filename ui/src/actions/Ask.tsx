@@ -9,6 +9,7 @@ import { useAction } from "./useAction";
 interface AskProps {
   /** The button's text, with three dots: it asks before it does anything. */
   button: string;
+  size?: "xs" | "sm";
   title: string;
   /** What will happen. */
   children: ReactNode;
@@ -22,7 +23,7 @@ interface AskProps {
 
 /** A button that asks in a dialog, and then sends one request. */
 export function Ask(props: AskProps): ReactElement {
-  const { button, title, children, confirm, danger = false, url, body, done, then } = props;
+  const { button, size = "sm", title, children, confirm, danger = false, url, body, done, then } = props;
   const [open, setOpen] = useState(false);
   const action = useAction<unknown>();
   const say = useSay();
@@ -34,7 +35,7 @@ export function Ask(props: AskProps): ReactElement {
   };
   return (
     <>
-      <Button size="sm" variant="outline" onClick={() => setOpen(true)}>
+      <Button size={size} variant="outline" onClick={() => setOpen(true)}>
         {button}
       </Button>
       <Window
@@ -48,7 +49,7 @@ export function Ask(props: AskProps): ReactElement {
       >
         <Stack gap={3}>
           {children}
-          {action.problem ? <Problem of={action.problem} /> : null}
+          {action.problem ? <Problem of={action.problem} title="Not done" /> : null}
         </Stack>
       </Window>
     </>

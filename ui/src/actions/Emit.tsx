@@ -1,5 +1,5 @@
 import { Button, Field, Input, NativeSelect, Stack, Text, Textarea } from "@chakra-ui/react";
-import { useState, type ReactElement } from "react";
+import { useRef, useState, type ReactElement } from "react";
 
 import type { WantedEvent } from "../api/answers";
 import { routeUrl } from "../api/client";
@@ -30,6 +30,7 @@ export function Emit({ bus, wanted, then }: EmitProps): ReactElement {
   const [mistakes, setMistakes] = useState<Mistakes>({});
   const action = useAction<unknown>();
   const say = useSay();
+  const form = useRef<HTMLDivElement>(null);
   const begin = (): void => {
     setDraft(wanted[0] ? draftOf(wanted[0]) : EMPTY);
     setMistakes({});
@@ -40,7 +41,8 @@ export function Emit({ bus, wanted, then }: EmitProps): ReactElement {
     const found = emissionOf(draft, bus);
     if ("mistakes" in found) {
       setMistakes(found.mistakes);
-      say(Object.values(found.mistakes).join(" "));
+      const [first] = Object.keys(found.mistakes);
+      form.current?.querySelector<HTMLElement>(`[name=${first}]`)?.focus();
       return;
     }
     setMistakes({});
@@ -60,13 +62,15 @@ export function Emit({ bus, wanted, then }: EmitProps): ReactElement {
         close={() => setOpen(false)}
         action={{ title: "Send it", run: () => void run(), busy: action.busy }}
       >
-        <Stack gap={3}>
+        <Stack gap={3} ref={form}>
           <Text>Every wait and dispatcher on this bus sees the event, and it cannot be taken back.</Text>
           {wanted.length > 1 ? (
             <Field.Root>
               <Field.Label>For the part</Field.Label>
               <NativeSelect.Root>
-                <NativeSelect.Field onChange={(each) => setDraft(draftOf(wanted[Number(each.target.value)]!))}>
+                <NativeSelect.Field
+                  onChange={(each) => setDraft(draftOf(wanted[Number(each.target.value)]!))}
+                >
                   {wanted.map((each, number) => (
                     <option key={each.label} value={number}>
                       {each.label}
@@ -87,17 +91,23 @@ export function Emit({ bus, wanted, then }: EmitProps): ReactElement {
                   {label}
                   <Field.RequiredIndicator />
                 </Field.Label>
+                <Field.ErrorText color="red.fg">{mistakes[name]}</Field.ErrorText>
                 {long ? (
-                  <Textarea rows={name === "data" ? 5 : 2} fontFamily="mono" value={value} onChange={onChange} />
+                  <Textarea
+                    name={name}
+                    rows={name === "data" ? 5 : 2}
+                    fontFamily="mono"
+                    value={value}
+                    onChange={onChange}
+                  />
                 ) : (
-                  <Input value={value} onChange={onChange} />
+                  <Input name={name} value={value} onChange={onChange} />
                 )}
                 <Field.HelperText>{help}</Field.HelperText>
-                <Field.ErrorText>{mistakes[name]}</Field.ErrorText>
               </Field.Root>
             );
           })}
-          {action.problem ? <Problem of={action.problem} /> : null}
+          {action.problem ? <Problem of={action.problem} title="Not sent" /> : null}
         </Stack>
       </Window>
     </>

@@ -28,7 +28,11 @@ export function Redriver({ places, then }: { places: readonly string[]; then: ()
   };
   const sendable = preview?.rows.filter((row) => !row.refused) ?? [];
   const run = async (): Promise<void> => {
-    const sent = await sending.send(routeUrl("redrive"), { bus, places: sendable.map((row) => row.place), preview: false });
+    const sent = await sending.send(routeUrl("redrive"), {
+      bus,
+      places: sendable.map((row) => row.place),
+      preview: false,
+    });
     if (sent === null) return;
     setOpen(false);
     say(`Sent again: ${sent.rows.filter((row) => !row.refused).length}.`);
@@ -52,12 +56,12 @@ export function Redriver({ places, then }: { places: readonly string[]; then: ()
       >
         <Stack gap={3}>
           <Text>
-            Records go unchanged to their original partition: an event reaches all subscriptions again, a firing its own
-            sink alone. Mend the reason first, or they come back.
+            Records go unchanged to their original partition: an event reaches all subscriptions again, a
+            firing its own sink alone. Mend the reason first, or they come back.
           </Text>
           {looking.problem ? <Problem of={looking.problem} /> : null}
           {preview ? <Rows of={preview} /> : null}
-          {sending.problem ? <Problem of={sending.problem} /> : null}
+          {sending.problem ? <Problem of={sending.problem} title="Not sent" /> : null}
         </Stack>
       </Window>
     </>
@@ -66,12 +70,20 @@ export function Redriver({ places, then }: { places: readonly string[]; then: ()
 
 function Rows({ of }: { of: Redrive }): ReactElement {
   return (
-    <Stack as="ul" listStyleType="none" gap={2} maxH="16rem" overflowY="auto" tabIndex={0} aria-label="What would be sent">
+    <Stack
+      as="ul"
+      listStyleType="none"
+      gap={2}
+      maxH="16rem"
+      overflowY="auto"
+      tabIndex={0}
+      aria-label="What would be sent"
+    >
       {of.rows.map((row) => (
         <Box as="li" key={row.place} fontSize="sm" wordBreak="break-word">
           {visible(row.place)}
           {row.refused ? (
-            <Text color="fg.warning">
+            <Text color="orange.fg">
               stays: <Words of={row.refused} />
             </Text>
           ) : (

@@ -37,7 +37,10 @@ export function draftOf(wanted: WantedEvent): Draft {
 }
 
 /** The request, or what is wrong with each field. */
-export function emissionOf(draft: Draft, bus: string | undefined): { emission: Emission } | { mistakes: Mistakes } {
+export function emissionOf(
+  draft: Draft,
+  bus: string | undefined,
+): { emission: Emission } | { mistakes: Mistakes } {
   const mistakes: Mistakes = {};
   const emission: Emission = { type: draft.type.trim() };
   if (bus) emission.bus = bus;
@@ -55,7 +58,8 @@ export function emissionOf(draft: Draft, bus: string | undefined): { emission: E
   for (const line of draft.extensions.split("\n").filter((each) => each.trim())) {
     const found = /^\s*([a-z0-9]{1,20})\s*=(.*)$/.exec(line);
     if (found) extensions[found[1]!] = found[2]!.trim();
-    else mistakes.extensions = `Write "${line.trim()}" as name=value; a name has small letters and digits alone.`;
+    else
+      mistakes.extensions = `Write "${line.trim()}" as name=value; a name has small letters and digits alone.`;
   }
   if (Object.keys(extensions).length) emission.extensions = extensions;
   return Object.keys(mistakes).length ? { mistakes } : { emission };

@@ -11,7 +11,10 @@ type Change<S extends Shape> = (change: Partial<State<S>>, options?: { push?: bo
  * A change replaces the address, so that typing leaves no trail; `push` adds one that Back returns from. Members
  * of `paging` return to their defaults at each change that does not name them.
  */
-export function useAddress<S extends Shape>(shape: S, paging: readonly (keyof S & string)[] = []): [State<S>, Change<S>] {
+export function useAddress<S extends Shape>(
+  shape: S,
+  paging: readonly (keyof S & string)[] = [],
+): [State<S>, Change<S>] {
   const [parameters, setParameters] = useSearchParams();
   const state = useMemo(() => readState(shape, parameters), [shape, parameters]);
   const change: Change<S> = useCallback(

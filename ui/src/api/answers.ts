@@ -78,7 +78,9 @@ export interface Events extends Rows<BusEvent> {
 /** What an event met and nearly met. `met` has names, or rows. */
 export interface EventReport {
   event: BusEvent;
-  met: (string | Pick<Row, "name"> & Partial<Row>)[];
+  met: (string | (Pick<Row, "name"> & Partial<Row>))[];
+  /** How many more it met. */
+  left_out?: number;
   nearly: { subscription: string; label: string; because: string }[];
 }
 
@@ -97,6 +99,8 @@ export interface Firing {
   events: Record<string, EventRef[]>;
   missing?: string[] | null;
   target: { dag_id: string; run_id: string | null } | null;
+  /** Whether the user may discard it. */
+  may_skip?: boolean;
 }
 
 /** Of conditions/explanation: an Explanation.to_json(). */
@@ -257,6 +261,8 @@ export interface Redrive {
 export interface Graph {
   nodes: GraphNode[];
   edges: GraphEdge[];
+  /** How many nodes are not among them, because there are too many. */
+  left_out?: number;
 }
 
 export interface GraphNode {
@@ -264,6 +270,8 @@ export interface GraphNode {
   kind: string;
   title: string;
   dag_id?: string | null;
+  /** How many waits it stands for. */
+  waits?: number;
   /** True, or what is late, as a sentence. */
   late: boolean | string;
 }

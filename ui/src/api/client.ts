@@ -39,7 +39,10 @@ export async function post<T>(url: string, body: unknown): Promise<T> {
       body: JSON.stringify(body),
     });
   } catch {
-    throw new Refused(0, "Airflow does not answer. Whether it did what you asked is not known: look before you repeat it.");
+    throw new Refused(
+      0,
+      "Airflow does not answer. Whether it did what you asked is not known: look before you repeat it.",
+    );
   }
   if (!response.ok) throw await refusalOf(response);
   return (await response.json()) as T;
@@ -75,8 +78,10 @@ const isText = (value: unknown): value is string => typeof value === "string";
 
 function withoutWords(status: number): string {
   if (status === 401) return "You are signed out. Reload this page to sign in.";
-  if (status === 403) return "You may not see this. Ask an administrator of Airflow for the right to read it.";
-  if (status === 404) return "Airflow does not know this address. It may run a version of Interlock without it.";
+  if (status === 403)
+    return "You may not see this. Ask an administrator of Airflow for the right to read it.";
+  if (status === 404)
+    return "Airflow does not know this address. It may run a version of Interlock without it.";
   if (status === 502 || status === 503 || status === 504) {
     return "Airflow's API server does not answer the proxy before it. It may be starting.";
   }

@@ -130,7 +130,9 @@ export class Poller<T> {
     } catch (error) {
       if (signal.aborted) return null;
       const problem =
-        error instanceof Refused ? error : new Refused(0, "Airflow does not answer. This page asks again by itself.");
+        error instanceof Refused
+          ? error
+          : new Refused(0, "Airflow does not answer. This page asks again by itself.");
       this.failures += 1;
       this.tell({ data: kept?.data as T | undefined, since: kept?.since, problem });
       return Math.min(MOST_MS, Math.max(this.everyMs, 2000) * 2 ** Math.min(this.failures, 5));

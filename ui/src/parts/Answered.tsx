@@ -42,7 +42,11 @@ function ReadingProgress({ of }: { of: Reading }): ReactElement {
           The first look after a while takes a moment; then answers come at once.
         </Text>
       </Text>
-      <Progress.Root value={known ? Math.min(100, (100 * of.read) / of.of) : null} size="sm" colorPalette="brand">
+      <Progress.Root
+        value={known ? Math.min(100, (100 * of.read) / of.of) : null}
+        size="sm"
+        colorPalette="brand"
+      >
         <VisuallyHidden>
           <Progress.Label>Records read</Progress.Label>
         </VisuallyHidden>
@@ -56,7 +60,9 @@ function ReadingProgress({ of }: { of: Reading }): ReactElement {
 
 /** In steps of a tenth: whoever listens hears no number each second. */
 function spokenOf({ read, of }: Reading): string {
-  return of > 0 ? `Reading the bus: ${10 * Math.floor((10 * Math.min(read, of)) / of)} percent.` : "Reading the bus.";
+  return of > 0
+    ? `Reading the bus: ${10 * Math.floor((10 * Math.min(read, of)) / of)} percent.`
+    : "Reading the bus.";
 }
 
 function Waiting(): ReactElement {

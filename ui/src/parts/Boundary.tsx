@@ -22,8 +22,8 @@ export class Boundary extends Component<{ children: ReactNode }, BoundaryState> 
         <Alert.Content>
           <Alert.Title>Interlock cannot show this</Alert.Title>
           <Alert.Description>
-            {String(error.message)}. Reload the page; if it happens again, the browser&apos;s console has more, and
-            `airflow interlock explain` answers in a terminal.
+            {String(error.message)}. Reload the page; if it happens again, the browser&apos;s console has
+            more, and `airflow interlock explain` answers in a terminal.
           </Alert.Description>
         </Alert.Content>
         <Button size="sm" variant="outline" onClick={() => this.setState({ error: null })}>

@@ -23,10 +23,24 @@ export function Copied({ what, command }: { what: string; command: string }): Re
         {what}
       </Text>
       <HStack align="start" gap={2}>
-        <Code flex={1} minW={0} p={2} whiteSpace="pre-wrap" wordBreak="break-word" userSelect="all" variant="surface">
+        <Code
+          flex={1}
+          minW={0}
+          p={2}
+          whiteSpace="pre-wrap"
+          wordBreak="break-word"
+          userSelect="all"
+          variant="surface"
+        >
           {visibleLines(command)}
         </Code>
-        <Button size="xs" variant="outline" onClick={() => void copy()} aria-label={`Copy the command: ${what}`} minW="4.5rem">
+        <Button
+          size="xs"
+          variant="outline"
+          onClick={() => void copy()}
+          aria-label={`Copy the command: ${what}`}
+          minW="4.5rem"
+        >
           {done ? "Copied" : "Copy"}
         </Button>
       </HStack>

@@ -13,9 +13,15 @@ interface FactsProps {
 
 /** Names and values; those without a value are left out. */
 export function Facts({ of, narrow = false }: FactsProps): ReactElement {
-  const given = of.filter(([, value]) => isValidElement(value) || typeof value === "number" || Boolean(value));
+  const given = of.filter(
+    ([, value]) => isValidElement(value) || typeof value === "number" || Boolean(value),
+  );
   return (
-    <DataList.Root orientation={narrow ? "vertical" : { base: "vertical", sm: "horizontal" }} size="sm" gap={2}>
+    <DataList.Root
+      orientation={narrow ? "vertical" : { base: "vertical", sm: "horizontal" }}
+      size="sm"
+      gap={2}
+    >
       {given.map(([name, value]) => (
         <DataList.Item key={name}>
           <DataList.ItemLabel>{visible(name)}</DataList.ItemLabel>

@@ -5,7 +5,13 @@ const HALF = "calc(50% - 0.375rem)"; // two in a line where there is little room
 const PAUSE_MS = 300; // after the last key, before a search starts
 
 /** The filters of a list, in one line where there is room. */
-export function Filters({ children, clear }: { children: ReactNode; clear?: (() => void) | null | undefined }): ReactElement {
+export function Filters({
+  children,
+  clear,
+}: {
+  children: ReactNode;
+  clear?: (() => void) | null | undefined;
+}): ReactElement {
   return (
     <Flex as="form" role="search" gap={3} wrap="wrap" align="end" onSubmit={(each) => each.preventDefault()}>
       {children}
@@ -27,7 +33,13 @@ interface TextFilterProps {
 }
 
 /** A text that is searched when nobody has typed for a moment, or at Enter. */
-export function TextFilter({ label, value, onChange, placeholder, width = "12rem" }: TextFilterProps): ReactElement {
+export function TextFilter({
+  label,
+  value,
+  onChange,
+  placeholder,
+  width = "12rem",
+}: TextFilterProps): ReactElement {
   const [text, setText] = useState(value);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => setText(value), [value]);

@@ -13,18 +13,20 @@ const TITLES: Record<number, string> = {
 
 interface ProblemProps {
   of: Refused;
+  /** What was not done; without it something could not be read. */
+  title?: string;
   /** An older answer is shown below it. */
   older?: boolean;
   again?: () => void;
 }
 
 /** A request that failed: what happened, and what to do. */
-export function Problem({ of, older = false, again }: ProblemProps): ReactElement {
+export function Problem({ of, title, older = false, again }: ProblemProps): ReactElement {
   return (
     <Alert.Root status={of.status === 403 || of.status === 404 ? "warning" : "error"} role="alert">
       <Alert.Indicator aria-hidden />
       <Alert.Content minW={0}>
-        <Alert.Title>{TITLES[of.status] ?? "This could not be read"}</Alert.Title>
+        <Alert.Title>{title ?? TITLES[of.status] ?? "This could not be read"}</Alert.Title>
         <Alert.Description wordBreak="break-word">
           <Words of={of.detail} />
           {older ? " What you see below is what was known before." : ""}

@@ -4,7 +4,15 @@ import type { ReactElement } from "react";
 import { visibleLines } from "../words/visible";
 
 /** A text as it was written, in a box that scrolls by itself if it is long. */
-export function Raw({ label, text, maxH = "22rem" }: { label: string; text: string; maxH?: string }): ReactElement {
+export function Raw({
+  label,
+  text,
+  maxH = "22rem",
+}: {
+  label: string;
+  text: string;
+  maxH?: string;
+}): ReactElement {
   return (
     <Code
       display="block"

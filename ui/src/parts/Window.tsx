@@ -7,12 +7,20 @@ interface WindowProps {
   close: () => void;
   children: ReactNode;
   /** What its main button says and does; without it there is only one that closes. */
-  action?: { title: string; run: () => void; busy: boolean; danger?: boolean; disabled?: boolean } | undefined;
+  action?:
+    { title: string; run: () => void; busy: boolean; danger?: boolean; disabled?: boolean } | undefined;
   closeTitle?: string;
 }
 
 /** A dialog: what will happen, a button that does it, and one that does nothing. */
-export function Window({ title, open, close, children, action, closeTitle = "Leave it" }: WindowProps): ReactElement {
+export function Window({
+  title,
+  open,
+  close,
+  children,
+  action,
+  closeTitle = "Leave it",
+}: WindowProps): ReactElement {
   return (
     <Dialog.Root
       open={open}
@@ -25,9 +33,9 @@ export function Window({ title, open, close, children, action, closeTitle = "Lea
       unmountOnExit
     >
       <Portal>
-        <Dialog.Backdrop />
+        <Dialog.Backdrop _motionReduce={{ animation: "none" }} />
         <Dialog.Positioner px={2}>
-          <Dialog.Content>
+          <Dialog.Content _motionReduce={{ animation: "none" }}>
             <Dialog.Header>
               <Dialog.Title>{title}</Dialog.Title>
             </Dialog.Header>

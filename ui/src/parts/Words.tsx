@@ -11,7 +11,11 @@ export function Words({ of }: { of: Prose | string }): ReactElement {
     <>
       {pieces.map((piece, number) => (
         <Fragment key={number}>
-          {typeof piece === "string" ? visible(piece) : <Moment ms={piece.atMs} relative={piece.relative ?? false} />}
+          {typeof piece === "string" ? (
+            visible(piece)
+          ) : (
+            <Moment ms={piece.atMs} relative={piece.relative ?? false} />
+          )}
         </Fragment>
       ))}
     </>

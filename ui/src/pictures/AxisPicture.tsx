@@ -40,46 +40,53 @@ function Drawn({ of, width }: { of: AxisInput; width: number }): ReactElement {
   const sameDay = moment(axis.fromMs, axis.toMs).length <= 5;
   return (
     <>
-    <chakra.svg
-      width={width}
-      height={height}
-      viewBox={`0 0 ${width} ${height}`}
-      role="img"
-      aria-label={inWords(axis.lanes, axis.lines, of.nowMs)}
-      display="block"
-      fontSize="12px"
-      css={{ "& text": { fontFamily: "inherit" } }}
-    >
-      <g transform={`translate(${titlePx}, 0)`}>
-        <rect
-          x={axis.ahead[0]}
-          y={top}
-          width={Math.max(0, axis.ahead[1] - axis.ahead[0])}
-          height={bottom - top}
-          fill={token("bg-muted")}
-          opacity={0.6}
-        />
-        {axis.ticks.map((tick) => (
-          <g key={tick.atMs}>
-            <line x1={tick.x} x2={tick.x} y1={top} y2={bottom + 4} stroke={token("border")} />
-            <text x={tick.x} y={height - 6} textAnchor="middle" fill={token("fg-muted")} fontSize="11px">
-              {sameDay ? moment(tick.atMs, tick.atMs) : moment(tick.atMs, of.nowMs)}
-            </text>
-          </g>
-        ))}
-        {axis.lines.map((line) => (
-          <LineOf key={`${line.kind} ${line.title}`} of={line} bottom={bottom} />
-        ))}
-        {axis.lanes.map((lane, number) => (
-          <LaneOf key={number} of={lane} y={top + number * LANE_PX} inner={inner} titlePx={titlePx} nowX={axis.ahead[0]} />
-        ))}
-      </g>
-    </chakra.svg>
-    {rest ? (
-      <Text fontSize="sm" color="fg.muted">
-        {rest}
-      </Text>
-    ) : null}
+      <chakra.svg
+        width={width}
+        height={height}
+        viewBox={`0 0 ${width} ${height}`}
+        role="img"
+        aria-label={inWords(axis.lanes, axis.lines, of.nowMs)}
+        display="block"
+        fontSize="12px"
+        css={{ "& text": { fontFamily: "inherit" } }}
+      >
+        <g transform={`translate(${titlePx}, 0)`}>
+          <rect
+            x={axis.ahead[0]}
+            y={top}
+            width={Math.max(0, axis.ahead[1] - axis.ahead[0])}
+            height={bottom - top}
+            fill={token("bg-muted")}
+            opacity={0.6}
+          />
+          {axis.ticks.map((tick) => (
+            <g key={tick.atMs}>
+              <line x1={tick.x} x2={tick.x} y1={top} y2={bottom + 4} stroke={token("border")} />
+              <text x={tick.x} y={height - 6} textAnchor="middle" fill={token("fg-muted")} fontSize="11px">
+                {sameDay ? moment(tick.atMs, tick.atMs) : moment(tick.atMs, of.nowMs)}
+              </text>
+            </g>
+          ))}
+          {axis.lines.map((line) => (
+            <LineOf key={`${line.kind} ${line.title}`} of={line} bottom={bottom} />
+          ))}
+          {axis.lanes.map((lane, number) => (
+            <LaneOf
+              key={number}
+              of={lane}
+              y={top + number * LANE_PX}
+              inner={inner}
+              titlePx={titlePx}
+              nowX={axis.ahead[0]}
+            />
+          ))}
+        </g>
+      </chakra.svg>
+      {rest ? (
+        <Text fontSize="sm" color="fg.muted">
+          {rest}
+        </Text>
+      ) : null}
     </>
   );
 }
@@ -89,8 +96,21 @@ function Missing({ x, y, inner }: { x: number; y: number; inner: number }): Reac
   const before = x > inner - 60;
   return (
     <g>
-      <circle cx={x} cy={y} r={5.5} fill={token("bg")} stroke={colour("missing")} strokeWidth={1.75} strokeDasharray="3 2" />
-      <text x={before ? x - 10 : x + 10} y={y + 4} textAnchor={before ? "end" : "start"} fill={token("orange-fg")}>
+      <circle
+        cx={x}
+        cy={y}
+        r={5.5}
+        fill={token("bg")}
+        stroke={colour("missing")}
+        strokeWidth={1.75}
+        strokeDasharray="3 2"
+      />
+      <text
+        x={before ? x - 10 : x + 10}
+        y={y + 4}
+        textAnchor={before ? "end" : "start"}
+        fill={token("orange-fg")}
+      >
         missing
       </text>
     </g>
@@ -152,7 +172,9 @@ function DotOf({ of, y, hollow = false }: { of: Dot; y: number; hollow?: boolean
 }
 
 function LineOf({ of, bottom }: { of: Line; bottom: number }): ReactElement {
-  const stroke = token(of.kind === "ahead" ? "orange-solid" : of.kind === "now" ? "purple-solid" : "fg-subtle");
+  const stroke = token(
+    of.kind === "ahead" ? "orange-solid" : of.kind === "now" ? "purple-solid" : "fg-subtle",
+  );
   const fill = token(of.kind === "ahead" ? "orange-fg" : of.kind === "now" ? "purple-fg" : "fg-muted");
   const y = of.row * ROW_PX + 12;
   return (

@@ -3,6 +3,7 @@ import type { ReactElement } from "react";
 
 import type { GraphEdge, GraphNode } from "../api/answers";
 import { useNow } from "../parts/now";
+import { grouped } from "../words/counted";
 import { spoken } from "../words/prose";
 import { visible } from "../words/visible";
 import { lookOf } from "./kinds";
@@ -35,12 +36,23 @@ export function GraphPicture(props: GraphPictureProps): ReactElement {
 function Drawn({ nodes, edges, chosen, choose, room }: GraphPictureProps & { room: number }): ReactElement {
   const now = useNow(60_000);
   const down = room < NARROW_PX;
-  const layout = layered(nodes.map((node) => node.id), edges);
+  const layout = layered(
+    nodes.map((node) => node.id),
+    edges,
+  );
   const drawn = drawing(layout, edges, down);
   // A little smaller rather than scrolled, as long as it can be read.
   const scale = Math.max(LEAST_SCALE, Math.min(1, (room - 4) / drawn.width));
   return (
-    <Box overflow="auto" maxH="70vh" borderWidth={1} borderRadius="md" role="region" aria-label="Graph" tabIndex={0}>
+    <Box
+      overflow="auto"
+      maxH="70vh"
+      borderWidth={1}
+      borderRadius="md"
+      role="region"
+      aria-label="Graph"
+      tabIndex={0}
+    >
       <chakra.svg
         width={drawn.width * scale}
         height={drawn.height * scale}
@@ -52,7 +64,15 @@ function Drawn({ nodes, edges, chosen, choose, room }: GraphPictureProps & { roo
         fontSize="12px"
       >
         <defs>
-          <marker id="interlock-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
+          <marker
+            id="interlock-arrow"
+            viewBox="0 0 8 8"
+            refX="7"
+            refY="4"
+            markerWidth="7"
+            markerHeight="7"
+            orient="auto-start-reverse"
+          >
             <path d="M0 0L8 4L0 8z" fill={token("border-inverted")} />
           </marker>
         </defs>
@@ -73,7 +93,13 @@ function Drawn({ nodes, edges, chosen, choose, room }: GraphPictureProps & { roo
           ) : null;
         })}
         {nodes.map((node) => (
-          <Node key={node.id} of={node} at={drawn.at.get(node.id)!} chosen={chosen === node.id} choose={choose} />
+          <Node
+            key={node.id}
+            of={node}
+            at={drawn.at.get(node.id)!}
+            chosen={chosen === node.id}
+            choose={choose}
+          />
         ))}
       </chakra.svg>
     </Box>
@@ -118,7 +144,9 @@ function Node({ of, at, chosen, choose }: NodeProps): ReactElement {
         strokeWidth={of.late || chosen ? 2.25 : 1.25}
       />
       <text x={10} y={17} fontSize="10.5px" fill={token(`${palette}-fg`)}>
-        {`${look.title}${of.late ? " · late" : ""} `}
+        {[look.title, of.waits && of.waits > 1 ? grouped(of.waits) : "", of.late ? "late" : ""]
+          .filter(Boolean)
+          .join(" · ")}{" "}
       </text>
       <text x={10} y={33} fill={token("fg")} fontWeight={500}>
         {cut(visible(of.title))}

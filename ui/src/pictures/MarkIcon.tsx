@@ -3,7 +3,12 @@ import type { ReactElement } from "react";
 
 import type { Mark } from "./parts";
 
-const WORDS: Record<Mark, string> = { met: "met", missing: "missing", open: "not met yet", unneeded: "not needed" };
+const WORDS: Record<Mark, string> = {
+  met: "met",
+  missing: "missing",
+  open: "not met yet",
+  unneeded: "not needed",
+};
 
 /** Met, missing or not needed: told by shape as well as by colour. */
 export function MarkIcon({ of }: { of: Mark }): ReactElement {
@@ -14,10 +19,23 @@ export function MarkIcon({ of }: { of: Mark }): ReactElement {
         {of === "met" ? (
           <>
             <circle cx="8" cy="8" r="7" fill={colour(of)} />
-            <path d="M4.6 8.2l2.3 2.3 4.5-4.8" fill="none" stroke="var(--chakra-colors-bg)" strokeWidth="1.8" />
+            <path
+              d="M4.6 8.2l2.3 2.3 4.5-4.8"
+              fill="none"
+              stroke="var(--chakra-colors-bg)"
+              strokeWidth="1.8"
+            />
           </>
         ) : of === "missing" ? (
-          <circle cx="8" cy="8" r="6.2" fill="none" stroke={colour(of)} strokeWidth="1.8" strokeDasharray="3 2.2" />
+          <circle
+            cx="8"
+            cy="8"
+            r="6.2"
+            fill="none"
+            stroke={colour(of)}
+            strokeWidth="1.8"
+            strokeDasharray="3 2.2"
+          />
         ) : of === "open" ? (
           <circle cx="8" cy="8" r="6.2" fill="none" stroke={colour(of)} strokeWidth="1.5" />
         ) : (

@@ -14,7 +14,14 @@ export function StepsPicture({ of }: { of: readonly Step[] }): ReactElement {
       {steps.map((step, number) => (
         <chakra.li key={number} position="relative" ps={6} pb={number + 1 < steps.length ? 4 : 0}>
           {number + 1 < steps.length ? (
-            <Box position="absolute" insetStart="5px" top="1rem" bottom="-0.25rem" borderStartWidth={2} borderColor="border.emphasized" />
+            <Box
+              position="absolute"
+              insetStart="5px"
+              top="1rem"
+              bottom="-0.25rem"
+              borderStartWidth={2}
+              borderColor="border.emphasized"
+            />
           ) : null}
           <Box
             position="absolute"
@@ -43,7 +50,12 @@ export function StepsPicture({ of }: { of: readonly Step[] }): ReactElement {
                 took {duration(step.tookMs)}
               </Text>
               <Box flex={1} maxW="16rem" aria-hidden>
-                <Box height="6px" borderRadius="full" bg="green.solid" width={`${Math.max(1, 100 * step.share)}%`} />
+                <Box
+                  height="6px"
+                  borderRadius="full"
+                  bg="green.solid"
+                  width={`${Math.max(1, 100 * step.share)}%`}
+                />
               </Box>
             </HStack>
           )}

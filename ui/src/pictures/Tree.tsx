@@ -55,7 +55,12 @@ function Node({ of }: { of: Part }): ReactElement {
         <MarkIcon of={of.mark} />
         <Box minW={0} flex={1}>
           <HStack gap={2} flexWrap="wrap" rowGap={0}>
-            <Text as="span" fontWeight="medium" wordBreak="break-word" color={of.mark === "unneeded" ? "fg.muted" : "fg"}>
+            <Text
+              as="span"
+              fontWeight="medium"
+              wordBreak="break-word"
+              color={of.mark === "unneeded" ? "fg.muted" : "fg"}
+            >
               {of.step === null ? "" : `${of.step}. `}
               {visible(of.title)}
             </Text>

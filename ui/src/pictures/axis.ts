@@ -89,7 +89,8 @@ export function axisOf(input: AxisInput, width: number): Axis {
   const times = [
     input.nowMs,
     ...moments.map((line) => line.atMs),
-    ...leaves.flatMap((leaf) => [...(leaf.node.events ?? []), ...(leaf.node.apart ?? []).map((each) => each.event)])
+    ...leaves
+      .flatMap((leaf) => [...(leaf.node.events ?? []), ...(leaf.node.apart ?? []).map((each) => each.event)])
       .map(timeOf)
       .filter((time) => time !== null),
   ];
@@ -104,11 +105,17 @@ export function axisOf(input: AxisInput, width: number): Axis {
       title: visible(leaf.node.labels?.length === 1 ? leaf.node.labels[0]! : leaf.title),
       mark: leaf.mark,
       dots,
-      apart: clustered((leaf.node.apart ?? []).map((each) => each.event), x),
+      apart: clustered(
+        (leaf.node.apart ?? []).map((each) => each.event),
+        x,
+      ),
       bar: ends && first ? ([first.x, x(ends.atMs)] as [number, number]) : null,
     };
   });
-  const lines = placed(moments.map((line) => ({ ...line, x: x(line.atMs) })), width);
+  const lines = placed(
+    moments.map((line) => ({ ...line, x: x(line.atMs) })),
+    width,
+  );
   return {
     fromMs,
     toMs,

@@ -18,6 +18,7 @@ const KINDS: Readonly<Record<string, KindLook>> = {
   dag: { title: "DAG", palette: "green" },
   run: { title: "run", palette: "green" },
   task: { title: "task", palette: "green" },
+  asset: { title: "asset", palette: "pink" },
   sink: { title: "sink", palette: "pink" },
 };
 

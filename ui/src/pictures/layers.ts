@@ -32,7 +32,9 @@ const SWEEPS = 8;
 
 export function layered(ids: readonly string[], edges: readonly Edge[]): Layout {
   const known = new Set(ids);
-  const usable = edges.map((edge) => (known.has(edge.from) && known.has(edge.to) && edge.from !== edge.to ? edge : null));
+  const usable = edges.map((edge) =>
+    known.has(edge.from) && known.has(edge.to) && edge.from !== edge.to ? edge : null,
+  );
   const forward = withoutCircles(ids, usable);
   const layerOf = longestWays(ids, forward);
   const chains: string[][] = forward.map((edge, number) => {
@@ -49,7 +51,9 @@ export function layered(ids: readonly string[], edges: readonly Edge[]): Layout 
   const places = new Map<string, Place>();
   rows.forEach((row, layer) => row.forEach((id, order) => places.set(id, { id, layer, order })));
   const bends = chains.map((chain, number) => {
-    const inner = chain.slice(1, -1).map((id): [number, number] => [places.get(id)!.layer, places.get(id)!.order]);
+    const inner = chain
+      .slice(1, -1)
+      .map((id): [number, number] => [places.get(id)!.layer, places.get(id)!.order]);
     return usable[number]?.from === forward[number]?.from ? inner : inner.reverse();
   });
   for (const id of [...places.keys()]) if (!known.has(id)) places.delete(id);
@@ -105,7 +109,11 @@ function longestWays(ids: readonly string[], edges: readonly (Edge | null)[]): M
   return layer;
 }
 
-function ordered(ids: readonly string[], layerOf: ReadonlyMap<string, number>, chains: readonly string[][]): string[][] {
+function ordered(
+  ids: readonly string[],
+  layerOf: ReadonlyMap<string, number>,
+  chains: readonly string[][],
+): string[][] {
   const rows: string[][] = [];
   const place = (id: string): void => void (rows[layerOf.get(id)!] ??= []).push(id);
   for (const id of ids) place(id);
@@ -134,10 +142,14 @@ function ordered(ids: readonly string[], layerOf: ReadonlyMap<string, number>, c
       const own = new Map(rows[number]!.map((id, order) => [id, order]));
       const middle = (id: string): number => {
         const near = (down ? above : below).get(id) ?? [];
-        return near.length ? near.reduce((sum, each) => sum + position.get(each)!, 0) / near.length : own.get(id)!;
+        return near.length
+          ? near.reduce((sum, each) => sum + position.get(each)!, 0) / near.length
+          : own.get(id)!;
       };
       const middles = new Map(rows[number]!.map((id) => [id, middle(id)]));
-      rows[number]!.sort((one, other) => middles.get(one)! - middles.get(other)! || own.get(one)! - own.get(other)!);
+      rows[number]!.sort(
+        (one, other) => middles.get(one)! - middles.get(other)! || own.get(one)! - own.get(other)!,
+      );
     }
     const now = crossings(rows, below);
     if (now < fewest) {
@@ -155,7 +167,9 @@ function crossings(rows: readonly string[][], below: ReadonlyMap<string, string[
     const position = new Map(rows[number + 1]!.map((id, order) => [id, order]));
     const ends: number[] = [];
     for (const id of rows[number]!) {
-      const targets = (below.get(id) ?? []).map((each) => position.get(each)!).sort((one, other) => one - other);
+      const targets = (below.get(id) ?? [])
+        .map((each) => position.get(each)!)
+        .sort((one, other) => one - other);
       for (const target of targets) for (const end of ends) if (end > target) count += 1;
       ends.push(...targets);
     }
@@ -166,7 +180,10 @@ function crossings(rows: readonly string[][], below: ReadonlyMap<string, string[
 /** The nodes that lie on a way to or from one. */
 export function around(id: string, edges: readonly Edge[]): Set<string> {
   const found = new Set([id]);
-  for (const [near, far] of [["from", "to"], ["to", "from"]] as const) {
+  for (const [near, far] of [
+    ["from", "to"],
+    ["to", "from"],
+  ] as const) {
     const next = new Map<string, string[]>();
     for (const edge of edges) next.set(edge[near], [...(next.get(edge[near]) ?? []), edge[far]]);
     const seen = new Set([id]);

@@ -35,7 +35,9 @@ export function drawing(layout: Layout, edges: readonly Edge[], down: boolean): 
     const across = MARGIN + (order + (layout.width - (counts.get(layer) ?? 0)) / 2) * placePx;
     return down ? { x: across, y: along } : { x: along, y: across };
   };
-  const at = new Map([...layout.places.values()].map((place) => [place.id, cornerOf(place.layer, place.order)]));
+  const at = new Map(
+    [...layout.places.values()].map((place) => [place.id, cornerOf(place.layer, place.order)]),
+  );
   const paths = edges.map((edge, number) => {
     const from = layout.places.get(edge.from);
     const to = layout.places.get(edge.to);

@@ -12,13 +12,17 @@ export interface Selection {
   late: boolean;
 }
 
-export function selected(graph: Graph, by: Selection): { nodes: GraphNode[]; edges: GraphEdge[]; left: number } {
+export function selected(
+  graph: Graph,
+  by: Selection,
+): { nodes: GraphNode[]; edges: GraphEdge[]; left: number } {
   const known = new Set(graph.nodes.map((node) => node.id));
   const edges = graph.edges.filter((edge) => known.has(edge.from) && known.has(edge.to));
   let wanted = graph.nodes;
   const text = by.search.trim().toLowerCase();
   if (by.node && known.has(by.node)) wanted = graph.nodes.filter((node) => node.id === by.node);
-  else if (text) wanted = graph.nodes.filter((node) => `${node.title} ${node.dag_id ?? ""}`.toLowerCase().includes(text));
+  else if (text)
+    wanted = graph.nodes.filter((node) => `${node.title} ${node.dag_id ?? ""}`.toLowerCase().includes(text));
   if (by.late) wanted = wanted.filter((node) => node.late || node.id === by.node);
   let nodes = graph.nodes;
   if (wanted.length < graph.nodes.length) {

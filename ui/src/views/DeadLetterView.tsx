@@ -25,7 +25,10 @@ const EVERY_MS = 30_000;
 export function DeadLetterView(): ReactElement {
   const bus = useBus();
   const [{ place }] = useAddress(SHAPE);
-  const polled = usePolled<DeadLetter>(place ? routeUrl("dead-letter", { bus: bus.parameter, place }) : null, EVERY_MS);
+  const polled = usePolled<DeadLetter>(
+    place ? routeUrl("dead-letter", { bus: bus.parameter, place }) : null,
+    EVERY_MS,
+  );
   if (!place) return <Text>This address names no dead letter. Choose one in the list.</Text>;
   return (
     <Answered of={polled}>
@@ -62,13 +65,17 @@ function About({ of, bus }: { of: DeadLetter; bus: string }): ReactElement {
     ["Id", of.id ?? ""],
   ];
   if (of.subscription) {
-    facts.push(["Subscription", <To key="name" page={viewPage("subscription", { bus, name: of.subscription })}>{of.subscription}</To>]);
+    facts.push([
+      "Subscription",
+      <To key="name" page={viewPage("subscription", { bus, name: of.subscription })}>
+        {of.subscription}
+      </To>,
+    ]);
   }
   if (of.sink) facts.push(["Sink", of.sink]);
-  if (typeof of.redriven_ms === "number") facts.push(["Sent again", <Moment key="again" ms={of.redriven_ms} precision="seconds" relative />]);
-  return (
-    <Facts of={facts} />
-  );
+  if (typeof of.redriven_ms === "number")
+    facts.push(["Sent again", <Moment key="again" ms={of.redriven_ms} precision="seconds" relative />]);
+  return <Facts of={facts} />;
 }
 
 function Content({ of }: { of: DeadLetterContent }): ReactElement {

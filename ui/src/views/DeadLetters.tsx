@@ -50,8 +50,19 @@ export function DeadLetters(): ReactElement {
   return (
     <Stack gap={4}>
       <Filters clear={filtered ? () => change(NONE) : null}>
-        <Choice label="Stage" value={state.stage} choices={STAGES} onChange={(stage) => change({ stage })} width="9rem" />
-        <TextFilter label="Reason" value={state.reason} onChange={(reason) => change({ reason })} width="16rem" />
+        <Choice
+          label="Stage"
+          value={state.stage}
+          choices={STAGES}
+          onChange={(stage) => change({ stage })}
+          width="9rem"
+        />
+        <TextFilter
+          label="Reason"
+          value={state.reason}
+          onChange={(reason) => change({ reason })}
+          width="16rem"
+        />
         <Choice
           label="Since"
           value={state.since}
@@ -67,7 +78,11 @@ export function DeadLetters(): ReactElement {
             <Stack gap={3}>
               {may && data.rows.length ? (
                 <HStack flexWrap="wrap" gap={3}>
-                  <Button size="xs" variant="outline" onClick={() => choose(shown, here.length < shown.length)}>
+                  <Button
+                    size="xs"
+                    variant="outline"
+                    onClick={() => choose(shown, here.length < shown.length)}
+                  >
                     {here.length < shown.length ? "Choose all shown" : "Choose none"}
                   </Button>
                   <Redriver places={here} then={polled.refresh} />
@@ -78,7 +93,11 @@ export function DeadLetters(): ReactElement {
                 rows={data.rows}
                 columns={columnsOf(bus.parameter, may ? { chosen, choose } : null)}
                 idOf={(row) => row.place}
-                empty={filtered ? "No dead letter matches these filters." : "No record was set aside in this time: nothing is lost."}
+                empty={
+                  filtered
+                    ? "No dead letter matches these filters."
+                    : "No record was set aside in this time: nothing is lost."
+                }
               />
               <Text fontSize="sm" color="fg.muted" role="status">
                 {counted(data.rows.length, "dead letter")}
@@ -120,7 +139,7 @@ function columnsOf(bus: string, choosing: Choosing | null): Column<DeadLetter>[]
         </Text>
       ),
     },
-    { head: "Stage", wide: true, cell: (row) => row.stage },
+    { head: "Stage", wide: true, minW: "5.5rem", cell: (row) => row.stage },
     {
       head: "What it is",
       wide: true,

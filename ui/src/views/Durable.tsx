@@ -25,20 +25,34 @@ const PAGING = ["after"] as const;
 const NONE = { search: "", dag_id: "", type: "" };
 const EVERY_MS = 5000;
 
-const number = (value: number | null | undefined): string => (typeof value === "number" ? grouped(value) : "");
+const number = (value: number | null | undefined): string =>
+  typeof value === "number" ? grouped(value) : "";
 
 /** Dispatchers, deliveries and asset watchers: what each holds, and what waits to be taken. */
 export function Durable(): ReactElement {
   const { parameter: bus } = useBus();
   const [state, change] = useAddress(SHAPE, PAGING);
-  const polled = usePolled<Rows<Row>>(routeUrl("waits", { bus, kind: "durable", ...state, limit: PAGE_ROWS }), EVERY_MS);
+  const polled = usePolled<Rows<Row>>(
+    routeUrl("waits", { bus, kind: "durable", ...state, limit: PAGE_ROWS }),
+    EVERY_MS,
+  );
   const filtered = changed(SHAPE, state, ["order", "after"]) > 0;
   return (
     <Stack gap={4}>
       <Filters clear={filtered ? () => change(NONE) : null}>
-        <TextFilter label="Search" value={state.search} onChange={(search) => change({ search })} placeholder="name, label or sink" />
+        <TextFilter
+          label="Search"
+          value={state.search}
+          onChange={(search) => change({ search })}
+          placeholder="name, label or sink"
+        />
         <TextFilter label="DAG" value={state.dag_id} onChange={(dag_id) => change({ dag_id })} />
-        <TextFilter label="Event type" value={state.type} onChange={(type) => change({ type })} width="16rem" />
+        <TextFilter
+          label="Event type"
+          value={state.type}
+          onChange={(type) => change({ type })}
+          width="16rem"
+        />
         <Choice
           label="Order"
           value={state.order}
@@ -55,9 +69,18 @@ export function Durable(): ReactElement {
               rows={data.rows}
               columns={columnsOf(data.rows, bus)}
               idOf={(row) => row.name}
-              empty={filtered ? "None matches these filters." : "There is no dispatcher, delivery or asset watcher."}
+              empty={
+                filtered
+                  ? "None matches these filters."
+                  : "There is no dispatcher, delivery or asset watcher."
+              }
             />
-            <Pages shown={shownOf(data, "subscription")} cursor={state.after} next={data.next} go={(after) => change({ after }, { push: true })} />
+            <Pages
+              shown={shownOf(data, "subscription")}
+              cursor={state.after}
+              next={data.next}
+              go={(after) => change({ after }, { push: true })}
+            />
           </>
         )}
       </Answered>
@@ -74,7 +97,9 @@ function columnsOf(rows: readonly Row[], bus: string): Column<Row>[] {
       cell: (row) => (
         <>
           <To page={viewPage("subscription", { bus, name: row.name })}>{row.name}</To>{" "}
-          {row.paused ? <State of="paused">{typeof row.paused === "string" ? row.paused : "paused"}</State> : null}
+          {row.paused ? (
+            <State of="paused">{typeof row.paused === "string" ? row.paused : "paused"}</State>
+          ) : null}
           <Text fontSize="xs" color="fg.muted">
             {visible(listed(row.labels))}
           </Text>
@@ -99,6 +124,8 @@ function columnsOf(rows: readonly Row[], bus: string): Column<Row>[] {
       ),
     },
     ...(has("held") ? [{ head: "Held", numeric: true, cell: (row: Row) => number(row.held) }] : []),
-    ...(has("in_flight") ? [{ head: "In flight", numeric: true, cell: (row: Row) => number(row.in_flight) }] : []),
+    ...(has("in_flight")
+      ? [{ head: "In flight", numeric: true, cell: (row: Row) => number(row.in_flight) }]
+      : []),
   ];
 }

@@ -15,6 +15,7 @@ import { Raw } from "../parts/Raw";
 import { Section } from "../parts/Section";
 import { To } from "../parts/To";
 import { Words } from "../parts/Words";
+import { counted } from "../words/counted";
 import { visible } from "../words/visible";
 import { recordOf } from "./Events";
 
@@ -26,7 +27,10 @@ export function EventView(): ReactElement {
   const { parameter: bus } = useBus();
   const [{ topic, partition, offset }] = useAddress(SHAPE);
   const whole = topic !== "" && partition !== "" && offset !== "";
-  const polled = usePolled<EventReport>(whole ? routeUrl("event", { bus, topic, partition, offset }) : null, EVERY_MS);
+  const polled = usePolled<EventReport>(
+    whole ? routeUrl("event", { bus, topic, partition, offset }) : null,
+    EVERY_MS,
+  );
   if (!whole) return <Text>This address names no event. Choose one in the list of events.</Text>;
   return <Answered of={polled}>{(data) => <Report of={data} />}</Answered>;
 }
@@ -35,7 +39,12 @@ function Report({ of }: { of: EventReport }): ReactElement {
   const { parameter: bus } = useBus();
   const { event } = of;
   const facts: Fact[] = [
-    ["time", typeof event.time_ms === "number" ? <Moment ms={event.time_ms} precision="milliseconds" relative /> : null],
+    [
+      "time",
+      typeof event.time_ms === "number" ? (
+        <Moment ms={event.time_ms} precision="milliseconds" relative />
+      ) : null,
+    ],
     ["type", event.type],
     ["source", event.source],
     ["subject", event.subject],
@@ -66,6 +75,7 @@ function Report({ of }: { of: EventReport }): ReactElement {
                 </li>
               );
             })}
+            {of.left_out ? <li>and {counted(of.left_out, "more subscription")}</li> : null}
           </Stack>
         ) : (
           <Text color="fg.muted">No wait or dispatcher that is registered now takes it.</Text>
@@ -78,7 +88,13 @@ function Report({ of }: { of: EventReport }): ReactElement {
           idOf={(row) => `${row.subscription} ${row.label}`}
           empty="It comes near no other part."
           columns={[
-            { head: "Subscription", minW: "9rem", cell: (row) => <To page={viewPage("subscription", { bus, name: row.subscription })}>{row.subscription}</To> },
+            {
+              head: "Subscription",
+              minW: "9rem",
+              cell: (row) => (
+                <To page={viewPage("subscription", { bus, name: row.subscription })}>{row.subscription}</To>
+              ),
+            },
             { head: "Part", minW: "6rem", cell: (row) => row.label },
             { head: "Because", minW: "10rem", cell: (row) => <Words of={row.because} /> },
           ]}

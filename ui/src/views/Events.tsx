@@ -38,15 +38,31 @@ export function Events(): ReactElement {
       <Filters clear={filtered ? () => change(NONE) : null}>
         <TextFilter label="Type" value={state.type} onChange={(type) => change({ type })} width="16rem" />
         <TextFilter label="Source" value={state.source} onChange={(source) => change({ source })} />
-        <TextFilter label="Subject" value={state.subject} onChange={(subject) => change({ subject })} width="9rem" />
-        <TextFilter label="Search" value={state.search} onChange={(search) => change({ search })} placeholder="id, data or key" />
+        <TextFilter
+          label="Subject"
+          value={state.subject}
+          onChange={(subject) => change({ subject })}
+          width="9rem"
+        />
+        <TextFilter
+          label="Search"
+          value={state.search}
+          onChange={(search) => change({ search })}
+          placeholder="id, data or key"
+        />
         <Choice
           label="Since"
           value={state.since}
           choices={Object.fromEntries(Object.entries(SPANS).map(([name, span]) => [name, span.title]))}
           onChange={(since) => change({ since })}
         />
-        <Choice label="At most" value={state.limit} choices={{ 50: "50 events", 200: "200 events" }} onChange={(limit) => change({ limit })} width="8rem" />
+        <Choice
+          label="At most"
+          value={state.limit}
+          choices={{ 50: "50 events", 200: "200 events" }}
+          onChange={(limit) => change({ limit })}
+          width="8rem"
+        />
         <Button size="sm" variant="outline" aria-pressed={paused} onClick={() => setPaused(!paused)}>
           {paused ? "Follow again" : "Pause"}
         </Button>
@@ -59,7 +75,9 @@ export function Events(): ReactElement {
               rows={data.rows}
               columns={columnsOf(bus)}
               idOf={(row) => `${row.topic} ${row.partition} ${row.offset} ${row.id} ${row.source}`}
-              empty={filtered ? "No event matches these filters in this time." : "No event came in this time."}
+              empty={
+                filtered ? "No event matches these filters in this time." : "No event came in this time."
+              }
             />
             <Text fontSize="sm" color="fg.muted">
               {counted(data.rows.length, "event")}

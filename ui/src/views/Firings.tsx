@@ -1,6 +1,7 @@
 import { Stack, Text, VisuallyHidden } from "@chakra-ui/react";
 import type { ReactElement } from "react";
 
+import { Ask } from "../actions/Ask";
 import { airflowPage, tabPage, viewPage } from "../address/pages";
 import { changed } from "../address/query";
 import { useAddress } from "../address/useAddress";
@@ -8,7 +9,7 @@ import type { Firing, Rows } from "../api/answers";
 import { routeUrl } from "../api/client";
 import { usePolled } from "../api/usePolled";
 import { Answered } from "../parts/Answered";
-import { useBus } from "../parts/bus";
+import { connectionOf, useBus } from "../parts/bus";
 import { Filters, TextFilter } from "../parts/Filters";
 import { Listing, type Column } from "../parts/Listing";
 import { Ago, Moment } from "../parts/Moment";
@@ -27,7 +28,7 @@ const EVERY_MS = 5000;
 
 /** Firings, the newest first, with what each made continue. */
 export function Firings(): ReactElement {
-  const { parameter: bus } = useBus();
+  const { parameter: bus, known } = useBus();
   const [state, change] = useAddress(SHAPE, PAGING);
   const polled = usePolled<Rows<Firing>>(routeUrl("firings", { bus, ...state, limit: PAGE_ROWS }), EVERY_MS);
   const filtered = changed(SHAPE, state, ["before"]) > 0;
@@ -54,11 +55,32 @@ export function Firings(): ReactElement {
       cell: (row) => (
         <>
           <State of={row.state}>{row.state === "acked" ? "taken" : "open"}</State>
-          {row.outcome === "fired" || row.outcome === "met" ? null : <Text fontSize="xs">{visible(row.outcome)}</Text>}
+          {row.outcome === "fired" || row.outcome === "met" ? null : (
+            <Text fontSize="xs">{visible(row.outcome)}</Text>
+          )}
           {row.target ? (
             <Text fontSize="xs">
               <To page={airflowPage(row.target)}>{row.target.run_id ?? row.target.dag_id}</To>
             </Text>
+          ) : null}
+          {row.state === "open" && row.kind === "durable" && (row.may_skip ?? known?.may.operate) ? (
+            <Ask
+              button="Skip…"
+              size="xs"
+              title="Skip this firing?"
+              confirm="Skip it"
+              danger
+              url={routeUrl("skip")}
+              body={{ bus: connectionOf({ parameter: bus, known }), name: row.name, firing: row.id }}
+              done="Skipped."
+              then={polled.refresh}
+            >
+              <Text>
+                It counts as taken: no run is created for it, or it is not delivered. Use this for a firing
+                that stays open because its run cannot be created, or its sink does not take it.
+              </Text>
+              <Text overflowWrap="anywhere">{visible(`${row.name}, firing ${row.id}`)}</Text>
+            </Ask>
           ) : null}
         </>
       ),
@@ -67,7 +89,12 @@ export function Firings(): ReactElement {
   return (
     <Stack gap={4}>
       <Filters clear={filtered ? () => change(NONE) : null}>
-        <TextFilter label="Search" value={state.search} onChange={(search) => change({ search })} placeholder="name, event or key" />
+        <TextFilter
+          label="Search"
+          value={state.search}
+          onChange={(search) => change({ search })}
+          placeholder="name, event or key"
+        />
         <TextFilter label="DAG" value={state.dag_id} onChange={(dag_id) => change({ dag_id })} />
       </Filters>
       <Answered of={polled}>
@@ -80,7 +107,12 @@ export function Firings(): ReactElement {
               idOf={(row) => `${row.name} ${row.id}`}
               empty={filtered ? "No firing matches these filters." : "Nothing has fired yet."}
             />
-            <Pages shown={shownOf(data, "firing")} cursor={state.before} next={data.next} go={(before) => change({ before }, { push: true })} />
+            <Pages
+              shown={shownOf(data, "firing")}
+              cursor={state.before}
+              next={data.next}
+              go={(before) => change({ before }, { push: true })}
+            />
           </>
         )}
       </Answered>
@@ -97,7 +129,11 @@ function EventsOf({ of }: { of: Firing }): ReactElement {
   const all = Object.values(of.events).flat();
   const missing = of.missing?.length ? `; without ${listed(of.missing)}` : "";
   return (
-    <Text as="span" wordBreak="break-word" title={all.map((event) => visible(`${event.id} from ${event.source}`)).join("\n")}>
+    <Text
+      as="span"
+      wordBreak="break-word"
+      title={all.map((event) => visible(`${event.id} from ${event.source}`)).join("\n")}
+    >
       {visible(listed(Object.keys(of.events)))}
       <Text as="span" color="fg.muted">{` (${counted(all.length, "event")}${missing})`}</Text>
     </Text>

@@ -31,8 +31,19 @@ export function GraphView(): ReactElement {
   return (
     <Stack gap={4}>
       <Filters>
-        <TextFilter label="Search" value={state.search} onChange={(search) => change({ search, node: "" })} placeholder="DAG, sender or event type" width="16rem" />
-        <Choice label="Show" value={state.only} choices={{ all: "everything", late: "what is late" }} onChange={(only) => change({ only })} />
+        <TextFilter
+          label="Search"
+          value={state.search}
+          onChange={(search) => change({ search, node: "" })}
+          placeholder="DAG, sender or event type"
+          width="16rem"
+        />
+        <Choice
+          label="Show"
+          value={state.only}
+          choices={{ all: "everything", late: "what is late" }}
+          onChange={(only) => change({ only })}
+        />
       </Filters>
       <Answered of={polled}>{(data) => <Selected of={data} state={state} change={change} />}</Answered>
     </Stack>
@@ -47,19 +58,28 @@ interface SelectedProps {
 
 function Selected({ of, state, change }: SelectedProps): ReactElement {
   const { node, search, only } = state;
-  const found = useMemo(() => selected(of, { node, search, late: only === "late" }), [of, node, search, only]);
+  const found = useMemo(
+    () => selected(of, { node, search, late: only === "late" }),
+    [of, node, search, only],
+  );
   const chosen = of.nodes.find((each) => each.id === node);
   if (!of.nodes.length) return <Text color="fg.muted">Nothing waits, and nothing was sent lately.</Text>;
   if (!found.nodes.length) return <Text color="fg.muted">Nothing matches. Search for something else.</Text>;
   return (
     <Stack gap={4}>
       {chosen ? <Chosen of={chosen} clear={() => change({ node: "" })} /> : null}
-      {found.left ? (
+      {found.left + (of.left_out ?? 0) ? (
         <Text fontSize="sm" color="fg.muted">
-          {counted(found.left, "more node")} not drawn. Search, or choose a node, to see what belongs to it.
+          {counted(found.left + (of.left_out ?? 0), "more node")} not drawn. Search, or choose a node, to see
+          what belongs to it.
         </Text>
       ) : null}
-      <GraphPicture nodes={found.nodes} edges={found.edges} chosen={node} choose={(id) => change({ node: id }, { push: true })} />
+      <GraphPicture
+        nodes={found.nodes}
+        edges={found.edges}
+        chosen={node}
+        choose={(id) => change({ node: id }, { push: true })}
+      />
       <Edges nodes={found.nodes} edges={found.edges} />
     </Stack>
   );
@@ -72,7 +92,13 @@ function Chosen({ of, clear }: { of: GraphNode; clear: () => void }): ReactEleme
       <Text>
         {lookOf(of.kind).title} <b>{visible(of.title)}</b>
       </Text>
-      {of.late ? <State of="late">{typeof of.late === "string" ? of.late : "late"}</State> : null}
+      {of.late ? <State of="late">late</State> : null}
+      {typeof of.late === "string" ? (
+        <Text>
+          <Words of={of.late} />
+        </Text>
+      ) : null}
+      {of.waits ? <Text color="fg.muted">{counted(of.waits, "wait")}</Text> : null}
       {of.dag_id ? <To page={dagPage(of.dag_id)}>Open the DAG</To> : null}
       {of.dag_id ? <To page={viewPage("waits", { bus, dag_id: of.dag_id })}>Its waits</To> : null}
       <Button size="xs" variant="outline" onClick={clear}>

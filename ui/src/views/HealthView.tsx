@@ -16,7 +16,8 @@ import { duration } from "../words/duration";
 
 const EVERY_MS = 10_000;
 
-const number = (value: number | null | undefined): string => (typeof value === "number" ? grouped(value) : "not known");
+const number = (value: number | null | undefined): string =>
+  typeof value === "number" ? grouped(value) : "not known";
 
 /** The state of the bus: problems with what to do, engines, partitions, deliveries. */
 export function HealthView(): ReactElement {
@@ -34,7 +35,11 @@ function Report({ of, bus }: { of: Health; bus: string }): ReactElement {
       <Problems of={of} />
       <SimpleGrid columns={{ base: 2, md: 4 }} gap={4}>
         <Fact name="Waits" value={number(of.registrations?.one_shot)} page={viewPage("waits", { bus })} />
-        <Fact name="Dispatchers & deliveries" value={number(of.registrations?.durable)} page={viewPage("durable", { bus })} />
+        <Fact
+          name="Dispatchers & deliveries"
+          value={number(of.registrations?.durable)}
+          page={viewPage("durable", { bus })}
+        />
         <Fact name="Unread records" value={partitions.length ? grouped(lag) : "not known"} page={null} />
         <Fact
           name="Open dead letters"
@@ -44,7 +49,10 @@ function Report({ of, bus }: { of: Health; bus: string }): ReactElement {
       </SimpleGrid>
       {of.registrations?.oldest ? (
         <Text fontSize="sm" color="fg.muted" wordBreak="break-word">
-          The oldest registration is <To page={viewPage("subscription", { bus, name: of.registrations.oldest })}>{of.registrations.oldest}</To>
+          The oldest registration is{" "}
+          <To page={viewPage("subscription", { bus, name: of.registrations.oldest })}>
+            {of.registrations.oldest}
+          </To>
           {of.registrations.oldest_since ? (
             <>
               , of <Words of={of.registrations.oldest_since} />
@@ -67,19 +75,38 @@ function Report({ of, bus }: { of: Health; bus: string }): ReactElement {
         />
       </Section>
       <Section title="Deliveries">
-        <Listing label="Deliveries" rows={of.deliveries ?? []} idOf={(row) => row.deployment} empty="No deployment has a sink." columns={[
-          { head: "Deployment", cell: (row) => row.deployment },
-          { head: "Sinks", numeric: true, cell: (row) => grouped(row.sinks) },
-          { head: "Processes that deliver", numeric: true, cell: (row) => number(row.deliverers) },
-          { head: "Records behind", numeric: true, cell: (row) => number(row.behind) },
-        ]} />
+        <Listing
+          label="Deliveries"
+          rows={of.deliveries ?? []}
+          idOf={(row) => row.deployment}
+          empty="No deployment has a sink."
+          columns={[
+            { head: "Deployment", cell: (row) => row.deployment },
+            { head: "Sinks", numeric: true, cell: (row) => grouped(row.sinks) },
+            { head: "Processes that deliver", numeric: true, cell: (row) => number(row.deliverers) },
+            { head: "Records behind", numeric: true, cell: (row) => number(row.behind) },
+          ]}
+        />
       </Section>
       {of.sinks?.length ? (
         <Section title="Firings that wait for a sink">
-          <Listing label="Firings that wait for a sink" rows={of.sinks} idOf={(row) => row.subscription} empty="" columns={sinkColumns(bus)} />
+          <Listing
+            label="Firings that wait for a sink"
+            rows={of.sinks}
+            idOf={(row) => row.subscription}
+            empty=""
+            columns={sinkColumns(bus)}
+          />
         </Section>
       ) : null}
-      <Section title="Partitions" aside={<Text fontSize="sm" color="fg.muted">{counted(partitions.length, "partition")}</Text>}>
+      <Section
+        title="Partitions"
+        aside={
+          <Text fontSize="sm" color="fg.muted">
+            {counted(partitions.length, "partition")}
+          </Text>
+        }
+      >
         <Listing
           label="Partitions"
           rows={[...partitions].sort(byTrouble)}
@@ -128,10 +155,19 @@ function Fact({ name, value, page }: { name: string; value: string; page: string
 }
 
 const sinkColumns = (bus: string): Column<HealthSink>[] => [
-  { head: "Subscription", cell: (row) => <To page={viewPage("subscription", { bus, name: row.subscription })}>{row.subscription}</To> },
+  {
+    head: "Subscription",
+    cell: (row) => (
+      <To page={viewPage("subscription", { bus, name: row.subscription })}>{row.subscription}</To>
+    ),
+  },
   { head: "Sink", wide: true, cell: (row) => row.delivers_to },
   { head: "Open firings", numeric: true, cell: (row) => number(row.open_firings) },
-  { head: "Oldest", numeric: true, cell: (row): ReactNode => (row.oldest_age_s === null ? "" : duration(row.oldest_age_s * 1000)) },
+  {
+    head: "Oldest",
+    numeric: true,
+    cell: (row): ReactNode => (row.oldest_age_s === null ? "" : duration(row.oldest_age_s * 1000)),
+  },
 ];
 
 const PARTITIONS: readonly Column<HealthPartition>[] = [

@@ -1,4 +1,4 @@
-import { Badge, Box, chakra, Flex, Heading, HStack, Link } from "@chakra-ui/react";
+import { Badge, Box, chakra, Flex, Heading, HStack, Link, Text } from "@chakra-ui/react";
 import { useEffect, useMemo, useRef, type ReactElement } from "react";
 import { Link as RouterLink, useParams } from "react-router-dom";
 
@@ -73,14 +73,27 @@ function Page(): ReactElement {
         <BusOf buses={buses} bus={bus} choose={(value) => change({ bus: value }, { push: true })} />
       </Flex>
       <Tabs view={view} bus={bus} />
-      {buses.problem && buses.data === undefined ? <Problem of={buses.problem} again={buses.refresh} /> : <Chosen />}
+      {buses.problem && buses.data === undefined ? (
+        <Problem of={buses.problem} again={buses.refresh} />
+      ) : buses.data?.buses.length === 0 ? (
+        <Text>
+          This page shows no bus yet: name the connections of your buses in the setting page_connections,
+          section interlock, of Airflow&apos;s configuration.
+        </Text>
+      ) : (
+        <Chosen />
+      )}
     </BusContext>
   );
 }
 
 const viewAt = (place: string): View | null => (Object.hasOwn(VIEWS, place) ? (place as View) : null);
 
-function BusOf(props: { buses: Polled<Buses>; bus: string; choose: (bus: string) => void }): ReactElement | null {
+function BusOf(props: {
+  buses: Polled<Buses>;
+  bus: string;
+  choose: (bus: string) => void;
+}): ReactElement | null {
   const known = props.buses.data?.buses ?? [];
   const [first] = known;
   if (!first) return null;

@@ -15,10 +15,21 @@ export function Keys({ of }: { of: Wait }): ReactElement {
   const { parameter } = useBus();
   const name = of.subscription?.name ?? "";
   const columns: Column<OpenKey>[] = [
-    { head: "Key", cell: (row) => <To page={viewPage("subscription", { bus: parameter, name, key: row.key })}>{row.key || "(empty)"}</To> },
+    {
+      head: "Key",
+      cell: (row) => (
+        <To page={viewPage("subscription", { bus: parameter, name, key: row.key })}>
+          {row.key || "(empty)"}
+        </To>
+      ),
+    },
     { head: "Missing", cell: (row) => (row.missing.length ? listed(row.missing) : "nothing") },
     { head: "Events", numeric: true, cell: (row) => grouped(row.events) },
-    { head: "Latest event", wide: true, cell: (row) => (row.last_ms === null ? "" : <Moment ms={row.last_ms} precision="seconds" />) },
+    {
+      head: "Latest event",
+      wide: true,
+      cell: (row) => (row.last_ms === null ? "" : <Moment ms={row.last_ms} precision="seconds" />),
+    },
   ];
   return (
     <Section
@@ -31,7 +42,13 @@ export function Keys({ of }: { of: Wait }): ReactElement {
         ) : null
       }
     >
-      <Listing label="Open keys" rows={of.keys} columns={columns} idOf={(row) => row.key} empty="No key is open." />
+      <Listing
+        label="Open keys"
+        rows={of.keys}
+        columns={columns}
+        idOf={(row) => row.key}
+        empty="No key is open."
+      />
     </Section>
   );
 }

@@ -16,7 +16,14 @@ export function Nearly({ of }: { of: Explanation }): ReactElement | null {
     ? `${counted(of.looked_at, "event")} searched${of.complete ? "" : ", and there are more"}${of.unreadable ? `, ${of.unreadable} unreadable` : ""}`
     : "";
   return (
-    <Section title="What nearly matched" aside={<Text fontSize="sm" color="fg.muted">{searched}</Text>}>
+    <Section
+      title="What nearly matched"
+      aside={
+        <Text fontSize="sm" color="fg.muted">
+          {searched}
+        </Text>
+      }
+    >
       {of.near_misses.length ? (
         <Stack gap={4}>
           {of.near_misses.map((each) => (

@@ -3,7 +3,7 @@ import type { ReactElement } from "react";
 
 import type { Next } from "../api/answers";
 import { Ago, Moment } from "../parts/Moment";
-import { Section } from "../parts/Section";
+import { visible } from "../words/visible";
 
 const WORDS: Record<string, string> = {
   expires: "The wait expires",
@@ -14,28 +14,35 @@ const WORDS: Record<string, string> = {
   over: "The window ends",
 };
 
+interface NextStepsProps {
+  of: readonly Next[];
+  /** It is a wait, which usually ends some time; a durable subscription stays. */
+  ends: boolean;
+}
+
 /** What comes by itself, the nearest first. */
-export function NextSteps({ of }: { of: readonly Next[] }): ReactElement {
+export function NextSteps({ of, ends }: NextStepsProps): ReactElement {
   const sorted = [...of].sort((one, other) => one.at_ms - other.at_ms);
+  if (!sorted.length) {
+    return (
+      <Text color="fg.muted" fontSize="sm">
+        {ends ? "Nothing ends it by itself: it waits until its events come." : "Nothing comes by itself."}
+      </Text>
+    );
+  }
   return (
-    <Section title="What comes next">
-      {sorted.length ? (
-        <Stack gap={2} as="ul" listStyleType="none">
-          {sorted.map((each) => (
-            <HStack as="li" key={`${each.what} ${each.at_ms}`} justify="space-between" align="baseline" gap={3}>
-              <Text>{WORDS[each.what] ?? each.what}</Text>
-              <Text textAlign="end">
-                <Ago ms={each.at_ms} />
-                <Text as="span" display="block" color="fg.muted" fontSize="sm">
-                  <Moment ms={each.at_ms} />
-                </Text>
-              </Text>
-            </HStack>
-          ))}
-        </Stack>
-      ) : (
-        <Text color="fg.muted">Nothing ends it by itself: it waits until its events come.</Text>
-      )}
-    </Section>
+    <Stack as="ul" gap={1} listStyleType="none" mt={1}>
+      {sorted.map((each) => (
+        <HStack as="li" key={`${each.what} ${each.at_ms}`} align="baseline" gap={2} flexWrap="wrap">
+          <Text>{visible(WORDS[each.what] ?? each.what)}</Text>
+          <Text fontWeight="medium">
+            <Ago ms={each.at_ms} />
+          </Text>
+          <Text color="fg.muted" fontSize="sm">
+            at <Moment ms={each.at_ms} />
+          </Text>
+        </HStack>
+      ))}
+    </Stack>
   );
 }

@@ -61,4 +61,3 @@ function Tab({ dagId, runId, taskId, mapIndex }: TabProps): ReactElement {
     </BusContext>
   );
 }
-

@@ -28,7 +28,7 @@ import { NextSteps } from "./NextSteps";
 import { TakenEvents } from "./TakenEvents";
 
 // Two columns where the place the view has is wide enough, whatever the window's width is.
-const WIDE = "@container wait (min-width: 62rem)";
+const WIDE = "@container wait (min-width: 54rem)";
 
 interface WaitViewProps {
   of: Wait;
@@ -47,7 +47,14 @@ export function WaitView({ of, refresh, inTab = false }: WaitViewProps): ReactEl
       <Stack gap={6}>
         <Head of={of} subscription={subscription} refresh={refresh} />
         <Notes of={of.notes} />
-        <Box css={{ display: "grid", gap: "1.5rem", gridTemplateColumns: "minmax(0, 1fr)", [WIDE]: { gridTemplateColumns: "minmax(0, 1fr) 22rem" } }}>
+        <Box
+          css={{
+            display: "grid",
+            gap: "1.5rem",
+            gridTemplateColumns: "minmax(0, 1fr)",
+            [WIDE]: { gridTemplateColumns: "minmax(0, 1fr) 20rem" },
+          }}
+        >
           <Stack gap={6} minW={0}>
             {of.steps.length ? (
               <Section title="What happened">
@@ -60,16 +67,20 @@ export function WaitView({ of, refresh, inTab = false }: WaitViewProps): ReactEl
                 <Tree of={explanation.tree} />
               </Section>
             ) : null}
-            {explanation && !fired ? (
+            {fired ? null : (
               <Section title="Time">
-                <AxisPicture of={{ sinceMs: subscription.since_ms, tree: explanation.tree, next: of.next }} />
+                {explanation ? (
+                  <AxisPicture
+                    of={{ sinceMs: subscription.since_ms, tree: explanation.tree, next: of.next }}
+                  />
+                ) : null}
+                <NextSteps of={of.next} ends={subscription.kind === "one-shot"} />
               </Section>
-            ) : null}
+            )}
             {of.keys.length ? <Keys of={of} /> : null}
             {explanation && !fired ? <Nearly of={explanation} /> : null}
           </Stack>
           <Stack gap={6} minW={0}>
-            {fired ? null : <NextSteps of={of.next} />}
             <About of={of} subscription={subscription} inTab={inTab} />
             {of.commands.length ? (
               <Section title="In a terminal">
@@ -92,6 +103,7 @@ function Head(props: { of: Wait; subscription: Row; refresh: () => void }): Reac
   const bus = connectionOf(useBus());
   const [first, ...rest] = of.words;
   const clear = clearing(subscription);
+  const durable = subscription.kind === "durable";
   return (
     <Flex gap={4} justify="space-between" wrap="wrap" align="start">
       <Stack gap={1} flex="1 1 20rem" minW={0}>
@@ -122,15 +134,15 @@ function Head(props: { of: Wait; subscription: Row; refresh: () => void }): Reac
             then={refresh}
           >
             <Text>
-              Airflow runs it again, with the tasks after it. It waits anew: what has counted until now is dropped,
-              and events count from the same time as before if its condition says so.
+              Airflow runs it again, with the tasks after it. It waits anew: what has counted until now is
+              dropped, and events count from the same time as before if its condition says so.
             </Text>
           </Ask>
         ) : null}
         {of.may.cancel && of.state === "waiting" ? (
           <Ask
-            button="Cancel the wait…"
-            title="Cancel the wait?"
+            button={durable ? "Cancel…" : "Cancel the wait…"}
+            title={durable ? "Cancel the subscription?" : "Cancel the wait?"}
             confirm="Cancel it"
             danger
             url={routeUrl("cancel")}
@@ -139,9 +151,14 @@ function Head(props: { of: Wait; subscription: Row; refresh: () => void }): Reac
             then={refresh}
           >
             <Text>
-              This removes the registration of <Code overflowWrap="anywhere">{visible(subscription.name)}</Code>, and drops what
-              it has pending. It is refused while a process holds the wait: then mark the task failed, or clear it.
+              This removes the registration, and drops what it has pending.{" "}
+              {durable
+                ? "The next run of its DAG registers it again, and events count from then on: remove or pause that DAG as well."
+                : "It is refused while a process holds the wait: then mark the task failed, or clear it."}
             </Text>
+            <Code overflowWrap="anywhere" p={2}>
+              {visible(subscription.name)}
+            </Code>
           </Ask>
         ) : null}
       </HStack>
@@ -175,16 +192,39 @@ function About(props: { of: Wait; subscription: Row; inTab: boolean }): ReactEle
   const started = target?.run_id ? `${target.dag_id} / ${target.run_id}` : target?.dag_id;
   const facts: Fact[] = [
     ["Task", inTab || !row.dag_id ? null : <To page={airflowPage(row)}>{`${task}${mapped}`}</To>],
-    ["Run", inTab || !row.dag_id || !row.run_id ? null : <To page={runPage(row.dag_id, row.run_id)}>{row.run_id}</To>],
+    [
+      "Run",
+      inTab || !row.dag_id || !row.run_id ? null : (
+        <To page={runPage(row.dag_id, row.run_id)}>{row.run_id}</To>
+      ),
+    ],
     ["Tab", tab ? <To page={tab}>Wait of the task instance</To> : null],
     ["Started", target && started ? <To page={airflowPage(target)}>{started}</To> : null],
-    ["Subscription", inTab ? <To page={viewPage("subscription", { bus: parameter, name: row.name })}>{row.name}</To> : row.name],
+    [
+      "Subscription",
+      inTab ? (
+        <To page={viewPage("subscription", { bus: parameter, name: row.name })}>{row.name}</To>
+      ) : (
+        row.name
+      ),
+    ],
+    [
+      "Firings",
+      row.kind === "durable" ? (
+        <To
+          page={viewPage("firings", { bus: parameter, search: row.name })}
+        >{`its firings${row.open_firings ? `, ${row.open_firings} open` : ""}`}</To>
+      ) : null,
+    ],
     ["Key", row.key],
     ["Events count since", row.since_ms === null ? null : <Moment ms={row.since_ms} precision="seconds" />],
     ["Registered", row.registered_ms === null ? null : <Moment ms={row.registered_ms} precision="seconds" />],
     ["Delivers to", row.delivers_to],
     ["Held by", of.firing === null ? listed(row.held_by) || "no process" : null],
-    ["Condition as text", of.condition ? <Raw label="Condition as text" text={of.condition} maxH="12rem" /> : null],
+    [
+      "Condition as text",
+      of.condition ? <Raw label="Condition as text" text={of.condition} maxH="12rem" /> : null,
+    ],
   ];
   return (
     <Section title="About it">
@@ -201,7 +241,9 @@ function Nothing({ of, inTab }: { of: Wait; inTab: boolean }): ReactElement {
         <EmptyState.Indicator aria-hidden>
           <Quiet />
         </EmptyState.Indicator>
-        <EmptyState.Title>{inTab ? "This task waits for no event" : "Nothing waits under this name"}</EmptyState.Title>
+        <EmptyState.Title>
+          {inTab ? "This task waits for no event" : "Nothing waits under this name"}
+        </EmptyState.Title>
         <EmptyState.Description maxW="34rem" textAlign="center">
           {of.words.length
             ? of.words.map((each, number) => (
@@ -224,7 +266,15 @@ function Nothing({ of, inTab }: { of: Wait; inTab: boolean }): ReactElement {
 
 function Quiet(): ReactElement {
   return (
-    <svg viewBox="0 0 24 24" width="32" height="32" fill="none" stroke="currentColor" strokeWidth="1.5" aria-hidden>
+    <svg
+      viewBox="0 0 24 24"
+      width="32"
+      height="32"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth="1.5"
+      aria-hidden
+    >
       <circle cx="12" cy="12" r="9" />
       <path d="M8 12h8" />
     </svg>

@@ -26,7 +26,10 @@ export const PAGE_ROWS = 50;
 export function Waits(): ReactElement {
   const { parameter: bus } = useBus();
   const [state, change] = useAddress(SHAPE, PAGING);
-  const polled = usePolled<Rows<Row>>(routeUrl("waits", { bus, kind: "one-shot", ...state, limit: PAGE_ROWS }), EVERY_MS);
+  const polled = usePolled<Rows<Row>>(
+    routeUrl("waits", { bus, kind: "one-shot", ...state, limit: PAGE_ROWS }),
+    EVERY_MS,
+  );
   const filtered = changed(SHAPE, state, ["order", "after"]) > 0;
   const newest = state.order === "newest";
   const columns: Column<Row>[] = [
@@ -39,15 +42,29 @@ export function Waits(): ReactElement {
       sort: () => change({ order: newest ? "oldest" : "newest" }),
       cell: (row) => (row.registered_ms === null ? "" : <WaitsSince ms={row.registered_ms} />),
     },
-    { head: "Held by", wide: true, cell: (row) => (row.held_by.length ? row.held_by.join(", ") : <State of="late">no process</State>) },
+    {
+      head: "Held by",
+      wide: true,
+      cell: (row) => (row.held_by.length ? row.held_by.join(", ") : <State of="late">no process</State>),
+    },
   ];
   return (
     <Stack gap={4}>
       <Filters clear={filtered ? () => change(NONE) : null}>
-        <TextFilter label="Search" value={state.search} onChange={(search) => change({ search })} placeholder="name or label" />
+        <TextFilter
+          label="Search"
+          value={state.search}
+          onChange={(search) => change({ search })}
+          placeholder="name or label"
+        />
         <TextFilter label="DAG" value={state.dag_id} onChange={(dag_id) => change({ dag_id })} />
         <TextFilter label="Key" value={state.key} onChange={(key) => change({ key })} width="9rem" />
-        <TextFilter label="Event type" value={state.type} onChange={(type) => change({ type })} width="16rem" />
+        <TextFilter
+          label="Event type"
+          value={state.type}
+          onChange={(type) => change({ type })}
+          width="16rem"
+        />
         <Choice
           label="Order"
           value={state.order}
@@ -66,7 +83,12 @@ export function Waits(): ReactElement {
               idOf={(row) => row.name}
               empty={filtered ? "No wait matches these filters." : "No task waits for an event."}
             />
-            <Pages shown={shownOf(data, "wait")} cursor={state.after} next={data.next} go={(after) => change({ after }, { push: true })} />
+            <Pages
+              shown={shownOf(data, "wait")}
+              cursor={state.after}
+              next={data.next}
+              go={(after) => change({ after }, { push: true })}
+            />
           </>
         )}
       </Answered>

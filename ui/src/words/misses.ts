@@ -23,7 +23,9 @@ export function missWords(miss: NearMiss): Prose {
       return [`${term} refused its ${miss.attribute}, ${value}${because}${differs}${more}`];
     }
     case "error":
-      return [`${term} could not be evaluated: ${data || miss.error || "no reason is known"}${differs}${more}`];
+      return [
+        `${term} could not be evaluated: ${data || miss.error || "no reason is known"}${differs}${more}`,
+      ];
     case "no key":
     case "no data":
       return [`it has no key at ${miss.attribute ?? "its path"}${because}`];
@@ -40,7 +42,9 @@ export function missWords(miss: NearMiss): Prose {
           : `a repeat: an event with this id and source is held for ${miss.held_for}, and does not count twice`,
       ];
     case "released":
-      return [`held for ${miss.held_for ?? "another part"}, no longer for this one: its window is over, or a firing dropped it`];
+      return [
+        `held for ${miss.held_for ?? "another part"}, no longer for this one: its window is over, or a firing dropped it`,
+      ];
     case "fired":
       return [`took part in ${miss.firing ?? "a firing"}`];
     case "refuted":
@@ -50,7 +54,9 @@ export function missWords(miss: NearMiss): Prose {
     case "unread":
       return ["it fits: the engines have not read it yet"];
     case "gone":
-      return ["it fits: it was read, and is no longer held, because its window is over, or a firing or a limit dropped it"];
+      return [
+        "it fits: it was read, and is no longer held, because its window is over, or a firing or a limit dropped it",
+      ];
     default:
       return ["it fits: not read yet, or no longer held"];
   }

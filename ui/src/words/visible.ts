@@ -15,7 +15,9 @@ export function visible(text: string): string {
 
 /** The same for a text of several lines, such as JSON: its line breaks and tabs stay. */
 export function visibleLines(text: string): string {
-  return text.replace(UNSAFE, (character) => (character === "\n" || character === "\t" ? character : escaped(character)));
+  return text.replace(UNSAFE, (character) =>
+    character === "\n" || character === "\t" ? character : escaped(character),
+  );
 }
 
 function escaped(character: string): string {
