@@ -40,7 +40,13 @@ const json =
 
 function polled(everyMs = 5000, page = new Page(), answers = new Answers()) {
   const known: Known<unknown>[] = [];
-  const poller = new Poller<unknown>(URL, everyMs, (each) => known.push(each), page, answers);
+  const poller = new Poller<unknown>(
+    URL,
+    () => everyMs,
+    (each) => known.push(each),
+    page,
+    answers,
+  );
   return { known, poller, page, answers, last: () => known.at(-1) };
 }
 

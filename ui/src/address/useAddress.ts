@@ -20,7 +20,9 @@ export function useAddress<S extends Shape>(
   const change: Change<S> = useCallback(
     (what, { push = false } = {}) => {
       const reset = paging.filter((name) => !(name in what));
-      setParameters((before) => writeState(shape, before, what, reset), { replace: !push });
+      // The router's own parameters are those of the last drawing: of two changes in short order it lost the first.
+      const before = new URLSearchParams(globalThis.location.search);
+      setParameters(writeState(shape, before, what, reset), { replace: !push });
     },
     [shape, paging, setParameters],
   );

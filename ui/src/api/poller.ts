@@ -30,6 +30,7 @@ export interface Watched {
 }
 
 export const PROGRESS_MS = 1000;
+const LEAST_MS = 2000; // between requests after a problem, doubled each time
 const MOST_MS = 60_000;
 const MOST_KEPT = 40;
 
@@ -62,10 +63,10 @@ export class Poller<T> {
   private stopped = false;
   private readonly unwatch: () => void;
 
-  /** everyMs: 0 asks once. tell: gets what is known, at first and whenever it changes. */
+  /** every: after how many ms an answer is asked for again; 0 for never. tell: gets what is known, when it changes. */
   constructor(
     private readonly url: string,
-    private readonly everyMs: number,
+    private readonly every: (data: T | undefined) => number,
     private readonly tell: (known: Known<T>) => void,
     private readonly watched: Watched,
     private readonly answers: Answers,
@@ -135,13 +136,14 @@ export class Poller<T> {
           : new Refused(0, "Airflow does not answer. This page asks again by itself.");
       this.failures += 1;
       this.tell({ data: kept?.data as T | undefined, since: kept?.since, problem });
-      return Math.min(MOST_MS, Math.max(this.everyMs, 2000) * 2 ** Math.min(this.failures, 5));
+      const everyMs = Math.max(this.every(kept?.data as T | undefined), LEAST_MS);
+      return Math.min(MOST_MS, everyMs * 2 ** Math.min(this.failures, 5));
     }
   }
 
   private confirmed(kept: Kept): number | null {
     this.failures = 0;
     this.tell({ data: kept.data as T, since: kept.since });
-    return this.everyMs > 0 ? this.everyMs : null;
+    return this.every(kept.data as T) || null;
   }
 }

@@ -21,8 +21,15 @@ export interface Polled<T> extends Known<T> {
   refresh: () => void;
 }
 
-/** What is known of the answer at a URL; null asks nothing. While a new URL is read, the old answer stays. */
-export function usePolled<T>(url: string | null, everyMs: number): Polled<T> {
+/**
+ * What is known of the answer at a URL; null asks nothing. While a new URL is read, the old answer stays.
+ *
+ * every: after how many ms it is asked for again, 0 for never; a function of the answer must be a constant.
+ */
+export function usePolled<T>(
+  url: string | null,
+  every: number | ((data: T | undefined) => number),
+): Polled<T> {
   const [known, setKnown] = useState<{ of: string | null; what: Known<T> }>({ of: null, what: {} });
   const poller = useRef<Poller<T> | null>(null);
   useEffect(() => {
@@ -33,12 +40,13 @@ export function usePolled<T>(url: string | null, everyMs: number): Polled<T> {
         // Progress keeps the rows of the address before, if there are any.
         return { of: url, what: nothingNew && before.of !== url ? { ...before.what, ...what } : what };
       });
+    const everyMs = typeof every === "function" ? every : () => every;
     poller.current = new Poller<T>(url, everyMs, tell, page, answers);
     return () => {
       poller.current?.stop();
       poller.current = null;
     };
-  }, [url, everyMs]);
+  }, [url, every]);
   const refresh = useCallback(() => poller.current?.askNow(), []);
   return { ...known.what, stale: known.of !== url, refresh };
 }

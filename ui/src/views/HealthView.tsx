@@ -5,6 +5,7 @@ import { viewPage } from "../address/pages";
 import type { Health, HealthPartition, HealthSink } from "../api/answers";
 import { routeUrl } from "../api/client";
 import { usePolled } from "../api/usePolled";
+import { Advice } from "../parts/Advice";
 import { Answered } from "../parts/Answered";
 import { useBus } from "../parts/bus";
 import { Listing, type Column } from "../parts/Listing";
@@ -133,11 +134,11 @@ function Problems({ of }: { of: Health }): ReactElement {
       <Alert.Indicator aria-hidden />
       <Alert.Content minW={0}>
         <Alert.Title>{counted(of.problems.length, "problem")}</Alert.Title>
-        <Stack as="ul" gap={2} ps={4}>
+        <Stack as="ul" gap={2} listStyleType="none" mt={1}>
           {of.problems.map((each, place) => (
-            <Text as="li" key={place} wordBreak="break-word">
-              <Words of={each} />
-            </Text>
+            <li key={place}>
+              <Advice of={each} />
+            </li>
           ))}
         </Stack>
       </Alert.Content>

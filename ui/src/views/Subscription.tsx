@@ -9,16 +9,15 @@ import { usePolled } from "../api/usePolled";
 import { Answered } from "../parts/Answered";
 import { useBus } from "../parts/bus";
 import { To } from "../parts/To";
-import { WaitView } from "./WaitView";
+import { everyMs, WaitView } from "./WaitView";
 
 const SHAPE = { name: "", key: "" } as const;
-const EVERY_MS = 3000;
 
 /** One subscription by its name, and one of its keys if several are open. */
 export function Subscription(): ReactElement {
   const { parameter: bus } = useBus();
   const [{ name, key }] = useAddress(SHAPE);
-  const polled = usePolled<Wait>(name ? routeUrl("subscription", { bus, name, key }) : null, EVERY_MS);
+  const polled = usePolled<Wait>(name ? routeUrl("subscription", { bus, name, key }) : null, everyMs);
   if (!name) return <Text>This address names no subscription. Choose one in the list of waits.</Text>;
   return (
     <Stack gap={3}>

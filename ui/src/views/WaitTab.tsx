@@ -9,7 +9,7 @@ import { Answered } from "../parts/Answered";
 import { BusContext } from "../parts/bus";
 import { Choice } from "../parts/Filters";
 import { Shell } from "../parts/Shell";
-import { WaitView } from "./WaitView";
+import { everyMs, WaitView } from "./WaitView";
 
 /** What Airflow gives to the tab of a task instance; texts of its address. */
 export interface TabProps {
@@ -20,7 +20,6 @@ export interface TabProps {
 }
 
 const SHAPE = { bus: "" } as const;
-const WAITING_MS = 3000;
 
 /** The tab Wait: why this task instance waits, or what made it continue. */
 export function WaitTab(props: TabProps): ReactElement {
@@ -42,7 +41,7 @@ function Tab({ dagId, runId, taskId, mapIndex }: TabProps): ReactElement {
     task_id: taskId,
     map_index: index !== undefined && index >= 0 ? index : undefined,
   });
-  const first = usePolled<Wait>(url, WAITING_MS);
+  const first = usePolled<Wait>(url, everyMs);
   const choice = useMemo(() => ({ parameter: bus, known: buses.data }), [bus, buses.data]);
   const several = buses.data !== undefined && buses.data.buses.length > 1;
   return (

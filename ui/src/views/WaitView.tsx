@@ -8,6 +8,7 @@ import { wantedOf } from "../actions/wanted";
 import { airflowPage, isMapped, runPage, tabPage, viewPage } from "../address/pages";
 import type { Row, Wait } from "../api/answers";
 import { routeUrl } from "../api/client";
+import { Advice } from "../parts/Advice";
 import { Copied } from "../parts/Copied";
 import { connectionOf, useBus } from "../parts/bus";
 import { Facts, type Fact } from "../parts/Facts";
@@ -29,6 +30,13 @@ import { TakenEvents } from "./TakenEvents";
 
 // Two columns where the place the view has is wide enough, whatever the window's width is.
 const WIDE = "@container wait (min-width: 54rem)";
+
+const WAITING_MS = 3000;
+const SETTLED_MS = 20_000;
+
+/** How often the answer is asked for: what has fired, and a task that waits for nothing, rarely change. */
+export const everyMs = (wait: Wait | undefined): number =>
+  wait === undefined || wait.state === "waiting" ? WAITING_MS : SETTLED_MS;
 
 interface WaitViewProps {
   of: Wait;
@@ -134,8 +142,8 @@ function Head(props: { of: Wait; subscription: Row; refresh: () => void }): Reac
             then={refresh}
           >
             <Text>
-              Airflow runs it again, with the tasks after it. It waits anew: what has counted until now is
-              dropped, and events count from the same time as before if its condition says so.
+              Airflow runs it again, with the tasks after it. If its condition was met, it finds the same
+              firing again; else it waits again, and its time starts anew.
             </Text>
           </Ask>
         ) : null}
@@ -172,11 +180,11 @@ function Notes({ of }: { of: readonly string[] }): ReactElement | null {
     <Alert.Root status="info" size="sm">
       <Alert.Indicator aria-hidden />
       <Alert.Content minW={0}>
-        {of.map((each, number) => (
-          <Text key={number} wordBreak="break-word">
-            <Words of={each} />
-          </Text>
-        ))}
+        <Stack gap={2}>
+          {of.map((each, number) => (
+            <Advice key={number} of={each} />
+          ))}
+        </Stack>
       </Alert.Content>
     </Alert.Root>
   );
