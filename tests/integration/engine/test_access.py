@@ -31,10 +31,10 @@ from interlock.engine.admin.doctor import diagnose
 from interlock.engine.admin.explaining import why_not_met
 from interlock.engine.admin.findings import AirflowInfo
 from interlock.engine.admin.listed_topics import add_topics
-from interlock.engine.admin.subscriptions import Subscriptions
 from interlock.engine.config import BusConfig
 from interlock.engine.delivery.sinks import SinkRecord
 from interlock.engine.errors import TopicsError, UnreachableError
+from interlock.engine.following.subscriptions import Subscriptions
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.topics import check, create
 from interlock.engine.records import Registration

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from interlock.engine.admin.health import examine
-from interlock.engine.admin.subscriptions import Subscriptions
 from interlock.engine.errors import UnknownVersion
+from interlock.engine.following.subscriptions import Subscriptions
 from interlock.engine.kafka.topics import write_registry
 from interlock.engine.records import LeaseRecord, encode_json
 from interlock.engine.runtime import failures

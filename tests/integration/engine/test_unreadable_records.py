@@ -17,12 +17,13 @@ from interlock.engine.admin.dead_letters import DeadLetters, Selection
 from interlock.engine.admin.explaining import explain_subscription, why_not_met
 from interlock.engine.admin.health import examine
 from interlock.engine.admin.listed_topics import add_topics
-from interlock.engine.admin.pending import pending_of
 from interlock.engine.admin.resuming import resumptions
-from interlock.engine.admin.subscriptions import Subscriptions, open_firing
+from interlock.engine.admin.skipping import open_firing
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import KINDS
 from interlock.engine.errors import EngineError, FetchError
+from interlock.engine.following.kafka_view import KafkaView
+from interlock.engine.following.subscriptions import Subscriptions
 from interlock.engine.kafka.topics import read_registry
 from interlock.engine.reading.emitted import Emitted
 from interlock.engine.reading.references import referred_event
@@ -75,7 +76,7 @@ def test_each_reader_of_each_topic_gets_past_a_record_that_the_client_cannot_unp
 
 
 def _registered(config: Any, name: str) -> bool:
-    return Subscriptions.read(config).registry.by_name(name) is not None
+    return Subscriptions.read(config).by_name(name) is not None
 
 
 def _walk(bench: Any, config: Any, listed: str) -> None:
@@ -91,13 +92,13 @@ def _walk(bench: Any, config: Any, listed: str) -> None:
     for record in follow(config, registry, 1, lambda: len(taken) == 7 or time.monotonic() > ends):
         taken.append(record)
     assert sorted(bool(each.fault) for each in taken) == [False] * 2 + [True] * 5
-    report = explain_subscription(config, "half")
+    report = explain_subscription(KafkaView.read(config), "half")
     assert report.explanation is not None
     assert report.unread == 5
     assert "orders" in why_not_met(config, PAIR, None, 1, int(time.time() * 1000))
     half = registry.by_name("half")
     assert half is not None
-    assert pending_of(config, [half], 4)[half.incarnation].unreadable == 0
+    assert KafkaView.read(config).pending_of([half])[half.incarnation].unreadable == 0
     assert Emitted(config).among([("/test", "one"), ("/test", "none")], 1) == {("/test", "one")}
     with pytest.raises(FetchError, match="the Kafka client cannot read its headers"):
         referred_event(config, f"kafka:{listed}/0/0")
