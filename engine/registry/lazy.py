@@ -77,8 +77,9 @@ class LazyRegistry(Registry):
     Until then it holds the record of a subscription that has one incarnation. As soon as more happens to the
     subscription than a removal, its records are applied as a `Registry` applies them: subscriptions do not
     affect each other. A held record that turns out to be damaged is ignored and logged then; `len` and
-    `listed` count it before. (Two differences: damaged records that were removed or replaced are not logged,
-    and it does not know which registrations are orphans, which engines alone ask.)
+    `listed` count it before. (Three differences: damaged records that were removed or replaced are not
+    logged; it does not know which registrations are orphans, which engines alone ask; and of two
+    subscriptions whose records claim one incarnation, a hash of the name, it may know another one.)
 
     listed: {offset: registration in force}; in the order of the offsets but for few. on_added, on_removed:
     called for each change of it. leases: who holds what, as of the last end of the topic. newest_ms: the

@@ -30,7 +30,7 @@ from tests.unit.engine.following.logs import CONFIG, HALF_MET, PAIR, meta, of_ac
 from tests.unit.engine.following.test_firings import ACTIONS, record_of
 from tests.unit.engine.following.test_firings import read as read_firings
 from tests.unit.engine.following.test_states import by_store
-from tests.unit.engine.registry.registry_log import A2, STEPS, TOPIC, A, B, at, items, key_of
+from tests.unit.engine.registry.registry_log import A2, OWN_STEPS, TOPIC, A, B, at, items, key_of
 
 PARTITIONS = 4
 BUS = at(0, BUS_KEY, encode_json(BusRecord(partitions=PARTITIONS)))
@@ -54,7 +54,7 @@ def is_equal(found: Pending, registered: Registered, records: Sequence[Record]) 
 
 
 @settings(max_examples=300)
-@given(STEPS, STATES, st.lists(ACTIONS, max_size=15), st.randoms(use_true_random=False))
+@given(OWN_STEPS, STATES, st.lists(ACTIONS, max_size=15), st.randoms(use_true_random=False))
 def test_whatever_arrives_first_it_says_what_the_topics_hold(
     steps: Sequence[Any], of_states: Sequence[Any], actions: Sequence[Any], chance: Any
 ) -> None:

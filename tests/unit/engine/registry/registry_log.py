@@ -57,14 +57,19 @@ def read(*items: Record | End) -> Registry:
 
 
 KINDS = ["register", "register", "remove", "remove", "clear", "rubbish", "misnamed", "lease", "bus", "end"]
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(KINDS),
-        st.sampled_from([A, A2, B, UNREADABLE, msgspec.structs.replace(B, subscription="c")]),
-        st.sampled_from(["n1", "n2"]),
-    ),
-    max_size=30,
-)
+OWN = [A, A2, B, UNREADABLE]
+CONTRADICTING = msgspec.structs.replace(B, subscription="c")  # an incarnation is a hash of its subscription
+
+
+def steps_of(registrations: list[Registration]) -> st.SearchStrategy[list[tuple[str, Registration, str]]]:
+    return st.lists(
+        st.tuples(st.sampled_from(KINDS), st.sampled_from(registrations), st.sampled_from(["n1", "n2"])),
+        max_size=30,
+    )
+
+
+STEPS = steps_of([*OWN, CONTRADICTING])
+OWN_STEPS = steps_of(OWN)
 
 
 def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | End]:
