@@ -81,8 +81,11 @@ const router = createBrowserRouter(
       element: <Frame />,
       children: [
         { path: "plugin/interlock/*", element: <Plugin name="InterlockPage" /> },
-        { path: `${task}/plugin/wait/*`, element: <Plugin name="InterlockWait" /> },
-        { path: `${task}/mapped/:mapIndex/plugin/wait/*`, element: <Plugin name="InterlockWait" /> },
+        { path: `${task}/plugin/interlock-wait/*`, element: <Plugin name="InterlockWait" /> },
+        {
+          path: `${task}/mapped/:mapIndex/plugin/interlock-wait/*`,
+          element: <Plugin name="InterlockWait" />,
+        },
         { path: "*", element: <Elsewhere /> },
       ],
     },

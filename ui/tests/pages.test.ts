@@ -24,7 +24,7 @@ test("a task instance, mapped or not, a run and a DAG have Airflow's own pages",
 });
 
 test("the tab lies below the task instance", () => {
-  expect(tabPage({ ...READY, map_index: 7 })).toMatch(/\/tasks\/ready\/mapped\/7\/plugin\/wait$/);
+  expect(tabPage({ ...READY, map_index: 7 })).toMatch(/\/tasks\/ready\/mapped\/7\/plugin\/interlock-wait$/);
   expect(tabPage({ dag_id: "daily" })).toBeNull();
 });
 

@@ -5,7 +5,7 @@
  */
 
 export const PAGE_ROUTE = "interlock";
-export const TAB_ROUTE = "wait";
+export const TAB_ROUTE = "interlock-wait";
 
 export interface TaskInstance {
   dag_id?: string | null;
