@@ -77,9 +77,24 @@ def checked_ms(what: str, ms: object, zero: bool = False) -> int:
 
 
 def duration_text(ms: int) -> str:
-    """The shortest text that `duration_ms` reads back: 5_400_000 is "1h30m"."""
+    """A text that `duration_ms` reads back: 5_400_000 is "1h30m", 14 days are "2w", 30 days "30d"."""
+    return _in_units(ms, weeks=not ms % _UNITS["w"])
+
+
+def offset_text(ms: int) -> str:
+    """As `duration_text`, but 30 days are "4w2d": what the offset in a `by` path is written with.
+
+    Registrations hold such paths, and with another text of the same offset a durable subscription would count
+    as changed, which drops what it has pending.
+    """
+    return _in_units(ms, weeks=True)
+
+
+def _in_units(ms: int, *, weeks: bool) -> str:
     parts = []
     for name, unit in _UNITS.items():
+        if name == "w" and not weeks:
+            continue
         n, ms = divmod(ms, unit)
         if n:
             parts.append(f"{n}{name}")

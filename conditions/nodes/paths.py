@@ -13,7 +13,7 @@ from ...events.attributes import format_timestamp, parse_timestamp
 from ...events.errors import EventError
 from ...events.event import Event
 from ..errors import ConditionError
-from .duration import duration_ms, duration_text
+from .duration import duration_ms, offset_text
 from .key import canonical_key
 from .zoned import Zoned, zoned
 
@@ -71,7 +71,7 @@ def with_offset(path: str, offset: timedelta) -> str:
             raise ConditionError(f"{path} has an offset: give offset= only once")
         return of_zone.shifted(offset).text
     ms = duration_ms("offset", abs(offset))
-    return f"{path} {'+' if offset > timedelta(0) else '-'} {duration_text(ms)}"
+    return f"{path} {'+' if offset > timedelta(0) else '-'} {offset_text(ms)}"
 
 
 def key_at(path: str | tuple[str, ...], event: Event) -> str | None:

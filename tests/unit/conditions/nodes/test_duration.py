@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interlock.conditions import ConditionError
-from interlock.conditions.nodes.duration import MAX_DURATION_MS, duration_ms, duration_text
+from interlock.conditions.nodes.duration import MAX_DURATION_MS, duration_ms, duration_text, offset_text
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -91,10 +91,22 @@ def test_none_at_all_is_a_lateness_but_no_duration() -> None:
 @given(st.integers(1, MAX_DURATION_MS))
 def test_the_text_of_a_duration_is_one(ms: int) -> None:
     assert duration_ms("d", duration_text(ms)) == ms
+    assert duration_ms("d", offset_text(ms)) == ms
 
 
 @pytest.mark.parametrize(
-    ("ms", "text"), [(0, "0s"), (1, "1ms"), (90 * MINUTE, "1h30m"), (14 * DAY, "2w"), (MINUTE + 5, "1m5ms")]
+    ("ms", "text"),
+    [
+        (0, "0s"),
+        (1, "1ms"),
+        (90 * MINUTE, "1h30m"),
+        (MINUTE + 5, "1m5ms"),
+        (7 * DAY, "1w"),
+        (14 * DAY, "2w"),
+        (9 * DAY + 5 * HOUR, "9d5h"),
+        (30 * DAY, "30d"),
+        (MAX_DURATION_MS, "366d"),
+    ],
 )
-def test_the_text_of_a_duration_is_short(ms: int, text: str) -> None:
+def test_the_text_of_a_duration_has_weeks_only_if_they_are_whole(ms: int, text: str) -> None:
     assert duration_text(ms) == text

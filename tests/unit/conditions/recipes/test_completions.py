@@ -278,6 +278,12 @@ def test_any_path_takes_an_offset_with_spaces_around_its_sign() -> None:
         event("t", by="data.day + 1x")
 
 
+def test_the_text_of_an_offset_in_a_path_stays_as_registrations_hold_it() -> None:
+    """A durable subscription whose condition is written differently would lose what it has pending."""
+    assert dag_run("ingest", offset="30d").by == "data.logical_date + 4w2d"
+    assert dag_run("ingest", by="ds", offset=timedelta(days=-9)).by == "data.ds - 1w2d"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
