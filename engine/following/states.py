@@ -23,7 +23,8 @@ class Pending:
     """The pending state of one subscription. closed: it is one-shot, has fired and is not acknowledged.
 
     keys: {key: encoded state} of the open keys. idle: the same for keys without pending matches, which are
-    kept to recognise repeated events. unreadable: how many of its state records cannot be read.
+    kept to recognise repeated events; the only key of a wait is in `keys`. unreadable: how many of its state
+    records cannot be read.
     """
 
     closed: bool = False
@@ -126,7 +127,9 @@ class States:
             record = decode_msgpack(MetaRecord, meta, "")
             pending.closed = pending.closed or record.closed
             if record.only is not None:
-                pending.keys[single_key(registered) or ""] = record.only[1]
+                fired = not registered.one_shot and _is_idle(record.only[1])
+                target = pending.idle if fired else pending.keys
+                target[single_key(registered) or ""] = record.only[1]
         keys = self._keys.get(incarnation, {})
         wanted: Iterable[tuple[str, bytes]] = keys.items()
         if key is not None:

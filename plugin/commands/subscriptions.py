@@ -282,8 +282,6 @@ def _undelivered(subscriptions: Subscriptions, name: str | None = None) -> dict[
 
 
 def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending | None) -> dict[str, Any]:
-    from ...conditions import ConditionError
-    from ...engine.admin.pending import missing
     from ...engine.admin.sinks import destination
 
     registration = registered.registration
@@ -298,16 +296,33 @@ def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending 
         "delivers_to": destination(subscriptions, registration.subscription) or None,
     }
     if pending is not None:
-        idle = f", kept to recognise repeats: {len(pending.idle)}" if pending.idle else ""
-        row["pending"] = "fired" if pending.closed else f"open keys: {len(pending.keys)}{idle}"
-        if not pending.closed and len(pending.keys) + len(pending.idle) <= 1:
-            try:
-                state = pending.state(registered, next(iter(pending.keys), registration.key or ""))
-            except ConditionError:  # one damaged record hides no other subscription
-                row["pending"] = "its state record cannot be read"
-            else:
-                row["pending"] = f"missing {', '.join(missing(registered, state))}"
+        row["pending"] = _pending_text(registered, pending)
     return row
+
+
+def _pending_text(registered: Registered, pending: Pending) -> str:
+    """What is missing if there is one key to say it of, and how many keys a durable subscription has.
+
+    Without an open key, a durable subscription misses nothing: it fired, or no event has opened a key yet.
+    """
+    from ...conditions import ConditionError
+    from ...engine.admin.pending import missing
+
+    if pending.closed:
+        return "fired"
+    keys, idle = len(pending.keys), len(pending.idle)
+    of_one = registered.one_shot and keys + idle <= 1
+    text = ""
+    if of_one or keys == 1:
+        try:
+            state = pending.state(registered, next(iter(pending.keys), registered.registration.key or ""))
+        except ConditionError:  # one damaged record hides no other subscription
+            return "its state record cannot be read"
+        text = f"missing {', '.join(missing(registered, state))}"
+    if of_one:
+        return text
+    kept = f", kept to recognise repeats: {idle}" if idle else ""
+    return f"open keys: {keys}{f' ({text})' if text else ''}{kept}"
 
 
 def _where(holder: LeaseHolder) -> str:

@@ -77,7 +77,7 @@ def test_keys_that_have_fired_are_not_counted_as_open(interlock: Any, bench: Any
             "one has fired",
             lambda: (
                 (row := interlock("subscriptions", "list", "--pending").rows()[0])["pending"]
-                == "open keys: 1, kept to recognise repeats: 1"
+                == "open keys: 1 (missing rates), kept to recognise repeats: 1"
                 and row
             ),
         )
@@ -89,6 +89,33 @@ def test_keys_that_have_fired_are_not_counted_as_open(interlock: Any, bench: Any
         )
         # nobody dispatches it here
         assert "has fired; open firings that were not dispatched yet: 1, the oldest" in answer["notes"][0]
+
+
+def test_a_durable_subscription_whose_only_key_fired_misses_nothing(
+    interlock: Any, bench: Any, eventually: Any
+) -> None:
+    """It was shown as "missing orders, rates", as if what had fired had never been met."""
+    unkeyed = event("orders", label="a") & event("rates", label="b")
+    conditions = {"fired": ORDERS & RATES, "single": ORDERS, "unkeyed": unkeyed, "never": event("other")}
+    for name, condition in conditions.items():
+        bench.subscribe(name, condition)
+    bench.subscribe("open", ORDERS & event("stock", by="data.day", label="stock"))
+
+    def pending() -> dict[str, str]:
+        rows = interlock("subscriptions", "list", "--pending").rows()
+        return {row["subscription"]: row["pending"] for row in rows}
+
+    assert set(pending().values()) == {"open keys: 0"}
+    with bench.engine():
+        for kind in ("orders", "rates"):
+            bench.emit(kind, id=kind, data={"day": "2026-11-20", "rows": 1})
+        fired = "open keys: 0, kept to recognise repeats: 1"
+        expected = {"fired": fired, "single": fired, "unkeyed": fired, "never": "open keys: 0"}
+        expected["open"] = "open keys: 1 (missing stock)"
+        eventually("the events are taken in", lambda: pending() == expected)
+        for name in ("fired", "single", "unkeyed"):
+            shown = json.loads(interlock("subscriptions", "show", name).out)
+            assert (shown["pending"], shown["open_keys"]) == (fired, [])
 
 
 def test_the_open_keys_of_a_durable_subscription_are_counted_and_one_is_explained(
@@ -230,7 +257,7 @@ def test_a_damaged_state_hides_no_other_subscription(interlock: Any, bench: Any)
     assert producer.flush(20) == 0
     rows = interlock("subscriptions", "list", "--pending").rows()
     assert {row["subscription"]: row["pending"] for row in rows} == {
-        "good": "missing orders",
+        "good": "open keys: 0",
         "damaged": "its state record cannot be read",
     }
     explained = interlock("explain", "damaged")
