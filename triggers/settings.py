@@ -88,6 +88,16 @@ class ListenerSettings:
             return False
         return not self.tags or not self.tags.isdisjoint(tags())
 
+    def describe(self) -> str:
+        """Which events are emitted, of which DAGs: "dag_run and task_instance events of all DAGs"."""
+        kinds = " and ".join(kind for kind in KINDS if kind in self.kinds)
+        included = [pattern for pattern, excludes in self.dags if not excludes]
+        excluded = [pattern for pattern, excludes in self.dags if excludes]
+        dags = f"DAGs {', '.join(included)}" if included else "all DAGs"
+        dags += f" except {', '.join(excluded)}" if excluded else ""
+        dags += f" with one of the tags {', '.join(sorted(self.tags))}" if self.tags else ""
+        return f"{kinds} events of {dags}"
+
 
 def listener_settings() -> ListenerSettings:
     """Reads the listener's settings. Raises ConfigError for an invalid value."""

@@ -20,6 +20,7 @@ from ...conditions import (
     Explanation,
     Not,
     Quiet,
+    Seen,
     State,
     canonical_key,
     explain,
@@ -68,7 +69,7 @@ class SubscriptionReport:
     closed: it has fired, and is not acknowledged. explanation: for its only key, or the requested one; None
     if it has several keys. `keys` then has at most MOST_KEYS of the `key_count` keys, those with the least
     missing first. notes: what else delays it. unread: how many of the records that were searched hold no
-    CloudEvent. sink: where it delivers, as a text; "" for others.
+    CloudEvent. sink: where it delivers, as a text; "" for others. searched: the events that were searched.
     """
 
     registered: Registered
@@ -80,6 +81,7 @@ class SubscriptionReport:
     notes: tuple[str, ...]
     unread: int = 0
     sink: str = ""
+    searched: tuple[Seen, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,7 @@ def report_on(
         tuple(notes),
         unread,
         sink,
+        tuple(seen),
     )
 
 

@@ -83,7 +83,7 @@ def _findings(args: Namespace, begin: Callable[[str], None]) -> list[Finding]:
 
 
 def _listeners(conn_id: str) -> list[Finding]:
-    """Returns a note if the listener uses another connection, which this command does not check."""
+    """Returns what the listener emits, and a note if it uses another connection, which is not checked."""
     from ...engine.admin.findings import Finding
     from ...events.errors import InterlockError
     from ...triggers.settings import listener_settings
@@ -92,13 +92,21 @@ def _listeners(conn_id: str) -> list[Finding]:
         listener = listener_settings()
     except InterlockError:  # _settings reports it
         return []
-    if not listener.kinds or listener.connection == conn_id:
-        return []
-    text = (
-        f"The listener uses connection {listener.connection!r}, which was not checked. Run: "
-        f"airflow interlock doctor --conn-id {listener.connection} --role emit"
-    )
-    return [Finding("settings", "note", text)]
+    if not listener.kinds:
+        text = (
+            "Off: this Airflow emits no completion events by itself. A wait for dag_run() or task_instance() "
+            "needs them: set [interlock] listener to dag_run, task_instance or both, and restart schedulers, "
+            "API servers and workers."
+        )
+        return [Finding("listener", "ok", text)]
+    found = [Finding("listener", "ok", f"As configured here, it emits {listener.describe()}.")]
+    if listener.connection != conn_id:
+        text = (
+            f"The listener uses connection {listener.connection!r}, which was not checked. Run: "
+            f"airflow interlock doctor --conn-id {listener.connection} --role emit"
+        )
+        found.append(Finding("settings", "note", text))
+    return found
 
 
 def _receiver(conn_id: str) -> list[Finding]:

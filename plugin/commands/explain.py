@@ -57,6 +57,7 @@ def run(args: Namespace) -> None:
     from ...engine.admin.explaining import explain_subscription
     from ...engine.errors import HasFired
     from ...engine.following.kafka_view import KafkaView
+    from ..completions.unemitted import unemitted
 
     if args.events < 0:
         raise SystemExit("--events: give 0 or more.")
@@ -72,8 +73,9 @@ def run(args: Namespace) -> None:
         else:
             print(printable(fired))
         return
+    notes = [*report.notes, *unemitted(report, config)]
     if args.output in ("json", "yaml"):
-        print_whole(args.output, _whole(report))
+        print_whole(args.output, _whole(report, notes))
         return
     registration = report.registered.registration
     print(printable(f"{registration.kind} {registration.subscription!r} on {config.describe()}"))
@@ -84,7 +86,7 @@ def run(args: Namespace) -> None:
     )
     if report.sink:
         print(printable(f"delivers to {report.sink}"))
-    for note in report.notes:
+    for note in notes:
         print(printable(f"! {note}"))
     if report.explanation is not None:
         print_lines(str(report.explanation))
@@ -105,7 +107,7 @@ def run(args: Namespace) -> None:
     )
 
 
-def _whole(report: SubscriptionReport) -> dict[str, Any]:
+def _whole(report: SubscriptionReport, notes: list[str]) -> dict[str, Any]:
     registration = report.registered.registration
     explanation = report.explanation
     return {
@@ -117,7 +119,7 @@ def _whole(report: SubscriptionReport) -> dict[str, Any]:
         "since_ms": registration.since_ms,
         "delivers_to": report.sink or None,
         "fired": report.closed,
-        "notes": list(report.notes),
+        "notes": notes,
         "explanation": None if explanation is None else explanation.to_json(),
         "open_keys": report.key_count,
         "keys": [

@@ -78,6 +78,18 @@ def interlock(
 
 
 @pytest.fixture
+def airflow_database() -> None:
+    """Airflow's tables, without any run."""
+    from airflow import settings
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
+
+    import_all_models()
+    settings.initialize()
+    Base.metadata.create_all(settings.engine)
+
+
+@pytest.fixture
 def start_command(bench: Bench, tmp_path: Path) -> Iterator[Start]:
     """`start_command("engine", "--probe-port", "1")` starts the command on the bus, as a process.
 

@@ -12,18 +12,6 @@ from interlock.engine.kafka.topics import write_registry
 from interlock.engine.records import LeaseRecord, Registration, RegistrationKey, encode_json
 
 
-@pytest.fixture
-def airflow_database() -> None:
-    """Airflow's tables, without any run."""
-    from airflow import settings
-    from airflow.models import import_all_models
-    from airflow.models.base import Base
-
-    import_all_models()
-    settings.initialize()
-    Base.metadata.create_all(settings.engine)
-
-
 def findings(ran: Any) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
     for row in json.loads(ran.out):
@@ -39,6 +27,7 @@ def test_the_doctor_finds_nothing_wrong_with_a_bus_that_is_well(interlock: Any, 
     assert {state for each in found.values() for state, _ in each} == {"ok"}
     assert found.keys() == {
         "settings",
+        "listener",
         "connection",
         "broker",
         "topics",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from interlock import count, event
+from interlock import count, dag_run, event, task_instance
 from interlock.engine.records import StateRecord, encode_msgpack, state_key
 from interlock.engine.waiting.acknowledge import acknowledge
 
@@ -154,6 +154,41 @@ def test_an_unregistered_wait_is_reported_and_a_missing_engine_named(interlock: 
     bench.subscribe("d", event("a"))
     answer = json.loads(interlock("explain", "d").out)
     assert any("The bus has no engine" in note for note in answer["notes"])
+
+
+@pytest.mark.usefixtures("airflow_database")
+def test_an_event_that_this_airflow_does_not_emit_is_named(
+    interlock: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wait for a task's event said only that it is missing, with a listener that emits the ends of runs."""
+    from airflow.models.dag import DagModel
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER", "dag_run")
+    loaded = task_instance("ingest", "load")
+    names = ("airflow/d/r/task", "airflow/d/r/run", "other/d/r/task")
+    for name, condition in zip(names, (loaded, dag_run("ingest"), loaded), strict=True):
+        bench.subscribe(name, condition)
+    with create_session() as session:
+        session.merge(DagBundleModel(name="interlock-tests"))
+        session.flush()
+        session.add(DagModel(dag_id="ingest", bundle_name="interlock-tests"))
+
+    def notes(name: str) -> list[str]:
+        answer = json.loads(interlock("explain", name).out)
+        return [note for note in answer["notes"] if "listener" in note]
+
+    try:
+        [note] = notes(names[0])
+        assert "emits dag_run ends only ([interlock] listener), so no task_instance event of DAG 'ing" in note
+        assert f"! {note}" in interlock("explain", names[0], output="table").out
+        assert [notes(name) for name in names[1:]] == [[], []]
+        bench.emit("interlock.airflow.task_instance.failed", subject="ingest/load")  # by reconcile, say
+        assert notes(names[0]) == []
+    finally:
+        with create_session() as session:
+            session.query(DagModel).filter_by(dag_id="ingest").delete()
 
 
 def test_only_the_named_firing_is_discarded_and_only_after_confirmation(

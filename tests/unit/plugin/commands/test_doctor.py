@@ -50,8 +50,7 @@ def test_an_invalid_setting_is_reported_once_among_the_other_findings(
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(CONNECTION))
     monkeypatch.setenv(f"AIRFLOW__{setting}", value)
     monkeypatch.setattr(doctor, "diagnose", lambda *_: iter([]))
-    [(check, text)] = findings(capsys)
-    assert check == "settings"
+    [text] = [text for check, text in findings(capsys) if check == "settings"]
     assert expected in text
 
 
@@ -119,6 +118,36 @@ def test_another_connection_of_the_listener_is_a_note_with_the_command_to_check_
     monkeypatch.setattr(doctor, "diagnose", lambda *_: iter([Finding("bus", "wrong", "x")]))
     found = [text for check, text in findings(capsys) if check == "settings"]
     assert [text.partition("airflow interlock doctor ")[2] for text in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "Off: this Airflow emits no completion events by itself."),
+        ({"LISTENER": "dag_run"}, "As configured here, it emits dag_run events of all DAGs."),
+        (
+            {"LISTENER": "task_instance,dag_run", "LISTENER_DAGS": "ledger_*, !ledger_test, fx"},
+            "it emits dag_run and task_instance events of DAGs ledger_*, fx except ledger_test.",
+        ),
+        (
+            {"LISTENER": "dag_run", "LISTENER_DAGS": "!x", "LISTENER_TAGS": "gold,a"},
+            "it emits dag_run events of all DAGs except x with one of the tags a, gold.",
+        ),
+    ],
+)
+def test_what_the_listener_emits_is_a_finding(
+    settings: dict[str, str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The doctor printed the same with and without a listener."""
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(CONNECTION))
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AIRFLOW__INTERLOCK__{name}", value)
+    monkeypatch.setattr(doctor, "diagnose", lambda *_: iter([Finding("bus", "wrong", "x")]))
+    [text] = [text for check, text in findings(capsys) if check == "listener"]
+    assert expected in text
 
 
 @pytest.mark.parametrize(
