@@ -6,7 +6,7 @@ fails where its author wrote it (docs/use/conditions.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from enum import Enum
@@ -198,14 +198,14 @@ class Condition:
         self.check()
         if key_given and not self.keyed:  # K21
             raise ConditionError(
-                f"a key is given, but no matcher reads one: add by= to a matcher of {shortened(self)}, or"
-                " drop the key"
+                f"a key is given, but no matcher reads one: add by= to a matcher of {shortened(self)}"
+                f"{_such_as(self.matchers)}, or drop the key"
             )
         unkeyed = [matcher for matcher in self.matchers if matcher.by is None]
         if self.keyed and unkeyed and not key_given:  # K22
             raise ConditionError(
                 f"{shortened(unkeyed[0])} reads no key, but other matchers of the condition do: add by= to"
-                " it, or give the wait a key"
+                f" it{_such_as(unkeyed[:1])}, or give the wait a key"
             )
         if self.keyed and not key_given and self.plan.watches_from_the_start:  # B2
             raise ConditionError(
@@ -412,6 +412,14 @@ def shortened(condition: Condition) -> str:
     """The text of a condition, cut to 200 characters, for a message."""
     text = str(condition)
     return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _such_as(matchers: Sequence[Matcher]) -> str:
+    """How the first of the matchers that a recipe makes is written with `by`; "" if there is none."""
+    from .recipe_text import keyed_recipe
+
+    found = next((text for text in map(keyed_recipe, matchers) if text is not None), None)
+    return "" if found is None else f", such as {found}"
 
 
 def _leaves(condition: Condition) -> Iterator[Matcher]:

@@ -98,7 +98,8 @@ def dag_run(
         several make a composite key. Without it any run counts.
     offset: how far the awaited run lies before the key, like ExternalTaskSensor's execution_delta:
         timedelta(days=1) or "1d" is yesterday's run; a negative timedelta is a later one. `by` must be
-        "logical_date" (the default here), "ds", or a day, hour or week: day("logical_date", tz=...).
+        "logical_date" (with an offset, the default), "ds", or a day, hour or week:
+        day("logical_date", tz=...).
     dates: {day of the key: day or days of the awaited run}, days as "2026-11-20" or dates, at most 1,000. Of
         several days any one is enough; a key whose day is not listed is never met. `by` is "ds", for days in
         UTC, or day("logical_date", tz=...).

@@ -7,6 +7,7 @@ import itertools
 import pickle
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from interlock.conditions import (
@@ -17,9 +18,12 @@ from interlock.conditions import (
     absent,
     at_least,
     count,
+    dag_run,
     event,
     from_json,
     sequence,
+    spark_application,
+    task_instance,
 )
 from interlock.conditions.nodes.condition import MAX_NODES
 
@@ -261,6 +265,35 @@ def test_a_key_goes_with_every_node() -> None:
     with pytest.raises(ConditionError, match=r'give the wait a key, or write armed_by="event"'):
         armed.check_key(False)
     absent(a, "1m", armed_by="subscription").check_key(False)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (dag_run("x"), 'subject="x"), such as dag_run("x", by="logical_date"), or drop the key'),
+        (task_instance("x", "load"), 'such as task_instance("x", "load", by="logical_date"), or'),
+        (dag_run("x", state="failed"), 'such as dag_run("x", ..., by="logical_date"), or'),
+        (dag_run("x", deployment="b"), 'such as dag_run("x", ..., by="logical_date"), or'),
+        (spark_application("orders"), 'such as spark_application("orders", by="data.date"), or'),
+        (event("t") & dag_run("x"), 'such as dag_run("x", by="logical_date"), or'),
+        (event("t"), 'event(type="t"), or drop the key'),
+        (event("interlock.airflow.dag_run.succeeded"), 'succeeded"), or drop the key'),
+        (event("interlock.spark.query.failed", subject="q"), 'subject="q"), or drop the key'),
+    ],
+)
+def test_the_error_for_a_matcher_without_a_key_shows_the_recipe_with_one(
+    condition: Any, expected: str
+) -> None:
+    """It showed only event(type=..., subject=...), which nobody had written."""
+    with pytest.raises(ConditionError) as caught:
+        condition.check_key(True)
+    assert expected in str(caught.value)
+
+
+def test_the_error_for_a_matcher_without_a_key_beside_others_shows_the_recipe_with_one() -> None:
+    with pytest.raises(ConditionError) as caught:
+        (event("t", by="subject") & dag_run("x")).check_key(False)
+    assert 'add by= to it, such as dag_run("x", by="logical_date"), or give' in str(caught.value)
 
 
 def test_every_node_counts_towards_the_limit() -> None:
