@@ -145,8 +145,11 @@ def check_path(who: str, by: object, attributes: frozenset[str], members: frozen
 
 def as_timedelta(who: str, offset: object) -> timedelta:
     """`offset=` as a timedelta. Raises ConditionError for anything but a timedelta and a duration's text."""
-    if isinstance(offset, str):
+    if isinstance(offset, str) and not offset.startswith("-"):
         return timedelta(milliseconds=duration_ms(f"{who}: offset", offset, zero=True))
     if not isinstance(offset, timedelta):
-        raise ConditionError(f"{who}: offset is {shown(offset)}: give a timedelta, or a text such as '1d'")
+        raise ConditionError(
+            f"{who}: offset is {shown(offset)}: give a timedelta, or a text such as '1d'. Earlier is"
+            " positive: '1d' is a day before the key, timedelta(days=-1) a day after it"
+        )
     return offset

@@ -241,6 +241,8 @@ def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
         (lambda: dag_run("a", by=day("logical_date", tz="UTC", offset=1), offset="1d"), "only once"),
         (lambda: dag_run("a", offset="soon"), "'soon' is not a duration"),
         (lambda: dag_run("a", offset=1), "give a timedelta"),
+        (lambda: dag_run("a", offset=-1), "a text such as '1d'. Earlier is positive: '1d' is a day before"),
+        (lambda: dag_run("a", by="ds", offset="-1d"), r"timedelta\(days=-1\) a day after it"),
         (lambda: dag_run("a", offset=timedelta(days=400)), "at most 366 days"),
         (lambda: dag_run("a", offset="1d", dates={"2026-11-20": "2026-11-19"}), "not both"),
         (lambda: dag_run("a", dates={}), "a non-empty mapping {day: day waited for}"),
