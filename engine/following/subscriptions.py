@@ -123,10 +123,11 @@ class Subscriptions:
             return first[0]
         if not first:
             raise NoSubscription(
-                f"No subscription of bus {self.config.name!r} has {name!r} in its name. It has fired and was "
-                "acknowledged, was removed, or was never registered: its task has failed before it deferred "
-                "(the task's log in Airflow says why), has not deferred yet, or its triggerer has not "
-                "started the wait. "
+                f"No subscription of bus {self.config.name!r} has {name!r} in its name. A wait's task has "
+                "not deferred yet, or its triggerer has not started the wait: that takes up to half a minute "
+                "from the task's start, so ask again. Otherwise the task failed before it deferred (its log "
+                "in Airflow says why), or the subscription has fired and was acknowledged, was removed, or "
+                "was never registered. "
                 f"To list all: {self.config.command('subscriptions list')}"
             )
         count = len(like) if len(like) > MOST_NAMED + 1 else len(first)

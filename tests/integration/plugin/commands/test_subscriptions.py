@@ -150,7 +150,10 @@ def test_the_open_keys_of_a_durable_subscription_are_counted_and_one_is_explaine
 
 def test_an_unregistered_wait_is_reported_and_a_missing_engine_named(interlock: Any, bench: Any) -> None:
     missing = interlock("explain", "nothing")
-    assert (missing.code, "was never registered" in missing.err) == (1, True)
+    assert missing.code == 1
+    # the harmless cause, which comes to an end by itself, is the first
+    assert "has 'nothing' in its name. A wait's task has not deferred yet, or its trigger" in missing.err
+    assert "was never registered" in missing.err
     bench.subscribe("d", event("a"))
     answer = json.loads(interlock("explain", "d").out)
     assert any("The bus has no engine" in note for note in answer["notes"])
