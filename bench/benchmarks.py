@@ -215,6 +215,17 @@ BENCHMARKS: Final = {
             ratio="to a start with an empty registry; less is better",
         ),
         Benchmark(
+            "questions",
+            "questions",
+            "explain, lists and pages of many waits, and a process that follows them",
+            "following.questions",
+            900,
+            sizes=("SUBSCRIPTIONS", "KEYS", "PARTITIONS"),
+            by_name=True,
+            ratio="of the whole command to Airflow's own start; of an event loop beside a follower that reads"
+            " to one without; less is better",
+        ),
+        Benchmark(
             "hooks",
             "spark",
             "the cost of completion events for a job",

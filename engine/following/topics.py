@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-from ..bus import TopicPartition
+from ..bus import Topic, TopicPartition
 from ..config import BusConfig
 from ..errors import TopicsError
 from ..kafka.admin import Admin
@@ -25,19 +25,12 @@ class FollowedTopics:
 
     @classmethod
     def read(cls, config: BusConfig) -> FollowedTopics:
-        """Asks the brokers. Raises TopicsError if a topic is missing, UnreachableError without an answer."""
+        """Asks the brokers. Raises as `topic_ids`."""
         with closing(Admin(config)) as admin:
-            found = admin.topics([config.topic(kind) for kind in _KINDS])
-            missing = [name for name, topic in found.items() if topic is None]
-            if missing:
-                raise TopicsError(
-                    *(f"Topic {name!r} is missing, or this user may not describe it." for name in missing),
-                    f"If {config.name!r} is the right bus, run: {config.command('topics create')}",
-                )
+            found = _described(config, admin)
             partitions = [
                 TopicPartition(name, number)
                 for name, topic in found.items()
-                if topic is not None
                 for number in range(topic.partitions)
             ]
             starts, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
@@ -46,5 +39,21 @@ class FollowedTopics:
         for tp, end in ends.items():
             if tp.topic == action:
                 starts[tp] = max(starts[tp], end - most)
-        ids = {name: topic.id for name, topic in found.items() if topic is not None}
-        return cls(ids, starts, ends)
+        return cls({name: topic.id for name, topic in found.items()}, starts, ends)
+
+
+def topic_ids(config: BusConfig) -> dict[str, str]:
+    """{topic: its id now}. Raises TopicsError if a topic is missing, UnreachableError without an answer."""
+    with closing(Admin(config)) as admin:
+        return {name: topic.id for name, topic in _described(config, admin).items()}
+
+
+def _described(config: BusConfig, admin: Admin) -> dict[str, Topic]:
+    found = admin.topics([config.topic(kind) for kind in _KINDS])
+    missing = [name for name, topic in found.items() if topic is None]
+    if missing:
+        raise TopicsError(
+            *(f"Topic {name!r} is missing, or this user may not describe it." for name in missing),
+            f"If {config.name!r} is the right bus, run: {config.command('topics create')}",
+        )
+    return {name: topic for name, topic in found.items() if topic is not None}

@@ -9,14 +9,14 @@ from typing import Final
 
 from ..bus import End, Record, TopicPartition
 from ..config import BusConfig
-from ..errors import EngineError, NotReadable, StillReading, UnknownVersion, UnreachableError
+from ..errors import EngineError, StillReading, UnknownVersion, UnreachableError
 from ..kafka.reader import KafkaReader
 from ..log import log
 from ..registry.pause import MOST_PAUSE_S
 from .pace import Pace, Rests
 from .read_model import ReadModel
 from .subscriptions import require_bus
-from .topics import FollowedTopics
+from .topics import FollowedTopics, topic_ids
 
 TAKE: Final = 64  # records at a time: unpacking them is part of a slice
 TAKE_S: Final = 0.5
@@ -117,7 +117,7 @@ class Watch:
 
     def _note(self, error: EngineError) -> None:
         with self._lock:
-            if isinstance(error, UnreachableError) and not isinstance(error, NotReadable):
+            if isinstance(error, UnreachableError):  # also of one topic: the next look shows if it is gone
                 self._be_away(error)
                 return
             self._forget()
@@ -167,15 +167,18 @@ class Watch:
                     self._look_at_topics()
 
     def _look_at_topics(self) -> None:
-        """Find where to read, or whether that has changed."""
+        """Find where to read, or whether the topics are still the same ones."""
+        if self._topics is not None:
+            is_same = self._topics.ids == topic_ids(self._config)
+            self._answered()
+            if not is_same:
+                raise _BeginAgain("a topic was created again.")
+            return
         found = FollowedTopics.read(self._config)
         self._answered()
         with self._lock:
-            if self._topics is None:
-                self._topics, self._positions = found, dict(found.starts)
-                self._unread = {tp for tp, end in found.ends.items() if found.starts[tp] < end}
-            elif self._topics.ids != found.ids:
-                raise _BeginAgain("a topic was created again.")
+            self._topics, self._positions = found, dict(found.starts)
+            self._unread = {tp for tp, end in found.ends.items() if found.starts[tp] < end}
 
     def _take(self, item: Record | End, rests: Rests) -> None:
         position = self._positions[item.source]

@@ -54,6 +54,7 @@ class Brokers:
         )
         self.failures: deque[EngineError] = deque()  # of the next reads
         self.outage: str | None = None
+        self.missing = False
         self.hold = threading.Event()  # records arrive once it is set
         self.hold.set()
         self.never = threading.Event()
@@ -62,6 +63,8 @@ class Brokers:
     def asked(self, _: object) -> FollowedTopics:
         if self.outage is not None:
             raise UnreachableError(self.outage)
+        if self.missing:
+            raise TopicsError("Topic 'bus-subscription' is missing.")
         return self.topics
 
 
@@ -101,6 +104,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     made = Brokers()
     monkeypatch.setattr(module, "KafkaReader", lambda _: Reader(made))
     monkeypatch.setattr(FollowedTopics, "read", made.asked)
+    monkeypatch.setattr(module, "topic_ids", lambda _: made.asked(_).ids)
     return made
 
 
@@ -210,11 +214,16 @@ def test_while_brokers_are_away_the_model_says_since_when_and_is_used(
     assert ready(follower).stale_since_ms is None
 
 
-def test_a_client_that_lost_its_brokers_is_replaced_and_reading_continues(
-    brokers: Brokers, follower: Follower
+@pytest.mark.parametrize(
+    "failure",
+    [UnreachableError("it lost its brokers"), NotReadable("bus-state", "no leader")],
+    ids=str,
+)
+def test_after_an_error_another_client_continues_where_the_last_one_ended(
+    brokers: Brokers, follower: Follower, failure: EngineError
 ) -> None:
     model = ready(follower)
-    brokers.failures.append(UnreachableError("lost"))
+    brokers.failures.append(failure)
     brokers.log.append(at(3, key_of(WAITS[2]), encode_json(WAITS[2])))
     eventually(lambda: names(follower) == ["w0", "w1", "w2"])
     assert ready(follower) is model
@@ -256,9 +265,9 @@ def _made_again(brokers: Brokers) -> None:
     brokers.topics = replace(brokers.topics, ids={"bus-subscription": "another"})
 
 
-def _gone_for_a_while(brokers: Brokers) -> None:
-    brokers.log = [BUS, at(1, key_of(WAITS[3]), encode_json(WAITS[3]))]
+def _gone_and_made_again(brokers: Brokers) -> None:
     brokers.failures.append(NotReadable("bus-subscription", "unknown topic"))
+    _made_again(brokers)
 
 
 def _not_read_for_hours(brokers: Brokers) -> None:
@@ -279,7 +288,7 @@ class _Later:
         return time.time() + self._by_s
 
 
-@pytest.mark.parametrize("happens", [_cut, _made_again, _gone_for_a_while, _not_read_for_hours])
+@pytest.mark.parametrize("happens", [_cut, _made_again, _gone_and_made_again, _not_read_for_hours])
 def test_it_begins_again_from_nothing_when_the_topics_hold_something_else(
     brokers: Brokers, follower: Follower, happens: Callable[[Brokers], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +302,18 @@ def test_it_begins_again_from_nothing_when_the_topics_hold_something_else(
 
     eventually(is_another)
     assert ready(follower).version != before.version
+
+
+def test_a_topic_that_is_deleted_is_an_error_until_it_is_there_again(
+    brokers: Brokers, follower: Follower
+) -> None:
+    assert names(follower) == ["w0", "w1"]
+    brokers.missing = True
+    assert isinstance(error(follower), TopicsError)
+    _made_again(brokers)
+    brokers.missing = False
+    eventually(lambda: _raised(follower) is None)
+    assert names(follower) == ["w3"]
 
 
 def test_a_bus_that_does_not_exist_is_an_error(brokers: Brokers, follower: Follower) -> None:
