@@ -106,6 +106,7 @@ TESTED = KAFKA_OPTS="$$($(PY) -m tests.kit.class_data broker)" SPARK_SUBMIT_OPTS
 # In a clean clone one process compiles the modules first: otherwise each of TEST_PROCESSES would compile them.
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts brokers, Airflow and Spark by itself)
+	@$(MAKE) -s promtool || true # the tests that need it fail and say so
 	@mkdir -p .build; make -k check > .build/check.log 2>&1 & checks=$$!; \
 	[ -e tests/__pycache__ ] || $(PYTEST) --collect-only -qq tests > /dev/null || true; \
 	code=0; $(TESTED) tests || code=$$?; \

@@ -54,7 +54,10 @@ with LocalBroker(sys.argv[1], report=print) as broker:
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment into which pip has installed the wheel with these extras."""
+    """An environment into which pip has installed the wheel with these extras.
+
+    size_mb: what `du -sm` says of its site-packages, as the README states it.
+    """
 
     folder: Path
     size_mb: float
@@ -76,20 +79,20 @@ class Installed:
 
 
 def megabytes(folder: Path) -> float:
-    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and not f.is_symlink()) / 1e6
+    [packages] = folder.glob("lib/python3.*/site-packages")
+    return float(subprocess.check_output(["du", "-sm", packages], text=True).split()[0])
 
 
 def install(python: str, extras: str, built: Path, folder: Path) -> Installed:
     """As a user does, with no constraints; pip's own settings (index, certificates) are the machine's."""
     subprocess.run([python, "-m", "venv", folder], check=True)
-    before = megabytes(folder)
     [wheel] = built.glob("*.whl")
     wanted = f"{wheel}[{extras}]" if extras else str(wheel)
     command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", wanted]
     environment = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    return Installed(folder, megabytes(folder) - before)
+    return Installed(folder, megabytes(folder))
 
 
 def assert_whole(installed: Installed) -> None:
