@@ -27,3 +27,8 @@ check-ui: ui ## As `make ui`, and fail if the built file is not the committed on
 .PHONY: harness
 harness: ui/node_modules/.package-lock.json ## The page outside Airflow, with made-up answers, on http://127.0.0.1:5178 until Ctrl-C
 	@$(NPM) run --silent harness
+
+# Without Airflow and Kafka. CHROMIUM is the browser, /usr/bin/chromium if it is not set.
+.PHONY: test-ui
+test-ui: ui ## Each view of the page in Chromium, in light and dark, wide and narrow, and by keyboard; pictures in ui/.shots
+	@$(NPM) run --silent browser
