@@ -56,6 +56,8 @@ export function noteWords(note: Note, nowMs: number): Prose {
       return [`${number} more with the same ${text}`];
     case "values":
       return [`values so far: ${text}`];
+    case "values_missing":
+      return [`values missing: ${text}`];
     case "value_taken":
       return [`each ${text} of its events counts for another matcher`];
     case "full":
