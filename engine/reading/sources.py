@@ -62,8 +62,12 @@ class LastEvents(NamedTuple):
     hints: list[str]
 
 
-def last_events(config: BusConfig, registry: BusFacts, count: int, most_bytes: int = MAX_BYTES) -> LastEvents:
+def last_events(
+    config: BusConfig, registry: BusFacts, count: int, most_bytes: int | None = None
+) -> LastEvents:
     """About the last `count` events of all sources, latest first; fewer if they take more than `most_bytes`.
+
+    most_bytes: MAX_BYTES if it is None.
 
     Reads the same number of records from the end of each partition. Raises UnreachableError if one cannot be
     read to its end.
@@ -78,7 +82,7 @@ def last_events(config: BusConfig, registry: BusFacts, count: int, most_bytes: i
     for record in read_between(config, starts, ends, sparing=True):
         held.append(record)
         size += _size(record)
-        while size > most_bytes and len(held) > 1:
+        while size > (MAX_BYTES if most_bytes is None else most_bytes) and len(held) > 1:
             size -= _size(held.popleft())
     events, unreadable = [], 0
     cloudevents = () if registry.bus is None else registry.bus.cloudevents

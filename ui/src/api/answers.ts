@@ -42,8 +42,6 @@ export interface Row {
   in_flight?: number | null;
   paused?: boolean | string | null;
   oldest_since_ms?: number | null;
-  /** What it ends with, and when. */
-  expires_ms?: number | null;
 }
 
 export interface Rows<T> {

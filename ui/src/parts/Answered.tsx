@@ -51,7 +51,7 @@ function ReadingProgress({ of }: { of: Reading }): ReactElement {
           <Progress.Label>Records read</Progress.Label>
         </VisuallyHidden>
         <Progress.Track>
-          <Progress.Range />
+          <Progress.Range _motionReduce={{ animation: "none", transition: "none" }} />
         </Progress.Track>
       </Progress.Root>
     </Stack>

@@ -8,6 +8,7 @@ let timer: ReturnType<typeof setInterval> | undefined;
 
 function subscribe(listener: () => void): () => void {
   listeners.add(listener);
+  if (timer === undefined) now = Date.now(); // nobody has looked for a while
   timer ??= setInterval(() => {
     if (document.visibilityState !== "visible") return;
     now = Date.now();

@@ -48,7 +48,7 @@ export function Events(): ReactElement {
           label="Search"
           value={state.search}
           onChange={(search) => change({ search })}
-          placeholder="id, data or key"
+          placeholder="any text"
         />
         <Choice
           label="Since"

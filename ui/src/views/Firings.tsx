@@ -54,10 +54,8 @@ export function Firings(): ReactElement {
       head: "To",
       cell: (row) => (
         <>
-          <State of={row.state}>{row.state === "acked" ? "taken" : "open"}</State>
-          {row.outcome === "fired" || row.outcome === "met" ? null : (
-            <Text fontSize="xs">{visible(row.outcome)}</Text>
-          )}
+          <State of={row.state}>{row.state === "acked" ? "taken" : "open"}</State>{" "}
+          {row.outcome === "met" ? null : <State of="late">{row.outcome}</State>}
           {row.target ? (
             <Text fontSize="xs">
               <To page={airflowPage(row.target)}>{row.target.run_id ?? row.target.dag_id}</To>

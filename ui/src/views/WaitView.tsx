@@ -112,11 +112,12 @@ function Head(props: { of: Wait; subscription: Row; refresh: () => void }): Reac
   const [first, ...rest] = of.words;
   const clear = clearing(subscription);
   const durable = subscription.kind === "durable";
+  const expired = of.firing?.outcome === "expired";
   return (
     <Flex gap={4} justify="space-between" wrap="wrap" align="start">
       <Stack gap={1} flex="1 1 20rem" minW={0}>
         <HStack align="start" gap={2}>
-          <State of={of.state} />
+          {expired ? <State of="late">expired</State> : <State of={of.state} />}
           <Text fontSize="lg" fontWeight="medium" lineHeight="short" wordBreak="break-word">
             {first === undefined ? visible(subscription.name) : <Words of={first} />}
           </Text>

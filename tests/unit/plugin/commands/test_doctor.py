@@ -64,7 +64,8 @@ def test_a_finding_names_the_alert_that_fires_for_it(
     with pytest.raises(SystemExit):
         args.func(args)
     rows = json.loads(capsys.readouterr().out)
-    assert [row["alert"] for row in rows] == ["InterlockNoEngine", None]
+    alerts = {row["check"]: row["alert"] for row in rows}
+    assert (alerts["bus"], alerts["clock"]) == ("InterlockNoEngine", None)
 
 
 def test_a_terminal_shows_which_check_runs(
