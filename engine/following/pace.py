@@ -16,7 +16,7 @@ class Pace:
     topics are still the same ones.
     """
 
-    work_s: float = 0.002
+    work_s: float = 0.0005
     share: float = 0.2
     idle_s: float = 600.0
     retry_s: float = 5.0

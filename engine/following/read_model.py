@@ -4,55 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
-
-import msgspec
 
 from ..bus import End, Record
 from ..config import BusConfig
 from ..errors import UnknownVersion
-from ..records.registration import Kind
 from ..registry.lazy import LazyRegistry, Listed
 from ..registry.registry import Registered
-from .fired import Fired
+from .fired import EventPlace, Fired
 from .firings import DurableFirings, LastFirings
 from .index import Index, merged
 from .kafka_view import pending_of, require_one, state_partitions, wait_names
 from .owner import owner_of
+from .rows import FilteredRows, Page, Rows
 from .states import Pending, States
 from .subscriptions import Subscriptions
 
+__all__ = ["EventPlace", "Fired", "FiringsPage", "Page", "Pending", "ReadModel", "Rows"]
+
 MOST_STATE_BYTES: Final = 300 * 1024 * 1024
-MOST_FILTERED: Final = 4  # filters whose rows are kept for further pages
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Which subscriptions are wanted, and in which order. All that is given must hold.
-
-    dags: only subscriptions that belong to these DAGs (`owner.owner_of`); None: all, also those without one.
-    search: a part of the name. key: of the registration, in its canonical form. event_type: a type that the
-    condition names.
-    """
-
-    kind: Kind | None = None
-    dag_id: str | None = None
-    search: str = ""
-    key: str | None = None
-    event_type: str | None = None
-    dags: Collection[str] | None = None
-    newest_first: bool = True
-
-
-class Page(NamedTuple):
-    """Some of the rows. next: what `after` gives the rows behind these; None at the end. total: all rows."""
-
-    rows: list[Registered]
-    next: int | None
-    total: int
 
 
 class FiringsPage(NamedTuple):
@@ -60,11 +32,6 @@ class FiringsPage(NamedTuple):
 
     rows: list[Fired]
     next: str | None
-
-
-class _Filtered(NamedTuple):
-    version: int
-    offsets: list[int]
 
 
 class ReadModel:
@@ -84,7 +51,7 @@ class ReadModel:
         self._firings = LastFirings()
         self._version, self._leases_version = time.time_ns() // 1000, 0
         self._stale_since_ms: int | None = None
-        self._filtered: dict[Rows, _Filtered] = {}  # the one that was asked for last is the last one
+        self._filtered = FilteredRows(self._registry)
         self._kinds = {config.topic(kind): kind for kind in ("subscription", "state", "action")}
 
     # -- what the follower does
@@ -179,7 +146,7 @@ class ReadModel:
         with self._lock:
             lists = self._index.lists(wanted.kind, wanted.dag_id, wanted.dags)
             if wanted.search or wanted.key is not None or wanted.event_type is not None:
-                lists = [self._matching(wanted, lists)]
+                lists = [self._filtered.offsets(wanted, lists, self._version)]
             rows: list[Registered] = []
             while True:
                 room = limit - len(rows)
@@ -197,42 +164,6 @@ class ReadModel:
             found = None if listed is None else self._registry.registered(listed)
             if found is not None:
                 yield found
-
-    def _matching(self, wanted: Rows, lists: Iterable[Iterable[int]]) -> list[int]:
-        """The offsets in these lists that meet the filters, ascending."""
-        dags = None if wanted.dags is None else frozenset(wanted.dags)
-        asked = replace(wanted, dags=dags, newest_first=True)
-        known = self._filtered.pop(asked, None)
-        if known is None or known.version != self._version:
-            is_wanted, listed = self._filter(wanted), self._registry.listed
-            offsets = sorted(offset for each in lists for offset in each if is_wanted(listed[offset]))
-            known = _Filtered(self._version, offsets)
-        self._filtered[asked] = known
-        while len(self._filtered) > MOST_FILTERED:
-            del self._filtered[next(iter(self._filtered))]
-        return known.offsets
-
-    def _filter(self, wanted: Rows) -> Callable[[Listed], bool]:
-        """Looks at the JSON of a registration, as Interlock writes it, and builds no condition."""
-        search, key = wanted.search, f'"key":{_json(wanted.key)},'.encode()
-        named, names = f'"type":{_json(wanted.event_type)}'.encode(), dict[bytes, bool]()
-
-        def is_wanted(listed: Listed) -> bool:
-            if search not in listed.subscription:
-                return False
-            if wanted.key is None and wanted.event_type is None:
-                return True
-            before, condition, after = self._registry.parts(listed)
-            if wanted.key is not None and key not in before and key not in after:
-                return False
-            if wanted.event_type is None:
-                return True
-            found = names.get(condition)
-            if found is None:
-                found = names[condition] = named in condition
-            return found
-
-        return is_wanted
 
     def pending_of(self, wanted: Collection[Registered], key: str | None = None) -> Mapping[str, Pending]:
         """See `BusView`."""
@@ -330,10 +261,6 @@ class ReadModel:
         """See `BusView`: the last ones are those that are kept."""
         with self._lock:
             return self._firings.durable(registered.registration.subscription)
-
-
-def _json(text: str | None) -> str:
-    return msgspec.json.encode(text).decode()
 
 
 def _place_in(cursor: str) -> tuple[int, str]:

@@ -168,7 +168,9 @@ class _ReadOnce:
 
 def size_of(headers: Headers | None) -> int:
     """The bytes of names and values, and what the client takes for each header."""
-    return sum(_HEADER_BYTES + len(name) + len(raw or b"") for name, raw in headers or ())
+    if not headers:
+        return 0
+    return sum(_HEADER_BYTES + len(name) + len(raw or b"") for name, raw in headers)
 
 
 def chunks(consumer: Consumer, most: int, timeout_s: float) -> Iterator[Chunk]:

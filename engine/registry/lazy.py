@@ -195,21 +195,20 @@ class LazyRegistry(Registry):
         key, value = record.key, record.value
         if key is None or value is None or record.fault or b"/" in key:
             return False
-        incarnation, colon, _ = key.partition(b":")
-        if not colon or (head := self._head_of(value)) is None or head.incarnation.encode() != incarnation:
+        of, colon, _ = key.partition(b":")
+        if not colon or (head := self._head_of(value)) is None:
             return False
-        name = head.subscription
-        if name in self._held_names or name in self._keys:
+        name, incarnation = head.subscription, head.incarnation
+        if name in self._held_names or incarnation in self._held or incarnation.encode() != of:
             return False
-        if head.incarnation in self._held:
+        if self._keys and (name in self._keys or incarnation in self._subscription_of):
             return False
         if self.unknown:
             self.unknown.pop(key, None)
         offset, form = record.offset, value if self._shared is None else _parted(value, head, self._shared)
         self.position, self._source = offset + 1, record.source
-        one_shot = head.kind == "one-shot"
-        listed = Listed(name, head.incarnation, one_shot, offset, record.timestamp_ms, key, form)
-        self._held[head.incarnation] = self._held_names[name] = self.listed[offset] = listed
+        listed = Listed(name, incarnation, head.kind == "one-shot", offset, record.timestamp_ms, key, form)
+        self._held[incarnation] = self._held_names[name] = self.listed[offset] = listed
         self._on_added(listed)
         return True
 

@@ -117,11 +117,11 @@ def list_(args: Namespace) -> None:
         raise SystemExit("--limit: give 1 or more.")
     view = KafkaView.read(answering_bus(args), about=args.name)
     subscriptions = view.subscriptions
-    found = [
-        each
-        for each in reversed(subscriptions.listed())
-        if (args.name or "") in each.subscription and args.kind in (None, _kind(each))
-    ]
+    found = subscriptions.listed()[::-1]
+    if args.name:
+        found = [each for each in found if args.name in each.subscription]
+    if args.kind:
+        found = [each for each in found if each.one_shot == (args.kind == "one-shot")]
     chosen, left = _first(found, subscriptions, args.limit)
     pending = view.pending_of(chosen) if args.pending else {}
     rows = [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen]
@@ -149,10 +149,6 @@ def _first(found: list[Listed], subscriptions: Subscriptions, limit: int) -> tup
         if registered is not None:
             chosen.append(registered)
     return chosen, 0
-
-
-def _kind(listed: Listed) -> str:
-    return "one-shot" if listed.one_shot else "durable"
 
 
 @or_exit("subscriptions show")
