@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -22,63 +21,18 @@ from interlock.plugin.page.app import page_app
 from local.airflow import MIGRATED, LocalAirflow
 from tests.integration.engine.conftest import Bench
 from tests.kit.page_routes import OPEN, REQUESTS, ROLES
+from tests.kit.page_server import ROOM, Page, page_server, two_partitions
 
-ROOM = "/interlock-ui"
 DAY = "2026-11-20"
 ORDERS, RATES = (event(f"com.shop.{name}", by="data.day", label=name) for name in ("orders", "rates"))
 BOTH = ORDERS & RATES
-
-
-class Page:
-    """The routes, as the users of Airflow ask them."""
-
-    def __init__(self, airflow: LocalAirflow, bench: Bench, eventually: Callable[..., Any]) -> None:
-        self.airflow, self.bench, self._eventually = airflow, bench, eventually
-        self.client = httpx.Client(base_url=airflow.url, timeout=60, trust_env=False)
-        passwords = json.loads((airflow.home / "passwords.json").read_text())
-        self.tokens = {name: self._token(name, passwords[name]) for name in ROLES}
-
-    def _token(self, name: str, password: str) -> str:
-        answer = self.client.post("/auth/token", json={"username": name, "password": password})
-        assert answer.status_code == 201, answer.text
-        return str(answer.json()["access_token"])
-
-    def ask(
-        self, method: str, path: str, sent: dict[str, Any], user: str | None, **headers: str
-    ) -> httpx.Response:
-        """One answer of a route, once the read model has been read."""
-        if user is not None:
-            headers["authorization"] = f"Bearer {self.tokens[user]}"
-        given = {"params": sent} if method == "GET" else {"json": sent}
-
-        def answer() -> httpx.Response | None:
-            found = self.client.request(method, f"{ROOM}{path}", headers=headers, **given)  # type: ignore[arg-type]
-            return None if found.status_code == 202 else found
-
-        found: httpx.Response = self._eventually(f"{path} is read", answer, 60.0)
-        return found
-
-    def get(self, path: str, user: str = "admin", **sent: Any) -> Any:
-        found = self.ask("GET", path, sent, user)
-        assert found.status_code == 200, found.text
-        return found.json()
-
-    def post(self, path: str, user: str = "admin", **sent: Any) -> httpx.Response:
-        return self.ask("POST", path, sent, user)
-
-    def until(self, what: str, fact: Callable[[], Any]) -> Any:
-        return self._eventually(what, fact, 60.0)
 
 
 @pytest.fixture(scope="module")
 def bench(
     broker: LocalBroker, unique_name: Callable[[str], str], eventually: Callable[..., Any]
 ) -> Iterator[Bench]:
-    """A bus with two partitions."""
-    config = BusConfig(name=unique_name("bus"), client={"bootstrap.servers": broker.bootstrap_servers})
-    create(config, partitions=2)
-    made = Bench(config, 2, eventually)
-    with made.stack:
+    with two_partitions(unique_name("bus"), broker, eventually) as made:
         yield made
 
 
@@ -86,39 +40,9 @@ def bench(
 def page(
     bench: Bench, tmp_path_factory: pytest.TempPathFactory, eventually: Callable[..., Any]
 ) -> Iterator[Page]:
-    """An API server alone: what waits on the bus was registered by this test."""
-    home = tmp_path_factory.mktemp("page") / "home"
-    connection = {"conn_type": "kafka", "extra": json.dumps(dict(bench.config.client))}
-    airflow = LocalAirflow(
-        home,
-        home / "dags",
-        connections={"kafka_default": connection, "kafka_down": _down(connection)},
-        settings={
-            ("interlock", "bus"): bench.config.name,
-            ("interlock", "page_connections"): "kafka_default,kafka_down",
-            ("core", "simple_auth_manager_users"): ",".join(f"{name}:{name}" for name in ROLES),
-        },
-        migrated=MIGRATED,
-    )
-    airflow.prepare()
-    try:
-        command = [sys.executable, "-m", "airflow", "api-server", "--workers", "1"]
-        airflow.processes.start("api-server", command)
-
-        def answers() -> bool:
-            airflow.processes.check()
-            return airflow.api.health() is not None
-
-        eventually("the API server answers", answers, 180.0)
-        made = Page(airflow, bench, eventually)
+    settings = {("interlock", "page_connections"): "kafka_default,kafka_down"}
+    with page_server(tmp_path_factory.mktemp("page") / "home", bench, eventually, settings) as made:
         yield made
-        made.client.close()
-    finally:
-        airflow.stop()
-
-
-def _down(connection: dict[str, str]) -> dict[str, str]:
-    return {**connection, "extra": json.dumps({"bootstrap.servers": "127.0.0.1:1"})}
 
 
 def test_each_route_asks_who_the_user_is_and_what_he_may(page: Page) -> None:

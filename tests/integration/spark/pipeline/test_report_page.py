@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from interlock.spark.pipeline.report.page import render
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
+from tests.kit.chromium import chromium
 from tests.unit.spark.pipeline.report.samples import HOSTILE, NOW_MS, figures
 
 SECTIONS = (
@@ -48,31 +47,8 @@ return found;
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.fail("no chromium and chromedriver on PATH: on Debian, apt install chromium chromium-driver")
-    options = ChromeOptions()
-    options.binary_location = chromium
-    for argument in (
-        "headless",
-        "no-sandbox",
-        "disable-gpu",
-        "disable-quic",
-        "no-first-run",
-        "disable-background-networking",
-        "disable-component-update",
-        "disable-sync",
-        "hide-scrollbars",
-        "window-size=1280,900",
-        f"user-data-dir={tmp_path_factory.mktemp('chromium')}",
-    ):
-        options.add_argument(f"--{argument}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    running = Chrome(options=options, service=Service(driver))
-    try:
+    with chromium(tmp_path_factory.mktemp("chromium")) as running:
         yield running
-    finally:
-        running.quit()
 
 
 @pytest.fixture(scope="module")
