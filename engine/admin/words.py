@@ -13,11 +13,14 @@ from ...conditions import Explanation
 from ...conditions.explanation.node import EventRef, Explained
 from ...conditions.explanation.wording import about, counted, moment, printed
 from ..following.fired import EventPlace, Fired
+from ..records.registration import Kind
 from .explaining import SubscriptionReport
 from .sinks import is_delivered
+from .undelivered import LATE_MS
 
 SOON_MS: Final = 15 * 60_000
 HALF_MET_MS: Final = 60 * 60_000
+NOT_TAKEN_MS: Final = LATE_MS
 _MOST_NAMED: Final = 5
 _WRAPPERS: Final = frozenset({"within", "reset", "expires", "ordered"})
 _LEAVES: Final = frozenset({"event", "count"})
@@ -49,7 +52,7 @@ def near_words(explanation: Explanation) -> list[str]:
 
 
 def late_words(explanation: Explanation) -> str:
-    """What is late about a wait; "" if nothing is. A wait is late in two cases:
+    """What is late about a wait that has not fired; "" if nothing is. It is late in two cases:
 
     L1  It expires within SOON_MS, and something is missing.
     L2  Some of its events came, others are missing, and the last one came HALF_MET_MS ago or earlier.
@@ -65,6 +68,21 @@ def late_words(explanation: Explanation) -> str:
     if came and explanation.now_ms - max(came) >= HALF_MET_MS:
         return f"{missing}; the last of its events came at {moment(max(came))}."
     return ""
+
+
+def not_taken_words(subscription: str, kind: Kind, since_ms: int, now_ms: int) -> str:
+    """What is late about a firing that nobody has taken for NOT_TAKEN_MS; "" if it is younger.
+
+    subscription, kind: whose firing it is. since_ms: when it was written.
+    """
+    if now_ms - since_ms < NOT_TAKEN_MS:
+        return ""
+    at = moment(since_ms)
+    if kind == "one-shot":
+        return f"It fired at {at}, and its task has not continued."
+    if is_delivered(subscription):
+        return f"Its firing of {at} was not delivered yet."
+    return f"Its firing of {at} was not taken yet."
 
 
 def words_of_firing(firing: Fired, continued_ms: int | None = None) -> list[str]:

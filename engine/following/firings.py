@@ -89,6 +89,10 @@ class LastFirings:
             end = bisect_left(self._order, (*before, b""))
         return (self._known[key] for *_, key in reversed(self._order[:end]))
 
+    def of_wait(self, subscription: str) -> Fired | None:
+        """The last firing of a one-shot subscription."""
+        return self._known.get(subscription.encode())
+
     def open_of(self, subscription: str) -> OpenCount:
         """The open firings of a durable subscription."""
         oldest = self._open.oldest(subscription, 1, ())

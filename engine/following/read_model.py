@@ -14,7 +14,7 @@ from ..errors import UnknownVersion
 from ..registry.lazy import LazyRegistry, Listed
 from ..registry.registry import Registered
 from .fired import EventPlace, Fired
-from .firings import DurableFirings, LastFirings
+from .firings import DurableFirings, LastFirings, OpenCount
 from .index import Index, merged
 from .kafka_view import pending_of, require_one, state_partitions, wait_names
 from .owner import owner_of
@@ -241,10 +241,15 @@ class ReadModel:
         own = owner_of(fired.subscription, fired.kind, self.config.deployment).dag_id
         return own is not None and dag_id in (None, own) and (dags is None or own in dags)
 
-    def open_firings(self, subscription: str) -> int:
-        """How many firings of a durable subscription are open, at most 10,000."""
+    def open_firings(self, subscription: str) -> OpenCount:
+        """The open firings of a durable subscription, of which at most 10,000 are counted."""
         with self._lock:
-            return self._firings.open_of(subscription).count
+            return self._firings.open_of(subscription)
+
+    def firing_of_wait(self, subscription: str) -> Fired | None:
+        """The last firing of the one-shot subscription with exactly this name, if it is kept."""
+        with self._lock:
+            return self._firings.of_wait(subscription)
 
     def fired_wait(self, name: str) -> Fired | None:
         """See `BusView`: among the firings that are kept."""

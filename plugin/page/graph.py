@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ...conditions import ConditionError, explain
 from ...engine.admin.graph import Feeding, graph_of
 from ...engine.admin.sinks import destination
-from ...engine.admin.words import late_words
+from ...engine.admin.words import late_words, not_taken_words
 from ...engine.following.owner import owner_of
 from ...engine.following.read_model import Page, ReadModel, Rows
 from ...engine.protocol.tasks.trigger_task import single_key
@@ -73,15 +73,23 @@ def _feedings(
             owner.task_id,
             destination(subscriptions, registration.subscription),
             None if dispatching is None else dispatching.target,
-            _late(model, each, subscriptions.now_ms) if each.one_shot else "",
+            _late(model, each, subscriptions.now_ms),
         )
 
 
 def _late(model: ReadModel, registered: Registered, now_ms: int) -> str:
-    """What is late about a wait; without a look at its state where it has none that could say so."""
+    """What is late about a subscription; without a look at a state where it has none that could say so."""
+    name, kind = registered.registration.subscription, registered.registration.kind
+    if kind == "durable":
+        since_ms = model.open_firings(name).since_ms
+        return "" if since_ms is None else not_taken_words(name, kind, since_ms, now_ms)
     pending = model.pending(registered)
     key = single_key(registered) or ""
-    if pending.closed or not (pending.keys or registered.condition.plan.expires):
+    if pending.closed:
+        fired = model.firing_of_wait(name)
+        is_own = fired is not None and fired.open and fired.incarnation == registered.incarnation
+        return not_taken_words(name, kind, fired.fired_ms, now_ms) if fired is not None and is_own else ""
+    if not (pending.keys or registered.condition.plan.expires):
         return ""
     try:
         return late_words(

@@ -37,7 +37,8 @@ class RowMaker:
         """A subscription. pending: of all its keys; read from the model by default."""
         registration = registered.registration
         pending = self.model.pending(registered) if pending is None else pending
-        explanation = self._explained(registered, pending)
+        fired = registered.one_shot and pending.closed  # it lacks nothing; its state is gone
+        explanation = None if fired else self._explained(registered, pending)
         found = {
             **ids(owner_of(registration.subscription, registration.kind, self._deployment)),
             "name": registration.subscription,
@@ -46,6 +47,7 @@ class RowMaker:
             "since_ms": registration.since_ms,
             "registered_ms": registered.timestamp_ms,
             "labels": list(registered.condition.labels),
+            "fired": fired,
             "missing": None if explanation is None else list(explanation.missing),
             "parts": None if explanation is None else list(parts_of(explanation.tree)),
             "held_by": [_where(holder) for holder in self.subscriptions.held_by(registered)],
@@ -100,7 +102,7 @@ class RowMaker:
             return None
 
     def _durable(self, registered: Registered, dag_id: str | None) -> dict[str, Any]:
-        firings = self.model.durable_firings(registered).open
+        firings = self.model.open_firings(registered.registration.subscription)
         found: dict[str, Any] = {"open_firings": firings.count, "oldest_since_ms": firings.since_ms}
         if (dispatching := self.dispatchers.get(dag_id or "")) is not None:
             found |= {"held": dispatching.held, "in_flight": dispatching.in_flight}

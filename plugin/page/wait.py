@@ -176,6 +176,7 @@ class _Telling:
             "since_ms": None,
             "registered_ms": None,
             "labels": [*fired.events, *(label for label in fired.missing if label not in fired.events)],
+            "fired": fired.kind == "one-shot" and fired.open,
             "missing": list(fired.missing),
             "parts": None,
             "held_by": [],

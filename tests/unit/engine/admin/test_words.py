@@ -8,9 +8,18 @@ import pytest
 from interlock import any_of, at_least, count, event, sequence
 from interlock.conditions import EMPTY, Condition, Explanation, Match, Seen, explain, opened, step
 from interlock.engine.admin.explaining import OpenKey, SubscriptionReport
-from interlock.engine.admin.words import demand, late_words, near_words, parts_of, words_of, words_of_firing
+from interlock.engine.admin.words import (
+    demand,
+    late_words,
+    near_words,
+    not_taken_words,
+    parts_of,
+    words_of,
+    words_of_firing,
+)
 from interlock.engine.following.fired import EventPlace, Fired
 from interlock.engine.records import Registration
+from interlock.engine.records.registration import Kind
 from interlock.engine.registry.registry import Registered
 from interlock.events import Event
 
@@ -271,3 +280,19 @@ def test_the_parts_that_are_met_are_counted_as_the_condition_needs_them(
 ) -> None:
     tree = explained(condition, *types).tree
     assert (parts_of(tree), demand(tree)) == (parts, needs)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "what"),
+    [
+        ("airflow/report/run/wait", "one-shot", "It fired at {}, and its task has not continued."),
+        ("airflow/dispatch/report", "durable", "Its firing of {} was not taken yet."),
+        ("airflow/deliver/crm", "durable", "Its firing of {} was not delivered yet."),
+    ],
+)
+def test_a_firing_that_nobody_has_taken_for_a_quarter_of_an_hour_is_late(
+    name: str, kind: Kind, what: str
+) -> None:
+    assert not_taken_words(name, kind, NINE_MS, NINE_MS + 15 * MINUTE_MS - 1) == ""
+    found = not_taken_words(name, kind, NINE_MS, NINE_MS + 15 * MINUTE_MS)
+    assert found == what.format("2026-11-20T09:12:00Z")

@@ -259,7 +259,7 @@ def test_firings_are_chosen_by_what_is_asked_for() -> None:
     assert ([each.id for each in second.rows], second.next) == (["f0"], None)
     with pytest.raises(ValueError, match="invalid literal"):
         model.firings(2, "no cursor")
-    assert model.open_firings("airflow/dispatch/a") == 1
+    assert model.open_firings("airflow/dispatch/a").count == 1
 
 
 def test_the_firing_of_a_wait_is_found_by_its_name_or_a_part() -> None:

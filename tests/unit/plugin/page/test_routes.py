@@ -356,6 +356,24 @@ def test_a_wait_whose_last_event_came_long_ago_is_late_in_the_graph(world: World
     assert late["dag:report"] is False
 
 
+def test_a_wait_that_fired_misses_nothing_and_is_late_while_nobody_takes_its_firing(world: World) -> None:
+    made = world.bus.register("airflow/report/r/wait", BOTH, DAY)
+    world.bus.fire(made, happened())
+    [row] = world.get("/waits")["rows"]
+    assert (row["fired"], row["missing"], row["parts"]) == (True, None, None)
+    late = {node["id"]: node["late"] for node in world.get("/graph")["nodes"]}
+    assert late["wait:report/wait"] == "It fired at 2026-11-20T09:12:00Z, and its task has not continued."
+
+
+def test_a_dispatcher_whose_firing_nobody_takes_is_late_in_the_graph(world: World) -> None:
+    made = world.bus.register("airflow/dispatch/report", BOTH, kind="durable")
+    world.bus.fire(made, happened())
+    late = {node["id"]: node["late"] for node in world.get("/graph")["nodes"]}
+    assert late["dispatcher:airflow/dispatch/report"] == (
+        "Its firing of 2026-11-20T09:12:00Z was not taken yet."
+    )
+
+
 def test_a_connection_that_cannot_be_read_says_so_without_the_backends_words(world: World) -> None:
     found = world.get("/buses", "op")
     assert [(each["conn_id"], each["bus"]) for each in found["buses"]] == [("kafka", "b"), ("broken", "")]
