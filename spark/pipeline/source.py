@@ -13,6 +13,7 @@ from ...events.proof import Proof
 from ..settings import CLIENT_FILE, FOLDER, JAVA_FILE, PREFIX, proof_in, read_settings
 from . import PipelineError, packages
 from .connector import connector_options
+from .topic_ids import topic_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,12 +95,9 @@ class BusTopics:
         """The listed topics that hold CloudEvents, according to the bus record."""
         return tuple((self._bus_record(spark) or {}).get("cloudevents", ()))
 
-    def topic_ids(self, spark: SparkSession) -> dict[str, str]:
-        """{topic: id} of the bus's own topics when the bus was created; none if the bus record has none."""
-        found: Any = (self._bus_record(spark) or {}).get("topic_ids")
-        if not isinstance(found, dict):
-            return {}
-        return {self.topic(kind): id_ for kind, id_ in found.items() if isinstance(id_, str)}
+    def topic_ids(self, spark: SparkSession, topics: Sequence[str]) -> dict[str, str]:
+        """{topic: id} of those of the topics that exist. Needs a classic session."""
+        return topic_ids(spark, self.options, topics)
 
     def _bus_record(self, spark: SparkSession) -> Mapping[str, Sequence[str]] | None:
         """The bus record, read once; None without one. Raises PipelineError if another version wrote it."""

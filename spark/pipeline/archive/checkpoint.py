@@ -70,9 +70,9 @@ def check_topics(archive: Files, ids: Mapping[str, str], *, accept_loss: bool = 
     changed = sorted(name for name, id_ in ids.items() if known.get(name, id_) != id_)
     if changed and not accept_loss:
         raise PipelineError(
-            f"the archive in {archive.root} holds records of earlier topics: {', '.join(changed)} were"
-            " deleted and created again since, with the bus. Continuing at the offsets of the checkpoint"
-            f" would skip their first records. Continue without them: --accept-loss. {_START_AGAIN}"
+            f"the archive in {archive.root} holds records of topics that were deleted and created again"
+            f" since: {', '.join(changed)}. Continuing at the offsets of the checkpoint would skip the first"
+            f" records of the new ones. Continue without them: --accept-loss. {_START_AGAIN}"
         )
     if not ids.items() <= known.items():
         archive.write(TOPICS, json.dumps({**known, **ids}))

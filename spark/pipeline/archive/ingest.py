@@ -78,8 +78,7 @@ def archive(spark: SparkSession, bus: BusTopics, options: IngestOptions) -> int:
     check_pair(files, checkpoint, bus.name)
     run = begin(files, RUNS)
     check_batches(files, checkpoint, accept_loss=options.accept_loss)
-    ids = {name: id_ for name, id_ in bus.topic_ids(spark).items() if name in topics}
-    check_topics(files, ids, accept_loss=options.accept_loss)
+    check_topics(files, bus.topic_ids(spark, topics), accept_loss=options.accept_loss)
     log.info("archiving %s into %s", ", ".join(topics), files.root)
     batches = Batches(files, run)
     stream = bus.stream(

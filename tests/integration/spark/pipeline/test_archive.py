@@ -265,6 +265,26 @@ def test_lost_records_are_an_error_until_the_loss_is_accepted(
     assert archived.total() == len(archived) == 40 + len(left)
 
 
+def test_a_listed_topic_that_was_created_again_is_an_error_until_the_loss_is_accepted(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    """Also if the new one is longer than what was read of the old one: the offset alone tells nothing."""
+    listed = f"{site.name}.clicks"
+    site.list(listed)
+    send(site, range(3), listed)
+    wanted = IngestOptions(str(tmp_path), topics=[listed, site.topic()])
+    archive(spark, site.bus, wanted)
+    assert json.loads((tmp_path / "_topics.json").read_text()).keys() == {listed, site.topic()}
+    admin = AdminClient({"bootstrap.servers": site.servers})
+    admin.delete_topics([listed])[listed].result(15)
+    site.list(listed)
+    send(site, range(5), listed)
+    with pytest.raises(PipelineError, match=rf"created again since: {listed}\. .*--accept-loss"):
+        archive(spark, site.bus, wanted)
+    assert archive(spark, site.bus, replace(wanted, accept_loss=True)) == 2
+    assert archive(spark, site.bus, wanted) == 0
+
+
 def test_a_missing_topic_is_an_error(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"does not exist in Kafka: create it"):
         archive(spark, site.bus, IngestOptions(str(tmp_path), topics=[f"{site.name}.none"]))

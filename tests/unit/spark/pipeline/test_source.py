@@ -70,22 +70,6 @@ def test_records_that_retention_removes_while_they_are_read_are_an_error_with_wh
         raise PySparkException(message)
 
 
-@pytest.mark.parametrize(
-    ("record", "ids"),
-    [
-        (BusRecord(partitions=1, topic_ids={"event": "a", "action": "b"}), {"b-event": "a", "b-action": "b"}),
-        (BusRecord(partitions=1), {}),
-        (None, {}),
-    ],
-)
-def test_the_ids_of_the_bus_topics_are_those_of_its_record(
-    record: BusRecord | None, ids: dict[str, str]
-) -> None:
-    bus = BusTopics("b", {})
-    bus._cache["bus"] = None if record is None else bus_record_of(encode_json(record), "x")
-    assert bus.topic_ids(SimpleNamespace()) == ids  # type: ignore[arg-type]
-
-
 def test_no_job_lets_a_broker_create_a_topic_again() -> None:
     """Java's consumer does by default, for a topic that was deleted while it is read."""
     name = "kafka.allow.auto.create.topics"
