@@ -87,6 +87,7 @@ def test_a_bus_is_read_through_the_listener_and_no_plan_or_environment_shows_a_s
     settings({BUS: name, CLIENT_FILE: str(file)})
     with connected(spark) as bus:
         assert bus.sources(spark) == (f"{name}-event",)
+        assert bus.topic_ids(spark, [f"{name}-event", f"{name}-none"]).keys() == {f"{name}-event"}
         events = bus.batch(spark, [f"{name}-event"])
         assert sorted(bytes(row.value) for row in events.collect()) == [b"0", b"1", b"2"]
         printed = io.StringIO()
@@ -117,6 +118,7 @@ def test_a_file_of_java_properties_replaces_the_translation(
     settings({BUS: name, JAVA_FILE: str(file)})
     with connected(spark) as bus:
         assert bus.batch(spark, [f"{name}-event"]).count() == 3
+        assert bus.topic_ids(spark, [f"{name}-event"])
 
 
 def test_records_are_read_between_two_times(
