@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 
 import { Harness, seriousIn } from "./browser";
 
-const READY = `dags/daily_report/runs/${encodeURIComponent("scheduled__2026-11-20T00:00:00+00:00")}/tasks/ready/plugin/wait`;
+const READY = `dags/daily_report/runs/${encodeURIComponent("scheduled__2026-11-20T00:00:00+00:00")}/tasks/ready/plugin/interlock-wait`;
 
 let harness: Harness;
 beforeAll(async () => {

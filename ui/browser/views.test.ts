@@ -8,7 +8,7 @@ import { Harness, LOOKS, seriousIn } from "./browser";
 const RUN = encodeURIComponent("scheduled__2026-11-20T00:00:00+00:00");
 const SHOTS = join(import.meta.dirname, "../.shots");
 const tab = (task: string, mapped?: number): string =>
-  `dags/daily_report/runs/${RUN}/tasks/${task}${mapped === undefined ? "" : `/mapped/${mapped}`}/plugin/wait`;
+  `dags/daily_report/runs/${RUN}/tasks/${task}${mapped === undefined ? "" : `/mapped/${mapped}`}/plugin/interlock-wait`;
 
 /** Each view, and a text that it has when it is whole. */
 const VIEWS: Readonly<Record<string, readonly [address: string, text: string]>> = {
@@ -28,11 +28,13 @@ const VIEWS: Readonly<Record<string, readonly [address: string, text: string]>> 
   ],
   firings: ["plugin/interlock/firings", "30 firings"],
   events: ["plugin/interlock/events", "New ones appear by themselves"],
-  event: ["plugin/interlock/event?topic=interlock-event&partition=3&offset=41182", "What it nearly met"],
+  event: ["plugin/interlock/event?topic=interlock-event&partition=3&offset=41182", "12345678901234567890"],
   "dead-letters": ["plugin/interlock/dead-letters", "9 dead letters"],
   "dead-letter": ["plugin/interlock/dead-letter?place=interlock-dead-letter[0]@117", "Value (213 bytes)"],
   graph: ["plugin/interlock/graph", "The same as a table"],
   health: ["plugin/interlock/health", "2 problems"],
+  "health-partial": ["plugin/interlock/health?bus=partial", "for who may edit the connection"],
+  "health-well": ["plugin/interlock/health?bus=well", "All is well"],
 };
 
 let harness: Harness;

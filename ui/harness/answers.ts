@@ -2,7 +2,8 @@
  * Made-up answers to the requests of docs/understand/page.md, from ui/fixtures.
  *
  * A fixture is written for one moment, and its times are moved to now. Some names ask for a state: the task
- * `reading`, `failing`, `forbidden`, or that of a file, such as `wait-fired.json`; `?search=` the same for lists.
+ * `reading`, `failing`, `forbidden`, or that of a file, such as `wait-fired.json`; `?search=` the same for lists,
+ * and `?bus=` that of a file for other routes, such as `health-partial.json`.
  */
 
 import { createHash } from "node:crypto";
@@ -73,10 +74,9 @@ function answerTo(url: URL, method: string): Answer {
     case "waits":
       return fixture(of("kind") === "durable" ? "waits-durable" : "waits");
     case "buses":
-    case "health":
-      return fixture(`${route}-${process.env["HARNESS"] ?? ""}`, route);
+      return fixture(`buses-${process.env["BUSES"] ?? ""}`, "buses");
     default:
-      return fixture(route);
+      return fixture(`${route}-${of("bus")}`, route);
   }
 }
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import { defineConfig, type Connect, type PreviewServer, type ViteDevServer } from "vite";
 
-import { answer } from "./answers";
+import { answer } from "./answers.ts";
 
 // Below a prefix, as behind a proxy: an address that forgets it is not found here.
 const BASE = "/airflow/";

@@ -11,7 +11,7 @@ const miss = (of: Partial<NearMiss>): NearMiss => ({
   ...of,
 });
 const words = (of: Partial<NearMiss>): string =>
-  missWords(miss(of))
+  missWords(miss(of), true)
     .map((piece) => (typeof piece === "string" ? piece : "TIME"))
     .join("");
 
@@ -56,4 +56,11 @@ test("what is not shown is counted", () => {
     "Also: 1 event that counted before; 2 events of other keys.",
   );
   expect(leftOut({ label: "rates", misses: [], errors: 0, other_keys: 0, counted: 0 })).toBe("");
+});
+
+test("a value that is withheld is not called missing", () => {
+  const refused = miss({ term: "T", attribute: "source" });
+  expect(missWords(refused, false)).toEqual(["T refused its source"]);
+  expect(missWords(refused)).toEqual(["T refused its source"]);
+  expect(missWords(miss({ why: "error", term: "W" }), false)).toEqual(["W could not be evaluated"]);
 });

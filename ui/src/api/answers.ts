@@ -15,6 +15,9 @@ export interface Bus {
   bus: string;
   cluster: string;
   deployment: string;
+  may?: { operate: boolean };
+  /** Why its connection cannot be used. */
+  error?: string;
 }
 
 export type Kind = "one-shot" | "durable";
@@ -42,6 +45,7 @@ export interface Row {
   in_flight?: number | null;
   paused?: boolean | string | null;
   oldest_since_ms?: number | null;
+  expires_ms?: number | null;
 }
 
 export interface Rows<T> {
@@ -65,12 +69,17 @@ export interface EventRef {
 export interface BusEvent extends EventRef {
   datacontenttype?: string | null;
   extensions?: Record<string, string>;
-  /** Withheld from whoever may not see it. */
-  data?: unknown;
+  /** As it was sent. Withheld from whoever may not see it. */
+  data?: string | null;
+  data_bytes?: number;
 }
 
 export interface Events extends Rows<BusEvent> {
   unreadable?: number;
+  /** How many of the latest events were looked at, and whether these are all since the time asked for. */
+  looked_at?: number;
+  complete?: boolean;
+  may?: { read_texts: boolean };
 }
 
 /** What an event met and nearly met. `met` has names, or rows. */
@@ -80,6 +89,13 @@ export interface EventReport {
   /** How many more it met. */
   left_out?: number;
   nearly: { subscription: string; label: string; because: string }[];
+  subscriptions?: Compared;
+}
+
+/** How many subscriptions were looked at, of how many. */
+export interface Compared {
+  shown: number;
+  all: number;
 }
 
 export interface Firing {
@@ -95,6 +111,8 @@ export interface Firing {
   fired_ms: number;
   state: "open" | "acked";
   events: Record<string, EventRef[]>;
+  /** How many more events took part. */
+  left_out?: number;
   missing?: string[] | null;
   target: { dag_id: string; run_id: string | null } | null;
   /** Whether the user may discard it. */
@@ -225,7 +243,7 @@ export interface Wait {
   firing: Firing | null;
   steps: Step[];
   commands: Command[];
-  may: { cancel: boolean; emit: boolean; clear?: boolean };
+  may: { cancel: boolean; emit: boolean; clear?: boolean; read_texts?: boolean };
   wanted?: WantedEvent[];
 }
 
@@ -261,6 +279,7 @@ export interface Graph {
   edges: GraphEdge[];
   /** How many nodes are not among them, because there are too many. */
   left_out?: number;
+  subscriptions?: Compared;
 }
 
 export interface GraphNode {
@@ -283,6 +302,8 @@ export interface GraphEdge {
 /** What `airflow interlock health --output json` prints. */
 export interface Health {
   ok: boolean;
+  /** Only how many problems there are: the rest is for who may edit the connection. */
+  partial?: boolean;
   bus?: string;
   cluster?: string;
   problems: string[];

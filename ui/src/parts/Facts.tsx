@@ -1,5 +1,5 @@
-import { DataList } from "@chakra-ui/react";
-import { isValidElement, type ReactElement, type ReactNode } from "react";
+import { chakra } from "@chakra-ui/react";
+import { Fragment, isValidElement, type ReactElement, type ReactNode } from "react";
 
 import { visible } from "../words/visible";
 
@@ -11,25 +11,30 @@ interface FactsProps {
   narrow?: boolean;
 }
 
+const BESIDE = {
+  display: "grid",
+  gridTemplateColumns: "auto minmax(0, 1fr)",
+  columnGap: 6,
+  rowGap: 1.5,
+} as const;
+
 /** Names and values; those without a value are left out. */
 export function Facts({ of, narrow = false }: FactsProps): ReactElement {
   const given = of.filter(
     ([, value]) => isValidElement(value) || typeof value === "number" || Boolean(value),
   );
   return (
-    <DataList.Root
-      orientation={narrow ? "vertical" : { base: "vertical", sm: "horizontal" }}
-      size="sm"
-      gap={2}
-    >
+    <chakra.dl fontSize="sm" {...(narrow ? {} : BESIDE)}>
       {given.map(([name, value]) => (
-        <DataList.Item key={name}>
-          <DataList.ItemLabel>{visible(name)}</DataList.ItemLabel>
-          <DataList.ItemValue display="block" minW={0} overflowWrap="anywhere">
+        <Fragment key={name}>
+          <chakra.dt color="fg.muted" maxW="11rem" overflowWrap="anywhere">
+            {visible(name)}
+          </chakra.dt>
+          <chakra.dd minW={0} overflowWrap="anywhere" mb={narrow ? 1.5 : 0}>
             {typeof value === "string" ? visible(value) : value}
-          </DataList.ItemValue>
-        </DataList.Item>
+          </chakra.dd>
+        </Fragment>
       ))}
-    </DataList.Root>
+    </chakra.dl>
   );
 }

@@ -16,7 +16,7 @@ interface MomentProps {
 export function Moment({ ms, precision = "minutes", relative = false }: MomentProps): ReactElement {
   const now = useNow(relative ? 1000 : 60_000);
   return (
-    <chakra.time dateTime={machine(ms)} title={utc(ms)} whiteSpace="nowrap">
+    <chakra.time dateTime={machine(ms)} title={utc(ms)} whiteSpace={relative ? "normal" : "nowrap"}>
       {moment(ms, now, precision)}
       {relative ? ` (${distance(ms, now)})` : ""}
     </chakra.time>

@@ -8,7 +8,7 @@ import type { DeadLetter, DeadLetterContent } from "../api/answers";
 import { routeUrl } from "../api/client";
 import { usePolled } from "../api/usePolled";
 import { Answered } from "../parts/Answered";
-import { useBus } from "../parts/bus";
+import { mayOperate, useBus } from "../parts/bus";
 import { Facts, type Fact } from "../parts/Facts";
 import { Listing } from "../parts/Listing";
 import { Moment } from "../parts/Moment";
@@ -41,7 +41,7 @@ export function DeadLetterView(): ReactElement {
             <Text wordBreak="break-word">
               <Words of={data.reason} />
             </Text>
-            {bus.known?.may.operate ? <Redriver places={[data.place]} then={polled.refresh} /> : null}
+            {mayOperate(bus) ? <Redriver places={[data.place]} then={polled.refresh} /> : null}
           </Stack>
           <About of={data} bus={bus.parameter} />
           {data.content ? (

@@ -10,7 +10,7 @@ import type { DeadLetter, Rows } from "../api/answers";
 import { routeUrl } from "../api/client";
 import { usePolled } from "../api/usePolled";
 import { Answered } from "../parts/Answered";
-import { useBus } from "../parts/bus";
+import { mayOperate, useBus } from "../parts/bus";
 import { Choice, Filters, TextFilter } from "../parts/Filters";
 import { Listing, type Column } from "../parts/Listing";
 import { Moment } from "../parts/Moment";
@@ -36,7 +36,7 @@ export function DeadLetters(): ReactElement {
     routeUrl("dead-letters", { bus: bus.parameter, ...state, since: sinceMs(state.since, now) }),
     EVERY_MS,
   );
-  const may = bus.known?.may.operate ?? false;
+  const may = mayOperate(bus);
   const filtered = changed(SHAPE, state, ["since", "limit"]) > 0;
   const choose = (places: readonly string[], on: boolean): void =>
     setChosen((before) => {

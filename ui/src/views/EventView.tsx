@@ -3,7 +3,7 @@ import type { ReactElement } from "react";
 
 import { viewPage } from "../address/pages";
 import { useAddress } from "../address/useAddress";
-import type { EventReport } from "../api/answers";
+import type { Compared, EventReport } from "../api/answers";
 import { routeUrl } from "../api/client";
 import { usePolled } from "../api/usePolled";
 import { Answered } from "../parts/Answered";
@@ -15,7 +15,8 @@ import { Raw } from "../parts/Raw";
 import { Section } from "../parts/Section";
 import { To } from "../parts/To";
 import { Words } from "../parts/Words";
-import { counted } from "../words/counted";
+import { counted, grouped } from "../words/counted";
+import { indented } from "../words/indented";
 import { visible } from "../words/visible";
 import { recordOf } from "./Events";
 
@@ -81,7 +82,7 @@ function Report({ of }: { of: EventReport }): ReactElement {
           <Text color="fg.muted">No wait or dispatcher that is registered now takes it.</Text>
         )}
       </Section>
-      <Section title="What it nearly met">
+      <Section title="What it nearly met" aside={<ComparedWith of={of.subscriptions} />}>
         <Listing
           label="What it nearly met"
           rows={of.nearly}
@@ -100,14 +101,26 @@ function Report({ of }: { of: EventReport }): ReactElement {
           ]}
         />
       </Section>
-      {event.data === undefined ? null : (
-        <Section title="Data">
-          <Raw
-            label="Data of the event"
-            text={typeof event.data === "string" ? event.data : JSON.stringify(event.data, null, 2)}
-          />
+      {typeof event.data === "string" ? (
+        <Section
+          title={`Data${typeof event.data_bytes === "number" ? ` (${counted(event.data_bytes, "byte")})` : ""}`}
+        >
+          <Raw label="Data of the event" text={indented(event.data)} />
         </Section>
+      ) : (
+        <Text color="fg.muted">
+          {event.data === null ? "It has no data." : "Its data is for who may read all logs."}
+        </Text>
       )}
     </Stack>
+  );
+}
+
+function ComparedWith({ of }: { of: Compared | undefined }): ReactElement | null {
+  if (of === undefined || of.shown >= of.all) return null;
+  return (
+    <Text fontSize="sm" color="fg.muted">
+      compared with {grouped(of.shown)} of {counted(of.all, "subscription")}
+    </Text>
   );
 }

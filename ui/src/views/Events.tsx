@@ -15,7 +15,7 @@ import { Listing, type Column } from "../parts/Listing";
 import { Moment } from "../parts/Moment";
 import { useNow } from "../parts/now";
 import { To } from "../parts/To";
-import { counted } from "../words/counted";
+import { counted, grouped } from "../words/counted";
 import { visible } from "../words/visible";
 
 const SHAPE = { since: "1h", type: "", source: "", subject: "", search: "", limit: "50" } as const;
@@ -80,15 +80,28 @@ export function Events(): ReactElement {
               }
             />
             <Text fontSize="sm" color="fg.muted">
-              {counted(data.rows.length, "event")}
-              {data.unreadable ? `; ${counted(data.unreadable, "record")} could not be read as events` : ""}
-              {paused ? ". Paused." : ". New ones appear by themselves."}
+              {inWords(data)}
+              {paused ? " Paused." : " New ones appear by themselves."}
             </Text>
           </Stack>
         )}
       </Answered>
     </Stack>
   );
+}
+
+/** How many are shown, of which, and what of them. */
+function inWords(data: EventsAnswer): string {
+  const looked =
+    typeof data.looked_at === "number" && data.complete === false
+      ? `, among the latest ${grouped(data.looked_at)} of the bus`
+      : "";
+  const unread = data.unreadable ? ` ${counted(data.unreadable, "record")} could not be read as events.` : "";
+  const texts =
+    data.may?.read_texts === false
+      ? " Subjects and data are for who may read all logs, and are not searched."
+      : "";
+  return `${counted(data.rows.length, "event")}${looked}.${unread}${texts}`;
 }
 
 function columnsOf(bus: string): Column<BusEvent>[] {

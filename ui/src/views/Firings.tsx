@@ -21,9 +21,9 @@ import { visible } from "../words/visible";
 import { TaskCell } from "./rows";
 import { PAGE_ROWS, shownOf } from "./Waits";
 
-const SHAPE = { search: "", dag_id: "", before: "" } as const;
+const SHAPE = { search: "", name: "", dag_id: "", before: "" } as const;
 const PAGING = ["before"] as const;
-const NONE = { search: "", dag_id: "" };
+const NONE = { search: "", name: "", dag_id: "" };
 const EVERY_MS = 5000;
 
 /** Firings, the newest first, with what each made continue. */
@@ -61,7 +61,7 @@ export function Firings(): ReactElement {
               <To page={airflowPage(row.target)}>{row.target.run_id ?? row.target.dag_id}</To>
             </Text>
           ) : null}
-          {row.state === "open" && row.kind === "durable" && (row.may_skip ?? known?.may.operate) ? (
+          {row.state === "open" && row.kind === "durable" && row.may_skip ? (
             <Ask
               button="Skip…"
               size="xs"
@@ -95,6 +95,7 @@ export function Firings(): ReactElement {
         />
         <TextFilter label="DAG" value={state.dag_id} onChange={(dag_id) => change({ dag_id })} />
       </Filters>
+      {state.name ? <Text overflowWrap="anywhere">{visible(`Of ${state.name} alone.`)}</Text> : null}
       <Answered of={polled}>
         {(data) => (
           <>
@@ -133,7 +134,10 @@ function EventsOf({ of }: { of: Firing }): ReactElement {
       title={all.map((event) => visible(`${event.id} from ${event.source}`)).join("\n")}
     >
       {visible(listed(Object.keys(of.events)))}
-      <Text as="span" color="fg.muted">{` (${counted(all.length, "event")}${missing})`}</Text>
+      <Text
+        as="span"
+        color="fg.muted"
+      >{` (${counted(all.length + (of.left_out ?? 0), "event")}${missing})`}</Text>
     </Text>
   );
 }

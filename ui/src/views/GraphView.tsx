@@ -18,7 +18,7 @@ import { GraphPicture } from "../pictures/GraphPicture";
 import { lookOf } from "../pictures/kinds";
 import { selected } from "../pictures/selection";
 import { visible } from "../words/visible";
-import { counted } from "../words/counted";
+import { counted, grouped } from "../words/counted";
 
 const SHAPE = { node: "", search: "", only: "all" } as const;
 const EVERY_MS = 10_000;
@@ -72,6 +72,12 @@ function Selected({ of, state, change }: SelectedProps): ReactElement {
         <Text fontSize="sm" color="fg.muted">
           {counted(found.left + (of.left_out ?? 0), "more node")} not drawn. Search, or choose a node, to see
           what belongs to it.
+        </Text>
+      ) : null}
+      {of.subscriptions && of.subscriptions.shown < of.subscriptions.all ? (
+        <Text fontSize="sm" color="fg.muted">
+          Drawn from the newest {grouped(of.subscriptions.shown)} of{" "}
+          {counted(of.subscriptions.all, "subscription")}.
         </Text>
       ) : null}
       <GraphPicture

@@ -28,12 +28,28 @@ export function HealthView(): ReactElement {
 }
 
 function Report({ of, bus }: { of: Health; bus: string }): ReactElement {
+  return (
+    <Stack gap={6}>
+      <Problems of={of} />
+      <Counts of={of} bus={bus} />
+      {of.partial ? (
+        <Text color="fg.muted">
+          Engines, partitions and deliveries are for who may edit the connection of the bus.
+        </Text>
+      ) : (
+        <Details of={of} bus={bus} />
+      )}
+    </Stack>
+  );
+}
+
+/** How much there is, with links to it. */
+function Counts({ of, bus }: { of: Health; bus: string }): ReactElement {
   const letters = of.dead_letters;
   const partitions = of.partitions ?? [];
   const lag = partitions.reduce((sum, each) => sum + (each.lag ?? 0), 0);
   return (
-    <Stack gap={6}>
-      <Problems of={of} />
+    <Stack gap={4}>
       <SimpleGrid columns={{ base: 2, md: 4 }} gap={4}>
         <Fact name="Waits" value={number(of.registrations?.one_shot)} page={viewPage("waits", { bus })} />
         <Fact
@@ -41,12 +57,16 @@ function Report({ of, bus }: { of: Health; bus: string }): ReactElement {
           value={number(of.registrations?.durable)}
           page={viewPage("durable", { bus })}
         />
-        <Fact name="Unread records" value={partitions.length ? grouped(lag) : "not known"} page={null} />
-        <Fact
-          name="Open dead letters"
-          value={letters ? `${letters.complete ? "" : "at least "}${grouped(letters.open)}` : "not known"}
-          page={viewPage("dead-letters", { bus })}
-        />
+        {of.partial ? null : (
+          <>
+            <Fact name="Unread records" value={partitions.length ? grouped(lag) : "not known"} page={null} />
+            <Fact
+              name="Open dead letters"
+              value={letters ? `${letters.complete ? "" : "at least "}${grouped(letters.open)}` : "not known"}
+              page={viewPage("dead-letters", { bus })}
+            />
+          </>
+        )}
       </SimpleGrid>
       {of.registrations?.oldest ? (
         <Text fontSize="sm" color="fg.muted" wordBreak="break-word">
@@ -62,6 +82,14 @@ function Report({ of, bus }: { of: Health; bus: string }): ReactElement {
           .
         </Text>
       ) : null}
+    </Stack>
+  );
+}
+
+function Details({ of, bus }: { of: Health; bus: string }): ReactElement {
+  const partitions = of.partitions ?? [];
+  return (
+    <>
       <Section title="Engines">
         <Listing
           label="Engines"
@@ -116,7 +144,7 @@ function Report({ of, bus }: { of: Health; bus: string }): ReactElement {
           columns={PARTITIONS}
         />
       </Section>
-    </Stack>
+    </>
   );
 }
 
@@ -133,7 +161,7 @@ function Problems({ of }: { of: Health }): ReactElement {
     <Alert.Root status="error">
       <Alert.Indicator aria-hidden />
       <Alert.Content minW={0}>
-        <Alert.Title>{counted(of.problems.length, "problem")}</Alert.Title>
+        <Alert.Title>{of.partial ? "Not well" : counted(of.problems.length, "problem")}</Alert.Title>
         <Stack as="ul" gap={2} listStyleType="none" mt={1}>
           {of.problems.map((each, place) => (
             <li key={place}>

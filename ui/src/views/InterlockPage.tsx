@@ -4,10 +4,10 @@ import { Link as RouterLink, useParams } from "react-router-dom";
 
 import { viewPage, type View } from "../address/pages";
 import { useAddress } from "../address/useAddress";
-import type { Buses } from "../api/answers";
-import { routeUrl } from "../api/client";
+import type { Bus, Buses } from "../api/answers";
+import { Refused, routeUrl } from "../api/client";
 import { usePolled, type Polled } from "../api/usePolled";
-import { BusContext } from "../parts/bus";
+import { BusContext, busOf } from "../parts/bus";
 import { Choice } from "../parts/Filters";
 import { Problem } from "../parts/Problem";
 import { Shell } from "../parts/Shell";
@@ -63,6 +63,7 @@ function Page(): ReactElement {
   const [{ bus }, change] = useAddress(SHAPE);
   const buses = usePolled<Buses>(routeUrl("buses"), BUSES_MS);
   const choice = useMemo(() => ({ parameter: bus, known: buses.data }), [bus, buses.data]);
+  const broken = busOf(choice)?.error;
   const Chosen = view === null ? NoView : VIEWS[view];
   return (
     <BusContext value={choice}>
@@ -81,7 +82,14 @@ function Page(): ReactElement {
           section interlock, of Airflow&apos;s configuration.
         </Text>
       ) : (
-        <Chosen />
+        <>
+          {broken ? (
+            <Box mb={4}>
+              <Problem of={new Refused(503, broken)} title="The connection of this bus cannot be used" />
+            </Box>
+          ) : null}
+          <Chosen />
+        </>
       )}
     </BusContext>
   );
@@ -101,7 +109,7 @@ function BusOf(props: {
   if (known.length === 1) {
     return (
       <HStack fontSize="sm" color="fg.muted" flexWrap="wrap">
-        <span>bus {chosen.bus}</span>
+        <span>{chosen.bus ? `bus ${chosen.bus}` : chosen.conn_id}</span>
         <chakra.span hideBelow="md">{chosen.cluster}</chakra.span>
         {chosen.deployment ? <Badge>{chosen.deployment}</Badge> : null}
       </HStack>
@@ -111,12 +119,14 @@ function BusOf(props: {
     <Choice
       label="Bus"
       value={chosen.conn_id}
-      choices={Object.fromEntries(known.map((each) => [each.conn_id, `${each.bus} (${each.conn_id})`]))}
+      choices={Object.fromEntries(known.map((each) => [each.conn_id, busTitle(each)]))}
       onChange={props.choose}
       width="16rem"
     />
   );
 }
+
+const busTitle = (bus: Bus): string => (bus.bus ? `${bus.bus} (${bus.conn_id})` : bus.conn_id);
 
 function Tabs({ view, bus }: { view: View | null; bus: string }): ReactElement {
   const nav = useRef<HTMLDivElement>(null);

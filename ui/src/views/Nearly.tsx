@@ -10,7 +10,7 @@ import { visible } from "../words/visible";
 import { leftOut, missWords } from "../words/misses";
 
 /** The events that nearly met each missing part, with the term that refused each. */
-export function Nearly({ of }: { of: Explanation }): ReactElement | null {
+export function Nearly({ of, texts }: { of: Explanation; texts: boolean | undefined }): ReactElement | null {
   if (!of.missing.length) return null;
   const searched = of.looked_at
     ? `${counted(of.looked_at, "event")} searched${of.complete ? "" : ", and there are more"}${of.unreadable ? `, ${of.unreadable} unreadable` : ""}`
@@ -27,7 +27,7 @@ export function Nearly({ of }: { of: Explanation }): ReactElement | null {
       {of.near_misses.length ? (
         <Stack gap={4}>
           {of.near_misses.map((each) => (
-            <OfPart key={each.label} of={each} />
+            <OfPart key={each.label} of={each} texts={texts} />
           ))}
         </Stack>
       ) : (
@@ -39,7 +39,7 @@ export function Nearly({ of }: { of: Explanation }): ReactElement | null {
   );
 }
 
-function OfPart({ of }: { of: NearMisses }): ReactElement {
+function OfPart({ of, texts }: { of: NearMisses; texts: boolean | undefined }): ReactElement {
   const rest = leftOut(of);
   return (
     <Box>
@@ -57,7 +57,7 @@ function OfPart({ of }: { of: NearMisses }): ReactElement {
             <Box as="li" key={number} borderStartWidth={3} borderColor="orange.emphasized" ps={3}>
               <EventName of={miss.event} />
               <Text fontSize="sm" wordBreak="break-word">
-                <Words of={missWords(miss)} />
+                <Words of={missWords(miss, texts)} />
               </Text>
             </Box>
           ))}

@@ -19,7 +19,7 @@ export interface TabProps {
   mapIndex?: string | number;
 }
 
-const SHAPE = { bus: "" } as const;
+const SHAPE = { bus: "", key: "" } as const;
 
 /** The tab Wait: why this task instance waits, or what made it continue. */
 export function WaitTab(props: TabProps): ReactElement {
@@ -31,7 +31,7 @@ export function WaitTab(props: TabProps): ReactElement {
 }
 
 function Tab({ dagId, runId, taskId, mapIndex }: TabProps): ReactElement {
-  const [{ bus }, change] = useAddress(SHAPE);
+  const [{ bus, key }, change] = useAddress(SHAPE);
   const buses = usePolled<Buses>(routeUrl("buses"), 0);
   const index = mapIndex === undefined || mapIndex === "" ? undefined : Number(mapIndex);
   const url = routeUrl("wait", {
@@ -39,6 +39,7 @@ function Tab({ dagId, runId, taskId, mapIndex }: TabProps): ReactElement {
     dag_id: dagId,
     run_id: runId,
     task_id: taskId,
+    key,
     map_index: index !== undefined && index >= 0 ? index : undefined,
   });
   const first = usePolled<Wait>(url, everyMs);
@@ -51,7 +52,9 @@ function Tab({ dagId, runId, taskId, mapIndex }: TabProps): ReactElement {
           <Choice
             label="Bus"
             value={bus || buses.data!.buses[0]!.conn_id}
-            choices={Object.fromEntries(buses.data!.buses.map((each) => [each.conn_id, each.bus]))}
+            choices={Object.fromEntries(
+              buses.data!.buses.map((each) => [each.conn_id, each.bus || each.conn_id]),
+            )}
             onChange={(value) => change({ bus: value }, { push: true })}
           />
         </Box>

@@ -86,7 +86,7 @@ export function WaitView({ of, refresh, inTab = false }: WaitViewProps): ReactEl
               </Section>
             )}
             {of.keys.length ? <Keys of={of} /> : null}
-            {explanation && !fired ? <Nearly of={explanation} /> : null}
+            {explanation && !fired ? <Nearly of={explanation} texts={of.may.read_texts} /> : null}
           </Stack>
           <Stack gap={6} minW={0}>
             <About of={of} subscription={subscription} inTab={inTab} />
@@ -221,7 +221,7 @@ function About(props: { of: Wait; subscription: Row; inTab: boolean }): ReactEle
       "Firings",
       row.kind === "durable" ? (
         <To
-          page={viewPage("firings", { bus: parameter, search: row.name })}
+          page={viewPage("firings", { bus: parameter, name: row.name })}
         >{`its firings${row.open_firings ? `, ${row.open_firings} open` : ""}`}</To>
       ) : null,
     ],

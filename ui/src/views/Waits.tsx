@@ -43,6 +43,11 @@ export function Waits(): ReactElement {
       cell: (row) => (row.registered_ms === null ? "" : <WaitsSince ms={row.registered_ms} />),
     },
     {
+      head: "Expires",
+      wide: true,
+      cell: (row) => (typeof row.expires_ms === "number" ? <Ago ms={row.expires_ms} /> : ""),
+    },
+    {
       head: "Held by",
       wide: true,
       cell: (row) => (row.held_by.length ? row.held_by.join(", ") : <State of="late">no process</State>),

@@ -4,7 +4,8 @@ import type { NearMiss, NearMisses } from "../api/answers";
 import { counted } from "./counted";
 import { at, type Prose } from "./prose";
 
-export function missWords(miss: NearMiss): Prose {
+/** texts: whether the user may see texts of events; without that a value that is left out may be withheld. */
+export function missWords(miss: NearMiss, texts?: boolean): Prose {
   const differs = miss.difference === undefined ? "" : `; ${miss.difference}`;
   const data = miss.data ?? "";
   let more = miss.refused > 1 ? ` (and ${miss.refused - 1} more of ${miss.terms} terms)` : "";
@@ -19,13 +20,10 @@ export function missWords(miss: NearMiss): Prose {
   switch (miss.why) {
     case "term": {
       if (miss.attribute === undefined) return [`${term} refused it${because}${differs}${more}`];
-      const value = miss.value === undefined ? "of which it has none" : `which is ${quoted(miss.value)}`;
-      return [`${term} refused its ${miss.attribute}, ${value}${because}${differs}${more}`];
+      return [`${term} refused its ${miss.attribute}${valueWords(miss, texts)}${because}${differs}${more}`];
     }
     case "error":
-      return [
-        `${term} could not be evaluated: ${data || miss.error || "no reason is known"}${differs}${more}`,
-      ];
+      return [`${term} could not be evaluated${colon(data || miss.error)}${differs}${more}`];
     case "no key":
     case "no data":
       return [`it has no key at ${miss.attribute ?? "its path"}${because}`];
@@ -73,6 +71,12 @@ function sinceWords(miss: NearMiss): Prose {
   return ["it is stamped before this wait counts events, at ", at(stamp)];
 }
 
+function valueWords(miss: NearMiss, texts: boolean | undefined): string {
+  if (miss.value !== undefined) return `, which is ${quoted(miss.value)}`;
+  return texts === true ? ", of which it has none" : "";
+}
+
+const colon = (text: string | undefined): string => (text ? `: ${text}` : "");
 const quoted = (text: string): string => `"${text}"`;
 
 /** What is left to say about the near misses of one part, beside those that are shown; "" for nothing. */

@@ -55,9 +55,9 @@ export function noteWords(note: Note, nowMs: number): Prose {
     case "same_value":
       return [`${number} more with the same ${text}`];
     case "values":
-      return [`values so far: ${text}`];
+      return [text ? `values so far: ${text}` : `${number} different values so far`];
     case "values_missing":
-      return [`values missing: ${text}`];
+      return [text ? `values missing: ${text}` : `${number} values missing`];
     case "value_taken":
       return [`each ${text} of its events counts for another matcher`];
     case "full":
