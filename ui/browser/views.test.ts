@@ -52,6 +52,10 @@ describe.each(LOOKS)("$theme, $width px", (look) => {
       await page.locator("[data-interlock]").getByText(text, { exact: false }).first().waitFor();
       const main = await page.locator("main").evaluate((each) => [each.scrollWidth, each.clientWidth]);
       expect(main[0]).toBeLessThanOrEqual(main[1]!);
+      // Airflow's page scrolls in itself: what is hidden from sight must not make the window scroll too.
+      expect(
+        await page.evaluate(() => document.documentElement.scrollHeight - innerHeight),
+      ).toBeLessThanOrEqual(0);
       expect(await seriousIn(page)).toEqual([]);
       expect(page.problems).toEqual([]);
       // The texts of the fixtures would set the title if one of them was taken for HTML.

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { machine, moment, utc } from "../src/words/moment";
+import { day, machine, moment, utc } from "../src/words/moment";
 
 const NOW = Date.parse("2026-11-20T09:40:00Z");
 const BERLIN = "Europe/Berlin";
@@ -36,3 +36,8 @@ test.each([1e20, -1e20, Number.NaN, Number.POSITIVE_INFINITY])(
     expect(machine(ms)).toBeUndefined();
   },
 );
+
+test("a day has its year if it is another one", () => {
+  expect(day(Date.parse("2026-11-20T23:30:00Z"), NOW, BERLIN)).toBe("21 Nov");
+  expect(day(Date.parse("2025-11-20T12:00:00Z"), NOW, BERLIN)).toBe("20 Nov 2025");
+});

@@ -4,7 +4,7 @@ import type { ReactElement } from "react";
 import { useNow } from "../parts/now";
 import { counted, listed } from "../words/counted";
 import { distance } from "../words/duration";
-import { moment, utc } from "../words/moment";
+import { day, moment, utc } from "../words/moment";
 import { visible } from "../words/visible";
 import { axisOf, type AxisInput, type Dot, type Lane, type Line } from "./axis";
 import { colour } from "./MarkIcon";
@@ -38,6 +38,8 @@ function Drawn({ of, width }: { of: AxisInput; width: number }): ReactElement {
   const height = bottom + TICKS_PX;
   const rest = axis.more ? `and ${counted(axis.more, "more part")}` : "";
   const sameDay = moment(axis.fromMs, axis.toMs).length <= 5;
+  const tickText = (atMs: number): string =>
+    axis.days ? day(atMs, of.nowMs) : moment(atMs, sameDay ? atMs : of.nowMs);
   return (
     <>
       <chakra.svg
@@ -63,7 +65,7 @@ function Drawn({ of, width }: { of: AxisInput; width: number }): ReactElement {
             <g key={tick.atMs}>
               <line x1={tick.x} x2={tick.x} y1={top} y2={bottom + 4} stroke={token("border")} />
               <text x={tick.x} y={height - 6} textAnchor="middle" fill={token("fg-muted")} fontSize="11px">
-                {sameDay ? moment(tick.atMs, tick.atMs) : moment(tick.atMs, of.nowMs)}
+                {tickText(tick.atMs)}
               </text>
             </g>
           ))}

@@ -9,7 +9,9 @@ import { visible } from "../words/visible";
 import { drawn, leavesOf, partsOf, type Mark } from "./parts";
 
 export interface AxisInput {
+  /** From when on events count, and when it was registered. */
   sinceMs: number | null;
+  registeredMs: number | null;
   nowMs: number;
   tree: Explained | null;
   next: readonly Next[];
@@ -52,6 +54,8 @@ export interface Axis {
   lanes: Lane[];
   lines: Line[];
   ticks: Tick[];
+  /** Ticks are whole days. */
+  days: boolean;
   /** How many parts have no lane. */
   more: number;
   /** How many rows the titles of the lines take. */
@@ -64,11 +68,14 @@ const MOST_LANES = 12;
 const NEAR_PX = 9; // dots that are nearer become one
 const CHAR_PX = 6.2; // of a title's font
 const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+const SAME_MS = 5000; // a wait is registered a moment after its task has started
+const FAR_MS = 400 * DAY; // an expiry that is further away says only that there is one
 const STEPS_MS = [
   ...[1, 5, 15, 30].map((s) => s * 1000),
   ...[1, 5, 15, 30].map((m) => m * MINUTE),
   ...[1, 2, 3, 6, 12].map((h) => h * 60 * MINUTE),
-  ...[1, 2, 7, 14, 30, 90, 365].map((d) => d * 24 * 60 * MINUTE),
+  ...[1, 2, 7, 14, 30, 90, 365].map((d) => d * DAY),
 ];
 
 // Notes with a time ahead, and the words on the axis.
@@ -86,16 +93,16 @@ export function axisOf(input: AxisInput, width: number): Axis {
   const root = input.tree === null ? null : partsOf(input.tree);
   const { parts: leaves, more } = drawn(root === null ? [] : [...leavesOf(root)], MOST_LANES);
   const moments = linesOf(input);
-  const times = [
-    input.nowMs,
-    ...moments.map((line) => line.atMs),
-    ...leaves
-      .flatMap((leaf) => [...(leaf.node.events ?? []), ...(leaf.node.apart ?? []).map((each) => each.event)])
-      .map(timeOf)
-      .filter((time) => time !== null),
-  ];
-  const [fromMs, toMs] = padded(Math.min(...times), Math.max(...times));
-  const x = (ms: number): number => Math.round(((ms - fromMs) / (toMs - fromMs)) * width * 10) / 10;
+  const events = leaves.flatMap((leaf) => [
+    ...(leaf.node.events ?? []),
+    ...(leaf.node.apart ?? []).map((each) => each.event),
+  ]);
+  const [fromMs, toMs] = extentOf(input, moments, events);
+  const x = (ms: number): number => {
+    const place = ((ms - fromMs) / (toMs - fromMs)) * width;
+    return Math.round(Math.min(width, Math.max(0, place)) * 10) / 10;
+  };
+  const most = Math.max(2, Math.floor(width / 90));
   const windows = root === null ? [] : windowsOf(root.node);
   const lanes = leaves.map((leaf) => {
     const dots = clustered(leaf.node.events ?? [], x);
@@ -113,7 +120,10 @@ export function axisOf(input: AxisInput, width: number): Axis {
     };
   });
   const lines = placed(
-    moments.map((line) => ({ ...line, x: x(line.atMs) })),
+    moments
+      // Events may count from long before the wait: the axis would show nothing but that.
+      .filter((line) => line.kind !== "since" || line.atMs >= fromMs)
+      .map((line) => ({ ...line, x: x(line.atMs) })),
     width,
   );
   return {
@@ -122,7 +132,8 @@ export function axisOf(input: AxisInput, width: number): Axis {
     lanes,
     more,
     lines,
-    ticks: ticksOf(fromMs, toMs, Math.max(2, Math.floor(width / 90))).map((atMs) => ({ atMs, x: x(atMs) })),
+    ticks: ticksOf(fromMs, toMs, most).map((atMs) => ({ atMs, x: x(atMs) })),
+    days: stepOf(fromMs, toMs, most) >= DAY,
     rows: Math.max(0, ...lines.map((line) => line.row)) + 1,
     ahead: [x(input.nowMs), width],
   };
@@ -149,7 +160,12 @@ function linesOf(input: AxisInput): Moment[] {
       }
     }
   }
-  if (input.sinceMs !== null) found.push({ atMs: input.sinceMs, title: "since", kind: "since" });
+  const { sinceMs, registeredMs } = input;
+  if (registeredMs !== null) found.push({ atMs: registeredMs, title: "since", kind: "since" });
+  // Mostly they are the same.
+  if (sinceMs !== null && (registeredMs === null || Math.abs(sinceMs - registeredMs) > SAME_MS)) {
+    found.push({ atMs: sinceMs, title: registeredMs === null ? "since" : "events count", kind: "since" });
+  }
   found.push({ atMs: input.nowMs, title: "now", kind: "now" });
   return found.sort((one, other) => one.atMs - other.atMs);
 }
@@ -173,9 +189,32 @@ function* nodesOf(tree: Explained): Generator<[Explained]> {
   for (const below of tree.of ?? []) yield* nodesOf(below);
 }
 
-function padded(low: number, high: number): [number, number] {
-  const length = Math.max(high - low, 1000);
-  return [low - length * 0.03, low + length * 1.04];
+/**
+ * The times at both ends. The wait itself and what comes next are always between them; the times of events, which
+ * their senders choose, only if they make the axis at most five times as long. Others lie at its end.
+ */
+function extentOf(
+  input: AxisInput,
+  moments: readonly Moment[],
+  events: readonly EventRef[],
+): [number, number] {
+  const near = (ms: number): boolean => Math.abs(ms - input.nowMs) < FAR_MS;
+  const own = [
+    input.nowMs,
+    ...moments.filter((line) => line.kind !== "since").map((line) => line.atMs),
+  ].filter(near);
+  if (input.registeredMs !== null && near(input.registeredMs)) own.push(input.registeredMs);
+  let low = Math.min(...own);
+  let high = Math.max(...own);
+  const length = Math.max(high - low, MINUTE);
+  const times = events.map(timeOf).filter((time) => time !== null);
+  const usable = times.filter((time) => time > low - 2 * length && time < high + 2 * length);
+  const { sinceMs } = input;
+  if (sinceMs !== null && sinceMs > low - length && sinceMs < high) usable.push(sinceMs);
+  low = Math.min(low, ...usable);
+  high = Math.max(high, ...usable);
+  const whole = Math.max(high - low, 1000);
+  return [low - whole * 0.03, high + whole * 0.04];
 }
 
 const timeOf = (event: EventRef): number | null => event.time_ms ?? event.timestamp_ms ?? null;
@@ -209,9 +248,15 @@ function placed(lines: readonly (Moment & { x: number })[], width: number): Line
   });
 }
 
+function stepOf(fromMs: number, toMs: number, most: number): number {
+  const year = STEPS_MS.at(-1)!;
+  const years = (toMs - fromMs) / year;
+  return STEPS_MS.find((each) => (toMs - fromMs) / each <= most) ?? year * Math.ceil(years / most);
+}
+
 /** Round times between two times, at most `most`; whole hours and days are those of the browser's zone. */
 export function ticksOf(fromMs: number, toMs: number, most: number): number[] {
-  const step = STEPS_MS.find((each) => (toMs - fromMs) / each <= most) ?? STEPS_MS.at(-1)!;
+  const step = stepOf(fromMs, toMs, most);
   const shift = -new Date(fromMs).getTimezoneOffset() * MINUTE;
   const ticks = [];
   for (let at = Math.ceil((fromMs + shift) / step) * step - shift; at <= toMs; at += step) ticks.push(at);

@@ -75,11 +75,16 @@ export function WaitView({ of, refresh, inTab = false }: WaitViewProps): ReactEl
                 <Tree of={explanation.tree} />
               </Section>
             ) : null}
-            {fired ? null : (
+            {fired || (explanation === null && !of.next.length) ? null : (
               <Section title="Time">
                 {explanation ? (
                   <AxisPicture
-                    of={{ sinceMs: subscription.since_ms, tree: explanation.tree, next: of.next }}
+                    of={{
+                      sinceMs: subscription.since_ms,
+                      registeredMs: subscription.registered_ms,
+                      tree: explanation.tree,
+                      next: of.next,
+                    }}
                   />
                 ) : null}
                 <NextSteps of={of.next} ends={subscription.kind === "one-shot"} />
@@ -117,7 +122,11 @@ function Head(props: { of: Wait; subscription: Row; refresh: () => void }): Reac
     <Flex gap={4} justify="space-between" wrap="wrap" align="start">
       <Stack gap={1} flex="1 1 20rem" minW={0}>
         <HStack align="start" gap={2}>
-          {expired ? <State of="late">expired</State> : <State of={of.state} />}
+          {expired ? (
+            <State of="late">expired</State>
+          ) : (
+            <State of={of.state}>{durable && of.state === "waiting" ? "registered" : of.state}</State>
+          )}
           <Text fontSize="lg" fontWeight="medium" lineHeight="short" wordBreak="break-word">
             {first === undefined ? visible(subscription.name) : <Words of={first} />}
           </Text>
@@ -226,10 +235,13 @@ function About(props: { of: Wait; subscription: Row; inTab: boolean }): ReactEle
       ) : null,
     ],
     ["Key", row.key],
-    ["Events count since", row.since_ms === null ? null : <Moment ms={row.since_ms} precision="seconds" />],
+    ["Events count since", row.since_ms === null ? null : <Since ms={row.since_ms} />],
     ["Registered", row.registered_ms === null ? null : <Moment ms={row.registered_ms} precision="seconds" />],
     ["Delivers to", row.delivers_to],
-    ["Held by", of.firing === null ? listed(row.held_by) || "no process" : null],
+    [
+      "Held by",
+      of.firing === null ? listed(row.held_by) || (row.kind === "one-shot" ? "no process" : null) : null,
+    ],
     [
       "Condition as text",
       of.condition ? <Raw label="Condition as text" text={of.condition} maxH="12rem" /> : null,
@@ -240,6 +252,11 @@ function About(props: { of: Wait; subscription: Row; inTab: boolean }): ReactEle
       <Facts of={facts} narrow />
     </Section>
   );
+}
+
+/** 0 and 1 are how it is written that all events count. */
+function Since({ ms }: { ms: number }): ReactElement {
+  return ms <= 1 ? <>the beginning of the bus</> : <Moment ms={ms} precision="seconds" />;
 }
 
 function Nothing({ of, inTab }: { of: Wait; inTab: boolean }): ReactElement {

@@ -23,6 +23,13 @@ export function moment(atMs: number, nowMs: number, precision: Precision = "minu
   return `${date}${at.year === now.year ? "" : ` ${at.year}`}, ${at.clock}`;
 }
 
+/** `20 Nov`, with the year if it is another one than that of now. */
+export function day(atMs: number, nowMs: number, zone?: string): string {
+  const at = partsOf(atMs, "minutes", zone);
+  const year = partsOf(nowMs, "minutes", zone).year;
+  return `${at.day} ${MONTHS[at.month - 1]}${at.year === year ? "" : ` ${at.year}`}`;
+}
+
 /** `2026-11-20 09:12:03 UTC`, with milliseconds if it has any. */
 export function utc(atMs: number): string {
   if (!isTime(atMs)) return `${atMs} ms since 1970`;
