@@ -207,6 +207,7 @@ class _Telling:
                 "cancel": edits,
                 "clear": edits and self.owner.run_id is not None,
                 "emit": rights.operates(conn_id),
+                "read_texts": self._reads_texts,
             },
         }
 

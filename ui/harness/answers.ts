@@ -85,7 +85,15 @@ function action(route: string): Answer {
     case "redrive":
       return fixture("redrive");
     case "emit":
-      return { status: 200, body: { topic: "interlock-event", partition: 3, offset: 41_300 } };
+      return {
+        status: 200,
+        body: {
+          event: { id: "1", source: "/analytics/page", type: "com.bank.rates.published" },
+          topic: "interlock-event",
+          partition: 3,
+          offset: 41_300,
+        },
+      };
     case "cancel":
       return {
         status: 409,

@@ -40,10 +40,9 @@ export interface Row {
   delivers_to: string | null;
   open_keys: number | null;
   open_firings: number | null;
-  /** Firings that wait for room in the target, those under way, whether its sink is paused. */
+  /** Of a dispatcher: firings whose run could not be created, and runs of its target under way. */
   held?: number | null;
   in_flight?: number | null;
-  paused?: boolean | string | null;
   oldest_since_ms?: number | null;
   expires_ms?: number | null;
 }
@@ -82,10 +81,10 @@ export interface Events extends Rows<BusEvent> {
   may?: { read_texts: boolean };
 }
 
-/** What an event met and nearly met. `met` has names, or rows. */
+/** What an event met and nearly met. */
 export interface EventReport {
   event: BusEvent;
-  met: (string | (Pick<Row, "name"> & Partial<Row>))[];
+  met: (Pick<Row, "name"> & Partial<Row>)[];
   /** How many more it met. */
   left_out?: number;
   nearly: { subscription: string; label: string; because: string }[];

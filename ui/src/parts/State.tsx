@@ -10,7 +10,6 @@ const COLOURS: Record<string, string> = {
   open: "blue",
   none: "gray",
   late: "orange",
-  paused: "orange",
   problem: "red",
 };
 

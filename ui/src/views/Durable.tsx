@@ -12,10 +12,12 @@ import { useBus } from "../parts/bus";
 import { Choice, Filters, TextFilter } from "../parts/Filters";
 import { Listing, type Column } from "../parts/Listing";
 import { Ago } from "../parts/Moment";
+import { useNow } from "../parts/now";
 import { Pages } from "../parts/Pages";
 import { State } from "../parts/State";
 import { To } from "../parts/To";
 import { grouped, listed } from "../words/counted";
+import { lateWords } from "../words/late";
 import { visible } from "../words/visible";
 import { TaskCell } from "./rows";
 import { PAGE_ROWS, shownOf } from "./Waits";
@@ -88,6 +90,16 @@ export function Durable(): ReactElement {
   );
 }
 
+function Late({ of }: { of: Row }): ReactElement | null {
+  const words = lateWords(of, useNow(60_000));
+  if (!words) return null;
+  return (
+    <Text fontSize="xs" mt={1}>
+      <State of="late">late</State> {words}
+    </Text>
+  );
+}
+
 function columnsOf(rows: readonly Row[], bus: string): Column<Row>[] {
   const has = (name: "held" | "in_flight") => rows.some((row) => typeof row[name] === "number");
   return [
@@ -97,12 +109,10 @@ function columnsOf(rows: readonly Row[], bus: string): Column<Row>[] {
       cell: (row) => (
         <>
           <To page={viewPage("subscription", { bus, name: row.name })}>{row.name}</To>{" "}
-          {row.paused ? (
-            <State of="paused">{typeof row.paused === "string" ? row.paused : "paused"}</State>
-          ) : null}
           <Text fontSize="xs" color="fg.muted">
             {visible(listed(row.labels))}
           </Text>
+          <Late of={row} />
         </>
       ),
     },

@@ -68,14 +68,11 @@ function Report({ of }: { of: EventReport }): ReactElement {
       <Section title="What it met">
         {of.met.length ? (
           <Stack as="ul" listStyleType="none" gap={1}>
-            {of.met.map((each) => {
-              const name = typeof each === "string" ? each : each.name;
-              return (
-                <li key={name}>
-                  <To page={viewPage("subscription", { bus, name })}>{name}</To>
-                </li>
-              );
-            })}
+            {of.met.map(({ name }) => (
+              <li key={name}>
+                <To page={viewPage("subscription", { bus, name })}>{name}</To>
+              </li>
+            ))}
             {of.left_out ? <li>and {counted(of.left_out, "more subscription")}</li> : null}
           </Stack>
         ) : (

@@ -198,7 +198,7 @@ def test_a_wait_is_told_in_words_with_what_comes_next_and_what_can_be_done(world
     ]
     assert [each["what"] for each in found["next"]] == ["timeout", "expires"]
     assert found["wanted"][0]["data"] == {"day": DAY}
-    assert found["may"] == {"cancel": True, "clear": True, "emit": False}
+    assert found["may"] == {"cancel": True, "clear": True, "emit": False, "read_texts": True}
     assert found["commands"][0] == {
         "what": "Why it has not fired",
         "command": "airflow interlock explain airflow/report/r/wait/0 --bus b",
@@ -229,6 +229,7 @@ def test_texts_of_events_are_for_whoever_may_read_the_log(world: World) -> None:
     blind = world.ask("/wait", "blind", **TASK)
     assert "SECRET" not in blind.text
     told = blind.json()
+    assert told["may"]["read_texts"] is False
     assert told["words"][1].endswith("rates and fx are missing.")
     assert [each["misses"][0]["event"]["id"] for each in told["explanation"]["near_misses"]] == ["r1", "x1"]
 
