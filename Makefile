@@ -107,10 +107,11 @@ TESTED = KAFKA_OPTS="$$($(PY) -m tests.kit.class_data broker)" SPARK_SUBMIT_OPTS
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones (starts brokers, Airflow and Spark by itself)
 	@$(MAKE) -s promtool || true # the tests that need it fail and say so
-	@mkdir -p .build; make -k check > .build/check.log 2>&1 & checks=$$!; \
+	@mkdir -p .build; { code=0; make -k check > .build/check.log 2>&1 || code=1; make try-ui > .build/ui.log 2>&1 || code=1; exit $$code; } & checks=$$!; \
 	[ -e tests/__pycache__ ] || $(PYTEST) --collect-only -qq tests > /dev/null || true; \
 	code=0; $(TESTED) tests || code=$$?; \
-	wait $$checks || code=1; echo "== make check, which ran beside the tests"; cat .build/check.log; exit $$code
+	wait $$checks || code=1; echo "== make try-ui, which ran beside the tests"; cat .build/ui.log >&2; \
+	echo "== make check, which ran beside the tests"; cat .build/check.log; exit $$code
 
 .PHONY: test-unit
 test-unit: $(VENV)/.interlock ## Unit tests: no broker, no Java

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 
-import { Harness, seriousIn } from "./browser";
+import { Harness, seriousIn, type Opened } from "./browser";
 
 const READY = `dags/daily_report/runs/${encodeURIComponent("scheduled__2026-11-20T00:00:00+00:00")}/tasks/ready/plugin/interlock-wait`;
 
@@ -129,7 +129,7 @@ test("dead letters are sent again after a look at where they would go", async ()
 });
 
 test("an answer is asked for again with its ETag, and no more when one leaves", async () => {
-  const page = await harness.open(READY);
+  const page = await harness.open(READY, undefined, { alone: true });
   const confirmed = await page.waitForResponse(
     (each) => each.url().includes("/interlock-ui/wait?") && each.status() === 304,
   );
@@ -160,8 +160,6 @@ test("times are of the browser's zone, with UTC as their title", async () => {
   );
   await page.close();
 });
-
-type Opened = Awaited<ReturnType<Harness["open"]>>;
 
 const focused = (page: Opened): Promise<string> =>
   page.evaluate(() => document.activeElement?.textContent ?? "");

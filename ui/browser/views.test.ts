@@ -48,7 +48,7 @@ describe.each(LOOKS)("$theme, $width px", (look) => {
   test.each(Object.entries(VIEWS))(
     "%s is whole, fits, can be used by everybody, and leaves no error in the console",
     async (name, [address, text]) => {
-      const page = await harness.open(address, look);
+      const page = await harness.visit(address, look);
       await page.locator("[data-interlock]").getByText(text, { exact: false }).first().waitFor();
       const main = await page.locator("main").evaluate((each) => [each.scrollWidth, each.clientWidth]);
       expect(main[0]).toBeLessThanOrEqual(main[1]!);
@@ -61,7 +61,6 @@ describe.each(LOOKS)("$theme, $width px", (look) => {
       // The texts of the fixtures would set the title if one of them was taken for HTML.
       expect(await page.title()).not.toBe("owned");
       await page.screenshot({ path: join(SHOTS, `${name}-${look.theme}-${look.width}.png`) });
-      await page.close();
     },
   );
 });

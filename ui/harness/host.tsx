@@ -93,6 +93,9 @@ const router = createBrowserRouter(
   { basename: new URL(document.baseURI).pathname },
 );
 
+// A test goes from view to view without loading the libraries again.
+Object.assign(globalThis, { goTo: (to: string): Promise<void> => router.navigate(to) });
+
 const theme = new URLSearchParams(location.search).get("theme") ?? localStorage.getItem("theme") ?? "light";
 localStorage.setItem("theme", theme);
 document.documentElement.classList.add(theme);
