@@ -41,6 +41,12 @@ test-ui: ui ## Each view of the page in Chromium, in light and dark, wide and na
 opened-ui: $(UI_PACKAGES)
 	@LOOKS='$(LOOKS)' CHROMIUM="$${CHROMIUM:-$$(command -v chromium)}" npm --prefix ui run --silent browser
 
+# Of a fixed moment, so that another run on this Chromium and these fonts makes the same bytes.
+.PHONY: pictures-ui
+pictures-ui: ui ## The pictures of docs/use/page.md and README.md, from ui/fixtures into docs/images/page
+	@CHROMIUM="$${CHROMIUM:-$$(command -v chromium)}" npm --prefix ui run --silent pictures
+	@ls -l docs/images/page
+
 # What `make test` runs of it. Node and the packages are not what a test is about, so without them it says so and
 # fails nothing; a lock file that does not fit, and a package with another hash, are faults of the repository.
 .PHONY: try-ui

@@ -183,6 +183,7 @@ class _Telling:
             "delivers_to": None,
             "open_keys": 0,
             "open_firings": None,
+            "expires_ms": None,
         }
 
     def _frame(self, state: str) -> dict[str, Any]:

@@ -70,10 +70,11 @@ export class Harness {
   /**
    * A page of its own with a view, when the view has its answer.
    *
-   * alone: in a profile of its own, for a test that stops the clock.
+   * alone: in a profile of its own, for a test that stops the clock. atMs: in one whose clock stands still there.
    */
-  async open(view: string, look: Look = ALL_LOOKS[0]!, { alone = false } = {}): Promise<Opened> {
-    const context = await this.profile(look, alone);
+  async open(view: string, look: Look = ALL_LOOKS[0]!, { alone = false, atMs = 0 } = {}): Promise<Opened> {
+    const context = await this.profile(look, alone || atMs > 0, atMs ? "UTC" : "Europe/Berlin");
+    if (atMs) await context.clock.setFixedTime(atMs);
     const page = Object.assign(await context.newPage(), { problems: [] as string[] });
     page.on("console", (message) => {
       if (message.type() === "error" || message.type() === "warning") page.problems.push(message.text());
@@ -99,14 +100,14 @@ export class Harness {
     return page;
   }
 
-  private profile(look: Look, alone: boolean): Promise<BrowserContext> {
+  private profile(look: Look, alone: boolean, timezoneId: string): Promise<BrowserContext> {
     const name = alone ? "" : `${look.theme} ${look.width}`;
     const known = this.profiles.get(name);
     if (known !== undefined && !alone) return known;
     const made = this.browser.newContext({
       viewport: { width: look.width, height: 900 },
       reducedMotion: "reduce",
-      timezoneId: "Europe/Berlin",
+      timezoneId,
     });
     if (!alone) this.profiles.set(name, made);
     return made;

@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 // One browser and one server for all: they run one after the other.
 export default defineConfig({
   test: {
-    include: ["browser/**/*.test.ts"],
+    include: [process.env["PICTURES"] ? "browser/pictures.ts" : "browser/**/*.test.ts"],
     environment: "node",
     fileParallelism: false,
     testTimeout: 60_000,

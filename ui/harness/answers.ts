@@ -11,13 +11,15 @@ import { existsSync, readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 
-const WRITTEN_MS = Date.parse("2026-11-20T09:40:00Z");
+import { WRITTEN_MS } from "./moment.ts";
+
 const FIXTURES = join(import.meta.dirname, "..", "fixtures");
 const IS_LENGTH = /^(took|by)_ms$/;
 const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)/g;
 
-// One moment for all answers of a run, so that an answer stays the same until it is asked for anew.
-const STARTED_MS = Date.now();
+// One moment for all answers of a run, so that an answer stays the same until it is asked for anew. NOW_MS: of
+// pictures, which are to be the same each time.
+const STARTED_MS = Number(process.env["NOW_MS"] || Date.now());
 let reads = 0;
 
 interface Answer {
@@ -72,7 +74,7 @@ function answerTo(url: URL, method: string): Answer {
     case "subscription":
       return fixture(of("key") ? "wait" : of("name").includes("dispatch") ? "subscription-several" : "wait");
     case "waits":
-      return fixture(of("kind") === "durable" ? "waits-durable" : "waits");
+      return of("kind") === "durable" ? fixture("waits-durable") : fixture(`waits-${of("search")}`, "waits");
     case "buses":
       return fixture(`buses-${process.env["BUSES"] ?? ""}`, "buses");
     default:

@@ -64,7 +64,13 @@ function Drawn({ of, width }: { of: AxisInput; width: number }): ReactElement {
           {axis.ticks.map((tick) => (
             <g key={tick.atMs}>
               <line x1={tick.x} x2={tick.x} y1={top} y2={bottom + 4} stroke={token("border")} />
-              <text x={tick.x} y={height - 6} textAnchor="middle" fill={token("fg-muted")} fontSize="11px">
+              <text
+                x={tick.x}
+                y={height - 6}
+                textAnchor={tick.x > inner - 24 ? "end" : "middle"}
+                fill={token("fg-muted")}
+                fontSize="11px"
+              >
                 {tickText(tick.atMs)}
               </text>
             </g>
@@ -191,7 +197,17 @@ function LineOf({ of, bottom }: { of: Line; bottom: number }): ReactElement {
         strokeWidth={of.kind === "now" ? 2 : 1.5}
         strokeDasharray={of.kind === "ahead" ? "4 3" : "none"}
       />
-      <text x={of.x} y={y} textAnchor={of.anchor} fill={fill} fontWeight={of.kind === "now" ? 600 : 400}>
+      <text
+        x={of.x}
+        y={y}
+        textAnchor={of.anchor}
+        fill={fill}
+        fontWeight={of.kind === "now" ? 600 : 400}
+        // Its own ground hides the line of another title.
+        stroke={token("bg")}
+        strokeWidth={4}
+        paintOrder="stroke"
+      >
         {of.title}
       </text>
     </g>

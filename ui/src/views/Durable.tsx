@@ -94,7 +94,7 @@ function Late({ of }: { of: Row }): ReactElement | null {
   const words = lateWords(of, useNow(60_000));
   if (!words) return null;
   return (
-    <Text fontSize="xs" mt={1}>
+    <Text fontSize="xs" mt={1} maxW="20rem">
       <State of="late">late</State> {words}
     </Text>
   );

@@ -1,4 +1,4 @@
-import { Stack, Text, VisuallyHidden } from "@chakra-ui/react";
+import { Code, Stack, Text, VisuallyHidden } from "@chakra-ui/react";
 import type { ReactElement } from "react";
 
 import { Ask } from "../actions/Ask";
@@ -112,12 +112,28 @@ export function Firings(): ReactElement {
               next={data.next}
               go={(before) => change({ before }, { push: true })}
             />
+            {data.next ? null : <Older name={state.name} />}
           </>
         )}
       </Answered>
     </Stack>
   );
 }
+
+/** What the list does not have, and where to look then. */
+function Older({ name }: { name: string }): ReactElement {
+  return (
+    <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere">
+      Older firings than the latest 10,000 of the bus are not listed. The log of a task says when its wait
+      fired and by which events;{" "}
+      <Code size="sm">{visible(`airflow interlock explain ${name ? quoted(name) : "NAME"}`)}</Code> looks
+      through the latest 200,000 records of the bus.
+    </Text>
+  );
+}
+
+const quoted = (name: string): string =>
+  /^[\w@%+=:,./-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
 
 /** The tab of the task that it made continue, or the subscription that fired. */
 function whyPage(of: Firing, bus: string): string {

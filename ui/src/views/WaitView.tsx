@@ -277,7 +277,7 @@ function Nothing({ of, inTab }: { of: Wait; inTab: boolean }): ReactElement {
                   <Words of={each} />
                 </Text>
               ))
-            : "When it waits for events, this tab says for which, what came, and what is missing."}
+            : "When it waits for events, this tab says for which, what came, and what is missing. When one fired that is not among the bus's latest 10,000 firings, only the task's log says so."}
         </EmptyState.Description>
         <To page={viewPage("waits", { bus: parameter })}>See all waits</To>
         {of.notes.map((each, number) => (
