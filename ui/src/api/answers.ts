@@ -22,7 +22,7 @@ export interface Bus {
 
 export type Kind = "one-shot" | "durable";
 
-/** A subscription. `missing` and `parts` are null if it has several open keys. */
+/** A subscription. `missing` and `parts` are null if it has fired, and if it has several open keys. */
 export interface Row {
   name: string;
   kind: Kind;
@@ -34,6 +34,8 @@ export interface Row {
   since_ms: number | null;
   registered_ms: number | null;
   labels: string[];
+  /** Its task has not taken its firing yet. */
+  fired: boolean;
   missing: string[] | null;
   parts: [met: number, all: number] | null;
   held_by: string[];

@@ -32,14 +32,23 @@ export function TaskCell({ of, name }: { of: TaskInstance; name: string }): Reac
   );
 }
 
+function missingText({ fired, missing }: Row): string {
+  if (fired) return "fired; its task has not continued yet";
+  if (missing === null) return "several keys";
+  return missing.length ? listed(missing) : "nothing";
+}
+
 /** What is missing, linked to why. */
 export function MissingCell({ of }: { of: Row }): ReactElement {
   const { parameter } = useBus();
   const why = viewPage("subscription", { bus: parameter, name: of.name });
-  const text = of.missing === null ? "several keys" : of.missing.length ? listed(of.missing) : "nothing";
+  const text = missingText(of);
   return (
     <Box minW="7rem">
-      <To page={why} label={`Why it waits: ${of.name}, missing ${text}`}>
+      <To
+        page={why}
+        label={of.fired ? `${of.name} ${text}` : `Why it waits: ${of.name}, missing ${text}`}
+      >
         {text}
       </To>
       {of.parts ? <PartsBar met={of.parts[0]} all={of.parts[1]} /> : null}
