@@ -14,7 +14,7 @@ const tab = (task: string, mapped?: number): string =>
 const VIEWS: Readonly<Record<string, readonly [address: string, text: string]>> = {
   "tab-waiting": [tab("ready"), "rates is missing"],
   "tab-viewer": [tab("viewer"), "The bus has no engine"],
-  "tab-mixed": [tab("mixed"), "at least 2 of 3"],
+  "tab-mixed": [tab("mixed"), "the beginning of the bus"],
   "tab-many": [tab("many", 3), "Show 23 more parts"],
   "tab-fired": [tab("fired"), "task resumed"],
   "tab-none": [tab("none"), "This task waits for no event"],
@@ -22,7 +22,7 @@ const VIEWS: Readonly<Record<string, readonly [address: string, text: string]>> 
   "tab-reading": [tab("reading"), "Reading"],
   waits: ["plugin/interlock/waits", "11 waits"],
   "waits-many": ["plugin/interlock/waits?search=many", "50 of 99,841 waits"],
-  durable: ["plugin/interlock/durable", "Not delivered for 34 min"],
+  durable: ["plugin/interlock/durable", "Not delivered for"],
   subscription: [
     "plugin/interlock/subscription?name=analytics/dispatch/customer_report",
     "the 20 nearest to firing of 1,204",

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Explained } from "../src/api/answers";
-import { axisOf, ticksOf } from "../src/pictures/axis";
+import { axisOf, tickText, ticksOf } from "../src/pictures/axis";
 
 const at = (text: string): number => Date.parse(`2026-11-20T${text}Z`);
 
@@ -203,6 +203,15 @@ test("over days the ticks are days", () => {
   const next = [{ what: "expires", at_ms: at("09:12:00") + 6 * 86_400_000 }];
   expect(axisOf({ ...INPUT, tree: null, next }, 600).days).toBe(true);
   expect(axisOf(INPUT, 600).days).toBe(false);
+});
+
+test("a tick is a time of the day, and at midnight the day", () => {
+  const now = Date.parse("2026-11-20T22:00:00Z");
+  const text = (time: string, days = false): string => tickText(Date.parse(time), days, now, "Europe/Berlin");
+  expect(text("2026-11-20T22:00:00Z")).toBe("23:00");
+  expect(text("2026-11-20T23:00:00Z")).toBe("21 Nov");
+  expect(text("2026-11-21T00:00:00Z")).toBe("01:00");
+  expect(text("2026-11-21T11:00:00Z", true)).toBe("21 Nov");
 });
 
 function eventAt(time: string): Explained {

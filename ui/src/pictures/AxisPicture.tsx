@@ -4,9 +4,9 @@ import type { ReactElement } from "react";
 import { useNow } from "../parts/now";
 import { counted, listed } from "../words/counted";
 import { distance } from "../words/duration";
-import { day, moment, utc } from "../words/moment";
+import { utc } from "../words/moment";
 import { visible } from "../words/visible";
-import { axisOf, type AxisInput, type Dot, type Lane, type Line } from "./axis";
+import { axisOf, tickText, type AxisInput, type Dot, type Lane, type Line } from "./axis";
 import { colour } from "./MarkIcon";
 import { useWidth } from "./useWidth";
 
@@ -37,9 +37,6 @@ function Drawn({ of, width }: { of: AxisInput; width: number }): ReactElement {
   const bottom = top + Math.max(1, axis.lanes.length) * LANE_PX;
   const height = bottom + TICKS_PX;
   const rest = axis.more ? `and ${counted(axis.more, "more part")}` : "";
-  const sameDay = moment(axis.fromMs, axis.toMs).length <= 5;
-  const tickText = (atMs: number): string =>
-    axis.days ? day(atMs, of.nowMs) : moment(atMs, sameDay ? atMs : of.nowMs);
   return (
     <>
       <chakra.svg
@@ -71,7 +68,7 @@ function Drawn({ of, width }: { of: AxisInput; width: number }): ReactElement {
                 fill={token("fg-muted")}
                 fontSize="11px"
               >
-                {tickText(tick.atMs)}
+                {tickText(tick.atMs, axis.days, of.nowMs)}
               </text>
             </g>
           ))}

@@ -5,6 +5,7 @@
  */
 
 import type { EventRef, Explained, Next } from "../api/answers";
+import { day, moment } from "../words/moment";
 import { visible } from "../words/visible";
 import { drawn, leavesOf, partsOf, type Mark } from "./parts";
 
@@ -261,4 +262,10 @@ export function ticksOf(fromMs: number, toMs: number, most: number): number[] {
   const ticks = [];
   for (let at = Math.ceil((fromMs + shift) / step) * step - shift; at <= toMs; at += step) ticks.push(at);
   return ticks;
+}
+
+/** A time of the day; at midnight the day, which would be too long beside it. */
+export function tickText(atMs: number, days: boolean, nowMs: number, zone?: string): string {
+  const clock = moment(atMs, atMs, "minutes", zone);
+  return days || clock === "00:00" ? day(atMs, nowMs, zone) : clock;
 }

@@ -118,7 +118,7 @@ function columnsOf(rows: readonly Row[], bus: string): Column<Row>[] {
     },
     { head: "DAG", wide: true, cell: (row) => (row.dag_id ? <TaskCell of={row} name="" /> : "") },
     { head: "Goes to", wide: true, cell: (row) => row.delivers_to ?? "runs of its DAG" },
-    { head: "Open keys", numeric: true, cell: (row) => number(row.open_keys) },
+    { head: "Open keys", numeric: true, wide: true, cell: (row) => number(row.open_keys) },
     {
       head: "Open firings",
       numeric: true,

@@ -277,7 +277,7 @@ function Nothing({ of, inTab }: { of: Wait; inTab: boolean }): ReactElement {
                   <Words of={each} />
                 </Text>
               ))
-            : "When it waits for events, this tab says for which, what came, and what is missing. When one fired that is not among the bus's latest 10,000 firings, only the task's log says so."}
+            : "When it waits for events, this tab says for which, what came, and what is missing. A wait that fired before the latest 10,000 firings of the bus is in the task's log alone."}
         </EmptyState.Description>
         <To page={viewPage("waits", { bus: parameter })}>See all waits</To>
         {of.notes.map((each, number) => (

@@ -45,10 +45,7 @@ export function MissingCell({ of }: { of: Row }): ReactElement {
   const text = missingText(of);
   return (
     <Box minW="7rem">
-      <To
-        page={why}
-        label={of.fired ? `${of.name} ${text}` : `Why it waits: ${of.name}, missing ${text}`}
-      >
+      <To page={why} label={of.fired ? `${of.name} ${text}` : `Why it waits: ${of.name}, missing ${text}`}>
         {text}
       </To>
       {of.parts ? <PartsBar met={of.parts[0]} all={of.parts[1]} /> : null}
