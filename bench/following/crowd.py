@@ -9,22 +9,29 @@ from interlock import Condition, Event, event
 from interlock.conditions import EMPTY, Match, State, step
 from interlock.engine.config import BusConfig
 from interlock.engine.records import (
+    ActionRecord,
+    FiringRecord,
     LeaseRecord,
     MetaRecord,
     Registration,
     RegistrationKey,
+    RenewalRecord,
     encode_json,
     encode_msgpack,
     partition_of,
     state_key,
 )
-from interlock.engine.waiting.registration_writer import MOST_NAMED
+from interlock.engine.registry.leases import lease_key, renewal_key
+from interlock.engine.waiting.lease_writer import MOST_NAMED
+from interlock.events.kafka import encode
 
 from ..engine.load import PARTITIONS, PRODUCER, new_bus, put
 
 Kind = Literal["shared", "distinct"]
 KINDS: Final[tuple[Kind, ...]] = ("shared", "distinct")
 DAGS: Final = 500
+EVENTS: Final = 2000
+FIRINGS: Final = 10_000
 SHARED: Final = event("com.acme.orders.placed", by="data.date", label="orders") & event(
     "com.acme.rates.loaded", by="data.date", label="rates"
 )
@@ -43,7 +50,8 @@ def _condition(kind: Kind, n: int) -> tuple[Condition, str | None]:
     return orders & event("com.acme.rates.loaded", source=f"/spark/{n}", label="rates"), None
 
 
-def _half_met(condition: Condition, key: str | None, n: int, now_ms: int) -> State:
+def _order(n: int) -> Event:
+    """An event that meets the first part of wait `n`."""
     attributes = {
         "specversion": "1.0",
         "id": f"order-{n}",
@@ -53,8 +61,11 @@ def _half_met(condition: Condition, key: str | None, n: int, now_ms: int) -> Sta
         "time": "2026-11-20T12:00:00Z",
         "datacontenttype": "application/json",
     }
-    one = Event(attributes, f'{{"date":"{key}","amount":{n}}}'.encode())
-    match = Match(one, (0,), "bus-event", n % PARTITIONS, n, now_ms)
+    return Event(attributes, f'{{"date":"2026-{n}","amount":{n}}}'.encode())
+
+
+def _half_met(condition: Condition, n: int, now_ms: int) -> State:
+    match = Match(_order(n), (0,), "bus-event", n % PARTITIONS, n, now_ms)
     return step(condition, EMPTY, match)[0]
 
 
@@ -71,7 +82,7 @@ def crowded_bus(bootstrap_servers: str, kind: Kind, waits: int, open_keys: int, 
         place = RegistrationKey(registration.incarnation, "ab12cd34").encode()
         put(producer, topic, encode_json(registration), place, partition=0)
         if n < open_keys:
-            held = _half_met(condition, key, n, now_ms).encode()
+            held = _half_met(condition, n, now_ms).encode()
             meta = MetaRecord(1, n + 1, {f"bus-event/{n % PARTITIONS}": n}, False, True, (None, held))
             number = partition_of("one-shot", name_of(n), key or "", PARTITIONS)
             put(
@@ -83,6 +94,28 @@ def crowded_bus(bootstrap_servers: str, kind: Kind, waits: int, open_keys: int, 
             )
     for number, at in enumerate(range(0, waits, MOST_NAMED)):
         lease = LeaseRecord(deployment="airflow", incarnations=named[at : at + MOST_NAMED], host="worker-1")
-        put(producer, topic, encode_json(lease), f"lease/triggerer/{number}".encode(), partition=0)
+        put(producer, topic, encode_json(lease), lease_key("triggerer", number), partition=0)
+    put(producer, topic, encode_json(RenewalRecord()), renewal_key("triggerer"), partition=0)
+    _put_past(producer, config)
     producer.flush()
     return config
+
+
+def _put_past(producer: Producer, config: BusConfig) -> None:
+    """Events, and firings of waits that have ended."""
+    for n in range(EVENTS):
+        key, value, headers = encode(_order(n))
+        put(producer, config.topic("event"), value, key, headers=headers)
+    for n in range(FIRINGS):
+        name = f"airflow/dag_{n % DAGS}/scheduled__2026-11-19T00:00:00+00:00/wait/{n}"
+        fired = FiringRecord(
+            id=f"{n:032x}",
+            outcome="met",
+            key=None,
+            fired_at="2026-11-20T12:00:01+00:00",
+            events={"orders": [_order(n).to_json_dict()]},
+            origins={"orders": [{"topic": "bus-event", "partition": 0, "offset": n, "timestamp_ms": 0}]},
+        )
+        action = ActionRecord(subscription=name, incarnation=f"{n:032x}", state="acked", firing=fired)
+        number = partition_of("one-shot", name, "", PARTITIONS)
+        put(producer, config.topic("action"), encode_json(action), action.key, partition=number)

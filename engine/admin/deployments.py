@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from ..following.subscriptions import Subscriptions
 from ..registry.leases import LeaseHolder
-from ..waiting.registration_writer import LEASE_S
+from ..waiting.lease_writer import LEASE_S
 from .findings import AirflowInfo, DagRunId, Finding
 
 MOST_SHOWN: Final = 3

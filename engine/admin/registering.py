@@ -9,7 +9,8 @@ from ..errors import EngineError
 from ..following.subscriptions import Subscriptions
 from ..kafka.wait_clients import KafkaClients
 from ..waiting.dispatching import Durable
-from ..waiting.registration_writer import ProcessLeases, RegistrationWriter
+from ..waiting.lease_writer import ProcessLeases
+from ..waiting.registration_writer import RegistrationWriter
 
 TIMEOUT_S: Final = 10.0
 

@@ -12,6 +12,7 @@ from ..bus import End, Record
 from ..config import BusConfig
 from ..errors import UnknownVersion
 from ..registry.lazy import LazyRegistry, Listed
+from ..registry.leases import is_lease
 from ..registry.registry import Registered
 from .fired import EventPlace, Fired
 from .firings import DurableFirings, LastFirings, OpenCount
@@ -93,10 +94,9 @@ class ReadModel:
         self._version += 1
 
     def _apply_registry(self, item: Record | End) -> None:
-        is_lease = isinstance(item, Record) and (item.key or b"").startswith(b"lease/")
         self._registry.apply(item)
         changes = self._registry.leases.changes
-        if (isinstance(item, Record) and not is_lease) or changes != self._leases_version:
+        if (isinstance(item, Record) and not is_lease(item.key)) or changes != self._leases_version:
             self._version += 1
         self._leases_version = changes
 

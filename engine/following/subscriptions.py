@@ -17,7 +17,7 @@ from ..registry.lazy import LazyRegistry, Listed
 from ..registry.leases import LeaseHolder
 from ..registry.registry import Registered
 from ..waiting.acknowledge import remove_registration
-from ..waiting.registration_writer import LEASE_S
+from ..waiting.lease_writer import LEASE_S
 
 MOST_NAMED: Final = 10  # in an error
 # Leases are renewed every LEASE_S. A lease of this age was left behind by a dead process.

@@ -10,6 +10,7 @@ from ..config import KINDS
 from ..errors import TopicsError, UnreachableError
 from ..log import log
 from ..records import CLOCK_KEY, CLOCK_VALUE, LEFTOVER, partition_of
+from ..registry.leases import LEASED_MS
 from .context import EngineContext
 from .outputs import Outputs
 from .partitions.fencing import Fencing
@@ -20,9 +21,9 @@ from .timers.cut import partitions_of, source_topics
 PURGE_S: Final = 60.0
 TOPICS_S: Final = 30.0
 ORPHANS_S: Final = 60.0
-ORPHAN_MS: Final = 24 * 3600 * 1000  # a night without processes removes no wait; a later wait registers again
+ORPHAN_MS: Final = LEASED_MS  # a night without processes removes no wait; a later wait registers again
 # After a long outage all leases are old. So a new engine gives waiting processes more time than the interval
-# of their leases (`registration_writer.LEASE_S`) to renew them.
+# of their leases (`lease_writer.LEASE_S`) to renew them.
 SETTLED_S: Final = 360.0
 # Leftovers must be removed within a day, before brokers may remove the null that made them leftovers. They
 # stay for an hour, because they show a new owner that a durable subscription was changed, not removed.
@@ -125,7 +126,7 @@ class Housekeeping:
             )
             for key in sorted(self._registry.keys(registration.subscription)):
                 outputs.write("subscription", 0, key, None)
-        for key in self._registry.old_leases(before_ms):  # of killed processes
+        for key in self._registry.old_leases(before_ms):  # of processes that were killed or have ended
             if self._is_ours(key.decode("utf-8", "replace")) and not outputs.full:
                 outputs.write("subscription", 0, key, None)
         for subscription, key in self._leftovers():

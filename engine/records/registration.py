@@ -129,15 +129,27 @@ def is_leftover(headers: Headers | None) -> bool:
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The incarnations that a process waits for (JSON, key `lease/{process}/{number}`).
+    """Incarnations that a process waits for (JSON, key `lease/{process}/{number}`).
 
-    `host`: the process's host, shown to administrators.
+    `released`: it waits for them no more, whatever its earlier leases name. `host`: the process's host, shown
+    to administrators.
     """
 
     v: int = VERSION
     deployment: str
     incarnations: list[str]
     host: str
+    released: bool = False
+
+
+class RenewalRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A process waits now for all that its leases before this record name (JSON, key `renewal/{process}`).
+
+    `ended`: it did until now, and has ended.
+    """
+
+    v: int = VERSION
+    ended: bool = False
 
 
 class FailingRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,7 +50,8 @@ class FirstRead:
         self._registry = registry
         self._histories: dict[str, _History] = {}  # by incarnation
         self._incarnations: dict[str, str] = {}  # by subscription: the first one in `_histories`
-        self._leased_ms: dict[str, int] = {}  # when a lease last named an incarnation in `_histories`
+        # When an incarnation in `_histories` was leased that no lease may name now.
+        self._leased_ms: dict[str, int] = {}
 
     def take(self, item: Record | End) -> None:
         """Process the next record, or the end of the topic."""
@@ -59,9 +60,9 @@ class FirstRead:
             return
         incarnation = incarnation_of(item)
         if incarnation is None:
-            for leased in self._registry.apply(item).leased:
-                if leased in self._histories:
-                    self._leased_ms[leased] = item.timestamp_ms
+            for left, leased_ms in self._registry.apply(item).left.items():
+                if left in self._histories:
+                    self._leased_ms[left] = max(leased_ms, self._leased_ms.get(left, 0))
             return
         self._registry.position = item.offset + 1
         if item.value is None:
@@ -79,6 +80,7 @@ class FirstRead:
         self._registry.position = position
         for incarnation, at_ms in self._leased_ms.items():
             self._registry.note_lease(incarnation, at_ms)
+        self._registry.leases.share(self._registry.own_text)
 
     def _hold(self, incarnation: str, record: Record, value: bytes) -> None:
         history = self._histories.get(incarnation)

@@ -15,10 +15,10 @@ import msgspec
 from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
 from ..log import at, log
-from ..records import LeaseRecord, decode_json, encode_json
+from ..records import encode_json
 from ..records.codec import UNREADABLE
 from ..records.versions import is_read
-from .leases import LeaseHolder, Leases
+from .leases import LeaseHolder, is_lease
 from .registry import Change, Registered, Registry
 
 MOST_BUILT: Final = 1000  # registrations whose conditions are kept
@@ -96,7 +96,6 @@ class LazyRegistry(Registry):
         """share: keep equal texts once, which takes a microsecond per registration."""
         super().__init__()
         self.listed: dict[int, Listed] = {}
-        self.leases = Leases()
         self.newest_ms = 0
         self._on_added, self._on_removed = on_added, on_removed
         self._held: dict[str, Listed] = {}  # by incarnation
@@ -182,7 +181,7 @@ class LazyRegistry(Registry):
             if self._hold_first(item):
                 return _UNCHANGED
             self._source = item.source
-            if (item.key or b"").startswith(b"lease/") and not item.fault:
+            if is_lease(item.key) and not item.fault:
                 self._put_off(item)
                 return _UNCHANGED
         else:
@@ -273,7 +272,7 @@ class LazyRegistry(Registry):
     # -- leases
 
     def _put_off(self, lease: Record) -> None:
-        """Keep a lease until the end: the topic has those of a day, and most were renewed since."""
+        """Keep a lease or renewal until the end: the topic has those of a day, and few are still there."""
         key = lease.key or b""
         self.position = lease.offset + 1
         self.unknown.pop(key, None)
@@ -283,26 +282,20 @@ class LazyRegistry(Registry):
         """Read one lease that was put off. Returns False if there is none."""
         if not self._new_leases:
             return False
-        key, record = self._new_leases.popitem()
-        self._leases.pop(key, None)
-        found = None
-        if record.value is not None:
-            self._leases[key] = record.timestamp_ms
-            try:
-                found = decode_json(LeaseRecord, record.value, str(record))
-            except UnknownVersion as e:
-                self._note_unknown(record, e)
-            except RecordError as e:
-                with at(*record.source, record.offset):
-                    log.error("Record %s is ignored: %s", record, e)
-        own_text = str if self._shared is None else self.own_text
-        self.leases.put(key, found, record.timestamp_ms, own_text)
+        _, record = self._new_leases.popitem()
+        try:
+            self.leases.apply(record, own_text=str if self._shared is None else self.own_text)
+        except UnknownVersion as e:
+            self._note_unknown(record, e)
+        except RecordError as e:
+            with at(*record.source, record.offset):
+                log.error("Record %s is ignored: %s", record, e)
         return True
 
     def own_text(self, incarnation: str) -> str:
         """An equal text that is in memory already, if there is one."""
         held = self._held.get(incarnation)
-        return incarnation if held is None else held.incarnation
+        return super().own_text(incarnation) if held is None else held.incarnation
 
 
 def _parted(value: bytes, head: _Head, shared: dict[bytes, bytes]) -> tuple[bytes, bytes, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from weakref import WeakValueDictionary
@@ -21,7 +20,6 @@ from ..records import (
     LEFTOVER,
     BusRecord,
     FailingRecord,
-    LeaseRecord,
     ProblemRecord,
     Registration,
     RegistrationKey,
@@ -32,6 +30,7 @@ from ..records import (
 )
 from ..records.codec import require_known_version
 from ..records.versions import VERSION
+from .leases import Leases, is_lease
 
 # The first part of the keys of records that engines do not act on: deliverers and administrators read them.
 _NOT_FOR_ENGINES: Final = frozenset((b"sink", b"problem", b"failing"))
@@ -61,14 +60,15 @@ class Registered:
 class Change:
     """What a registry record changed. `bus`: whether the bus record is another one now.
 
-    `resumed`: the partition of a resume record. `leased`: the incarnations that a lease names.
+    `resumed`: the partition of a resume record. `left`: what a lease names no more, with the time at which it
+    was last leased.
     """
 
     added: list[Registered] = field(default_factory=list)
     removed: list[Registered] = field(default_factory=list)
     bus: bool = False
     resumed: TopicPartition | None = None
-    leased: Sequence[str] = ()
+    left: dict[str, int] = field(default_factory=dict)
 
 
 def incarnation_of(record: Record) -> str | None:
@@ -151,8 +151,9 @@ class Registry:
         self._keys: dict[str, dict[str, dict[bytes, tuple[int, int]]]] = {}
         self._leftovers: dict[bytes, tuple[str, int]] = {}  # {record key: (subscription, since when)}
         self._subscription_of: dict[str, str] = {}
-        self._leased_ms: dict[str, int] = {}  # when a lease last named an incarnation
-        self._leases: dict[bytes, int] = {}  # when a lease or failing record was last written, by record key
+        self.leases = Leases()
+        self._leased_ms: dict[str, int] = {}  # when an incarnation was leased that `leases` may not name now
+        self._failing_ms: dict[bytes, int] = {}  # when a failing record was last written, by record key
         # By JSON form: waits of several runs of a task share one condition, which saves memory.
         self._conditions: WeakValueDictionary[bytes, Condition] = WeakValueDictionary()
 
@@ -244,11 +245,13 @@ class Registry:
         return resume[1] if resume is not None and (used is None or used[0] < resume[0]) else None
 
     def orphans(self, before_ms: int) -> list[Registered]:
-        """One-shot registrations that no lease has named since `before_ms`."""
+        """One-shot registrations that no process has leased since `before_ms`."""
         return [
             registered
             for incarnation, registered in self._by_incarnation.items()
-            if registered.one_shot and self._leased_ms.get(incarnation, before_ms) < before_ms
+            if registered.one_shot
+            and self._leased_ms.get(incarnation, before_ms) < before_ms
+            and self.leases.last_ms(incarnation) < before_ms
         ]
 
     def leftovers(self, before_ms: int) -> list[tuple[str, bytes]]:
@@ -256,13 +259,19 @@ class Registry:
         return [(subscription, key) for key, (subscription, at) in self._leftovers.items() if at < before_ms]
 
     def old_leases(self, before_ms: int) -> list[bytes]:
-        """The keys of leases and failing records not written since `before_ms`: their processes have died."""
-        return [key for key, written_ms in self._leases.items() if written_ms < before_ms]
+        """The keys of leases and failing records not renewed since `before_ms`: their processes have died."""
+        failing = [key for key, written_ms in self._failing_ms.items() if written_ms < before_ms]
+        return self.leases.old(before_ms) + failing
 
     def note_lease(self, incarnation: str, at_ms: int) -> None:
-        """Note that a lease named the incarnation at this time."""
+        """Note that the incarnation was leased at this time."""
         if incarnation in self._by_incarnation:
             self._leased_ms[incarnation] = max(at_ms, self._leased_ms.get(incarnation, 0))
+
+    def own_text(self, incarnation: str) -> str:
+        """An equal text that is in memory already, if there is one."""
+        registered = self._by_incarnation.get(incarnation)
+        return incarnation if registered is None else registered.incarnation
 
     def _read_registration(self, incarnation: str, record: Record, change: Change) -> None:
         """Process a record of an incarnation: a registration, or a null that removes one."""
@@ -321,16 +330,12 @@ class Registry:
         """Process a lease, a failing record, a sink record, or a record about a partition."""
         kind, _, rest = (record.key or b"").decode("utf-8", "replace").partition("/")
         try:
-            if kind == "lease":  # `lease/{process}/{number}`
-                key = record.key or b""
-                if record.value is None:
-                    self._leases.pop(key, None)
-                else:
-                    self._leases[key] = record.timestamp_ms
-                    lease = decode_json(LeaseRecord, record.value, str(record))
-                    change.leased = lease.incarnations
-                    for incarnation in lease.incarnations:
-                        self.note_lease(incarnation, record.timestamp_ms)
+            if is_lease(record.key):
+                try:
+                    self.leases.apply(record, change.left, self.own_text)
+                finally:
+                    for incarnation, leased_ms in change.left.items():
+                        self.note_lease(incarnation, leased_ms)
                 return
             if kind == "failing":  # `failing/{process}`
                 self._read_failing(rest, record)
@@ -365,9 +370,9 @@ class Registry:
     def _read_failing(self, process: str, record: Record) -> None:
         key = record.key or b""
         self.failing.pop(process, None)
-        self._leases.pop(key, None)
+        self._failing_ms.pop(key, None)
         if record.value is not None:
-            self._leases[key] = record.timestamp_ms
+            self._failing_ms[key] = record.timestamp_ms
             self.failing[process] = record.timestamp_ms, decode_json(FailingRecord, record.value, str(record))
 
     def _read_bus_record(self, record: Record) -> bool:

@@ -1,11 +1,8 @@
-"""Writes registrations of a process's waits to the registry, and the leases that keep them in force."""
+"""Writes registrations of a process's waits to the registry, and the leases that keep them there."""
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable
 
 import msgspec
 
@@ -13,30 +10,12 @@ from ..bus import Output, Writer
 from ..config import BusConfig
 from ..errors import EngineError, NoRoom, NotSent
 from ..log import log
-from ..records import LeaseRecord, Registration, RegistrationKey, encode_json, sink_key
+from ..records import Registration, RegistrationKey, encode_json, sink_key
+from ..registry.registry import Registry
 from .environment import WaitEnvironment
+from .lease_writer import LeaseWriter, ProcessLeases
 
-MOST_NAMED: Final = 5000  # incarnations in one lease record: 180 kB; the client refuses 1 MB
-LEASE_S = 300.0  # renewal interval; a registration that no lease names is removed after 24 h
 FLUSH_S = 1.0
-_NEVER = -LEASE_S
-
-
-@dataclass
-class ProcessLeases:
-    """The lease records of a process, which every writer of the process renews or removes.
-
-    process: the name in their keys. count: how many the registry has; their numbers begin at 0. newest: the
-    writer that was made last.
-    """
-
-    process: str
-    count: int = 0
-    newest: RegistrationWriter | None = None
-
-    def key(self, number: int) -> bytes:
-        """The key of a lease record."""
-        return f"lease/{self.process}/{number}".encode()
 
 
 class RegistrationWriter:
@@ -56,9 +35,8 @@ class RegistrationWriter:
         self._topic = config.topic("subscription")
         self._leases = leases
         leases.newest = self
-        self._monotonic, self._nonce = environment.monotonic, environment.nonce
-        self._leased_at = _NEVER  # when the leases last named all waits of this process
-        self._named: set[str] = set()  # the incarnations that leases have named since then
+        self._nonce = environment.nonce
+        self._lease_writer = LeaseWriter(config.deployment, self._produce, leases, environment.monotonic)
 
     @property
     def is_replaced(self) -> bool:
@@ -111,49 +89,26 @@ class RegistrationWriter:
         """See `bus.Writer.outage`."""
         return self._writer.outage()
 
-    # -- leases
+    def lease(self, waited: set[str], registry: Registry) -> None:
+        """Name what this process waits for in leases, and renew them when it is time.
 
-    def lease(self, incarnations: Iterable[str], version: int) -> None:
-        """Write leases for what this process waits for; registrations without a lease end after a day.
-
-        A call writes leases for new waits only; the first one, and one every LEASE_S, for all. After an
-        outage of more than a day nothing else shows that the waits still exist.
+        registry: read to its end, but for the last seconds.
         """
-        now = self._monotonic()
-        renew_all = now - self._leased_at >= LEASE_S
-        waited = set(incarnations)
-        named = sorted(waited if renew_all else waited - self._named)
-        parts = [named[at : at + MOST_NAMED] for at in range(0, len(named), MOST_NAMED)]
-        first = 0 if renew_all else self._leases.count
-        for number, part in enumerate(parts, first):
-            lease = LeaseRecord(
-                v=version,
-                deployment=self._config.deployment,
-                incarnations=part,
-                host=socket.gethostname(),
-            )
-            if not self._produce(self._leases.key(number), encode_json(lease)):
-                return
-            self._leases.count = max(self._leases.count, number + 1)
-            self._named.update(part)
-        if renew_all and self._end_leases(len(parts)):
-            self._leased_at, self._named = now, waited
+        self._lease_writer.lease(waited, registry)
 
-    def close(self) -> None:
-        """End the leases, and wait at most FLUSH_S until the brokers have all records."""
-        self._end_leases(0)
+    def close(self, registry: Registry | None) -> None:
+        """End the leases, and wait at most FLUSH_S until the brokers have all records.
+
+        registry: None if it was not read to its end. Then the leases end by their age.
+        """
+        if registry is not None:
+            self._lease_writer.end(registry)
         self._writer.flush(FLUSH_S)
-
-    def _end_leases(self, first: int) -> bool:
-        """Remove the lease records from number `first` on. Returns False if it must be retried."""
-        while self._leases.count > first:
-            if not self._produce(self._leases.key(self._leases.count - 1), None):
-                return False
-            self._leases.count -= 1
-        return True
 
     def _produce(self, key: bytes, value: bytes | None) -> bool:
         """Write a record that may be lost: a later call writes it again. Returns False if it was refused."""
+        if self.is_replaced:
+            return False
         try:
             self._writer.write(Output(self._topic, 0, key, value))
         except EngineError as e:

@@ -23,8 +23,9 @@ from ..registry.registry import Registered, Registry
 from .dispatching import Dispatching
 from .environment import WaitEnvironment
 from .latest_firings import FiringRef, LatestFirings, fetch
+from .lease_writer import ProcessLeases
 from .notices import Notice, NoticeBoard
-from .registration_writer import ProcessLeases, RegistrationWriter
+from .registration_writer import RegistrationWriter
 
 TAKE = 2000
 TAKE_TIMEOUT_S = 0.05  # the longest that a new wait is queued before it is registered
@@ -224,7 +225,7 @@ class Waits:
                     if followed.first is None:  # before, the version to write is not known
                         self._lease(registrations)
             if not registrations.is_replaced:
-                registrations.close()
+                registrations.close(followed.registry if followed.first is None else None)
         finally:
             reader.close()
 
@@ -338,9 +339,9 @@ class Waits:
 
     def _lease(self, registrations: RegistrationWriter) -> None:
         with self._lock:
-            incarnations = list(self._waits)
-        incarnations += self.dispatching.dispatched_incarnations()
-        registrations.lease(incarnations, self._topics.registry.version)
+            waited = set(self._waits)
+        waited.update(self.dispatching.dispatched_incarnations())
+        registrations.lease(waited, self._topics.registry)
 
     def _not_registered(self, wait: Wait, reason: str) -> None:
         text = f"{wait.registration.subscription!r} could not be registered: {reason}. Interlock retries it."

@@ -9,18 +9,28 @@ from typing import Final
 from interlock.engine.bus import End, Output, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, UnreachableError
+from interlock.engine.registry.leases import is_lease
 
 from tests.kit.bus import Fetching, Host
 from tests.kit.kafka import Cluster
 
-KINDS: Final = ("a registration", "a lease", "the end of a lease", "an acknowledgement", "a removal")
+KINDS: Final = (
+    "a registration",
+    "a lease",
+    "the end of a lease",
+    "a renewal",
+    "an acknowledgement",
+    "a removal",
+)
 
 
 def kind_of(output: Output) -> str:
     """The kind of a record of a waiting process, for traces."""
     if output.topic.endswith("-action"):
         return "an acknowledgement"
-    if (output.key or b"").startswith(b"lease/"):
+    if (output.key or b"").startswith(b"renewal/") and output.value is not None:
+        return "a renewal"
+    if is_lease(output.key):
         return "a lease" if output.value is not None else "the end of a lease"
     return "a registration" if output.value is not None else "a removal"
 

@@ -21,6 +21,7 @@ from interlock.engine.records import (
     OffsetMetadata,
     Registration,
     RegistrationKey,
+    RenewalRecord,
     ResumeRecord,
     SourceRecord,
     decode_json,
@@ -205,6 +206,10 @@ class Pool:
     def lease(self, *registrations: Registration) -> None:
         record = LeaseRecord(deployment="d", incarnations=[r.incarnation for r in registrations], host="h")
         self.write(REGISTRY, b"lease/process/0", encode_json(record))
+
+    def renew(self) -> None:
+        """The process of `lease` renews its leases."""
+        self.write(REGISTRY, b"renewal/process", encode_json(RenewalRecord()))
 
     def source(self, tp: TopicPartition) -> None:
         self.write(

@@ -15,7 +15,7 @@ from tests.simulation.actors import Actor
 from tests.simulation.oracle import Oracle, Violation
 from tests.simulation.topics import EVENT, ORDERS, REGISTRY, TRIGGER
 from tests.simulation.users import HOUR_MS
-from tests.simulation.waits_oracle import judge_gone, judge_kept, judge_waits, places
+from tests.simulation.waits_oracle import is_registered, judge_gone, judge_kept, judge_waits, places
 from tests.simulation.world import FEW, World
 
 LAG_MS: Final = 24 * HOUR_MS
@@ -23,7 +23,7 @@ WEEK_MS: Final = 7 * LAG_MS
 SWEEPS_MS: Final = 2 * int(ORPHANS_S * 1000)
 AWAKE_MS: Final = int(MOST_PAUSE_S * 1000) - HOUR_MS
 NOTICED_MS: Final = int(TOPICS_S * 1000) + 1
-DAY_ROUNDS: Final = 26  # each lasts an hour
+DAY_ROUNDS: Final = 30  # each lasts an hour; a lease is compared twice before it lets go of a wait
 EVENTS: Final = 6
 STEPS: Final = 12
 
@@ -105,18 +105,27 @@ def remake(world: World) -> None:
 
 
 def leave_alone(world: World) -> Iterator[Violation]:
-    """A day of waiting; then all triggerers are killed, and start again two days later."""
+    """A day of waiting, in which one wait is given up; then all triggerers are killed, for two days."""
     assert world.waiting is not None
     rng = Random(f"leave alone {world.seed}")
     world.say("-- a day of waiting")
     world.waiting.add()
     world.settle()
+    abandoned = world.waiting.abandon()
+    world.waiting.add()
+    world.settle()
     before = places(world)
-    for _ in range(DAY_ROUNDS):
+    for number in range(DAY_ROUNDS):
         world.cluster.now_ms += HOUR_MS
         world.go_round()
+        if number == DAY_ROUNDS - 8 and abandoned is not None and not is_registered(world, abandoned):
+            yield Violation("lease", f"{abandoned[:6]} was removed before nobody had leased it for a day")
     _sweep(world)
     yield from judge_kept(world, before)
+    if abandoned is not None:
+        world.seen["wait that was given up by a process that goes on"] += 1
+        if is_registered(world, abandoned):
+            yield Violation("lease", f"{abandoned[:6]} is still registered, although nobody waits for it")
     _emit(world, rng)
     world.drain()
     yield from judge_waits(world)

@@ -32,6 +32,7 @@ from interlock.engine.records import (
     parse_state_key,
     partition_of,
 )
+from interlock.engine.registry.leases import is_lease
 from interlock.events.errors import EventError
 from interlock.events.event import Event
 from interlock.events.kafka import decode
@@ -93,7 +94,7 @@ class Oracle:
                 self.wrong("I10", f"{instance} is still registered, although no lease names it")
         registry = {entry.key or b"": entry.value for _, entry in self._log(REGISTRY).history()}
         for name, lease in registry.items():
-            if name.startswith(b"lease/") and lease is not None:
+            if is_lease(name) and lease is not None:
                 self.wrong("I10", f"{name!r} of a process that is gone is in the registry")
         for log in self.cluster.topics[STATE].logs:
             last = {entry.key: (offset, entry.value) for offset, entry in log.history()}

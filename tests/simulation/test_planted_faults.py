@@ -37,7 +37,7 @@ Patch = pytest.MonkeyPatch
 
 
 def test_a_commit_without_a_fence_is_found() -> None:
-    assert_found(300, "I2", "I3", "I4", "I6", kept=5, made_of=faults.NO_FENCE)
+    assert_found(300, "I2", "I3", "I4", "I6", kept=20, made_of=faults.NO_FENCE)
 
 
 class BusThatKeepsItsProducer(SimulatedBus):
@@ -87,7 +87,7 @@ class CutsWithoutWaiting(Cuts):
 
 
 def test_a_tick_without_a_cut_is_found() -> None:
-    assert_found(300, "timers", kept=1, made_of=MadeOf(parts=EngineParts(cuts=CutsWithoutWaiting)))
+    assert_found(300, "timers", kept=11, made_of=MadeOf(parts=EngineParts(cuts=CutsWithoutWaiting)))
 
 
 class AlwaysReady(Progress):
@@ -215,7 +215,7 @@ def test_state_that_is_kept_although_another_owner_committed_is_found() -> None:
 
 
 def test_a_pass_that_is_not_rolled_back_is_found() -> None:
-    assert_found(1000, "I6", "I10", "timers", kept=1, made_of=faults.NO_ROLLBACK)
+    assert_found(1000, "I6", "I10", "timers", kept=20, made_of=faults.NO_ROLLBACK)
 
 
 class EngineThatKeepsItsBacklog(Engine):

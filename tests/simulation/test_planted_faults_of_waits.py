@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.records import ActionRecord, Registration, decode_json
-from interlock.engine.waiting import registration_writer
+from interlock.engine.registry.leases import Leases
+from interlock.engine.registry.registry import Registry
+from interlock.engine.waiting import lease_writer
 from interlock.engine.waiting.acknowledge import write
 from interlock.engine.waiting.latest_firings import FiringRef
+from interlock.engine.waiting.lease_writer import LeaseWriter
 from interlock.engine.waiting.waits import Wait, Waits
 
 from tests.kit.clients import ClientReader, SimulatedClients
@@ -23,6 +26,7 @@ from tests.simulation.topics import ACTION
 from tests.simulation.waiting import EVERY, TURN
 
 Patch = pytest.MonkeyPatch
+NAME, OLD = LeaseWriter._name, Leases.old
 
 
 class WaitsThatAcknowledgeAtOnce(Waits):
@@ -38,7 +42,56 @@ def test_a_firing_that_is_acknowledged_before_its_task_is_resumed_is_found() -> 
 
 
 def test_leases_that_are_not_renewed_are_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(registration_writer, "LEASE_S", float("inf"))  # only new waits are put into a lease
+    monkeypatch.setattr(lease_writer, "LEASE_S", float("inf"))  # only new waits are put into a lease
+    assert_found(4000, "lease", kept=9, turn=LEFT_ALONE, every=LATER_EVERY)
+
+
+def test_a_renewal_that_is_not_written_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(LeaseWriter, "_renew", lambda *_, **__: True)
+    assert_found(4000, "lease", kept=9, turn=LEFT_ALONE, every=LATER_EVERY)
+
+
+def test_an_engine_that_looks_at_the_time_of_the_lease_alone_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Leases, "_renewed_ms", lambda _, lease: lease.written_ms)
+    assert_found(4000, "lease", kept=9, turn=LEFT_ALONE, every=LATER_EVERY)
+
+
+def test_a_renewal_that_keeps_what_its_process_has_released_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Leases, "_last_ms", Leases._renewed_ms)
+    assert_found(4000, "lease", kept=9, turn=LEFT_ALONE, every=LATER_EVERY)
+
+
+def test_a_process_that_releases_nothing_is_found(monkeypatch: Patch) -> None:
+    def name(self: LeaseWriter, names: Iterable[str], registry: Registry, *, released: bool = False) -> bool:
+        return released or NAME(self, names, registry)
+
+    monkeypatch.setattr(LeaseWriter, "_name", name)
+    assert_found(4000, "lease", kept=9, turn=LEFT_ALONE, every=LATER_EVERY)
+
+
+class LeasesThatARenewalKeeps(Leases):
+    """An old renewal counts for ever."""
+
+    def last_ms(self, incarnation: str) -> int:
+        renewed = [self._renewal_of(lease) for lease in self._last_ones(incarnation)]
+        return 1 << 62 if any(renewed) else super().last_ms(incarnation)
+
+    def old(self, before_ms: int) -> list[bytes]:
+        return [
+            key for key in super().old(before_ms) if self._renewals.get(key.decode().split("/")[1]) is None
+        ]
+
+
+def test_a_renewal_that_is_left_behind_and_counts_for_ever_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr("interlock.engine.registry.registry.Leases", LeasesThatARenewalKeeps)
+    assert_found(4000, "lease", kept=73, turn=LEFT_ALONE, every=LATER_EVERY)
+
+
+def test_an_engine_that_leaves_the_renewal_of_a_dead_process_is_found(monkeypatch: Patch) -> None:
+    def old(self: Leases, before_ms: int) -> list[bytes]:
+        return [key for key in OLD(self, before_ms) if not key.startswith(b"renewal/")]
+
+    monkeypatch.setattr(Leases, "old", old)
     assert_found(4000, "lease", kept=9, turn=LEFT_ALONE, every=LATER_EVERY)
 
 

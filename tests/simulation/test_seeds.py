@@ -25,6 +25,7 @@ MUST_BE_SEEN = (
     "crash while it awaits the answer to a lease",
     "crash while it awaits the answer to a registration",
     "crash while it awaits the answer to a removal",
+    "crash while it awaits the answer to a renewal",
     "crash while it awaits the answer to an acknowledgement",
     "crash while it awaits the answer to EndTxn",
     "crash while it begins a transaction",
@@ -32,6 +33,7 @@ MUST_BE_SEEN = (
     "crash while it writes a lease",
     "crash while it writes a registration",
     "crash while it writes a removal",
+    "crash while it writes a renewal",
     "crash while it writes an acknowledgement",
     "crash while it writes",
     "cut that waited",
@@ -79,6 +81,7 @@ MUST_BE_SEEN = (
     "wait whose registration was removed",
     "wait withdrawn",
     "waiting task cleared",
+    "wait that was given up by a process that goes on",
     "waits that were left alone for days",
 )
 

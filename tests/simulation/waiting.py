@@ -53,6 +53,7 @@ class Waiting:
             Triggerer(n, world, rng.choice((0.0, 0.0, -90.0, 45.0)), made_of)
             for n in range(rng.choice((1, 2, 2, 3)))
         ]
+        self.abandoned: list[Task] = []
         self.resumptions: list[Resumed] = []
         self.finished: list[tuple[Resumed, bool]] = []  # (resumption, whether it was acknowledged)
         self._triggers = 0
@@ -68,7 +69,21 @@ class Waiting:
 
     def add(self) -> None:
         """One more task, which waits for what has not happened yet."""
-        self.tasks.append(Task(f"w{len(self.tasks)}", WITHOUT_TIMERS[1], KEYS[len(self.tasks) % 2], 0))
+        number = len(self.tasks) + len(self.abandoned)
+        self.tasks.append(Task(f"w{number}", WITHOUT_TIMERS[1], KEYS[number % 2], 0))
+
+    def abandon(self) -> str | None:
+        """A wait whose trigger ends, and nobody knows its task any more. Returns its incarnation."""
+        for triggerer in self._up():
+            for number, (task, wait) in triggerer.open.items():
+                if task.trigger == number and task.state == "deferred":
+                    del triggerer.open[number]
+                    triggerer.waits.close(wait)
+                    self.tasks.remove(task)
+                    self.abandoned.append(task)
+                    self.world.say(f"{task.name} is gone, and {triggerer.name} goes on")
+                    return task.registration.incarnation
+        return None
 
     # -- the random phase
 

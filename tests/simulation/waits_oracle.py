@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from interlock.engine.bus import TopicPartition
 from interlock.engine.records import ActionRecord, decode_json, partition_of
+from interlock.engine.registry.leases import is_lease
 
 from tests.kit.kafka import Entry
 from tests.simulation.oracle import Oracle, Violation
@@ -53,6 +54,14 @@ def judge_kept(world: World, before: Mapping[str, int]) -> Iterator[Violation]:
             )
 
 
+def is_registered(world: World, incarnation: str) -> bool:
+    """Whether a registration of the incarnation is in force."""
+    return any(
+        instance.in_force and instance.registration.incarnation == incarnation
+        for instance in Oracle(world).instances
+    )
+
+
 def judge_gone(world: World) -> Iterator[Violation]:
     """Two days after the last process that waited was killed."""
     for instance in Oracle(world).instances:
@@ -60,8 +69,13 @@ def judge_gone(world: World) -> Iterator[Violation]:
             yield Violation("lease", f"{instance} is still registered, although nobody waits for it")
     last = {entry.key or b"": entry.value for _, entry in _history(world, REGISTRY)}
     for key, value in last.items():
-        if key.startswith(b"lease/t") and value is not None:
+        if is_lease(key) and not _is_of_users(key) and value is not None:
             yield Violation("lease", f"{key!r} of a process that is gone is in the registry")
+
+
+def _is_of_users(key: bytes) -> bool:
+    """Whether a lease is that of `Users`."""
+    return key.split(b"/")[1] == b"p"
 
 
 def _lost(world: World, waiting: Waiting) -> Iterator[Violation]:

@@ -20,6 +20,7 @@ from interlock.engine.records import (
     BusRecord,
     LeaseRecord,
     Registration,
+    RenewalRecord,
     encode_json,
     partition_of,
     sink_key,
@@ -179,7 +180,6 @@ def test_a_damaged_registration_is_no_row_and_the_page_is_full_without_it() -> N
 def test_each_change_has_another_version_and_a_renewed_lease_has_not() -> None:
     model, seen = filled(WAITS[0]), []
     lease = LeaseRecord(deployment="airflow", incarnations=[WAITS[0].incarnation], host="h")
-    other = msgspec.structs.replace(lease, incarnations=[])
     changes: list[Record | End] = [
         at(10, key_of(WAITS[1]), encode_json(WAITS[1])),
         at(11, key_of(WAITS[1]), None),
@@ -191,15 +191,22 @@ def test_each_change_has_another_version_and_a_renewed_lease_has_not() -> None:
     for item in changes:
         model.apply(item)
         seen.append(model.version)
-    for offset, record in enumerate((lease, lease, other), 20):
-        model.apply(at(offset, b"lease/p/0", encode_json(record)))
+    leases: list[tuple[bytes, bytes | None]] = [
+        (b"lease/p/0", encode_json(lease)),
+        (b"renewal/p", encode_json(RenewalRecord())),
+        (b"renewal/p", encode_json(RenewalRecord())),
+        (b"renewal/p", encode_json(RenewalRecord(ended=True))),
+        (b"lease/p/0", None),
+    ]
+    for offset, (key, value) in enumerate(leases, 20):
+        model.apply(at(offset, key, value))
         model.apply(End(TOPIC, offset + 1))
         seen.append(model.version)
     model.be_stale(5)
     seen.append(model.version)
-    *before, first, renewed, changed, stale = seen
-    assert len({*before, first, changed, stale}) == len(seen) - 1
-    assert first == renewed
+    *before, first, renewed, again, ended, gone, stale = seen
+    assert len({*before, first, ended, gone, stale}) == len(seen) - 2
+    assert first == renewed == again
     assert model.stale_since_ms == 5
     assert ReadModel(CONFIG).version > model.version
 

@@ -10,7 +10,7 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.protocol import housekeeping
 from interlock.engine.records import LeaseRecord, Registration, encode_json
-from interlock.engine.waiting.registration_writer import LEASE_S
+from interlock.engine.waiting.lease_writer import LEASE_S
 
 from tests.kit.pool import REGISTRY, STATE, TRIGGER, BusRecord, Pool
 
@@ -88,6 +88,22 @@ def test_a_wait_that_a_lease_names_is_kept_with_the_lease_and_so_is_a_durable_su
     assert engine.registry.get(WAIT.incarnation) is not None
     assert engine.registry.get(ONE.incarnation) is not None
     assert [key for key, value in pool.records(REGISTRY) if value is None] == []
+
+
+def test_a_wait_stays_as_long_as_its_lease_is_renewed_and_both_records_go_a_day_later() -> None:
+    pool = Pool(WAIT)
+    pool.boot()
+    pool.lease(WAIT)
+    for _ in range(5):
+        pool.run(DAY // 2, pass_ms=STEP_MS)
+        pool.renew()
+    pool.kill()
+    engine = pool.boot("two")  # which has not seen the earlier renewals at their times
+    pool.run(DAY - 10, pass_ms=STEP_MS)
+    assert engine.registry.get(WAIT.incarnation) is not None
+    pool.run(60, pass_ms=STEP_MS)
+    gone = [key for key, value in pool.records(REGISTRY) if value is None]
+    assert gone == [f"{WAIT.incarnation}:n".encode(), b"lease/process/0", b"renewal/process"]
 
 
 def test_an_idle_engine_looks_for_old_waits_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from interlock.engine.records import (
     LeaseRecord,
     Registration,
     RegistrationKey,
+    RenewalRecord,
     encode_json,
 )
 from interlock.engine.registry.registry import Registry
@@ -43,9 +44,15 @@ def removed(offset: int, registration: Registration, nonce: str = "n") -> Record
     return at(offset, key_of(registration, nonce), None)
 
 
-def leased(offset: int, *registrations: Registration, process: str = "p") -> Record:
-    record = LeaseRecord(deployment="d", incarnations=[r.incarnation for r in registrations], host="h")
+def leased(offset: int, *registrations: Registration, process: str = "p", released: bool = False) -> Record:
+    """process: may have a number behind it, as in the keys."""
+    named = [r.incarnation for r in registrations]
+    record = LeaseRecord(deployment="d", incarnations=named, host="h", released=released)
     return at(offset, f"lease/{process}".encode(), encode_json(record))
+
+
+def renewed(offset: int, process: str = "p", *, ended: bool = False) -> Record:
+    return at(offset, f"renewal/{process}".encode(), encode_json(RenewalRecord(ended=ended)))
 
 
 def read(*items: Record | End) -> Registry:
@@ -56,7 +63,10 @@ def read(*items: Record | End) -> Registry:
     return registry
 
 
-KINDS = ["register", "register", "remove", "remove", "clear", "rubbish", "misnamed", "lease", "bus", "end"]
+KINDS = [
+    *("register", "register", "remove", "remove", "clear", "rubbish", "misnamed", "bus", "end"),
+    *("lease", "release", "end of a lease", "renewal", "end of a process", "end of a renewal"),
+]
 OWN = [A, A2, B, UNREADABLE]
 CONTRADICTING = msgspec.structs.replace(B, subscription="c")  # an incarnation is a hash of its subscription
 
@@ -86,7 +96,15 @@ def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | E
             case "misnamed":
                 yield at(offset, key_of(which, nonce), encode_json(B if which is A else A))
             case "lease":
-                yield leased(offset, which)
+                yield leased(offset, which, process=f"p/{nonce}")
+            case "release":
+                yield leased(offset, which, process=f"p/{nonce}", released=True)
+            case "end of a lease":
+                yield at(offset, f"lease/p/{nonce}".encode(), None)
+            case "renewal" | "end of a process":
+                yield renewed(offset, ended=what != "renewal")
+            case "end of a renewal":
+                yield at(offset, b"renewal/p", b"rubbish" if nonce == "n2" else None)
             case "bus":
                 yield at(offset, BUS_KEY, encode_json(BusRecord(partitions=offset + 1)))
             case _:

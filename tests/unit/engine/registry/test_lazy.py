@@ -51,7 +51,7 @@ def known(registry: Registry) -> dict[str, Any]:
         "keys": {name: registry.keys(name) for name in NAMES},
         "leftovers": [{tuple(x) for x in registry.leftovers(ms)} for ms in range(1000, 1050)],
         "successors": [getattr(registry.successor(r.incarnation), "offset", None) for r in (A, A2, B)],
-        "leases": registry.old_leases(2**62),
+        "leases": sorted(registry.old_leases(2**62)),
         "unknown": registry.unknown,
     }
 

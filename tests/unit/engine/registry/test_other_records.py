@@ -17,6 +17,7 @@ from interlock.engine.records import (
     LeaseRecord,
     ProblemRecord,
     Registration,
+    RenewalRecord,
     ResumeRecord,
     SourceRecord,
     encode_json,
@@ -38,6 +39,7 @@ from tests.unit.engine.registry.registry_log import (
     read,
     registered,
     removed,
+    renewed,
 )
 
 
@@ -61,6 +63,7 @@ FOR_ENGINES = {
     b"bus": BusRecord(v=9, partitions=4),
     b"x:n": msgspec.structs.replace(Registration.of("x", SOLO, None, 1), v=9),
     b"lease/p/0": LeaseRecord(v=9, deployment="d", incarnations=[], host="h"),
+    b"renewal/p": RenewalRecord(v=9),
     b"source/t/0": SourceRecord(v=9, topic_id="i"),
     b"resume/t/0": ResumeRecord(v=9, topic_id="i", offset=0),
 }
@@ -191,7 +194,7 @@ def test_a_key_that_names_no_partition_is_ignored(key: bytes) -> None:
     assert (registry.sources, registry.resumes, registry.position) == ({}, {}, 1)
 
 
-@pytest.mark.parametrize("kind", ["source", "resume", "lease"])
+@pytest.mark.parametrize("kind", ["source", "resume", "lease", "renewal"])
 def test_an_unreadable_partition_record_or_lease_is_ignored_and_logged(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -253,6 +256,64 @@ def test_a_lease_is_old_when_it_was_not_written_for_long(process: str) -> None:
     registry.apply(at(7, key, None))
     registry.apply(at(8, key, None))
     assert registry.old_leases(10**6) == [b"lease/q/0"]
+
+
+def holders(registry: Registry, which: Registration) -> dict[str, int]:
+    return {holder.process: holder.renewed_ms for holder in registry.leases.of(which.incarnation)}
+
+
+def test_a_renewal_renews_all_leases_of_its_process_that_are_before_it() -> None:
+    registry = read(
+        *(registered(0, A), registered(1, B), leased(2, A, process="p/0"), leased(3, B, process="q/0")),
+        *(renewed(20, "p"), leased(21, A, B, process="p/1")),
+    )
+    assert orphans(registry, 1004) == set()
+    assert holders(registry, A) == {"p": 1021}
+    assert holders(registry, B) == {"p": 1021, "q": 1003}
+    assert registry.old_leases(1020) == [b"lease/q/0"]
+    registry.apply(at(22, b"lease/p/1", None))
+    assert holders(registry, A) == {"p": 1020}
+    assert holders(registry, B) == {"q": 1003}
+    assert orphans(registry, 1021) == set()  # until now, by the lease that is gone
+    assert orphans(registry, 1022) == {A.incarnation, B.incarnation}
+    assert sorted(registry.old_leases(1021)) == [b"lease/p/0", b"lease/q/0", b"renewal/p"]
+
+
+@pytest.mark.parametrize("value", [None, b"rubbish"], ids=["a null", "rubbish"])
+def test_when_a_renewal_goes_what_it_renewed_has_been_leased_until_then(value: bytes | None) -> None:
+    registry = read(registered(0, A), leased(1, A, process="p/0"), renewed(20), at(30, b"renewal/p", value))
+    assert orphans(registry, 1020) == set()
+    assert orphans(registry, 1021) == {A.incarnation}
+    assert holders(registry, A) == {"p": 1001}
+    assert sorted(registry.old_leases(1031)) == [b"lease/p/0", *([b"renewal/p"] if value else [])]
+
+
+def test_what_a_process_has_released_is_not_renewed_by_its_earlier_leases() -> None:
+    registry = read(
+        *(registered(0, A), registered(1, B), leased(2, A, B, process="p/0"), renewed(5)),
+        *(leased(10, A, process="p/1", released=True), renewed(20)),
+    )
+    assert (holders(registry, A), holders(registry, B)) == ({}, {"p": 1020})
+    assert orphans(registry, 1010) == set()
+    assert orphans(registry, 1011) == {A.incarnation}
+    assert registry.old_leases(1020) == []  # the record that releases it goes with the process
+    registry.apply(leased(21, A, process="p/2"))
+    assert (holders(registry, A), orphans(registry, 1020)) == ({"p": 1021}, set())
+
+
+def test_a_process_that_has_ended_holds_nothing_and_has_leased_until_then() -> None:
+    history = [registered(0, A), leased(1, A, process="p/0"), renewed(20, ended=True)]
+    registry = read(*history)
+    assert holders(registry, A) == {}
+    assert (orphans(registry, 1020), orphans(registry, 1021)) == (set(), {A.incarnation})
+    assert holders(read(*history, leased(21, A, process="p/1")), A) == {"p": 1021}
+    assert holders(read(*history, renewed(21)), A) == {"p": 1021}
+
+
+def test_a_renewal_that_an_earlier_process_of_the_name_left_behind_renews_no_later_lease() -> None:
+    registry = read(registered(0, A), renewed(1), leased(5, A, process="p/0"))
+    assert holders(registry, A) == {"p": 1005}
+    assert registry.old_leases(1005) == [b"renewal/p"]
 
 
 def test_a_lease_that_cannot_be_read_is_old_some_day_as_well() -> None:

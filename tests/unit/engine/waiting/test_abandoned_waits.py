@@ -13,10 +13,11 @@ from interlock.engine.errors import NoRoom
 from interlock.engine.records import RegistrationKey, encode_json
 from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.environment import WaitEnvironment
+from interlock.engine.waiting.lease_writer import LEASE_S
 from interlock.engine.waiting.notices import NoticeBoard
-from interlock.engine.waiting.registration_writer import LEASE_S
 from interlock.engine.waiting.waits import Waits
 
+from tests.kit.clients import kind_of
 from tests.unit.engine.waiting.waits_stage import ACTION, CONFIG, REGISTRY, bus_record
 
 CONDITION = (event("x", by="subject") & event("y", by="subject")).to_json()
@@ -173,8 +174,8 @@ def test_it_does_not_end_the_leases_of_the_next_thread(threads: Threads) -> None
     new = Connection([bus_record(), registered(), *ENDS], threads.later, [])
     end_abandoned = threads.begin(abandoned)
     end_new = threads.replace(new)
-    assert [output.value is None for output in new.written] == [False]
+    assert [kind_of(output) for output in new.written] == ["a lease", "a renewal"]
     end_abandoned()
     assert abandoned.written == []
     end_new()
-    assert [output.value is None for output in new.written] == [False, True]
+    assert [kind_of(output) for output in new.written] == ["a lease", "a renewal", "a renewal"]

@@ -17,14 +17,15 @@ from interlock.engine.records import (
     LeaseRecord,
     Registration,
     RegistrationKey,
+    RenewalRecord,
     decode_json,
     encode_json,
 )
 from interlock.engine.registry.pause import MOST_PAUSE_S
 from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.latest_firings import KEPT_MS, LatestFirings
+from interlock.engine.waiting.lease_writer import LEASE_S
 from interlock.engine.waiting.notices import Notice
-from interlock.engine.waiting.registration_writer import LEASE_S
 from interlock.engine.waiting.waits import MOST_MISSES, PROBE_S, FiringForWait
 from msgspec.structs import replace
 
@@ -72,16 +73,15 @@ def test_what_is_waited_for_is_leased_now_and_then_and_the_lease_ends_with_the_p
         return later()
 
     stage.run(ENDS, later, closes, list)
-    assert {key for key, _ in stage.leases} == {stage.leases[0][0]}
-    assert stage.leases[0][0].startswith(b"lease/airflow-")
-    named = [
-        None if value is None else set(decode_json(LeaseRecord, value, "x").incarnations)
-        for _, value in stage.leases
-    ]
-    assert named == [{W.incarnation, V.incarnation}, {V.incarnation}, None]
+    key, value = stage.leases[0]
+    assert key.startswith(b"lease/airflow-")
+    assert set(decode_json(LeaseRecord, value or b"", "x").incarnations) == {W.incarnation, V.incarnation}
+    renewal, renewed = b"renewal/" + key.split(b"/")[1], encode_json(RenewalRecord())
+    # The registry shows neither registration, so nothing that the lease names needs its day.
+    assert stage.leases[1:] == [(renewal, renewed), (renewal, renewed), (key, None), (renewal, None)]
 
 
-def test_the_leases_of_a_connection_that_broke_are_renewed_or_removed_by_the_next_one(stage: Stage) -> None:
+def test_the_leases_of_a_connection_that_broke_are_renewed_by_the_next_one(stage: Stage) -> None:
     stage.open(W)
 
     def opens() -> list[Any]:
@@ -93,15 +93,16 @@ def test_the_leases_of_a_connection_that_broke_are_renewed_or_removed_by_the_nex
 
     with pytest.raises(EngineError, match="broke"):
         stage.run(ENDS, stage.after(PROBE_S + 1), opens, breaks)
-    first, second = (key for key, _ in stage.leases)  # one for each wait
+    leases = [
+        Record(REGISTRY, offset, 0, key, value, None) for offset, (key, value) in enumerate(stage.leases)
+    ]
+    first, renewal, second = (key for key, _ in stage.leases)  # a lease for each wait
+    assert {first, second} == {each.key for each in leases} - {renewal}
     stage.leases.clear()
-    stage.run(ENDS, stage.after(PROBE_S + 1))
-    renewed, removed, ended = stage.leases
-    assert set(decode_json(LeaseRecord, renewed[1] or b"", "x").incarnations) == {
-        W.incarnation,
-        V.incarnation,
-    }
-    assert (renewed[0], removed, ended) == (first, (second, None), (first, None))
+    stage.echoed = 0
+    stage.run([*leases, *ENDS], stage.after(PROBE_S + 1))
+    assert [key for key, _ in stage.leases] == [renewal, first, second, renewal]
+    assert [value is None for _, value in stage.leases] == [False, True, True, True]
 
 
 def test_durable_subscriptions_whose_firings_are_handed_on_here_are_leased_too(stage: Stage) -> None:
@@ -114,7 +115,8 @@ def test_durable_subscriptions_whose_firings_are_handed_on_here_are_leased_too(s
     stage.waits.dispatching.open(durable, [].append)
     shown = Record(REGISTRY, 1, 0, key, encode_json(registration), None)
     stage.run([bus_record(2), shown, *ENDS], stage.after(LEASE_S + 1))
-    [(_, value), _] = stage.leases
+    (_, value), _, ended = stage.leases
+    assert decode_json(RenewalRecord, ended[1] or b"", "x").ended
     assert decode_json(LeaseRecord, value, "x").incarnations == [registration.incarnation]
 
 
@@ -127,7 +129,7 @@ def test_nothing_is_leased_in_a_version_that_the_registry_has_not_shown_yet(
     monkeypatch.setattr("interlock.engine.registry.registry.VERSION", 2)
     stage.open(W)
     stage.run(stage.after(PROBE_S + 1), [bus, *ENDS], stage.after(PROBE_S + 1), list)
-    assert [json.loads(value)["v"] for _, value in stage.leases if value] == [1]
+    assert {json.loads(value)["v"] for _, value in stage.leases if value} == {1}
 
 
 def test_a_process_without_waits_leases_nothing(stage: Stage) -> None:

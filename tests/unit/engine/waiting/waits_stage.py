@@ -55,6 +55,8 @@ class Stage:
         self.script: list[Callable[[], list[Any]]] = []
         self.produced: list[tuple[bytes, bytes]] = []
         self.leases: list[tuple[bytes, bytes | None]] = []
+        self.echoed = 0  # of them, how many the registry has shown
+        self.end = 0  # of the registry
         self.refusals: list[Exception] = []
         self.undelivered: list[Any] = []
         self.delivery_error: KafkaError | None = None
@@ -72,13 +74,22 @@ class Stage:
 
     def take(self, most: int, timeout_s: float) -> list[Any]:
         if self.script:
-            items = self.script.pop(0)()
+            items = [*self.script.pop(0)(), *self._echo()]
             for item in items:
                 if isinstance(item, Record) and item.value is not None:
                     self.read_so_far[item.source, item.offset] = item.value
             return items
         self.stop.set()
         return []
+
+    def _echo(self) -> list[Record]:
+        """The leases that were written, as the registry shows them."""
+        echo = []
+        for key, value in self.leases[self.echoed :]:
+            self.end = max(self.end, self.waits._topics.registry.position) + 1
+            echo.append(Record(REGISTRY, self.end, int(self.now * 1000), key, value, None))
+        self.echoed = len(self.leases)
+        return echo
 
     def close(self) -> None:
         pass
