@@ -217,13 +217,13 @@ BENCHMARKS: Final = {
         Benchmark(
             "questions",
             "questions",
-            "explain, lists and pages of many waits, and a process that follows them",
+            "explain, lists, pages and views of many waits, and a process that follows them",
             "following.questions",
             900,
             sizes=("SUBSCRIPTIONS", "KEYS", "PARTITIONS"),
             by_name=True,
-            ratio="of the whole command to Airflow's own start; of an event loop beside a follower that reads"
-            " to one without; less is better",
+            ratio="of the whole command to Airflow's own start; of an event loop or a route beside a"
+            " follower that reads to one without; less is better",
         ),
         Benchmark(
             "hooks",

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from ..bus import End, Record
 from ..config import BusConfig
 from ..errors import UnknownVersion
+from ..records.registration import Kind
 from ..registry.lazy import LazyRegistry, Listed
 from ..registry.leases import is_lease
 from ..registry.registry import Registered
@@ -157,6 +158,21 @@ class ReadModel:
                 after = offsets[room - 1] if room else after
                 if len(rows) == limit:  # else one was damaged, and is not listed any more
                     return Page(rows, after, sum(map(len, lists)))
+
+    def newest(
+        self, kind: Kind, event_type: str, limit: int, keys: Collection[str] | None = None
+    ) -> list[Registered]:
+        """The newest registrations whose conditions name the type, at most `limit`.
+
+        keys: those of these keys, in their canonical form, and at most `limit` of each.
+        """
+        with self._lock:
+            return list(self._rows(self._filtered.newest(kind, event_type, limit, keys)))
+
+    def registry(self) -> LazyRegistry:
+        """A copy of what is registered, which nothing changes any more."""
+        with self._lock:
+            return self._registry.copy()
 
     def _rows(self, offsets: Iterable[int]) -> Iterator[Registered]:
         for offset in offsets:

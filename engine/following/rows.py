@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
 
 from ..records.registration import Kind
-from ..registry.lazy import LazyRegistry, Listed
+from ..registry.lazy import LazyRegistry
 from ..registry.registry import Registered
 
 MOST_FILTERED: Final = 4  # filters whose rows are kept for further pages
@@ -63,34 +64,70 @@ class FilteredRows:
         )
         found = self._found.pop(asked, None)
         if found is None or found.version != version:
-            is_wanted, listed = self._filter(wanted), self._registry.listed
-            offsets = sorted(offset for each in lists for offset in each if is_wanted(listed[offset]))
-            found = _Found(version, offsets)
+            found = _Found(version, sorted(self._matching(wanted, chain.from_iterable(lists))))
         self._found[asked] = found
         while len(self._found) > MOST_FILTERED:
             del self._found[next(iter(self._found))]
         return found.offsets
 
-    def _filter(self, wanted: Rows) -> Callable[[Listed], bool]:
-        search, key = wanted.search, f'"key":{_json(wanted.key)},'.encode()
-        named, names = f'"type":{_json(wanted.event_type)}'.encode(), dict[bytes, bool]()
+    def newest(self, kind: Kind, event_type: str, limit: int, keys: Collection[str] | None) -> list[int]:
+        """The greatest `limit` offsets of those that name the type; keys: so many of each of these keys.
 
-        def is_wanted(listed: Listed) -> bool:
-            if search not in listed.subscription:
-                return False
-            if wanted.key is None and wanted.event_type is None:
-                return True
-            before, condition, after = self._registry.parts(listed)
-            if wanted.key is not None and key not in before and key not in after:
-                return False
-            if wanted.event_type is None:
-                return True
-            found = names.get(condition)
-            if found is None:
-                found = names[condition] = named in condition
-            return found
+        One look at each registration, of which there may be 100,000: so it is one loop without calls.
+        """
+        listed, parts = self._registry.listed, self._registry.parts
+        one_shot, named = kind == "one-shot", _type_in(event_type)
+        room = {b"": limit} if keys is None else {_key_in(key): limit for key in keys}
+        found: list[int] = []
+        last, is_named = b"", False
+        for offset in sorted(listed, reverse=True):  # they are in order but for few
+            each = listed[offset]
+            if each.one_shot is not one_shot:
+                continue
+            form = each.form
+            before, condition, after = form if isinstance(form, tuple) else parts(each)
+            if condition is not last:  # many share one condition
+                last, is_named = condition, named in condition
+            if not is_named:
+                continue
+            for key in room:
+                if key in after or key in before:
+                    found.append(offset)
+                    room[key] -= 1
+                    if not room[key]:
+                        del room[key]
+                    break
+            if not room:
+                break
+        return found
 
-        return is_wanted
+    def _matching(self, wanted: Rows, offsets: Iterable[int]) -> Iterator[int]:
+        """Those of these offsets that meet the filters."""
+        listed, parts = self._registry.listed, self._registry.parts
+        search, key = wanted.search, None if wanted.key is None else _key_in(wanted.key)
+        if search:
+            offsets = (each for each in offsets if search in listed[each].subscription)
+        if key is None and wanted.event_type is None:
+            yield from offsets
+            return
+        named = None if wanted.event_type is None else _type_in(wanted.event_type)
+        last, is_named = b"", named is None
+        for offset in offsets:
+            before, condition, after = parts(listed[offset])
+            if condition is not last and named is not None:  # many share one condition
+                last, is_named = condition, named in condition
+            if is_named and (key is None or key in after or key in before):
+                yield offset
+
+
+def _type_in(event_type: str) -> bytes:
+    """How the JSON of a condition that names this type has it."""
+    return f'"type":{_json(event_type)}'.encode()
+
+
+def _key_in(key: str) -> bytes:
+    """How the JSON of a registration with this key has it."""
+    return f'"key":{_json(key)},'.encode()
 
 
 def _json(text: str | None) -> str:

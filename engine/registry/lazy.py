@@ -21,7 +21,9 @@ from ..records.versions import is_read
 from .leases import LeaseHolder, is_lease
 from .registry import Change, Registered, Registry
 
-MOST_BUILT: Final = 1000  # registrations whose conditions are kept
+# Registrations whose conditions are kept: those that the page's views look at, which would else be built anew
+# for each view, half a millisecond for each.
+MOST_BUILT: Final = 3000
 MOST_SHARED: Final = 10_000  # JSON forms of conditions that are compared with those of new registrations
 
 
@@ -136,6 +138,16 @@ class LazyRegistry(Registry):
     def is_listed(self, subscription: str) -> bool:
         """Whether a subscription of this name is in force, as far as is known without its condition."""
         return subscription in self._held_names or subscription in self._by_subscription
+
+    def copy(self) -> LazyRegistry:
+        """What is registered now, for another thread. It has no leases, and `keys` may have later ones."""
+        made = LazyRegistry()
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                setattr(made, name, dict(value))
+        made.position, made.bus, made.newest_ms = self.position, self.bus, self.newest_ms
+        made._source = self._source
+        return made
 
     def lease_holders(self) -> list[LeaseHolder]:
         """The processes with leases for what is in force, one for each lease."""

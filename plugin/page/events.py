@@ -157,12 +157,13 @@ class _Compared(NamedTuple):
 def _compared(model: ReadModel, seen: Seen) -> _Compared:
     """Compares an event with durable subscriptions, waits that name its type, and waits of its keys."""
     durable = model.page(Rows("durable"), _MOST_SUBSCRIPTIONS)
-    waits = model.page(Rows("one-shot", event_type=seen.event.type), _MOST_SUBSCRIPTIONS)
-    found = {each.offset: each for each in (*durable.rows, *waits.rows)}
-    for key in _keys(seen, found.values()):
-        of_key = Rows("one-shot", event_type=seen.event.type, key=key)
-        found |= {each.offset: each for each in model.page(of_key, _MOST_SUBSCRIPTIONS).rows}
-    every = model.page(Rows(), 1).total
+    waits = model.newest("one-shot", seen.event.type, _MOST_SUBSCRIPTIONS)
+    found = {each.offset: each for each in (*durable.rows, *waits)}
+    keys = _keys(seen, found.values())
+    if keys and len(waits) == _MOST_SUBSCRIPTIONS:  # else all of them are among these
+        of_keys = model.newest("one-shot", seen.event.type, _MOST_SUBSCRIPTIONS, keys)
+        found |= {each.offset: each for each in of_keys}
+    every = len(model.subscriptions)
     return _Compared(
         takers_of(seen, [found[offset] for offset in sorted(found, reverse=True)]), len(found), every
     )

@@ -151,6 +151,24 @@ def test_rows_are_chosen_by_what_is_asked_for(wanted: Rows, numbers: list[int]) 
     assert (page.total, page.next) == (len(numbers), None)
 
 
+def test_the_newest_that_name_a_type_and_have_one_of_some_keys_are_found_in_one_look() -> None:
+    other = Registration.of("airflow/d0/r/z", event("z"), "k0", 0)
+    durable = Registration.of("airflow/dispatch/d0", PAIR, None, 0, kind="durable")
+    model = filled(*WAITS, other, durable)
+
+    def found(limit: int, keys: Sequence[str] | None = None) -> list[int]:
+        newest = model.newest("one-shot", "x", limit, keys)
+        return [[*WAITS, other].index(each.registration) for each in newest]
+
+    assert found(3) == [8, 7, 6]
+    assert found(2, ["k1"]) == [7, 5]
+    assert found(2, ["k0", "k1", "k2"]) == [8, 7, 6, 5]
+    assert found(20, ["k1"]) == [7, 5, 3, 1]
+    assert found(20, ["k2"]) == []
+    assert model.newest("durable", "y", 20)[0].registration == durable
+    assert model.newest("one-shot", "w", 20) == []
+
+
 def test_filters_look_at_registrations_that_are_built_as_at_others() -> None:
     changed = msgspec.structs.replace(WAITS[0], max_keys=7)
 

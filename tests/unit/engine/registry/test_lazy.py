@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -84,6 +85,18 @@ def test_it_answers_as_one_that_has_built_each_condition_whenever_it_is_asked(
     assert known(registry) == known(read(*history))
     assert reported == registry.listed
     assert sorted(reported) == [each.offset for each in registry.between(0, 2**62)]
+
+
+@settings(max_examples=200)
+@given(OWN_STEPS, st.integers(0, 30), st.booleans())
+def test_a_copy_answers_as_the_registry_did_then(steps: Steps, number: int, share: bool) -> None:
+    history = list(items(steps))
+    registry, reported = lazily(*history[:number], share=share)
+    copied = registry.copy()
+    for item in history[number:]:
+        registry.apply(item)
+    assert known(copied) == {**known(read(*history[:number])), "leases": ANY, "keys": ANY}
+    assert reported == registry.listed
 
 
 # One subscription and few kinds of records: what happens to it soon is more than a registration.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from interlock import event
 from interlock.conditions import Seen
+from interlock.engine.admin.health import Health
 from interlock.engine.admin.progress import EnginesProgress
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import ConfigError, UnreachableError
 from interlock.engine.reading.sources import LastEvents
+from interlock.engine.registry.lazy import LazyRegistry
 from interlock.events import Event
-from interlock.plugin.page import answers, buses, events, wait, waits
+from interlock.plugin.page import answers, buses, events, health, wait, waits
 from interlock.plugin.page.airflow_facts import Dispatching, TaskFacts
 from interlock.plugin.page.app import page_app
 
@@ -324,6 +326,29 @@ def test_an_event_says_who_takes_it_also_a_wait_of_its_key_that_is_not_among_the
     blind = world.ask("/event", "blind", topic="b-event", partition=0, offset=7)
     assert "SECRET" not in blind.text
     assert blind.json()["nearly"][0]["because"] == 'error: Where("data.rows > 5")'
+
+
+def test_health_knows_the_registrations_from_the_read_model_unless_that_is_not_up_to_date(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def examine(config: BusConfig, registry: Callable[[], LazyRegistry]) -> Health:
+        return Health(config.name, "", registrations={"one_shot": len(registry())})
+
+    monkeypatch.setattr(health, "examine", examine)
+    monkeypatch.setattr(health, "read_registry", lambda *_, **__: LazyRegistry())
+    monkeypatch.setattr(health, "_FRESH_S", 0.0)
+    world.bus.register("airflow/report/r/wait", BOTH, DAY)
+
+    def registered() -> int:
+        return int(world.get("/health")["registrations"]["one_shot"])
+
+    assert registered() == 1
+    world.bus.model.be_stale(NOW_MS)
+    assert registered() == 0
+    world.bus.model.be_stale(None)
+    assert registered() == 1
+    world.bus.reading = (1, 2)
+    assert registered() == 0
 
 
 def test_a_topic_that_is_not_of_the_bus_is_not_read(world: World) -> None:
