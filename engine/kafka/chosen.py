@@ -40,13 +40,12 @@ class ChosenReader(KafkaReader):
 
     def _add(self, messages: list[Message], taken: list[Record | End]) -> int:
         self._has_arrived = True
-        return super()._add([message for message in messages if self._is_returned(message)], taken)
-
-    def _is_returned(self, message: Message) -> bool:
-        if message.error() is not None:
-            return True
-        try:
-            key, value = message.key(), message.value()
-        except Exception:  # noqa: BLE001  # its record says what cannot be read
-            return True
-        return self._is_wanted(key, value)
+        is_wanted, chosen = self._is_wanted, []
+        for message in messages:  # most of 100,000 are left out, so there is no call for each
+            try:
+                if message.error() is None and not is_wanted(message.key(), message.value()):
+                    continue
+            except Exception:  # noqa: BLE001, S110  # its record says what cannot be read
+                pass
+            chosen.append(message)
+        return super()._add(chosen, taken)

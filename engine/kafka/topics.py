@@ -35,6 +35,7 @@ _COMPACT = {
 _AT_LEAST = frozenset({"max.message.bytes"})  # a higher value is fine
 _CORRECT = "Correct the topics' settings, or create a bus with another name."
 TIMEOUT_S = 15.0
+TAKE = 10_000  # records at a time: each time the client hands over few at first
 MAX_PARTITIONS = 1000
 MAX_REPLICAS = 1000
 
@@ -210,7 +211,7 @@ def read_registry(config: BusConfig, *, known: bool = True, about: str | None = 
     from .clients import ClientErrors
     from .reader import STALL_S, KafkaReader
 
-    registry = LazyRegistry()
+    registry = LazyRegistry(once=True)
     errors = ClientErrors()
     if about is None:
         reader = KafkaReader(config, errors)
@@ -221,7 +222,7 @@ def read_registry(config: BusConfig, *, known: bool = True, about: str | None = 
         arrived_at = time.monotonic()
         is_read = False
         while not is_read:
-            items = reader.take(1000, 0.5)
+            items = reader.take(TAKE, 0.5)
             if items:
                 arrived_at = time.monotonic()
             elif time.monotonic() - arrived_at > STALL_S:

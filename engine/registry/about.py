@@ -28,14 +28,14 @@ class About:
 
     def is_wanted(self, key: bytes | None, value: bytes | None) -> bool:
         """Whether the record may be about one of them. Call it for each record, in their order."""
-        if not key or b"/" in key:
+        if not key:
             return True
         incarnation, colon, _ = key.partition(b":")
-        if not colon or incarnation in self._incarnations:
+        if not colon or b"/" in key or incarnation in self._incarnations:
             return True
         if value is None:
             return False
-        if self._bytes not in value and not (b"\\" in value and self._is_named(value)):
+        if self._bytes not in value and (b"\\" not in value or not self._is_named(value)):
             return False
         self._incarnations.add(incarnation)
         return True

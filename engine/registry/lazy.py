@@ -16,7 +16,7 @@ from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
 from ..log import at, log
 from ..records import encode_json
-from ..records.codec import UNREADABLE
+from ..records.codec import UNREADABLE, require_known_version
 from ..records.versions import is_read
 from .leases import LeaseHolder, is_lease
 from .registry import Change, Registered, Registry
@@ -24,6 +24,7 @@ from .registry import Change, Registered, Registry
 # Registrations whose conditions are kept: those that the page's views look at, which would else be built anew
 # for each view, half a millisecond for each.
 MOST_BUILT: Final = 3000
+FEW: Final = 20  # registrations that are searched in the bytes of leases, instead of reading these
 MOST_SHARED: Final = 10_000  # JSON forms of conditions that are compared with those of new registrations
 
 
@@ -94,8 +95,12 @@ class LazyRegistry(Registry):
         on_removed: Callable[[Listed], None] = _ignore,
         *,
         share: bool = False,
+        once: bool = False,
     ) -> None:
-        """share: keep equal texts once, which takes a microsecond per registration."""
+        """share: keep equal texts once, which takes a microsecond per registration.
+
+        once: the topic is read to its end once, so leases that name nothing that is listed then are not kept.
+        """
         super().__init__()
         self.listed: dict[int, Listed] = {}
         self.newest_ms = 0
@@ -105,6 +110,7 @@ class LazyRegistry(Registry):
         self._built: dict[int, Registered] = {}  # by offset; the one that was asked for last is the last one
         self._source = TopicPartition("", 0)  # of the records
         self._shared: dict[bytes, bytes] | None = {} if share else None
+        self._once = once
         self._new_leases: dict[bytes, Record] = {}
 
     # -- questions
@@ -296,6 +302,9 @@ class LazyRegistry(Registry):
             return False
         _, record = self._new_leases.popitem()
         try:
+            if self._once and not self._may_hold(record):
+                require_known_version("LeaseRecord", record.value or b"", str(record))
+                return True
             self.leases.apply(record, own_text=str if self._shared is None else self.own_text)
         except UnknownVersion as e:
             self._note_unknown(record, e)
@@ -303,6 +312,13 @@ class LazyRegistry(Registry):
             with at(*record.source, record.offset):
                 log.error("Record %s is ignored: %s", record, e)
         return True
+
+    def _may_hold(self, record: Record) -> bool:
+        """Whether it is no lease, or one that may name something that is listed."""
+        if len(self.listed) > FEW or not (record.key or b"").startswith(b"lease/"):
+            return True
+        value = record.value or b""
+        return any(each.incarnation.encode() in value for each in self.listed.values())
 
     def own_text(self, incarnation: str) -> str:
         """An equal text that is in memory already, if there is one."""

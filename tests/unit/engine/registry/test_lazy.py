@@ -233,6 +233,34 @@ def test_leases_are_known_at_the_end_of_the_topic_and_only_the_last_of_a_key_is_
     assert "@5" in caplog.text
 
 
+@pytest.mark.parametrize("few", [0, 20])
+@settings(max_examples=200)
+@given(steps=OWN_STEPS)
+def test_read_once_it_knows_the_holders_of_what_is_listed(few: int, steps: Steps) -> None:
+    history = [*items(steps), End(TOPIC, 99)]
+    whole, _ = lazily(*history)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lazy, "FEW", few)
+        once = LazyRegistry(once=True)
+        for item in history:
+            once.apply(item)
+    for each in whole.listed.values():
+        assert once.leases.of(each.incarnation) == whole.leases.of(each.incarnation)
+    assert once.unknown == whole.unknown
+
+
+def test_read_once_it_does_not_read_leases_that_name_nothing_listed_but_their_versions() -> None:
+    later = msgspec.json.encode({"v": 99, "deployment": "d", "incarnations": [], "host": "h"})
+    registry = LazyRegistry(once=True)
+    for item in (registered(0, A), leased(1, B, process="p/0"), leased(2, A, process="p/1")):
+        registry.apply(item)
+    registry.apply(at(3, b"lease/q/0", later))
+    registry.apply(End(TOPIC, 4))
+    assert registry.leases.of(B.incarnation) == []
+    assert [holder.process for holder in registry.leases.of(A.incarnation)] == ["p"]
+    assert list(registry.unknown) == [b"lease/q/0"]
+
+
 def test_a_lease_of_a_later_version_is_unknown_until_it_is_written_again() -> None:
     later = msgspec.json.encode({"v": 99, "deployment": "d", "incarnations": [], "host": "h"})
     registry, _ = lazily(at(0, b"lease/p/0", later), End(TOPIC, 1))
