@@ -20,7 +20,7 @@ from .endpoint import MOST_EVENTS, Endpoint, Request
 from .faults import Faults
 from .grant import Grant
 from .memory import Memory
-from .scope import AT_ONCE, CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
+from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE, Whole
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -89,17 +89,17 @@ class Receiver:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"the receiver serves HTTP, not {scope['type']}")
-        answer = await self._answer(scope, receive)
         # Taken out, because it refers to the scope: only the garbage collector would find the request.
-        at_once = (scope.get("extensions") or {}).pop(AT_ONCE, None)
-        if at_once is not None and scope["method"] != "HEAD" and at_once(answer):
+        whole: Whole | None = (scope.get("extensions") or {}).pop(WHOLE, None)
+        answer = await self._answer(scope, receive, whole)
+        if whole is not None and scope["method"] != "HEAD" and whole.answer(answer):
             return
         headers = [*answer.raw_headers]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+    async def _answer(self, scope: Scope, receive: Receive, whole: Whole | None) -> Response:
         root, method = scope.get("root_path", ""), scope["method"]
         path = scope["path"].removeprefix(root)
         endpoint = self._endpoints.get(path)
@@ -107,10 +107,9 @@ class Receiver:
             query, extensions = scope.get("query_string", b""), scope.get("extensions") or {}
             names = extensions[CLIENT_CERTIFICATE][NAMES] if CLIENT_CERTIFICATE in extensions else frozenset()
             request = Request(method, path, scope["headers"], query, names)
-            body_s = None if WHOLE_BODY in extensions else self._limits.body_s
             try:
                 if method == "POST":
-                    answer, events = await self._take(endpoint, request, receive, body_s)
+                    answer, events = await self._take(endpoint, request, receive, whole)
                 else:
                     answer, events = endpoint.answer(request), 0
             except Exception:  # noqa: BLE001  # a fault in here goes to the log, not to the sender
@@ -130,7 +129,7 @@ class Receiver:
         return problem(404, f"There is no {scope['path'][:200]!r}: send CloudEvents to {root}/events.")
 
     async def _take(
-        self, endpoint: Endpoint, request: Request, receive: Receive, body_s: float | None
+        self, endpoint: Endpoint, request: Request, receive: Receive, whole: Whole | None
     ) -> tuple[Response, int]:
         """Answers a POST; also returns how many events are written."""
         grant = await endpoint.admit(request)
@@ -148,8 +147,10 @@ class Receiver:
         if not memory.take(size, unproven):
             return self._full(), 0
         try:
-            body = await (self._body(receive) if body_s is None else self._body_in(receive, body_s))
+            body = None if whole is None else whole.body()
             if body is None:
+                body = await self._body(receive)
+            if body is None or len(body) > self._limits.body_bytes:
                 return self._too_large(), 0
             if not body and b"upgrade" in request.last:
                 _require_body(request)
@@ -239,26 +240,22 @@ class Receiver:
     def _full(self) -> Response:
         return try_again(429, "The receiver's memory for requests is full; send the same events again.")
 
-    async def _body_in(self, receive: Receive, seconds: float) -> bytes | None:
-        """As `_body`. Raises TimeoutError."""
-        async with asyncio.timeout(seconds):
-            return await self._body(receive)
-
     async def _body(self, receive: Receive) -> bytes | None:
-        """The body; None if it is too large."""
+        """The body; None if it is too large. Raises TimeoutError if it does not arrive in time."""
         parts: list[bytes] = []
         left = self._limits.body_bytes
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise EventError("the connection ended before the body did")
-            part = message.get("body", b"")
-            left -= len(part)
-            if left < 0:
-                return None
-            parts.append(part)
-            if not message.get("more_body", False):
-                return parts[0] if len(parts) == 1 else b"".join(parts)
+        async with asyncio.timeout(self._limits.body_s):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise EventError("the connection ended before the body did")
+                part = message.get("body", b"")
+                left -= len(part)
+                if left < 0:
+                    return None
+                parts.append(part)
+                if not message.get("more_body", False):
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _is_chunked(request: Request) -> bool:

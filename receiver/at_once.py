@@ -1,4 +1,4 @@
-"""Writes an answer in one piece: the two messages of ASGI take a tenth of a request's processor time."""
+"""Reads and answers a request without ASGI's messages, which take an eighth of its processor time."""
 
 from __future__ import annotations
 
@@ -29,6 +29,28 @@ class _Latest:
 
 
 _latest = _Latest()
+
+
+class WholeRequest:
+    """The request of a cycle, which has arrived completely: `scope.Whole`."""
+
+    __slots__ = ("_cycle",)
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+
+    def body(self) -> bytes | None:
+        """Takes the body; None if the peer is gone, or is to be told to continue."""
+        cycle = self._cycle
+        if cycle.disconnected or cycle.waiting_for_100_continue:
+            return None
+        body = bytes(cycle.body)
+        cycle.body.clear()
+        cycle.flow.resume_reading()
+        return body
+
+    def answer(self, answer: Response) -> bool:
+        return answer_at_once(self._cycle, answer)
 
 
 def answer_at_once(cycle: RequestResponseCycle, answer: Response) -> bool:

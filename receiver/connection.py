@@ -7,7 +7,6 @@ import logging
 import resource
 import socket
 from contextlib import suppress
-from functools import partial
 from typing import Any, ClassVar, Final
 
 import httptools
@@ -15,10 +14,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ..events.visible import VisibleArguments
 from .answers import Response, problem, try_again
-from .at_once import answer_at_once
+from .at_once import WholeRequest
 from .certificate import names_of
 from .idle import Idle
-from .scope import AT_ONCE, CLIENT_CERTIFICATE, NAMES, WHOLE_BODY
+from .scope import CLIENT_CERTIFICATE, NAMES, WHOLE
 
 HEADERS_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
@@ -263,8 +262,7 @@ class Connection(HttpToolsProtocol):
         if self._is_answering():
             self.idle.discard(self)
             extensions: dict[str, Any] = self.scope.setdefault("extensions", {})
-            extensions[WHOLE_BODY] = {}
-            extensions[AT_ONCE] = partial(answer_at_once, self.cycle)
+            extensions[WHOLE] = WholeRequest(self.cycle)
             super().on_message_complete()
         else:
             self._stop_timer()

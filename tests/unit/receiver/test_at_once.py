@@ -7,7 +7,8 @@ import weakref
 from typing import Any
 
 import pytest
-from interlock.receiver import connection as module
+from interlock.receiver.answers import Response
+from interlock.receiver.at_once import WholeRequest
 
 from tests.unit.receiver.test_connection import CHUNKED, LINE, REQUEST, START, Peer, run
 
@@ -19,9 +20,12 @@ def answers(request: bytes, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> t
     found: list[Any] = []
     answered: list[bool] = []
 
-    def answer(*arguments: Any) -> bool:
-        answered.append(at_once and original(*arguments))
+    def answer(whole: WholeRequest, answer: Response) -> bool:
+        answered.append(at_once and original(whole, answer))
         return answered[-1]
+
+    def body(whole: WholeRequest) -> bytes | None:
+        return taken(whole) if at_once else None
 
     async def check(peer: Peer) -> None:
         peer.connection.access_log = False  # as in the receiver's settings
@@ -30,9 +34,10 @@ def answers(request: bytes, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> t
         await peer.send(request)
         found[:] = peer.transport.sent, peer.transport.closed.is_set()
 
-    original = module.answer_at_once
+    original, taken = WholeRequest.answer, WholeRequest.body
     with monkeypatch.context() as patch:
-        patch.setattr(module, "answer_at_once", answer)
+        patch.setattr(WholeRequest, "answer", answer)
+        patch.setattr(WholeRequest, "body", body)
         run(check)
     return found[0], found[1], answered
 
@@ -89,5 +94,24 @@ def test_an_answered_request_is_freed_without_the_garbage_collector(request_: by
             assert cycle() is None
         finally:
             gc.enable()
+
+    run(check)
+
+
+def test_a_connection_does_not_keep_the_body_of_an_answered_request() -> None:
+    async def check(peer: Peer) -> None:
+        await peer.send(REQUEST)
+        assert peer.bus.events[0].data == b"{}"
+        assert not peer.connection.cycle.body
+
+    run(check)
+
+
+def test_events_of_a_peer_that_is_gone_before_they_are_read_are_not_written() -> None:
+    async def check(peer: Peer) -> None:
+        peer.connection.data_received(REQUEST)
+        peer.connection.connection_lost(None)
+        await peer.rest()
+        assert not peer.bus.events
 
     run(check)
