@@ -243,7 +243,8 @@ class Deliverer:
     def _take_answer(self, ended: Ended) -> None:
         firing = self.deliveries.pop(ended.number).firing
         lanes = self.schedule.sinks[firing.subscription]
-        over = lanes.answer(firing, ended.answer, self._monotonic(), self.clock.now_ms())
+        now_ms = self.clock.now_ms()
+        over = lanes.answer(firing, ended.answer, self._monotonic(), now_ms)
         self.reports.pause(firing.subscription, lanes.pace.paused_by)
         stats = self.stats.of(firing.subscription)
         if ended.answer.verdict is not Verdict.DELIVERED:
@@ -251,7 +252,7 @@ class Deliverer:
             if ended.answer.verdict is Verdict.RETRY:
                 self.reports.fail(firing.subscription, str(ended.answer))
         else:
-            stats.accept((self.clock.now_ms() - firing.record.timestamp_ms) / 1000)
+            stats.accept((now_ms - firing.record.timestamp_ms) / 1000)
             tp, assigned = firing.record.source, self.ownership.assigned
             held = self.ownership.held(firing)
             if held is not None:
@@ -279,11 +280,13 @@ class Deliverer:
             for firing, reason in self._without_sink.overdue(self.clock.now_ms(), done):
                 self._add_dead_letter(firing, reason)
             self._measure()
-        for firing in self.acknowledgements.commit(membership):
+        finished = self.acknowledgements.commit(membership)
+        now_ms = self.clock.now_ms()
+        for firing in finished:
             self._without_sink.remove(firing)
             lanes = self.schedule.sinks.get(firing.subscription)
             if lanes is not None:
-                self._give_up(lanes.acknowledged(firing, self.clock.now_ms()))
+                self._give_up(lanes.acknowledged(firing, now_ms))
 
     def _measure(self) -> None:
         for subscription in {*self.schedule.sinks, *self.stats.sinks}:
