@@ -22,11 +22,15 @@ _NEVER: Final = -LEASE_S
 
 
 class ProcessLeases:
-    """What all writers of a process share. process: the name in the keys. newest: the last writer."""
+    """What all writers of a process share. process: the name in the keys. newest: the last writer.
+
+    leaving: since when names are leased, registered and not waited for, by the monotonic clock.
+    """
 
     def __init__(self, process: str) -> None:
         self.process = process
         self.newest: RegistrationWriter | None = None
+        self.leaving: dict[str, float] = {}
         self._next = 0
 
     def next_key(self, standing: Iterable[Lease]) -> bytes:
@@ -54,7 +58,6 @@ class LeaseWriter:
         self._renewed_at = _NEVER
         self._named: set[str] = set()  # by leases, as of the last renewal, and since
         self._recent: set[str] = set()  # of these, what was written since, and may not be in the registry yet
-        self._leaving: set[str] = set()  # named, registered and not waited for, at the last renewal
 
     def lease(self, waited: set[str], registry: Registry) -> None:
         """Name new waits; every LEASE_S, compare the leases with the waits, and renew them.
@@ -67,7 +70,6 @@ class LeaseWriter:
             return
         process = self._leases.process
         standing = registry.leases.of_process(process)
-        last = {name: lease for lease in standing for name in lease.names}
 
         def is_needed(name: str) -> bool:
             return name in waited or registry.get(name) is not None
@@ -75,13 +77,18 @@ class LeaseWriter:
         kept = self._without_superfluous(standing, is_needed, registry)
         if kept is None:
             return
-        leased = {name for name, lease in last.items() if not lease.released}
-        leaving = {name for name in leased if name not in waited and registry.get(name) is not None}
-        self._named = leased | self._recent
-        released = leaving & self._leaving
+        leased: set[str] = set()
+        stays = set(kept)
+        for lease in standing:
+            (leased.update if lease in stays else leased.difference_update)(lease.names)
+        since = self._leases.leaving
+        leaving = {name: since.get(name, now) for name in leased - waited if registry.get(name) is not None}
+        self._leases.leaving = leaving
+        self._named = leased | self._unread(standing)
+        released = {name for name, at in leaving.items() if now - at >= LEASE_S}
         for lease in _to_merge(kept, waited):
             self._named.difference_update(lease.names)  # so those that are waited for are named again
-            released |= leaving.intersection(lease.names)
+            released.update(leaving.keys() & lease.names)
         before, self._recent = self._recent, set()
         is_done = self._name(released, registry, released=True) and self._name(waited - self._named, registry)
         if is_done and (kept or before or self._recent):
@@ -89,19 +96,22 @@ class LeaseWriter:
         elif is_done and registry.leases.renewed_ms(process) is not None:
             is_done = self._write(renewal_key(process), None)
         if is_done:
-            self._renewed_at, self._leaving = now, leaving - released
+            self._renewed_at = now
         else:
             self._recent |= before
 
     def end(self, registry: Registry) -> None:
         """The process waits for nothing any more. What it has leased stays registered for LEASED_MS."""
         standing = registry.leases.of_process(self._leases.process)
-        unread = self._recent.difference(*(lease.names for lease in standing))
         kept = self._without_superfluous(standing, lambda name: registry.get(name) is not None, registry)
-        if kept or unread:
+        if kept is None or kept or self._unread(standing):
             self._renew(registry, ended=True)
         elif standing:
             self._write(renewal_key(self._leases.process), None)
+
+    def _unread(self, standing: list[Lease]) -> set[str]:
+        """What is in leases that the registry does not show yet."""
+        return self._recent.difference(*(lease.names for lease in standing))
 
     def _without_superfluous(
         self, standing: list[Lease], is_needed: Callable[[str], bool], registry: Registry
@@ -110,14 +120,17 @@ class LeaseWriter:
 
         Returns the leases that stay, without released ones; None if a removal was refused.
         """
-        last = {name: lease for lease in standing for name in lease.names}
-        leased = {name for lease in standing if not lease.released for name in lease.names}
+        last: dict[str, Lease] = {}
+        for lease in standing:
+            last.update(dict.fromkeys(lease.names, lease))
+        leased = set[str]().union(*(lease.names for lease in standing if not lease.released))
         old_ms = (registry.leases.renewed_ms(self._leases.process) or 0) - LEASED_MS
         kept = []
         for lease in standing:
-            needed = [name for name in lease.names if last[name] is lease and is_needed(name)]
+            names: Iterable[str] = lease.names
             if lease.released and lease.written_ms < old_ms:
-                needed = [name for name in needed if name in leased]  # an earlier lease would count again
+                names = leased.intersection(names)  # an earlier lease would count again
+            needed = any(last[name] is lease and is_needed(name) for name in names)
             if not needed and not self._write(lease.key, None):
                 return None
             if needed and not lease.released:
@@ -155,7 +168,7 @@ def _to_merge(leases: list[Lease], waited: set[str]) -> list[Lease]:
     """The leases that name few waits, if they are many or name more that has ended than waits."""
     small, waits, ended = [], 0, 0
     for lease in leases:
-        count = sum(name in waited for name in lease.names)
+        count = len(waited.intersection(lease.names))
         if count < MOST_NAMED // 2:
             small.append(lease)
             waits, ended = waits + count, ended + len(lease.names) - count

@@ -189,6 +189,16 @@ def test_leases_whose_waits_are_no_longer_registered_are_removed_and_in_the_end_
     assert bench.renew(set()) == []
 
 
+def test_a_wait_that_comes_back_after_its_lease_was_removed_is_named_at_once(bench: Bench) -> None:
+    bench.register(waits(2))
+    bench.call(waits(1))
+    bench.call(waits(2))
+    bench.unregister(waits(1, 1))
+    assert bench.renew(waits(1)) == [b"-lease/p/1", b"renewal/p"]
+    bench.register(waits(1, 1))
+    assert bench.call(waits(2)) == [b"lease/p/2"]
+
+
 def test_a_lease_that_was_lost_is_written_again_at_the_second_renewal(bench: Bench) -> None:
     bench.call(waits(1))
     bench.lost = 1
@@ -304,6 +314,18 @@ def test_a_released_wait_that_comes_back_is_named_again(bench: Bench) -> None:
     assert bench.held(waits(2)) == waits(2)
 
 
+def test_a_wait_is_released_though_connections_break_more_often_than_leases_are_renewed(
+    bench: Bench,
+) -> None:
+    bench.register(waits(2))
+    bench.call(waits(2))
+    for _ in range(4):
+        bench.now += LEASE_S / 3
+        bench.connect()
+        bench.call(waits(1))
+    assert bench.held(waits(2)) == waits(1)
+
+
 def test_a_wait_that_is_done_soon_is_never_released(bench: Bench) -> None:
     bench.register(waits(2))
     bench.call(waits(2))
@@ -384,6 +406,23 @@ def test_what_a_process_leased_has_a_day_after_it_ended_and_nobody_is_shown_as_i
     bench.connect()
     assert bench.call(waits(2)) == [b"renewal/p"]
     assert bench.held(waits(2)) == waits(2)
+
+
+def test_a_process_whose_client_was_full_as_it_ended_is_shown_as_no_holder(bench: Bench) -> None:
+    bench.register(waits(2))
+    bench.call(waits(1))
+    bench.call(waits(2))
+    bench.unregister(waits(1))
+    answers = [False]  # the null for the first lease is refused
+    bench.writer = LeaseWriter(
+        "d",
+        lambda key, value: answers.pop() if answers else bench.write(key, value),
+        bench.leases,
+        lambda: bench.now,
+    )
+    bench.end()
+    assert bench.held(waits(2)) == set()
+    assert decode_json(RenewalRecord, bench.standing()[b"renewal/p"], "x").ended
 
 
 def test_a_process_whose_waits_are_done_leaves_nothing(bench: Bench) -> None:
