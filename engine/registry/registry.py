@@ -246,13 +246,13 @@ class Registry:
 
     def orphans(self, before_ms: int) -> list[Registered]:
         """One-shot registrations that no process has leased since `before_ms`."""
-        return [
-            registered
-            for incarnation, registered in self._by_incarnation.items()
-            if registered.one_shot
-            and self._leased_ms.get(incarnation, before_ms) < before_ms
-            and self.leases.last_ms(incarnation) < before_ms
-        ]
+        found = []
+        for incarnation, registered in self._by_incarnation.items():
+            if registered.one_shot and self._leased_ms.get(incarnation, before_ms) < before_ms:
+                self.note_lease(incarnation, self.leases.last_ms(incarnation))  # so it is not asked for a day
+                if self._leased_ms[incarnation] < before_ms:
+                    found.append(registered)
+        return found
 
     def leftovers(self, before_ms: int) -> list[tuple[str, bytes]]:
         """(subscription, record key) of each leftover of a removal or replacement before `before_ms`."""
