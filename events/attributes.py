@@ -216,7 +216,8 @@ def find_problems(attributes: Mapping[str, str]) -> list[str]:
             problems.append(f"attribute name {shown(name)} is not allowed: {_NAME_HINT}")
         if not value:
             if name in CORE:
-                problems.append(f"attribute {name} is empty: leave it out or give it a value")
+                instead = "give it a value" if name in REQUIRED else "leave it out or give it a value"
+                problems.append(f"attribute {name} is empty: {instead}")
         elif not is_allowed(value):
             problems.append(
                 f"attribute {name[:40]} contains a control or non-Unicode character: {shown(value)}"

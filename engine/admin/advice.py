@@ -45,9 +45,12 @@ def _all(
     if name.startswith("-"):  # it would be taken for an option
         return
     key = () if report.explanation is not None or not report.keys else (f"--key={report.keys[0].key}",)
-    yield Advice("Why it has not fired", _line(config, "explain", name, *key))
+    what = "Why it has not fired" if report.registered.one_shot else "What it has, and what it lacks"
+    yield Advice(what, _line(config, "explain", name, *key))
     yield Advice("Its registration", _line(config, "subscriptions", "show", name))
-    if not report.closed:
+    # Without its key an event meets nothing, and a durable subscription has one for each event.
+    has_key = report.registered.one_shot or (report.explanation is not None and report.explanation.key)
+    if has_key and not report.closed:
         for each in list(wanted)[:_MOST_EVENTS]:
             if each.type is not None and not is_own(each.type) and not each.type.startswith("-"):
                 yield Advice(f"Send {each.label} by hand", _line(config, "emit", *_event(each)))

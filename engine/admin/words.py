@@ -32,7 +32,9 @@ def words_of(report: SubscriptionReport) -> list[str]:
     since = moment(registered.timestamp_ms)
     if not registered.one_shot:
         first = f"{_purpose(report)}, since {since}."
-        if explanation is None:
+        # Without an open key nothing is missing: it has fired, or no event has come yet.
+        is_idle = registered.condition.keyed and not report.key_count
+        if explanation is None or (explanation.key is None and is_idle):
             return [first, _of_keys(report)]
         of_key = "" if explanation.key is None else f"Of key {printed(explanation.key)}: "
         return [first, f"{of_key}{_parts_words(explanation)}."]

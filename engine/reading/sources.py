@@ -87,7 +87,7 @@ def last_events(
     events, unreadable = [], 0
     cloudevents = () if registry.bus is None else registry.bus.cloudevents
     hints = Hints(config, cloudevents)
-    for record in sorted(held, key=lambda record: record.timestamp_ms, reverse=True):
+    for record in sorted(held, key=lambda record: (record.timestamp_ms, record.offset), reverse=True):
         try:
             event = event_of(config, cloudevents, record)
         except EventError as error:

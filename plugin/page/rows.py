@@ -37,8 +37,8 @@ class RowMaker:
         """A subscription. pending: of all its keys; read from the model by default."""
         registration = registered.registration
         pending = self.model.pending(registered) if pending is None else pending
-        fired = registered.one_shot and pending.closed  # it lacks nothing; its state is gone
-        explanation = None if fired else self._explained(registered, pending)
+        firing = self._firing_state(registered, pending)
+        explanation = None if firing else self._explained(registered, pending)
         found = {
             **ids(owner_of(registration.subscription, registration.kind, self._deployment)),
             "name": registration.subscription,
@@ -47,7 +47,7 @@ class RowMaker:
             "since_ms": registration.since_ms,
             "registered_ms": registered.timestamp_ms,
             "labels": list(registered.condition.labels),
-            "fired": fired,
+            "firing": firing,
             "missing": None if explanation is None else list(explanation.missing),
             "parts": None if explanation is None else list(parts_of(explanation.tree)),
             "held_by": [_where(holder) for holder in self.subscriptions.held_by(registered)],
@@ -87,6 +87,14 @@ class RowMaker:
     @property
     def _deployment(self) -> str:
         return self.model.config.deployment
+
+    def _firing_state(self, registered: Registered, pending: Pending) -> str | None:
+        """Of a wait that fired: "open", or "acked" until its registration is removed. It lacks nothing."""
+        if not (registered.one_shot and pending.closed):
+            return None
+        fired = self.model.firing_of_wait(registered.registration.subscription)
+        is_taken = fired is not None and fired.incarnation == registered.incarnation and not fired.open
+        return "acked" if is_taken else "open"
 
     def _explained(self, registered: Registered, pending: Pending) -> Explanation | None:
         """Of its only key; None if several are open, or its state cannot be read."""

@@ -176,7 +176,7 @@ class _Telling:
             "since_ms": None,
             "registered_ms": None,
             "labels": [*fired.events, *(label for label in fired.missing if label not in fired.events)],
-            "fired": fired.kind == "one-shot" and fired.open,
+            "firing": ("open" if fired.open else "acked") if fired.kind == "one-shot" else None,
             "missing": list(fired.missing),
             "parts": None,
             "held_by": [],

@@ -133,7 +133,7 @@ def test_a_wait_says_what_came_what_is_missing_and_what_nearly_was_it(page: Page
     [listed] = page.get("/firings", name=name)["rows"]
     assert (listed["state"], listed["run_id"], listed["target"]) == ("open", "scheduled__1", None)
     [row] = page.get("/waits", kind="one-shot", dag_id="report")["rows"]
-    assert (row["fired"], row["missing"], row["parts"]) == (True, None, None)
+    assert (row["firing"], row["missing"], row["parts"]) == ("open", None, None)
 
 
 def test_a_durable_subscription_is_cancelled_and_the_log_says_by_whom(page: Page) -> None:

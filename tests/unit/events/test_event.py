@@ -194,6 +194,14 @@ def test_an_sdk_event_of_another_version_is_refused() -> None:
         Event.from_cloudevent(sdk_event)
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"), [("source", "give it a value"), ("subject", "leave it out or give it a value")]
+)
+def test_an_empty_attribute_that_is_required_cannot_be_left_out(name: str, advice: str) -> None:
+    attributes = {"specversion": "1.0", "id": "1", "source": "/a", "type": "t", name: ""}
+    assert find_problems(attributes) == [f"attribute {name} is empty: {advice}"]
+
+
 @pytest.mark.parametrize("end", ["\u00a0", "\u200b", "\u3000", "\U0001fae9"])
 @pytest.mark.parametrize("name", ["source", "dataschema", "datacontenttype"])
 def test_an_invisible_character_in_a_uri_or_media_type_is_refused_like_any_other_letter(

@@ -34,8 +34,8 @@ export interface Row {
   since_ms: number | null;
   registered_ms: number | null;
   labels: string[];
-  /** Its task has not taken its firing yet. */
-  fired: boolean;
+  /** The state of its firing, if it is a wait that fired. acked: taken, and about to be removed. */
+  firing: "open" | "acked" | null;
   missing: string[] | null;
   parts: [met: number, all: number] | null;
   held_by: string[];

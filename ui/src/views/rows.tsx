@@ -32,8 +32,9 @@ export function TaskCell({ of, name }: { of: TaskInstance; name: string }): Reac
   );
 }
 
-function missingText({ fired, missing }: Row): string {
-  if (fired) return "fired; its task has not continued yet";
+function missingText({ firing, missing }: Row): string {
+  if (firing === "open") return "fired; its task has not taken it yet";
+  if (firing === "acked") return "fired; its task has taken it";
   if (missing === null) return "several keys";
   return missing.length ? listed(missing) : "nothing";
 }
@@ -45,7 +46,7 @@ export function MissingCell({ of }: { of: Row }): ReactElement {
   const text = missingText(of);
   return (
     <Box minW="7rem">
-      <To page={why} label={of.fired ? `${of.name} ${text}` : `Why it waits: ${of.name}, missing ${text}`}>
+      <To page={why} label={of.firing ? `${of.name} ${text}` : `Why it waits: ${of.name}, missing ${text}`}>
         {text}
       </To>
       {of.parts ? <PartsBar met={of.parts[0]} all={of.parts[1]} /> : null}

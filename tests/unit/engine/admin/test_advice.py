@@ -25,9 +25,11 @@ def commands(
     condition: Condition = RATES,
     config: BusConfig = CONFIG,
     refusal: str = "",
+    kind: Any = "one-shot",
     **more: Any,
 ) -> dict[str, str]:
-    registered = Registered(Registration.of(name, condition, "k", 0), condition, 7, 0)
+    registration = Registration.of(name, condition, "k" if kind == "one-shot" else None, 0, kind=kind)
+    registered = Registered(registration, condition, 7, 0)
     given = {"explanation": explain(condition, EMPTY, 0), "keys": (), **more}
     report = SubscriptionReport(registered, (), key_count=0, notes=(), **{"closed": False, **given})
     wanted = wanted_events(condition, condition.labels, "k")
@@ -41,6 +43,17 @@ def test_a_wait_is_explained_shown_fed_and_removed() -> None:
         "Send rates by hand": """airflow interlock emit rates '--data={"day": "k"}' --bus prod""",
         "Remove it": "airflow interlock subscriptions cancel airflow/report/run/wait --bus prod",
     }
+
+
+def test_no_event_is_advised_without_the_key_that_a_dispatcher_needs() -> None:
+    name = "airflow/dispatch/report"
+    assert list(commands(name, kind="durable")) == [
+        "What it has, and what it lacks",
+        "Its registration",
+        "Remove it",
+    ]
+    of_key = explain(RATES, EMPTY, 0, key="k")
+    assert "Send rates by hand" in commands(name, kind="durable", explanation=of_key)
 
 
 def test_what_would_be_refused_is_not_advised() -> None:

@@ -147,6 +147,15 @@ def test_a_durable_subscription_says_what_becomes_of_its_firings(name: str, sink
     assert found[1].startswith("Of key 2026-11-20: orders came at ")
 
 
+def test_a_durable_subscription_without_an_open_key_misses_nothing() -> None:
+    nothing = explain(BOTH, EMPTY, NINE_MS)
+    assert words_of(report(BOTH, nothing, "airflow/dispatch/settle"))[1] == "No key is open."
+    unkeyed = event("t", label="t")
+    nothing = explain(unkeyed, EMPTY, NINE_MS)
+    said = words_of(report(unkeyed, nothing, "airflow/dispatch/settle"))[1]
+    assert said == "Nothing came yet: t is missing."
+
+
 def test_several_open_keys_are_counted_and_the_nearest_is_named() -> None:
     keys = (OpenKey("2026-11-20", 1, ("rates",), None), OpenKey("2026-11-19", 1, ("orders", "rates"), None))
     found = words_of(report(BOTH, None, "airflow/dispatch/settle", keys=keys, key_count=12))

@@ -27,6 +27,9 @@ MOST_PAUSE_S: Final = LEASED_S // 4  # then a reader reads again from the start
 STEPS_S: Final = (5, 5, 20, 60, 100)
 LATE_S: Final = 2 * max(STEPS_S)  # what was decided is done, and read by the others
 RENEWED_S: Final = int(LEASE_S) + LATE_S
+RELEASED_S: Final = (
+    3 * RENEWED_S
+)  # two renewals, and one more if the connection breaks just before the second
 REGISTER_AGAIN_S: Final = 30
 PARTITIONS: Final = 2
 ONE: Final = Registration.of("w", event("x"), None, 0)
@@ -313,7 +316,7 @@ class World:
             for name in process.waited:
                 self.held[name] = self.now
             for name in process.closing:
-                if process.closing[name] < 2 * RENEWED_S * self.times:
+                if process.closing[name] < RELEASED_S * self.times:
                     self.held[name] = self.now
             if process.asleep_until > self.now:
                 continue
@@ -354,7 +357,7 @@ class World:
             since = process.waited.get(name)
             if since is not None and not is_shown and min(self.now - since, process.active_s) > RENEWED_S:
                 self.tell(f"{name[-1]} is not shown as held by {process.leases.process}")
-            if since is None and is_shown and process.closing.get(name, 0.0) > 2 * RENEWED_S:
+            if since is None and is_shown and process.closing.get(name, 0.0) > RELEASED_S:
                 self.tell(f"{name[-1]} is shown as held by {process.leases.process}")
 
     def compare(self, before_ms: int) -> None:

@@ -386,9 +386,12 @@ def test_a_wait_that_fired_misses_nothing_and_is_late_while_nobody_takes_its_fir
     made = world.bus.register("airflow/report/r/wait", BOTH, DAY)
     world.bus.fire(made, happened())
     [row] = world.get("/waits")["rows"]
-    assert (row["fired"], row["missing"], row["parts"]) == (True, None, None)
+    assert (row["firing"], row["missing"], row["parts"]) == ("open", None, None)
     late = {node["id"]: node["late"] for node in world.get("/graph")["nodes"]}
     assert late["wait:report/wait"] == "It fired at 2026-11-20T09:12:00Z, and its task has not continued."
+    world.bus.fire(made, happened(), state="acked")
+    [row] = world.get("/waits")["rows"]
+    assert (row["firing"], row["missing"]) == ("acked", None)
 
 
 def test_a_dispatcher_whose_firing_nobody_takes_is_late_in_the_graph(world: World) -> None:
