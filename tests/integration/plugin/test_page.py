@@ -110,7 +110,7 @@ def test_a_wait_says_what_came_what_is_missing_and_what_nearly_was_it(page: Page
                 "data": {"day": DAY}, "extensions": {},
             }
         ]  # fmt: skip
-        assert found["may"] == {"cancel": False, "clear": False, "emit": False}
+        assert found["may"] == {"cancel": False, "clear": False, "emit": False, "read_texts": True}
         held = page.post("/cancel", "user", name=name)
         assert held.status_code == 409
         assert "wait" in held.json()["detail"]
@@ -379,7 +379,7 @@ def test_the_tab_of_a_task_follows_it_from_its_deferral_to_its_resumption(
         assert [each["subscription"]["key"] for each in (first, second)] == ["a", "b"]
         [timeout] = [each["at_ms"] for each in first["next"] if each["what"] == "timeout"]
         assert 3500_000 < timeout - first["subscription"]["registered_ms"] < 3700_000
-        assert first["may"] == {"cancel": True, "clear": True, "emit": False}
+        assert first["may"] == {"cancel": True, "clear": True, "emit": False, "read_texts": True}
         held = page.post("/cancel", "user", name=first["subscription"]["name"])
         assert held.status_code == 409
         assert tab(task="after")["state"] == "none"
