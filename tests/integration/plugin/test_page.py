@@ -21,19 +21,11 @@ from interlock.plugin.page.app import page_app
 from local.airflow import MIGRATED, LocalAirflow
 from tests.integration.engine.conftest import Bench
 from tests.kit.page_routes import OPEN, REQUESTS, ROLES
-from tests.kit.page_server import ROOM, Page, page_server, two_partitions
+from tests.kit.page_server import ROOM, Page, page_server
 
 DAY = "2026-11-20"
 ORDERS, RATES = (event(f"com.shop.{name}", by="data.day", label=name) for name in ("orders", "rates"))
 BOTH = ORDERS & RATES
-
-
-@pytest.fixture(scope="module")
-def bench(
-    broker: LocalBroker, unique_name: Callable[[str], str], eventually: Callable[..., Any]
-) -> Iterator[Bench]:
-    with two_partitions(unique_name("bus"), broker, eventually) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 from interlock import event
-from interlock.plugin.broker import LocalBroker
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -15,7 +14,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from local.airflow import LocalAirflow
 from tests.integration.engine.conftest import Bench
 from tests.kit.chromium import chromium
-from tests.kit.page_server import Page, page_server, two_partitions
+from tests.kit.page_server import Page, page_server
 
 DAY = "2026-11-20"
 ORDERS, RATES = (event(f"com.shop.{name}", by="data.day", label=name) for name in ("orders", "rates"))
@@ -75,14 +74,6 @@ class Browser:
     def faults(self) -> list[str]:
         """The errors in the console since the last call."""
         return [each["message"] for each in self.chrome.get_log("browser") if each["level"] == "SEVERE"]
-
-
-@pytest.fixture(scope="module")
-def bench(
-    broker: LocalBroker, unique_name: Callable[[str], str], eventually: Callable[..., Any]
-) -> Iterator[Bench]:
-    with two_partitions(unique_name("bus"), broker, eventually) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
